@@ -1,0 +1,1 @@
+"""Epochfence: Kafka's exactly-once protocol as tables that run, are checked and are proved."""

@@ -1,0 +1,305 @@
+"""Breadth-first search over every interleaving, level by level, in native code.
+
+A state belongs to the shard that its hash names. In a round, threads first expand states of the
+level and sort the successors by owner, then put them into the shards that they own: no shard is
+written by two threads, and no lock is taken.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportMissingParameterType=false
+# pyright: reportUnknownArgumentType=false, reportUntypedFunctionDecorator=false
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+import psutil
+from numba import njit, uint64
+
+from .lower import Kernel
+from .memory import Region, call_expand
+from .store import SHARD_BITS, SHARDS, SLACK, Shard, copy_state, hash_state
+
+SLICE = 32  # states expanded between two looks at what they gave
+SPAN = 1 << 12  # states that a thread takes at a time
+ROUND = 1 << 17  # states expanded between two turns of insertion
+
+
+@njit(nogil=True, cache=True)
+def scatter(
+    expand, states, count, stride, out, rows, bad, bad_count, taken, buckets, filled, most_filled
+):
+    """Expands states and puts each successor into the bucket of the shard that owns it.
+
+    Returns how many were expanded: fewer than `count` where a bucket holds over `most_filled`.
+    """
+    done = 0
+    shift = uint64(64 - SHARD_BITS)
+    fullest = 0
+    while done < count and fullest <= most_filled:
+        part = min(SLICE, count - done)
+        before = bad_count[0]
+        written = call_expand(
+            expand, states + done * stride, part, out, rows.ctypes.data, bad.ctypes.data,
+            bad_count.ctypes.data,
+        )  # fmt: skip
+        for i in range(before, bad_count[0]):
+            bad[i] += uint64(done) << uint64(8)
+        for i in range(written):
+            taken[rows[i]] += 1
+            state = out + i * stride
+            owner = np.int64(hash_state(state, stride) >> shift)
+            here = filled[owner]
+            copy_state(state, buckets[owner] + here * stride, stride)
+            filled[owner] = here + 1
+            fullest = max(fullest, here + 1)
+        done += part
+    return done
+
+
+@dataclass(frozen=True)
+class Bad:
+    """A state with something wrong: packed, and what is wrong (flags of `lower`)."""
+
+    state: bytes
+    flags: int
+
+
+@dataclass
+class Progress:
+    """How far a search has come; `frontier` is the number of states of the level under way."""
+
+    states: int
+    transitions: int
+    depth: int
+    frontier: int
+    seconds: float
+    memory: int
+
+
+@dataclass
+class Search:
+    """What a search found.
+
+    `levels` holds, per level and shard, where the level's states start. `stopped` says which limit
+    ended the search early; `bad` what was wrong in the last level looked at.
+    """
+
+    states: int = 0
+    transitions: int = 0
+    depth: int = 0
+    taken: list[int] = field(default_factory=list[int])
+    bad: list[Bad] = field(default_factory=list[Bad])
+    stopped: str = ""
+    seconds: float = 0.0
+    memory: int = 0
+
+
+class _Worker:
+    """One thread's buffers."""
+
+    def __init__(self, stride: int, most_successors: int, rows: int) -> None:
+        self.stride = stride
+        burst = SLICE * max(1, most_successors)
+        self.out = Region(burst * stride + SLACK)
+        self.rows = np.zeros(burst, dtype=np.uint32)
+        self.bad = np.zeros(SPAN, dtype=np.uint64)
+        self.bad_count = np.zeros(1, dtype=np.int64)
+        self.taken = np.zeros(rows, dtype=np.int64)
+        self.most_filled = 1 << 15
+        self.filled = np.zeros(SHARDS, dtype=np.int64)
+        size = ((self.most_filled + burst) * stride + SLACK + 4095) // 4096 * 4096
+        self.area = Region(size * SHARDS)
+        self.buckets = self.area.address + size * np.arange(SHARDS, dtype=np.int64)
+
+    def scatter(self, expand: int, states: int, count: int) -> int:
+        return int(
+            scatter(
+                expand, states, count, self.stride, self.out.address, self.rows, self.bad,
+                self.bad_count, self.taken, self.buckets, self.filled, self.most_filled,
+            )
+        )  # fmt: skip
+
+
+class Explorer:
+    """The states reached so far, and the search that finds the next level.
+
+    `memory_limit` is in bytes, for the whole process.
+    """
+
+    def __init__(
+        self, kernel: Kernel, stride: int, rows: int, threads: int, memory_limit: int
+    ) -> None:
+        self.kernel = kernel
+        self.stride = stride
+        self.threads = threads
+        self.memory_limit = memory_limit
+        self.base = psutil.Process().memory_info().rss
+        most = max(1 << 12, 2 * memory_limit // (SHARDS * stride))
+        self.shards = [Shard(stride, most) for _ in range(SHARDS)]
+        self.levels: list[list[int]] = []
+        self.workers = [_Worker(stride, kernel.most_successors, rows) for _ in range(threads)]
+        self.pool = ThreadPoolExecutor(threads) if threads > 1 else None
+        self.taken = np.zeros(rows, dtype=np.int64)
+        self.found = Search(taken=[0] * rows)
+
+    @property
+    def count(self) -> int:
+        """States held."""
+        return sum(shard.count for shard in self.shards)
+
+    @property
+    def memory(self) -> int:
+        """Bytes of the process, by count of what was touched."""
+        buckets = sum(int(w.filled.sum()) * self.stride for w in self.workers)
+        return self.base + buckets + sum(shard.memory for shard in self.shards)
+
+    def insert(self, states: bytes) -> bool:
+        """Puts packed states, one behind the other, into their shards; False without room."""
+        stride = self.stride
+        area = Region(len(states) + SLACK)
+        area.array[: len(states)] = np.frombuffer(states, dtype=np.uint8)
+        for at in range(area.address, area.address + len(states), stride):
+            owner = int(hash_state(at, stride)) >> (64 - SHARD_BITS)
+            if not self.shards[owner].insert(at, 1):
+                return False
+        return True
+
+    def begin_level(self) -> None:
+        """What was inserted since the last call is the next level."""
+        self.levels.append([shard.count for shard in self.shards])
+
+    def level_ranges(self, level: int) -> list[tuple[int, int]]:
+        """Per shard the positions of a level's states (0 is the initial one): start and end."""
+        starts = self.levels[level - 1] if level else [0] * SHARDS
+        return list(zip(starts, self.levels[level], strict=True))
+
+    def level_bytes(self, level: int) -> Iterator[bytes]:
+        """A level's packed states, shard by shard."""
+        for shard, (start, end) in zip(self.shards, self.level_ranges(level), strict=True):
+            yield shard.states.array[start * self.stride : end * self.stride].tobytes()
+
+    def expand_level(self, on_round: Callable[[int], None] | None = None) -> list[Bad] | None:
+        """Expands the last level and inserts what it gives; None where memory ran out.
+
+        Returns the states of the level in which something is wrong.
+        """
+        spans = [
+            (shard, at, min(at + SPAN, end))
+            for shard, (start, end) in enumerate(self.level_ranges(len(self.levels) - 1))
+            for at in range(start, end, SPAN)
+        ]
+        # neighbours in time stay neighbours: a round takes a part of every shard
+        spans.sort(key=lambda span: span[1])
+        bad: list[Bad] = []
+        left = sum(end - start for _, start, end in spans)
+        while spans:
+            share: list[list[tuple[int, int, int]]] = [[] for _ in self.workers]
+            total = 0
+            while spans and total < ROUND:
+                span = spans.pop()
+                share[len(spans) % self.threads].append(span)
+                total += span[2] - span[1]
+            for rest, noted in self._each(
+                self._expand, list(zip(self.workers, share, strict=True))
+            ):
+                spans.extend(rest)
+                bad.extend(noted)
+            if not all(self._each(self._insert, [(t,) for t in range(self.threads)])):
+                return None
+            for worker in self.workers:
+                worker.filled[:] = 0
+            if on_round is not None:
+                left_now = sum(end - start for _, start, end in spans)
+                on_round(left - left_now)
+        for worker in self.workers:
+            self.taken += worker.taken
+            worker.taken[:] = 0
+        return bad
+
+    def _each(self, function, arguments):  # type: ignore[no-untyped-def]
+        if self.pool is None:
+            return [function(*args) for args in arguments]
+        return [f.result() for f in [self.pool.submit(function, *args) for args in arguments]]
+
+    def _expand(
+        self, worker: _Worker, spans: list[tuple[int, int, int]]
+    ) -> tuple[list[tuple[int, int, int]], list[Bad]]:
+        bad: list[Bad] = []
+        for place, (shard, start, end) in enumerate(spans):
+            base = self.shards[shard].states.address + start * self.stride
+            worker.bad_count[0] = 0
+            done = worker.scatter(self.kernel.address, base, end - start)
+            for noted in worker.bad[: worker.bad_count[0]]:
+                at = (start + (int(noted) >> 8)) * self.stride
+                state = self.shards[shard].states.array[at : at + self.stride].tobytes()
+                bad.append(Bad(state, int(noted) & 0xFF))
+            if done < end - start:
+                return [(shard, start + done, end), *spans[place + 1 :]], bad
+        return [], bad
+
+    def _insert(self, thread: int) -> bool:
+        for owner in range(thread, SHARDS, self.threads):
+            shard = self.shards[owner]
+            for worker in self.workers:
+                count = int(worker.filled[owner])
+                if count and not shard.insert(int(worker.buckets[owner]), count):
+                    return False
+        return True
+
+    def close(self) -> None:
+        """Ends the threads."""
+        if self.pool is not None:
+            self.pool.shutdown()
+
+
+def search(
+    explorer: Explorer,
+    *,
+    transitions: int = 0,
+    on_level: Callable[[Progress], None] | None = None,
+    on_round: Callable[[Progress], None] | None = None,
+) -> Search:
+    """Expands level after level until nothing is new, something is wrong or memory runs out.
+
+    The last level inserted must be open for expansion. Counts are those of whole levels.
+    """
+    del transitions
+    found = explorer.found
+    begun = time.perf_counter() - found.seconds
+    while True:
+        level = explorer.level_ranges(len(explorer.levels) - 1)
+        frontier = sum(end - start for start, end in level)
+        if not frontier:
+            explorer.levels.pop()
+            break
+        found.states = sum(end for _, end in level)
+        found.depth = len(explorer.levels)
+
+        def progress(done: int = 0, frontier: int = frontier) -> Progress:
+            seconds = time.perf_counter() - begun
+            rate = found.transitions + int(sum(w.taken.sum() for w in explorer.workers))
+            return Progress(
+                explorer.count, rate, found.depth, frontier - done, seconds, explorer.memory
+            )
+
+        if on_level is not None:
+            on_level(progress())
+        tell = (lambda done, p=progress: on_round(p(done))) if on_round is not None else None
+        bad = explorer.expand_level(tell)
+        found.seconds = time.perf_counter() - begun
+        found.memory = explorer.memory
+        if bad is None:
+            found.stopped = "memory"
+            break
+        if bad:
+            found.bad = bad
+            break
+        found.taken = [int(n) for n in explorer.taken]
+        found.transitions = sum(found.taken)
+        explorer.begin_level()
+    return found

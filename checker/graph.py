@@ -1,0 +1,273 @@
+"""Scalar expressions as a graph in which equal parts are one node.
+
+Every node is a whole number or a truth, with the interval it lies in. Simple identities are
+applied as nodes are made, so that what is known from the interval alone never reaches an engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+
+class Node:
+    """An operator over nodes; `value` is a constant's number or a leaf's index."""
+
+    __slots__ = ("args", "high", "is_truth", "low", "number", "op", "value")
+
+    def __init__(
+        self,
+        op: str,
+        args: tuple[Node, ...],
+        value: int,
+        low: int,
+        high: int,
+        is_truth: bool,
+        number: int,
+    ) -> None:
+        self.op = op
+        self.args = args
+        self.value = value
+        self.low = low
+        self.high = high
+        self.is_truth = is_truth
+        self.number = number
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the value is known."""
+        return self.op == "const"
+
+    def __repr__(self) -> str:
+        if self.op in ("const", "leaf"):
+            return f"{'#' if self.op == 'leaf' else ''}{self.value}"
+        return f"{self.op}({', '.join(map(repr, self.args))})"
+
+
+class Graph:
+    """Makes nodes, each only once."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[tuple[object, ...], Node] = {}
+        self.true = self._node("const", (), 1, 1, 1, True)
+        self.false = self._node("const", (), 0, 0, 0, True)
+
+    def _node(
+        self, op: str, args: tuple[Node, ...], value: int, low: int, high: int, is_truth: bool
+    ) -> Node:
+        key = (op, tuple(arg.number for arg in args), value, is_truth)
+        node = self._nodes.get(key)
+        if node is None:
+            node = Node(op, args, value, low, high, is_truth, len(self._nodes))
+            self._nodes[key] = node
+        return node
+
+    def number(self, value: int) -> Node:
+        """A known whole number."""
+        return self._node("const", (), value, value, value, False)
+
+    def truth(self, value: bool) -> Node:
+        """A known truth."""
+        return self.true if value else self.false
+
+    def leaf(self, index: int, low: int, high: int, is_truth: bool) -> Node:
+        """The value of a leaf of the state, within `low`..`high`."""
+        if low == high:
+            return self.truth(bool(low)) if is_truth else self.number(low)
+        return self._node("leaf", (), index, low, high, is_truth)
+
+    def not_(self, a: Node) -> Node:
+        """Negation."""
+        if a.is_constant:
+            return self.truth(not a.value)
+        if a.op == "not":
+            return a.args[0]
+        return self._node("not", (a,), 0, 0, 1, True)
+
+    def and_(self, *parts: Node) -> Node:
+        """Conjunction."""
+        kept: dict[int, Node] = {}
+        for part in parts:
+            for one in part.args if part.op == "and" else (part,):
+                if one is self.false or self.not_(one).number in kept:
+                    return self.false
+                if one is not self.true:
+                    kept[one.number] = one
+        if not kept:
+            return self.true
+        args = tuple(kept[n] for n in kept)
+        return args[0] if len(args) == 1 else self._node("and", args, 0, 0, 1, True)
+
+    def or_(self, *parts: Node) -> Node:
+        """Disjunction."""
+        kept: dict[int, Node] = {}
+        for part in parts:
+            for one in part.args if part.op == "or" else (part,):
+                if one is self.true or self.not_(one).number in kept:
+                    return self.true
+                if one is not self.false:
+                    kept[one.number] = one
+        if not kept:
+            return self.false
+        args = tuple(kept[n] for n in kept)
+        return args[0] if len(args) == 1 else self._node("or", args, 0, 0, 1, True)
+
+    def equal(self, a: Node, b: Node) -> Node:
+        """Whether two numbers, or two truths, are equal."""
+        if a is b:
+            return self.true
+        if a.high < b.low or b.high < a.low:
+            return self.false
+        if a.is_constant and b.is_constant:
+            return self.truth(a.value == b.value)
+        if a.is_truth:
+            for one, other in ((a, b), (b, a)):
+                if one is self.true:
+                    return other
+                if one is self.false:
+                    return self.not_(other)
+        for one, other in ((a, b), (b, a)):
+            if one.is_constant and other.op == "ite" and not other.is_truth:
+                return self._through(other, one, self.equal)
+        if a.number > b.number:
+            a, b = b, a
+        return self._node("eq", (a, b), 0, 0, 1, True)
+
+    def _through(self, choice: Node, constant: Node, compare) -> Node:  # type: ignore[no-untyped-def]
+        """A comparison with a constant, taken into a choice where that settles a branch."""
+        condition, then, otherwise = choice.args
+        left, right = compare(then, constant), compare(otherwise, constant)
+        return self.choose(condition, left, right)
+
+    def less(self, a: Node, b: Node) -> Node:
+        """Whether a < b."""
+        if a is b or a.low >= b.high:
+            return self.false
+        if a.high < b.low:
+            return self.true
+        return self._node("lt", (a, b), 0, 0, 1, True)
+
+    def at_most(self, a: Node, b: Node) -> Node:
+        """Whether a <= b."""
+        return self.not_(self.less(b, a))
+
+    def add(self, a: Node, b: Node) -> Node:
+        """a + b."""
+        if a.is_constant and b.is_constant:
+            return self.number(a.value + b.value)
+        for one, other in ((a, b), (b, a)):
+            if one.is_constant and one.value == 0:
+                return other
+        return self._node("add", (a, b), 0, a.low + b.low, a.high + b.high, False)
+
+    def subtract(self, a: Node, b: Node) -> Node:
+        """a - b."""
+        if a is b:
+            return self.number(0)
+        if a.is_constant and b.is_constant:
+            return self.number(a.value - b.value)
+        if b.is_constant and b.value == 0:
+            return a
+        return self._node("sub", (a, b), 0, a.low - b.high, a.high - b.low, False)
+
+    def modulo(self, a: Node, size: int) -> Node:
+        """a modulo `size`, for a of any sign."""
+        if a.low >= 0 and a.high < size:
+            return a
+        if a.is_constant:
+            return self.number(a.value % size)
+        return self._node("mod", (a,), size, 0, size - 1, False)
+
+    def wrap(self, a: Node, low: int, high: int) -> Node:
+        """a brought into `low`..`high` by whole turns."""
+        inside = self.modulo(self.subtract(a, self.number(low)), high - low + 1)
+        return self.add(inside, self.number(low))
+
+    def choose(self, condition: Node, then: Node, otherwise: Node) -> Node:
+        """`then` where `condition` holds, else `otherwise`."""
+        if condition is self.true or then is otherwise:
+            return then
+        if condition is self.false:
+            return otherwise
+        if then.is_truth:
+            if then is self.true:
+                return self.or_(condition, otherwise)
+            if then is self.false:
+                return self.and_(self.not_(condition), otherwise)
+            if otherwise is self.false:
+                return self.and_(condition, then)
+            if otherwise is self.true:
+                return self.or_(self.not_(condition), then)
+        if condition.op == "not":
+            return self.choose(condition.args[0], otherwise, then)
+        if condition.op == "eq" and not then.is_truth:
+            # if x == c then c else x  is x
+            pair = {condition.args[0].number, condition.args[1].number}
+            if {then.number, otherwise.number} == pair:
+                return otherwise
+        low, high = min(then.low, otherwise.low), max(then.high, otherwise.high)
+        return self._node("ite", (condition, then, otherwise), 0, low, high, then.is_truth)
+
+    def as_number(self, a: Node) -> Node:
+        """A truth as 0 or 1."""
+        return self.choose(a, self.number(1), self.number(0)) if a.is_truth else a
+
+    def total(self, parts: Iterable[Node]) -> Node:
+        """The sum of numbers."""
+        result = self.number(0)
+        for part in parts:
+            result = self.add(result, part)
+        return result
+
+    def substitute(self, node: Node, leaves: Mapping[int, Node]) -> Node:
+        """The node with leaves replaced by other nodes."""
+        done: dict[int, Node] = {}
+
+        def run(n: Node) -> Node:
+            found = done.get(n.number)
+            if found is None:
+                found = done[n.number] = self._rebuild(n, leaves, run)
+            return found
+
+        return run(node)
+
+    def _rebuild(self, n: Node, leaves: Mapping[int, Node], run) -> Node:  # type: ignore[no-untyped-def]
+        if n.op == "leaf":
+            return leaves.get(n.value, n)
+        args: list[Node] = [run(a) for a in n.args]
+        match n.op:
+            case "const":
+                return n
+            case "not":
+                return self.not_(args[0])
+            case "and":
+                return self.and_(*args)
+            case "or":
+                return self.or_(*args)
+            case "eq":
+                return self.equal(*args)
+            case "lt":
+                return self.less(*args)
+            case "add":
+                return self.add(*args)
+            case "sub":
+                return self.subtract(*args)
+            case "mod":
+                return self.modulo(args[0], n.value)
+            case _:
+                return self.choose(*args)
+
+
+def leaves_of(nodes: Iterable[Node]) -> set[int]:
+    """The indices of the leaves that the nodes read."""
+    seen: set[int] = set()
+    found: set[int] = set()
+    stack = list(nodes)
+    while stack:
+        node = stack.pop()
+        if node.number in seen:
+            continue
+        seen.add(node.number)
+        if node.op == "leaf":
+            found.add(node.value)
+        stack.extend(node.args)
+    return found

@@ -1,0 +1,943 @@
+"""A system grounded: its state as scalar leaves, its rows as guards and updates over them.
+
+A structured value is a shape of nodes: `Maybe` for an optional, `Slots` for a sequence or a bag,
+a list for a set (a truth per member), a record (per field) or a map (per key).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import product
+from typing import Any, TypeAlias
+
+from ..spec.language import (
+    Action,
+    Bag,
+    Bool,
+    DeclarationError,
+    Enum,
+    Expression,
+    Instance,
+    Int,
+    Key,
+    Map,
+    Optional,
+    Record,
+    Sequence,
+    Set,
+)
+from ..spec.language.expressions import EnumValue, resolve
+from ..spec.language.typecheck import type_of as infer
+from ..spec.language.types import SCALARS, Type, Value, choices
+from ..spec.language.values import field_name
+from .graph import Graph, Node, leaves_of
+
+type_of = lru_cache(maxsize=200_000)(infer)
+
+
+@dataclass(frozen=True)
+class Maybe:
+    """An optional value: `value` counts only where `present` holds."""
+
+    present: Node
+    value: Shape
+
+
+@dataclass(frozen=True)
+class Slots:
+    """A sequence or bag: the present ones first; `overflow` where it went beyond capacity."""
+
+    slots: tuple[Maybe, ...]
+    overflow: Node
+
+
+Shape: TypeAlias = "Node | Maybe | Slots | list[Shape]"
+PathPart: TypeAlias = "str | tuple[Key, int]"
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A scalar part of the state: where it is, its numbers `low`..`high`, and its type.
+
+    An optional scalar is one leaf whose lowest number stands for none.
+    """
+
+    index: int
+    path: tuple[PathPart, ...]
+    low: int
+    high: int
+    type: Type
+
+    @property
+    def name(self) -> str:
+        """The path in print."""
+        parts = (p if isinstance(p, str) else f"[{p[1]}]" for p in self.path)
+        return "".join(parts)
+
+    @property
+    def holds(self) -> Key | None:
+        """The key whose identities the leaf's values are, if they are."""
+        kind = self.type.of if isinstance(self.type, Optional) else self.type
+        return kind if isinstance(kind, Key) else None
+
+
+@dataclass(frozen=True)
+class GroundRow:
+    """A row for certain bindings: when it is taken, what it writes, when a write is at fault."""
+
+    row: int
+    guard: Node
+    updates: Mapping[int, Node]
+    fault: Node
+    broken: Node
+
+
+@dataclass(frozen=True)
+class GroundAction:
+    """The rows of an action for certain bindings; none is taken unless `possible` holds."""
+
+    possible: Node
+    rows: tuple[GroundRow, ...]
+
+
+@dataclass
+class Grounded:
+    """A system's state as leaves, and everything that reads or writes them."""
+
+    instance: Instance
+    graph: Graph
+    leaves: list[Leaf]
+    initials: list[tuple[int, ...]]
+    actions: list[GroundAction]
+    invariants: list[Node]
+    terminal: Node
+    kept: frozenset[int] = field(default_factory=frozenset[int])
+
+
+def ground(instance: Instance) -> Grounded:
+    """The instance as leaves and nodes; all leaves are kept until slicing.
+
+    Raises DeclarationError where an expression can't be grounded.
+    """
+    return _Grounder(instance).run()
+
+
+class _Scope:
+    """What names stand for, and what has been grounded under them."""
+
+    def __init__(self, values: Mapping[Expression, Shape], places: Mapping[Expression, int]):
+        self.values = dict(values)
+        self.places = dict(places)
+        self.memo: dict[Expression, Shape] = {}
+
+    def with_(self, name: Expression, value: Shape) -> _Scope:
+        return _Scope({**self.values, name: value}, self.places)
+
+
+class _Grounder:
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.constants = instance.constants
+        self.graph = Graph()
+        self.leaves: list[Leaf] = []
+        self.shapes: dict[str, Shape] = {
+            v.name: self.build(v.type, (v.name,)) for v in instance.variables
+        }
+        self.next: dict[str, Shape] = {}
+        self.reading_next = False
+
+    # The state -----------------------------------------------------------------------------
+
+    def build(self, kind: Type, path: tuple[PathPart, ...]) -> Shape:
+        g = self.graph
+        match kind:
+            case Bool() | Int() | Enum() | Key():
+                low, high = self.numbers(kind)
+                return self.new_leaf(path, low, high, kind, isinstance(kind, Bool))
+            case Optional() if isinstance(kind.of, SCALARS):
+                low, high = self.numbers(kind.of)
+                leaf = self.new_leaf(path, low - 1, high, kind, False)
+                value = leaf
+                if isinstance(kind.of, Bool):
+                    value = g.equal(leaf, g.number(1))
+                return Maybe(g.not_(g.equal(leaf, g.number(low - 1))), value)
+            case Optional():
+                present = self.new_leaf((*path, "?"), 0, 1, Bool(), True)
+                return Maybe(present, self.build(kind.of, path))
+            case Set():
+                members = choices(kind.of, self.constants)
+                parts: list[Shape] = []
+                for member in members:
+                    part: PathPart = (
+                        (kind.of, int(str(member))) if isinstance(kind.of, Key) else f"{{{member}}}"
+                    )
+                    parts.append(self.new_leaf((*path, part), 0, 1, Bool(), True))
+                return parts
+            case Sequence() | Bag():
+                capacity = resolve(kind.capacity, self.constants)
+                slots: list[Maybe] = []
+                for place in range(capacity):
+                    slot = self.build(Optional(kind.of), (*path, f"<{place}>"))
+                    assert isinstance(slot, Maybe)
+                    slots.append(slot)
+                return Slots(tuple(slots), g.false)
+            case Record():
+                return [self.build(of, (*path, f".{name}")) for name, of in kind.fields]
+            case Map():
+                count = kind.key.count(self.constants)
+                return [self.build(kind.of, (*path, (kind.key, k))) for k in range(count)]
+
+    def new_leaf(
+        self, path: tuple[PathPart, ...], low: int, high: int, kind: Type, is_truth: bool
+    ) -> Node:
+        index = len(self.leaves)
+        self.leaves.append(Leaf(index, path, low, high, kind))
+        return self.graph.leaf(index, low, high, is_truth)
+
+    def numbers(self, kind: Type) -> tuple[int, int]:
+        match kind:
+            case Int():
+                return kind.range(self.constants)
+            case Enum():
+                return 0, len(kind.names) - 1
+            case Key():
+                return 0, kind.count(self.constants) - 1
+            case _:
+                return 0, 1
+
+    def lowest(self, kind: Type) -> Shape:
+        """What an absent value of the type is stored as."""
+        g = self.graph
+        match kind:
+            case Bool():
+                return g.false
+            case Int() | Enum() | Key():
+                return g.number(self.numbers(kind)[0])
+            case Optional():
+                return Maybe(g.false, self.lowest(kind.of))
+            case Set():
+                return [g.false for _ in choices(kind.of, self.constants)]
+            case Sequence() | Bag():
+                empty = Maybe(g.false, self.lowest(kind.of))
+                return Slots((empty,) * resolve(kind.capacity, self.constants), g.false)
+            case Record():
+                return [self.lowest(of) for _, of in kind.fields]
+            case Map():
+                return [self.lowest(kind.of)] * kind.key.count(self.constants)
+
+    def encode(self, kind: Type, shape: Shape) -> Iterator[tuple[Node, Node]]:
+        """The nodes to store, in the order of the leaves, each with when it is at fault."""
+        g = self.graph
+        match kind:
+            case Bool() | Int() | Enum() | Key():
+                assert isinstance(shape, Node)
+                yield shape, g.false
+            case Optional() if isinstance(kind.of, SCALARS):
+                assert isinstance(shape, Maybe) and isinstance(shape.value, Node)
+                none = self.numbers(kind.of)[0] - 1
+                value = g.as_number(shape.value)
+                # a value equal to the mark for none is out of its range
+                low = g.and_(shape.present, g.equal(value, g.number(none)))
+                same = g.equal(value, g.number(none))
+                fault = g.false if g.not_(same) is shape.present else low
+                yield g.choose(shape.present, value, g.number(none)), fault
+            case Optional():
+                assert isinstance(shape, Maybe)
+                yield shape.present, g.false
+                empty = self.lowest(kind.of)
+                yield from self.encode(kind.of, self.merge(shape.present, shape.value, empty))
+            case Set():
+                assert isinstance(shape, list)
+                for member in shape:
+                    assert isinstance(member, Node)
+                    yield member, g.false
+            case Sequence() | Bag():
+                assert isinstance(shape, Slots)
+                if not shape.slots and shape.overflow is not g.false:
+                    raise DeclarationError("a sequence of capacity 0 is appended to")
+                for place, slot in enumerate(shape.slots):
+                    for node, fault in self.encode(Optional(kind.of), slot):
+                        yield node, g.or_(fault, shape.overflow) if place == 0 else fault
+            case Record():
+                assert isinstance(shape, list)
+                for (_, of), part in zip(kind.fields, shape, strict=True):
+                    yield from self.encode(of, part)
+            case Map():
+                assert isinstance(shape, list)
+                for part in shape:
+                    yield from self.encode(kind.of, part)
+
+    def constant_shape(self, kind: Type, value: Any) -> Shape:
+        """A plain value as a shape."""
+        g = self.graph
+        match kind:
+            case Bool():
+                return g.truth(bool(value))
+            case Int() | Key():
+                return g.number(value)
+            case Enum():
+                return g.number(kind.names.index(value))
+            case Optional():
+                if value is None:
+                    return self.lowest(kind)
+                return Maybe(g.true, self.constant_shape(kind.of, value))
+            case Set():
+                return [g.truth(m in value) for m in choices(kind.of, self.constants)]
+            case Sequence() | Bag():
+                empty = Maybe(g.false, self.lowest(kind.of))
+                capacity = resolve(kind.capacity, self.constants)
+                full = tuple(Maybe(g.true, self.constant_shape(kind.of, v)) for v in value)
+                return Slots(full + (empty,) * (capacity - len(value)), g.false)
+            case Record():
+                fields = zip(kind.fields, value, strict=True)
+                return [self.constant_shape(of, v) for (_, of), v in fields]
+            case Map():
+                return [self.constant_shape(kind.of, v) for v in value]
+
+    def vector(self, state: tuple[Value, ...]) -> tuple[int, ...]:
+        """A state of plain values as the numbers of its leaves."""
+        numbers: list[int] = []
+        for variable, value in zip(self.instance.variables, state, strict=True):
+            shape = self.constant_shape(variable.type, value)
+            numbers.extend(node.value for node, _ in self.encode(variable.type, shape))
+        return tuple(numbers)
+
+    # Shapes --------------------------------------------------------------------------------
+
+    def merge(self, condition: Node, then: Shape, otherwise: Shape) -> Shape:
+        g = self.graph
+        if then is otherwise:
+            return then
+        match then, otherwise:
+            case Node(), Node():
+                return g.choose(condition, then, otherwise)
+            case Maybe(), Maybe():
+                return Maybe(
+                    g.choose(condition, then.present, otherwise.present),
+                    self.merge(condition, then.value, otherwise.value),
+                )
+            case Slots(), Slots():
+                pairs = zip(then.slots, otherwise.slots, strict=True)
+                return Slots(
+                    tuple(self.merge_maybe(condition, a, b) for a, b in pairs),
+                    g.choose(condition, then.overflow, otherwise.overflow),
+                )
+            case list(), list():
+                pairs = zip(then, otherwise, strict=True)
+                return [self.merge(condition, a, b) for a, b in pairs]
+            case _:
+                raise DeclarationError("two branches of different shape")
+
+    def merge_maybe(self, condition: Node, then: Maybe, otherwise: Maybe) -> Maybe:
+        merged = self.merge(condition, then, otherwise)
+        assert isinstance(merged, Maybe)
+        return merged
+
+    def equal(self, a: Shape, b: Shape) -> Node:
+        g = self.graph
+        match a, b:
+            case Node(), Node():
+                return g.equal(a, b)
+            case Maybe(), Maybe():
+                same = g.or_(g.not_(a.present), self.equal(a.value, b.value))
+                return g.and_(g.equal(a.present, b.present), same)
+            case Slots(), Slots():
+                return self.equal(list(a.slots), list(b.slots))
+            case list(), list():
+                return g.and_(*(self.equal(x, y) for x, y in zip(a, b, strict=True)))
+            case _:
+                raise DeclarationError("two values of different shape are compared")
+
+    def ranks(self, shape: Shape) -> list[Node]:
+        """The numbers by whose order a bag's elements are sorted (see `types.rank`)."""
+        match shape:
+            case Node():
+                return [self.graph.as_number(shape)]
+            case Maybe():
+                return [self.graph.as_number(shape.present), *self.ranks(shape.value)]
+            case Slots():
+                return [n for slot in shape.slots for n in self.ranks(slot)]
+            case _:
+                return [n for part in shape for n in self.ranks(part)]
+
+    def at_most(self, a: Shape, b: Shape) -> Node:
+        """Whether a comes before b in canonical order, or is equal."""
+        g = self.graph
+        result = g.true
+        for x, y in reversed(list(zip(self.ranks(a), self.ranks(b), strict=True))):
+            result = g.or_(g.less(x, y), g.and_(g.equal(x, y), result))
+        return result
+
+    def coerce(self, shape: Shape, source: Type | None, target: Type) -> Shape:
+        """The value as one of type `target`: plain values become optionals where needed."""
+        g = self.graph
+        if source == target:
+            return shape
+        match target:
+            case Optional():
+                if source is None:
+                    return self.lowest(target)
+                if isinstance(source, Optional):
+                    assert isinstance(shape, Maybe)
+                    return Maybe(shape.present, self.coerce(shape.value, source.of, target.of))
+                return Maybe(g.true, self.coerce(shape, source, target.of))
+            case Map():
+                assert isinstance(source, Map) and isinstance(shape, list)
+                return [self.coerce(part, source.of, target.of) for part in shape]
+            case Set():
+                return shape if shape else self.lowest(target)
+            case Sequence() | Bag():
+                assert isinstance(shape, Slots)
+                return self.resize(target, shape)
+            case _:
+                return shape
+
+    def resize(self, kind: Sequence | Bag, shape: Slots) -> Slots:
+        capacity = resolve(kind.capacity, self.constants)
+        if len(shape.slots) == capacity:
+            return shape
+        if len(shape.slots) > capacity:
+            over = self.graph.or_(shape.overflow, *(s.present for s in shape.slots[capacity:]))
+            return Slots(shape.slots[:capacity], over)
+        empty = Maybe(self.graph.false, self.lowest(kind.of))
+        return Slots(shape.slots + (empty,) * (capacity - len(shape.slots)), shape.overflow)
+
+    # Expressions ---------------------------------------------------------------------------
+
+    def node(self, e: Expression, scope: _Scope) -> Node:
+        shape = self.shape(e, scope)
+        assert isinstance(shape, Node)
+        return shape
+
+    def typed(self, e: Expression, target: Type, scope: _Scope) -> Shape:
+        return self.coerce(self.shape(e, scope), type_of(e), target)
+
+    def shape(self, e: Expression, scope: _Scope) -> Shape:
+        if self.reading_next:
+            return self._shape(e, scope)
+        found = scope.memo.get(e)
+        if found is None:
+            found = scope.memo[e] = self._shape(e, scope)
+        return found
+
+    def _shape(self, e: Expression, scope: _Scope) -> Shape:
+        g = self.graph
+        args, data = e.args, e.data
+        match e.op:
+            case "const":
+                if data is None:
+                    return Maybe(g.false, g.false)
+                if isinstance(data, EnumValue):
+                    return g.number(data.enum.names.index(data.member))
+                return g.truth(data) if isinstance(data, bool) else g.number(data)
+            case "variable" | "element":
+                if e not in scope.values:
+                    raise DeclarationError(f"`{e}` is not bound here")
+                return scope.values[e]
+            case "field":
+                shapes = self.next if self.reading_next else self.shapes
+                whole = shapes[field_name(data)]
+                return self.select(whole, self.node(args[0], scope)) if args else whole
+            case "after":
+                self.reading_next = True
+                try:
+                    return self._shape(args[0], scope)
+                finally:
+                    self.reading_next = False
+            case "and" | "or" | "sub" if isinstance(type_of(e), Set):
+                a, b = (self.typed(x, self.known(e), scope) for x in args)
+                assert isinstance(a, list) and isinstance(b, list)
+                return [self.of_sets(e.op, x, y) for x, y in zip(a, b, strict=True)]
+            case "and":
+                return g.and_(*(self.node(a, scope) for a in args))
+            case "or":
+                return g.or_(*(self.node(a, scope) for a in args))
+            case "not":
+                return g.not_(self.node(args[0], scope))
+            case "eq":
+                return self.equal(*self.alike(args[0], args[1], scope))
+            case "lt":
+                return g.less(self.node(args[0], scope), self.node(args[1], scope))
+            case "le":
+                return g.at_most(self.node(args[0], scope), self.node(args[1], scope))
+            case "add":
+                return g.add(self.node(args[0], scope), self.node(args[1], scope))
+            case "sub":
+                return g.subtract(self.node(args[0], scope), self.node(args[1], scope))
+            case "wrap":
+                return g.wrap(self.node(args[0], scope), *data.range(self.constants))
+            case "if":
+                condition = self.node(args[0], scope)
+                return self.merge(condition, *self.alike(args[1], args[2], scope))
+            case _:
+                return self.structured(e, scope)
+
+    def known(self, e: Expression) -> Type:
+        kind = type_of(e)
+        assert kind is not None
+        return kind
+
+    def of_sets(self, op: str, a: Shape, b: Shape) -> Node:
+        g = self.graph
+        assert isinstance(a, Node) and isinstance(b, Node)
+        if op == "and":
+            return g.and_(a, b)
+        return g.or_(a, b) if op == "or" else g.and_(a, g.not_(b))
+
+    def alike(self, a: Expression, b: Expression, scope: _Scope) -> tuple[Shape, Shape]:
+        """Both as values of the wider of their types."""
+        left, right = type_of(a), type_of(b)
+        wider = right if right is not None and not self.is_wider(left, right) else left
+        if wider is None:
+            return self.graph.false, self.graph.false
+        return self.typed(a, wider, scope), self.typed(b, wider, scope)
+
+    def is_wider(self, a: Type | None, b: Type) -> bool:
+        if isinstance(a, Optional):
+            return not isinstance(b, Optional) or self.is_wider(a.of, b.of)
+        if isinstance(a, (Sequence, Bag)) and isinstance(b, (Sequence, Bag)):
+            sizes = (resolve(a.capacity, self.constants), resolve(b.capacity, self.constants))
+            return sizes[0] >= sizes[1]
+        if isinstance(a, Map) and isinstance(b, Map):
+            return self.is_wider(a.of, b.of)
+        return (
+            a is not None
+            and not isinstance(b, Optional)
+            and not (isinstance(a, Set) and not _has_elements(a))
+        )
+
+    def select(self, whole: Shape, key: Node) -> Shape:
+        assert isinstance(whole, list)
+        if key.is_constant:
+            if not 0 <= key.value < len(whole):
+                raise DeclarationError(f"a map has no key {key.value}")
+            return whole[key.value]
+        result = whole[-1]
+        for place in range(len(whole) - 2, -1, -1):
+            is_here = self.graph.equal(key, self.graph.number(place))
+            result = self.merge(is_here, whole[place], result)
+        return result
+
+    def put_in(self, whole: Shape, key: Node, change: Callable[[Shape], Shape]) -> Shape:
+        assert isinstance(whole, list)
+        return [
+            self.merge(self.graph.equal(key, self.graph.number(k)), change(part), part)
+            if not key.is_constant or key.value == k
+            else part
+            for k, part in enumerate(whole)
+        ]
+
+    def structured(self, e: Expression, scope: _Scope) -> Shape:
+        g = self.graph
+        args, data = e.args, e.data
+        match e.op:
+            case "index":
+                return self.select(self.shape(args[0], scope), self.node(args[1], scope))
+            case "updated":
+                kind = self.known(e)
+                assert isinstance(kind, Map)
+                value = self.typed(args[2], kind.of, scope)
+                key = self.node(args[1], scope)
+                return self.put_in(self.shape(args[0], scope), key, lambda _: value)
+            case "get":
+                record = self.known(args[0])
+                assert isinstance(record, Record)
+                inside = self.shape(args[0], scope)
+                assert isinstance(inside, list)
+                return inside[[n for n, _ in record.fields].index(data)]
+            case "is_set" | "value":
+                maybe = self.shape(args[0], scope)
+                assert isinstance(maybe, Maybe)
+                if e.op == "is_set":
+                    return maybe.present
+                return self.merge(maybe.present, maybe.value, self.initial(self.known(e)))
+            case "some":
+                return Maybe(g.true, self.shape(args[0], scope))
+            case "make" | "replace":
+                return self.record(e, scope)
+            case "set_of":
+                kind = self.known(e)
+                assert isinstance(kind, Set)
+                if not args:
+                    return []
+                nodes = [self.node(a, scope) for a in args]
+                members = choices(kind.of, self.constants)
+                return [
+                    g.or_(*(g.equal(node, self.member(kind.of, m)) for node in nodes))
+                    for m in members
+                ]
+            case "in":
+                return self.membership(args[0], args[1], scope)
+            case "size":
+                kind = self.known(args[0])
+                if isinstance(kind, Set) and not _has_elements(kind):
+                    return g.number(0)
+                return g.total(g.as_number(p) for p, _ in self.members(kind, args[0], scope))
+            case "all" | "any" | "count" | "each" | "those" | "keep":
+                return self.quantified(e, scope)
+            case _:
+                return self.sequence(e, scope)
+
+    def initial(self, kind: Type) -> Shape:
+        return self.lowest(kind)
+
+    def record(self, e: Expression, scope: _Scope) -> Shape:
+        kind = self.known(e)
+        assert isinstance(kind, Record)
+        if e.op == "make":
+            names, values = e.data[1], e.args
+            start = self.lowest(kind)
+        else:
+            names, values = e.data, e.args[1:]
+            start = self.shape(e.args[0], scope)
+        assert isinstance(start, list)
+        given = dict(zip(names, values, strict=True))
+        return [
+            self.typed(given[name], of, scope) if name in given else before
+            for (name, of), before in zip(kind.fields, start, strict=True)
+        ]
+
+    def member(self, kind: Type, value: Value) -> Node:
+        shape = self.constant_shape(kind, value)
+        assert isinstance(shape, Node)
+        return shape
+
+    def membership(self, value: Expression, collection: Expression, scope: _Scope) -> Node:
+        kind = self.known(collection)
+        if isinstance(kind, Set) and not _has_elements(kind):
+            return self.graph.false
+        assert isinstance(kind, (Set, Sequence, Bag))
+        sought = self.typed(value, kind.of, scope)
+        g = self.graph
+        pairs = self.members(kind, collection, scope)
+        return g.or_(*(g.and_(there, self.equal(sought, member)) for there, member in pairs))
+
+    def members(
+        self, kind: Type, collection: Expression, scope: _Scope
+    ) -> list[tuple[Node, Shape]]:
+        """What a collection may hold, each with whether it does."""
+        whole = self.shape(collection, scope)
+        if isinstance(whole, Slots):
+            return [(slot.present, slot.value) for slot in whole.slots]
+        assert isinstance(kind, Set) and isinstance(whole, list)
+        pairs: list[tuple[Node, Shape]] = []
+        for there, value in zip(whole, choices(kind.of, self.constants), strict=True):
+            assert isinstance(there, Node)
+            pairs.append((there, self.constant_shape(kind.of, value)))
+        return pairs
+
+    def quantified(self, e: Expression, scope: _Scope) -> Shape:
+        g = self.graph
+        bound, body = e.args
+        if bound.op == "variable":
+            kind = bound.data.type
+            domain = [(g.true, self.constant_shape(kind, v)) for v in choices(kind, self.constants)]
+        else:
+            domain = self.members(self.known(bound.args[0]), bound.args[0], scope)
+        inner = [(there, value, scope.with_(bound, value)) for there, value in domain]
+        if e.op == "each":
+            of = self.known(e)
+            assert isinstance(of, Map)
+            return [self.typed(body, of.of, s) for _, _, s in inner]
+        held = [(there, value, self.node(body, s)) for there, value, s in inner]
+        match e.op:
+            case "all":
+                return g.and_(*(g.or_(g.not_(there), holds) for there, _, holds in held))
+            case "any":
+                return g.or_(*(g.and_(there, holds) for there, _, holds in held))
+            case "count":
+                return g.total(g.as_number(g.and_(there, holds)) for there, _, holds in held)
+            case "those":
+                return self.those(e, held)
+            case _:
+                kind = self.known(e)
+                kept = self.lowest(kind)
+                assert isinstance(kept, Slots)
+                for there, value, holds in held:
+                    kept = self.appended(kept, value, g.and_(there, holds))
+                return kept
+
+    def those(self, e: Expression, held: list[tuple[Node, Shape, Node]]) -> Shape:
+        kind = self.known(e)
+        assert isinstance(kind, Set)
+        g = self.graph
+        return [
+            g.or_(
+                *(
+                    g.and_(there, holds, self.equal(value, self.member(kind.of, m)))
+                    for there, value, holds in held
+                )
+            )
+            for m in choices(kind.of, self.constants)
+        ]
+
+    # Sequences and bags --------------------------------------------------------------------
+
+    def sequence(self, e: Expression, scope: _Scope) -> Shape:
+        g = self.graph
+        whole = self.shape(e.args[0], scope)
+        kind = self.known(e.args[0])
+        assert isinstance(whole, Slots) and isinstance(kind, (Sequence, Bag))
+        slots = whole.slots
+        empty = Maybe(g.false, self.lowest(kind.of))
+        match e.op:
+            case "first":
+                return slots[0] if slots else empty
+            case "last":
+                result = empty
+                for slot in slots:
+                    result = self.merge_maybe(slot.present, slot, result)
+                return result
+            case "without_first":
+                return Slots((*slots[1:], empty), whole.overflow) if slots else whole
+            case "take":
+                return self.taken(e, whole, empty, scope)
+            case _:
+                value = self.typed(e.args[1], kind.of, scope)
+                return self.grown(e, kind, whole, value)
+
+    def taken(self, e: Expression, whole: Slots, empty: Maybe, scope: _Scope) -> Slots:
+        g = self.graph
+        bag, value = e.args
+        sought = self.shape(value, scope)
+        gone = g.false
+        result: list[Maybe] = []
+        for place, slot in enumerate(whole.slots):
+            if value in scope.places and value.args[0] == bag:
+                gone = g.truth(place >= scope.places[value])
+            else:
+                gone = g.or_(gone, g.and_(slot.present, self.equal(slot.value, sought)))
+            following = whole.slots[place + 1] if place + 1 < len(whole.slots) else empty
+            result.append(self.merge_maybe(gone, following, slot))
+        return Slots(tuple(result), whole.overflow)
+
+    def appended(self, whole: Slots, value: Shape, when: Node) -> Slots:
+        """The value put into the first absent slot, where `when` holds."""
+        g = self.graph
+        result: list[Maybe] = []
+        before = g.true
+        for slot in whole.slots:
+            here = g.and_(when, before, g.not_(slot.present))
+            result.append(self.merge_maybe(here, Maybe(g.true, value), slot))
+            before = slot.present
+        return Slots(tuple(result), g.or_(whole.overflow, g.and_(when, before)))
+
+    def grown(self, e: Expression, kind: Sequence | Bag, whole: Slots, value: Shape) -> Slots:
+        g = self.graph
+        slots = whole.slots
+        new = Maybe(g.true, value)
+        if e.op == "append":
+            return self.appended(whole, value, g.true)
+        if e.op == "push":
+            full = slots[-1].present if slots else g.true
+            longer = self.appended(whole, value, g.true).slots
+            shifted = (*slots[1:], new) if slots else ()
+            return Slots(
+                tuple(self.merge_maybe(full, a, b) for a, b in zip(shifted, longer, strict=True)),
+                whole.overflow,
+            )
+        if e.op == "insert_by":
+            assert isinstance(kind.of, Record)
+            at = [n for n, _ in kind.of.fields].index(e.data)
+
+            def goes_before(slot: Maybe) -> Node:
+                assert isinstance(slot.value, list) and isinstance(value, list)
+                mine, other = value[at], slot.value[at]
+                assert isinstance(mine, Node) and isinstance(other, Node)
+                return g.at_most(other, mine)
+        else:
+
+            def goes_before(slot: Maybe) -> Node:
+                return self.at_most(slot.value, value)
+
+        result: list[Maybe] = []
+        before = g.true  # whether all earlier elements stay before the new one
+        for place, slot in enumerate(slots):
+            stays = g.and_(before, slot.present, goes_before(slot))
+            moved = slots[place - 1] if place else new
+            here = self.merge_maybe(before, new, moved)
+            result.append(self.merge_maybe(stays, slot, here))
+            before = stays
+        over = slots[-1].present if slots else g.true
+        return Slots(tuple(result), g.or_(whole.overflow, over))
+
+    # Actions -------------------------------------------------------------------------------
+
+    def run(self) -> Grounded:
+        instance, empty = self.instance, _Scope({}, {})
+        leaf_count = len(self.leaves)
+        if any(item.kind == "step" for item in instance.properties):
+            self.next = {v.name: self.build(v.type, (v.name, "'")) for v in instance.variables}
+        steps = [
+            self.node(p.expression, _Scope({}, {})) for p in instance.properties if p.kind == "step"
+        ]
+        del self.leaves[leaf_count:]
+        every_step = self.graph.and_(*steps)
+        actions: list[GroundAction] = []
+        row = 0
+        for action in instance.actions:
+            for scope, possible in self.bindings(action):
+                ground_rows = tuple(self.rows(action, row, scope, possible, every_step))
+                if ground_rows:
+                    actions.append(GroundAction(possible, ground_rows))
+            row += len(action.rows)
+        invariants = [
+            self.node(p.expression, empty) for p in instance.properties if p.kind == "invariant"
+        ]
+        return Grounded(
+            instance,
+            self.graph,
+            self.leaves,
+            sorted({self.vector(state) for state in instance.initial_states()}),
+            actions,
+            invariants,
+            self.node(instance.terminal, empty),
+            frozenset(range(leaf_count)),
+        )
+
+    def bindings(self, action: Action) -> Iterator[tuple[_Scope, Node]]:
+        g = self.graph
+        domains = [choices(bound.data.type, self.constants) for bound in action.bounds]
+        for values in product(*domains):
+            bound: dict[Expression, Shape] = {
+                name: self.constant_shape(name.data.type, value)
+                for name, value in zip(action.bounds, values, strict=True)
+            }
+            if action.taken is None:
+                yield _Scope(bound, {}), g.true
+                continue
+            bag = self.shape(action.taken.args[0], _Scope(bound, {}))
+            assert isinstance(bag, Slots)
+            for place, slot in enumerate(bag.slots):
+                scope = _Scope({**bound, action.taken: slot.value}, {action.taken: place})
+                distinct = g.true
+                if place:  # equal elements lie side by side: only the first stands for them
+                    distinct = g.not_(self.equal(bag.slots[place - 1].value, slot.value))
+                yield scope, g.and_(slot.present, distinct)
+
+    def rows(
+        self, action: Action, first: int, scope: _Scope, possible: Node, every_step: Node
+    ) -> Iterator[GroundRow]:
+        g = self.graph
+        if possible is g.false:
+            return
+        earlier: list[Node] = []
+        for offset, row in enumerate(action.rows):
+            own = self.node(row.guard, scope)
+            room = self.node(row.room, scope)
+            guard = g.and_(*(g.not_(node) for node in earlier), own, room)
+            earlier.append(own)
+            if guard is g.false:
+                continue
+            updates, fault = self.updates(row.updates, scope)
+            shift = {len(self.leaves) + i: node for i, node in self.stutter(updates).items()}
+            holds = g.substitute(every_step, shift)
+            yield GroundRow(first + offset, guard, updates, fault, g.not_(holds))
+
+    def stutter(self, updates: Mapping[int, Node]) -> dict[int, Node]:
+        result: dict[int, Node] = {}
+        for leaf in self.leaves:
+            node = updates.get(leaf.index)
+            if node is None:
+                truth = isinstance(leaf.type, Bool)
+                node = self.graph.leaf(leaf.index, leaf.low, leaf.high, truth)
+            result[leaf.index] = node
+        return result
+
+    def updates(
+        self, pairs: tuple[tuple[Expression, Expression], ...], scope: _Scope
+    ) -> tuple[dict[int, Node], Node]:
+        g = self.graph
+        changed: dict[str, Shape] = {}
+        for target, expression in pairs:
+            value = self.typed(expression, self.known(target), scope)
+            base, path = _path(target)
+            name = field_name(base.data)
+            keys = [part if isinstance(part, str) else self.node(part, scope) for part in path]
+            records = _records(target)
+            changed[name] = self.placed(changed.get(name, self.shapes[name]), keys, records, value)
+        updates: dict[int, Node] = {}
+        faults: list[Node] = []
+        first = self.first_leaves()
+        for variable in self.instance.variables:
+            if variable.name not in changed:
+                continue
+            start = first[variable.name]
+            encoded = list(self.encode(variable.type, changed[variable.name]))
+            for index, (node, fault) in enumerate(encoded, start):
+                leaf = self.leaves[index]
+                if node.op == "leaf" and node.value == index:
+                    continue
+                faults.append(fault)
+                if node.low < leaf.low:
+                    faults.append(g.less(node, g.number(leaf.low)))
+                if node.high > leaf.high:
+                    faults.append(g.less(g.number(leaf.high), node))
+                if leaf.low < leaf.high:
+                    updates[index] = node
+        return updates, g.or_(*faults)
+
+    def first_leaves(self) -> dict[str, int]:
+        result: dict[str, int] = {}
+        for leaf in self.leaves:
+            name = leaf.path[0]
+            assert isinstance(name, str)
+            result.setdefault(name, leaf.index)
+        return result
+
+    def placed(
+        self, whole: Shape, keys: list[str | Node], records: list[Record | None], value: Shape
+    ) -> Shape:
+        if not keys:
+            return value
+        key, record = keys[0], records[0]
+        if isinstance(key, Node):
+            return self.put_in(
+                whole, key, lambda part: self.placed(part, keys[1:], records[1:], value)
+            )
+        assert record is not None and isinstance(whole, list)
+        at = [n for n, _ in record.fields].index(key)
+        inner = self.placed(whole[at], keys[1:], records[1:], value)
+        return [*whole[:at], inner, *whole[at + 1 :]]
+
+
+def _has_elements(kind: Set) -> bool:
+    """False for the type of the literal empty set, whose element type is not known."""
+    return bool(kind.of)
+
+
+def _path(target: Expression) -> tuple[Expression, list[str | Expression]]:
+    """The field that a target is part of, and the keys and field names that lead to the part."""
+    path: list[str | Expression] = []
+    node = target
+    while node.op != "field":
+        path.append(node.args[1] if node.op == "index" else node.data)
+        node = node.args[0]
+    if node.args:
+        path.append(node.args[0])
+    return node, path[::-1]
+
+
+def _records(target: Expression) -> list[Record | None]:
+    """For every part of the path the record it selects from, if it does."""
+    records: list[Record | None] = []
+    node = target
+    while node.op != "field":
+        kind = type_of(node.args[0])
+        records.append(kind if node.op == "get" and isinstance(kind, Record) else None)
+        node = node.args[0]
+    if node.args:
+        records.append(None)
+    return records[::-1]
+
+
+def reads(grounded: Grounded) -> set[int]:
+    """The leaves that some guard, property, fault or update reads."""
+    nodes = [*grounded.invariants, grounded.terminal]
+    for action in grounded.actions:
+        nodes.append(action.possible)
+        for row in action.rows:
+            nodes += [row.guard, row.fault, row.broken, *row.updates.values()]
+    return leaves_of(nodes)

@@ -1,0 +1,99 @@
+"""Raw memory for Numba code: loads, stores, prefetches and calls at addresses.
+
+Packed states are byte strings of any length from 8 on, read as whole words where they fit and as
+one word that ends where the state ends.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportMissingParameterType=false
+# pyright: reportUnknownArgumentType=false, reportPrivateImportUsage=false
+
+from __future__ import annotations
+
+import mmap
+from typing import Any
+
+import numpy as np
+from llvmlite import ir  # pyright: ignore[reportMissingTypeStubs]
+from numba import types
+from numba.extending import intrinsic
+
+_POINTER = ir.PointerType()
+
+
+def _load(kind: Any, bits: int) -> Any:
+    def typed(typing_context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pointer = builder.inttoptr(args[0], _POINTER)
+            return builder.load(pointer, typ=ir.IntType(bits), align=1)
+
+        return kind(types.int64), generate
+
+    return typed
+
+
+def _store(kind: Any) -> Any:
+    def typed(typing_context: Any, address: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pointer = builder.inttoptr(args[0], _POINTER)
+            builder.store(args[1], pointer, align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, kind), generate
+
+    return typed
+
+
+load64 = intrinsic(_load(types.uint64, 64))
+load32 = intrinsic(_load(types.uint32, 32))
+store64 = intrinsic(_store(types.uint64))
+store32 = intrinsic(_store(types.uint32))
+
+
+@intrinsic
+def prefetch(typing_context: Any, address: Any) -> Any:
+    """Asks for the cache line at the address, to be read soon."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        i32 = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [_POINTER, i32, i32, i32])
+        function = builder.module.declare_intrinsic("llvm.prefetch", (_POINTER,), kind)
+        pointer = builder.inttoptr(args[0], _POINTER)
+        builder.call(function, [pointer, i32(0), i32(3), i32(1)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
+@intrinsic
+def call_expand(
+    typing_context: Any, function: Any, states: Any, count: Any, out: Any, rows: Any, bad: Any,
+    bad_count: Any,
+) -> Any:  # fmt: skip
+    """Calls a compiled system's `expand` (see `lower`) at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        i64 = ir.IntType(64)
+        kind = ir.FunctionType(i64, [i64] * 6)
+        return builder.call(builder.inttoptr(args[0], kind.as_pointer()), list(args[1:]))
+
+    return types.int64(*[types.int64] * 7), generate
+
+
+class Region:
+    """Zeroed memory of a given size that takes real memory only where it was touched.
+
+    Raises MemoryError where the system won't reserve it.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = max(size, mmap.PAGESIZE)
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+        try:
+            self._map = mmap.mmap(-1, self.size, flags=flags)
+        except (OSError, ValueError) as error:
+            raise MemoryError(f"can't reserve {self.size} bytes: {error}") from None
+        if hasattr(mmap, "MADV_HUGEPAGE") and self.size >= 1 << 22:
+            self._map.madvise(mmap.MADV_HUGEPAGE)
+        self.array = np.frombuffer(self._map, dtype=np.uint8)
+        self.address = int(self.array.ctypes.data)

@@ -1,0 +1,66 @@
+"""Breadth-first search in plain Python: the second opinion on the native explorer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..model.interpreter import FullState, Interpreter
+from ..spec.language import Instance
+
+
+@dataclass
+class Reference:
+    """What a search found: counts as the explorer states them, and the first faults by level."""
+
+    states: int = 0
+    transitions: int = 0
+    depth: int = 0
+    taken: list[int] = field(default_factory=list[int])
+    broken: dict[str, int] = field(default_factory=dict[str, int])
+    deadlock: int | None = None
+    fault: int | None = None
+
+
+def search(instance: Instance, limit: int = 200_000) -> Reference:
+    """Every reachable state of a small instance.
+
+    `broken` maps a property to the number of states in its shortest counterexample, as `deadlock`
+    and `fault` (an update out of range) do for theirs. Nothing stops the search but its end, or
+    more than `limit` states (ValueError).
+    """
+    machine = Interpreter(instance)
+    found = Reference(taken=[0] * len(instance.row_names))
+    seen: set[FullState] = set(machine.initial_states())
+    frontier = list(seen)
+    while frontier:
+        found.depth += 1
+        following: list[FullState] = []
+        for state in frontier:
+            _judge(machine, state, found)
+            enabled = 0
+            for step in machine.steps(state):
+                enabled += 1
+                found.taken[step.row] += 1
+                if step.state is None:
+                    found.fault = found.fault or found.depth + 1
+                    continue
+                for item in instance.properties:
+                    if item.kind == "step" and not machine.step_holds(item, state, step.state):
+                        found.broken.setdefault(item.name, found.depth + 1)
+                if step.state not in seen:
+                    seen.add(step.state)
+                    following.append(step.state)
+            found.transitions += enabled
+            if not enabled and not machine.holds(instance.terminal, state):
+                found.deadlock = found.deadlock or found.depth
+        if len(seen) > limit:
+            raise ValueError(f"more than {limit} states")
+        frontier = following
+    found.states = len(seen)
+    return found
+
+
+def _judge(machine: Interpreter, state: FullState, found: Reference) -> None:
+    for item in machine.instance.properties:
+        if item.kind == "invariant" and not machine.holds(item.expression, state):
+            found.broken.setdefault(item.name, found.depth)

@@ -1,0 +1,128 @@
+"""Systems run on plain values, a step at a time: the executable meaning of a declaration.
+
+Slow and simple on purpose: traces are replayed here, and the native explorer is compared with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import TypeAlias
+
+from ..spec.language import Action, DeclarationError, Expression, Instance, Property
+from ..spec.language.expressions import children_first
+from ..spec.language.types import Value, choices, contains
+from ..spec.language.values import OutOfRange, assign, evaluate, field_name
+
+FullState: TypeAlias = tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step taken: the row's index in `Instance.row_names`, what was bound, the state reached.
+
+    `fault` says which update leaves its type's range; the step then reaches no state.
+    """
+
+    row: int
+    action: Action
+    bound: tuple[tuple[Expression, Value], ...]
+    state: FullState | None
+    fault: str = ""
+
+
+class Interpreter:
+    """An instance's states and steps. A state is a tuple with a value per variable."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.names = tuple(variable.name for variable in instance.variables)
+        self.types = {variable.name: variable.type for variable in instance.variables}
+
+    def initial_states(self) -> Iterator[FullState]:
+        """The initial states."""
+        yield from self.instance.initial_states()
+
+    def as_mapping(self, state: FullState) -> dict[str, Value]:
+        """The state by variable name."""
+        return dict(zip(self.names, state, strict=True))
+
+    def holds(self, condition: Expression, state: FullState) -> bool:
+        """Whether a condition holds in a state."""
+        return bool(evaluate(condition, self.as_mapping(state), self.instance.constants))
+
+    def step_holds(self, item: Property, state: FullState, following: FullState) -> bool:
+        """Whether a step property holds of a step; one that changes nothing it reads does."""
+        before, next_ = self.as_mapping(state), self.as_mapping(following)
+        read = {field_name(n.data) for n in children_first(item.expression) if n.op == "field"}
+        if all(before[name] == next_[name] for name in read):
+            return True
+        constants = self.instance.constants
+        return bool(evaluate(item.expression, before, constants, following=next_))
+
+    def steps(self, state: FullState) -> Iterator[Step]:
+        """Every step enabled in a state, rows in declared order."""
+        before = self.as_mapping(state)
+        index = 0
+        for action in self.instance.actions:
+            for bound in self._bindings(action, before):
+                step = self._take(action, index, before, bound)
+                if step is not None:
+                    yield step
+            index += len(action.rows)
+
+    def _bindings(
+        self, action: Action, before: Mapping[str, Value]
+    ) -> Iterator[dict[Expression, Value]]:
+        constants = self.instance.constants
+        domains = [choices(bound.data.type, constants) for bound in action.bounds]
+        for values in product(*domains):
+            bound = dict(zip(action.bounds, values, strict=True))
+            if action.taken is None:
+                yield bound
+                continue
+            bag = evaluate(action.taken.args[0], before, constants, bound)
+            assert isinstance(bag, tuple)
+            for content in dict.fromkeys(bag):
+                yield {**bound, action.taken: content}
+
+    def _take(
+        self,
+        action: Action,
+        index: int,
+        before: Mapping[str, Value],
+        bound: dict[Expression, Value],
+    ) -> Step | None:
+        constants = self.instance.constants
+        for offset, row in enumerate(action.rows):
+            if not evaluate(row.guard, before, constants, bound):
+                continue
+            if not evaluate(row.room, before, constants, bound):
+                return None
+            after = dict(before)
+            named = tuple(bound.items())
+            try:
+                for target, expression in row.updates:
+                    value = evaluate(expression, before, constants, bound)
+                    assign(target, value, after, before, constants, bound)
+            except OutOfRange as error:
+                return Step(index + offset, action, named, None, str(error))
+            for name, kind in self.types.items():
+                if after[name] is not before[name] and not contains(kind, after[name], constants):
+                    fault = f"{name} would become {after[name]}, which is not {kind}"
+                    return Step(index + offset, action, named, None, fault)
+            return Step(index + offset, action, named, tuple(after[n] for n in self.names))
+        return None
+
+
+def row_of(instance: Instance, index: int) -> tuple[Action, int]:
+    """The action and the place in it of a row's index in `Instance.row_names`.
+
+    Raises DeclarationError where there is no such row.
+    """
+    for action in instance.actions:
+        if index < len(action.rows):
+            return action, index
+        index -= len(action.rows)
+    raise DeclarationError(f"no row has index {index}")

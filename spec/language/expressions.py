@@ -1,0 +1,504 @@
+"""Expressions: small immutable trees built by Python's own operators.
+
+An `Expression` holds an operator, its arguments and, for leaves, what they stand for. It can be
+hashed, compared, pickled and printed. Building one checks nothing: `typecheck` does, when the
+expression is declared as part of a row or a property, so that the error can name the row.
+
+Comparison builds an expression. Where Python itself needs a truth (a dictionary key, `in`), the
+expression `a == b` is true when both sides are the same tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from .errors import DeclarationError
+
+if TYPE_CHECKING:
+    from .types import Enum, Int, Key, Record, Type
+
+Operand: TypeAlias = "Expression | int | bool | None"
+
+
+class Expression:
+    """A node: operator `op`, arguments `args`, and `data` where the operator needs more."""
+
+    __slots__ = ("_hash", "args", "data", "op")
+
+    op: str
+    args: tuple[Expression, ...]
+    data: Any
+
+    def __init__(self, op: str, args: tuple[Expression, ...] = (), data: Any = None) -> None:
+        object.__setattr__(self, "op", op)
+        object.__setattr__(self, "args", args)
+        object.__setattr__(self, "data", data)
+        object.__setattr__(self, "_hash", hash((op, args, data)))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"an expression can't be changed (tried to set {name})")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Expression, (self.op, self.args, self.data)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def same_as(self, other: object) -> bool:
+        """Whether both are the same tree."""
+        if self is other:
+            return True
+        return (
+            isinstance(other, Expression)
+            and self._hash == other._hash
+            and self.op == other.op
+            and type(self.data) is type(other.data)
+            and self.data == other.data
+            and len(self.args) == len(other.args)
+            and all(a.same_as(b) for a, b in zip(self.args, other.args, strict=True))
+        )
+
+    def __bool__(self) -> bool:
+        if self.op == "eq":
+            return self.args[0].same_as(self.args[1])
+        raise DeclarationError(
+            f"`{self}` has no truth of its own while it is being declared: "
+            "use & | ~ in place of and, or, not, and if_ in place of if"
+        )
+
+    def __iter__(self) -> Iterator[Expression]:
+        raise TypeError(f"`{self}` can't be iterated: use all_of, any_of or count_of")
+
+    # Operators. `==` and `!=` answer an expression, which Python's own typing does not foresee.
+    def __eq__(self, other: Operand) -> Expression:  # type: ignore[override]
+        return Expression("eq", (self, lift(other)))
+
+    def __ne__(self, other: Operand) -> Expression:  # type: ignore[override]
+        return Expression("not", (Expression("eq", (self, lift(other))),))
+
+    def __lt__(self, other: Operand) -> Expression:
+        return Expression("lt", (self, lift(other)))
+
+    def __le__(self, other: Operand) -> Expression:
+        return Expression("le", (self, lift(other)))
+
+    def __gt__(self, other: Operand) -> Expression:
+        return Expression("lt", (lift(other), self))
+
+    def __ge__(self, other: Operand) -> Expression:
+        return Expression("le", (lift(other), self))
+
+    def __add__(self, other: Operand) -> Expression:
+        return Expression("add", (self, lift(other)))
+
+    def __radd__(self, other: Operand) -> Expression:
+        return Expression("add", (lift(other), self))
+
+    def __sub__(self, other: Operand) -> Expression:
+        return Expression("sub", (self, lift(other)))
+
+    def __rsub__(self, other: Operand) -> Expression:
+        return Expression("sub", (lift(other), self))
+
+    def __and__(self, other: Operand) -> Expression:
+        return Expression("and", (self, lift(other)))
+
+    def __rand__(self, other: Operand) -> Expression:
+        return Expression("and", (lift(other), self))
+
+    def __or__(self, other: Operand) -> Expression:
+        return Expression("or", (self, lift(other)))
+
+    def __ror__(self, other: Operand) -> Expression:
+        return Expression("or", (lift(other), self))
+
+    def __invert__(self) -> Expression:
+        return Expression("not", (self,))
+
+    def __getitem__(self, key: Operand) -> Expression:
+        return Expression("index", (self, lift(key)))
+
+    def __getattr__(self, name: str) -> Expression:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return Expression("get", (self,), name)
+
+    def implies(self, other: Operand) -> Expression:
+        """False only where this holds and `other` doesn't."""
+        return Expression("or", (Expression("not", (self,)), lift(other)))
+
+    def is_in(self, *choices: Operand) -> Expression:
+        """Whether the value is one of `choices`, or an element of the one set given."""
+        if len(choices) == 1:
+            return Expression("in", (self, lift(choices[0])))
+        return any_true(*(Expression("eq", (self, lift(choice))) for choice in choices))
+
+    @property
+    def is_set(self) -> Expression:
+        """Whether an optional holds a value."""
+        return Expression("is_set", (self,))
+
+    @property
+    def value(self) -> Expression:
+        """What an optional holds; read only where `is_set`."""
+        return Expression("value", (self,))
+
+    def at(self, key: Operand) -> Expression:
+        """This expression about one instance of a machine, seen from outside of it."""
+        instance = lift(key)
+
+        def place(node: Expression) -> Expression | None:
+            if node.op == "field" and not node.args:
+                return Expression("field", (instance,), node.data)
+            return None
+
+        return rewrite(self, place)
+
+    def __str__(self) -> str:
+        return show(self)
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a machine; `key` is the machine's own (none: there is one instance)."""
+
+    machine: str
+    name: str
+    type: Type
+    key: Key | None
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of an event, or a field of a message."""
+
+    event: str
+    name: str
+    type: Type
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What a quantifier, `each` or an action binds: a name and the type it ranges over."""
+
+    name: str
+    type: Type
+
+
+@dataclass(frozen=True)
+class EnumValue:
+    """One member of an enum."""
+
+    enum: Enum
+    member: str
+
+
+@dataclass(frozen=True)
+class ConstantInfo:
+    """A number that a system under check sets, within `low`..`high`; `real` is Kafka's own."""
+
+    name: str
+    default: int
+    low: int
+    high: int
+    real: int | None = None
+    meaning: str = ""
+
+
+def constant(
+    name: str, default: int, low: int = 0, high: int = 2**31 - 1, *,
+    real: int | None = None, meaning: str = "",
+) -> Expression:  # fmt: skip
+    """A named constant: `default` in a system under check, settable within `low`..`high`.
+
+    `real` is its value outside of a bounded system (none: it exists only in a system).
+    """
+    if not low <= default <= high:
+        raise DeclarationError(f"constant {name}: its default {default} is not in {low}..{high}")
+    return Expression("constant", (), ConstantInfo(name, default, low, high, real, meaning))
+
+
+def lift(value: object) -> Expression:
+    """`value` as an expression: an expression itself, an int, a bool, or None for "no value"."""
+    if isinstance(value, Expression):
+        return value
+    if value is None or isinstance(value, (bool, int)):
+        return Expression("const", (), value)
+    raise DeclarationError(f"{value!r} is neither an expression, a number, a truth nor None")
+
+
+def children_first(expression: Expression) -> Iterator[Expression]:
+    """Every node of the tree, arguments before the node itself."""
+    for argument in expression.args:
+        yield from children_first(argument)
+    yield expression
+
+
+def rewrite(
+    expression: Expression, change: Callable[[Expression], Expression | None]
+) -> Expression:
+    """The tree with every node for which `change` answers something replaced by the answer."""
+    changed = change(expression)
+    if changed is not None:
+        return changed
+    arguments = tuple(rewrite(argument, change) for argument in expression.args)
+    if all(a is b for a, b in zip(arguments, expression.args, strict=True)):
+        return expression
+    return Expression(expression.op, arguments, expression.data)
+
+
+# Truths ---------------------------------------------------------------------------------------
+
+
+def all_true(*conditions: Operand) -> Expression:
+    """Their conjunction; true when there are none."""
+    result = lift(conditions[0]) if conditions else lift(True)
+    for condition in conditions[1:]:
+        result = result & condition
+    return result
+
+
+def any_true(*conditions: Operand) -> Expression:
+    """Their disjunction; false when there are none."""
+    result = lift(conditions[0]) if conditions else lift(False)
+    for condition in conditions[1:]:
+        result = result | condition
+    return result
+
+
+def if_(condition: Operand, then: Operand, otherwise: Operand) -> Expression:
+    """`then` where `condition` holds, `otherwise` elsewhere."""
+    return Expression("if", (lift(condition), lift(then), lift(otherwise)))
+
+
+def after(expression: Expression) -> Expression:
+    """The value in the next state: for step properties."""
+    return Expression("after", (expression,))
+
+
+# Quantifiers ----------------------------------------------------------------------------------
+
+
+def variable(name: str, domain: Type) -> Expression:
+    """A name that a quantifier or `each` binds; `domain` is its type (a key, an enum, an int)."""
+    return Expression("variable", (), Bound(name, domain))
+
+
+def element(name: str, of: Expression) -> Expression:
+    """A name for the elements of the set, sequence or bag `of`, for a quantifier to bind."""
+    return Expression("element", (of,), name)
+
+
+def all_of(bound: Expression, condition: Operand) -> Expression:
+    """Whether `condition` holds for every value of the variable or element `bound`."""
+    return Expression("all", (bound, lift(condition)))
+
+
+def any_of(bound: Expression, condition: Operand) -> Expression:
+    """Whether `condition` holds for some value of `bound`."""
+    return Expression("any", (bound, lift(condition)))
+
+
+def count_of(bound: Expression, condition: Operand) -> Expression:
+    """For how many values of `bound` `condition` holds."""
+    return Expression("count", (bound, lift(condition)))
+
+
+def each(bound: Expression, body: Operand) -> Expression:
+    """The map from every key `bound` to `body`."""
+    return Expression("each", (bound, lift(body)))
+
+
+def those(bound: Expression, condition: Operand) -> Expression:
+    """The set of the values of `bound` for which `condition` holds."""
+    return Expression("those", (bound, lift(condition)))
+
+
+# Values ---------------------------------------------------------------------------------------
+
+
+def some(value: Operand) -> Expression:
+    """An optional that holds `value` (a plain value is lifted where an optional is expected)."""
+    return Expression("some", (lift(value),))
+
+
+def set_of(*elements: Operand) -> Expression:
+    """The set of `elements`."""
+    return Expression("set_of", tuple(lift(e) for e in elements))
+
+
+def size(collection: Expression) -> Expression:
+    """How many elements a set, a sequence or a bag holds."""
+    return Expression("size", (collection,))
+
+
+def make(record: Record, **fields: Operand) -> Expression:
+    """A record with these fields; a field left out takes its type's initial value."""
+    names = tuple(sorted(fields))
+    return Expression("make", tuple(lift(fields[name]) for name in names), (record, names))
+
+
+def replace(record: Expression, **fields: Operand) -> Expression:
+    """The record with these fields changed."""
+    names = tuple(sorted(fields))
+    return Expression("replace", (record, *(lift(fields[name]) for name in names)), names)
+
+
+def append(sequence: Expression, value: Operand) -> Expression:
+    """The sequence with `value` behind; beyond its capacity an error that the checker reports."""
+    return Expression("append", (sequence, lift(value)))
+
+
+def push(sequence: Expression, value: Operand) -> Expression:
+    """The sequence with `value` behind; a full one drops its first (a cache that evicts)."""
+    return Expression("push", (sequence, lift(value)))
+
+
+def insert_by(sequence: Expression, value: Operand, field: str) -> Expression:
+    """The sequence with `value` put in before the first element whose `field` is larger."""
+    return Expression("insert_by", (sequence, lift(value)), field)
+
+
+def first(sequence: Expression) -> Expression:
+    """The first element, as an optional."""
+    return Expression("first", (sequence,))
+
+
+def last(sequence: Expression) -> Expression:
+    """The last element, as an optional."""
+    return Expression("last", (sequence,))
+
+
+def without_first(sequence: Expression) -> Expression:
+    """The sequence without its first element; an empty one stays empty."""
+    return Expression("without_first", (sequence,))
+
+
+def keep(bound: Expression, condition: Operand) -> Expression:
+    """The sequence or bag that `bound` ranges over, with only the elements that satisfy it."""
+    return Expression("keep", (bound, lift(condition)))
+
+
+def put(bag: Expression, value: Operand) -> Expression:
+    """The bag with one more `value`; beyond its capacity an error that the checker reports."""
+    return Expression("put", (bag, lift(value)))
+
+
+def take(bag: Expression, value: Operand) -> Expression:
+    """The bag with one `value` fewer; without one it stays as it is."""
+    return Expression("take", (bag, lift(value)))
+
+
+def updated(mapping: Expression, key: Operand, value: Operand) -> Expression:
+    """The map with `value` under `key`."""
+    return Expression("updated", (mapping, lift(key), lift(value)))
+
+
+def wrap(number: Operand, into: Int) -> Expression:
+    """`number` modulo the size of the range `into`, as a value of it (a sequence that wraps)."""
+    return Expression("wrap", (lift(number),), into)
+
+
+def enum_value(enum: Enum, member: str) -> Expression:
+    """A member of an enum as an expression."""
+    return Expression("const", (), EnumValue(enum, member))
+
+
+def minimum(a: Operand, b: Operand) -> Expression:
+    """The smaller of two numbers."""
+    return if_(lift(a) <= b, a, b)
+
+
+def maximum(a: Operand, b: Operand) -> Expression:
+    """The larger of two numbers."""
+    return if_(lift(a) <= b, b, a)
+
+
+# Printing -------------------------------------------------------------------------------------
+
+_BINARY = {
+    "eq": "==", "lt": "<", "le": "<=", "add": "+", "sub": "-", "and": "&", "or": "|",
+    "in": "in",
+}  # fmt: skip
+_TIGHT = {
+    "const", "constant", "feature", "field", "parameter", "variable", "element", "get", "index",
+    "is_set", "value", "after",
+}  # fmt: skip
+
+
+def show(expression: Expression) -> str:
+    """The expression in the language's own notation."""
+    op, args, data = expression.op, expression.args, expression.data
+
+    def tight(node: Expression) -> str:
+        text = show(node)
+        return text if node.op in _TIGHT or node.op not in {*_BINARY, "not"} else f"({text})"
+
+    match op:
+        case "const":
+            return data.member if isinstance(data, EnumValue) else str(data)
+        case "constant" | "feature":
+            return data.name
+        case "field":
+            return f"{data.name}.at({show(args[0])})" if args else data.name
+        case "parameter" | "variable":
+            return data.name
+        case "element":
+            return data
+        case "get":
+            return f"{tight(args[0])}.{data}"
+        case "index":
+            return f"{tight(args[0])}[{show(args[1])}]"
+        case "is_set" | "value":
+            return f"{tight(args[0])}.{op}"
+        case "not":
+            if args[0].op == "eq":
+                return f"{tight(args[0].args[0])} != {tight(args[0].args[1])}"
+            return f"~{tight(args[0])}"
+        case "all" | "any" | "count" | "each" | "those" | "keep":
+            bound = args[0]
+            over = show(bound.args[0]) if bound.op == "element" else str(bound.data.type)
+            return f"{op}({show(bound)} in {over}: {show(args[1])})"
+        case "make":
+            record, names = data
+            return f"{record.name}({_named(names, args)})"
+        case "replace":
+            return f"replace({show(args[0])}, {_named(data, args[1:])})"
+        case _ if op in _BINARY:
+            return f"{tight(args[0])} {_BINARY[op]} {tight(args[1])}"
+        case _:
+            inner = ", ".join(show(a) for a in args)
+            return f"{op}({inner}{'' if data is None else f', {data}'})"
+
+
+def _named(names: tuple[str, ...], args: tuple[Expression, ...]) -> str:
+    return ", ".join(f"{name}={show(a)}" for name, a in zip(names, args, strict=True))
+
+
+# Numbers known from constants and features alone ------------------------------------------------
+
+
+def resolve(bound: Expression | int, constants: Mapping[str, int]) -> int:
+    """The number that `bound`, built of constants and numbers alone, comes to.
+
+    Raises DeclarationError where it is anything else or names a constant that isn't given.
+    """
+    if isinstance(bound, int):
+        return bound
+    match bound.op:
+        case "const" if isinstance(bound.data, int):
+            return int(bound.data)
+        case "constant":
+            if bound.data.name not in constants:
+                raise DeclarationError(f"constant {bound.data.name} has no value here")
+            return constants[bound.data.name]
+        case "add":
+            return resolve(bound.args[0], constants) + resolve(bound.args[1], constants)
+        case "sub":
+            return resolve(bound.args[0], constants) - resolve(bound.args[1], constants)
+        case _:
+            raise DeclarationError(f"a bound is made of numbers and constants, not of `{bound}`")

@@ -1,0 +1,381 @@
+"""A system with its constants, protocol and features settled: what every engine reads.
+
+The network and the budgets become ordinary variables here, so that an engine knows only
+variables, actions and properties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from .errors import DeclarationError
+from .expressions import Bound, Expression, Field, all_true, lift, put, rewrite, size, take, updated
+from .expressions import if_ as choose
+from .properties import Property
+from .systems import Channel, System
+from .tables import Message, Row, Sending, Table, instances, substitute
+from .types import Bag, Int, Key, Map, Type, Value, choices, initial_value
+
+NETWORK = "network"
+BUDGET = "budget"
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One part of the state: a machine's field for all its instances, a channel or a budget."""
+
+    name: str
+    type: Type
+    initials: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class ActionRow:
+    """A row of an action: `room` says whether what it sends finds a place."""
+
+    name: str
+    guard: Expression
+    room: Expression
+    updates: tuple[tuple[Expression, Expression], ...]
+
+
+@dataclass(frozen=True)
+class Action:
+    """A table on an event: for every value of `bounds` (and every distinct element of the bag that
+    `taken` ranges over), the first row whose guard holds is taken, if it has room."""
+
+    table: str
+    bounds: tuple[Expression, ...]
+    taken: Expression | None
+    rows: tuple[ActionRow, ...]
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A system under check."""
+
+    system: System
+    protocol: str
+    features: frozenset[str]
+    constants: Mapping[str, int]
+    variables: tuple[Variable, ...]
+    actions: tuple[Action, ...]
+    properties: tuple[Property, ...]
+    terminal: Expression
+
+    @property
+    def row_names(self) -> tuple[str, ...]:
+        """Every row, as table and row name, in the order that coverage counts them."""
+        return tuple(f"{action.table}/{row.name}" for action in self.actions for row in action.rows)
+
+    def initial_states(self) -> Iterable[tuple[Value, ...]]:
+        """The initial states: a value for each variable."""
+        return product(*(variable.initials for variable in self.variables))
+
+
+def instantiate(
+    system: System,
+    protocol: str | None = None,
+    constants: Mapping[str, int] | None = None,
+    *,
+    switch_on: Iterable[str] = (),
+    switch_off: Iterable[str] = (),
+    properties: Iterable[str] | None = None,
+) -> Instance:
+    """The system with `protocol`, its constants where `constants` doesn't set them at their
+    defaults, single features switched, and the named properties alone (none: all of them).
+
+    Raises DeclarationError for an unknown protocol, constant, feature or property, and for a
+    constant outside its range.
+    """
+    release = protocol or system.protocols.newest
+    on, off = set(switch_on), set(switch_off)
+    known = {info.name for info in system.protocols.infos}
+    for name in sorted((on | off) - known):
+        raise DeclarationError(f"no feature of {system.name} is called {name}")
+    features = frozenset((system.protocols.features_at(release) | on) - off)
+    values = _settled(system, constants or {})
+    return _Builder(system, release, features, values).build(properties)
+
+
+def _settled(system: System, given: Mapping[str, int]) -> dict[str, int]:
+    infos = {info.name: info for info in system.constant_infos}
+    for name, value in given.items():
+        if name not in infos:
+            known = ", ".join(infos) or "none"
+            raise DeclarationError(f"{system.name} has no constant {name} (it has: {known})")
+        info = infos[name]
+        if not info.low <= value <= info.high:
+            raise DeclarationError(f"constant {name}={value} is outside {info.low}..{info.high}")
+    return {name: given.get(name, info.default) for name, info in infos.items()}
+
+
+class _Builder:
+    def __init__(
+        self, system: System, release: str, features: frozenset[str], constants: dict[str, int]
+    ) -> None:
+        self.system = system
+        self.release = release
+        self.features = features
+        self.constants = constants
+        self.channels = {channel.message: channel for channel in system.channels}
+        self.budgets = {event: self.fold(lift(n)) for event, n in system.budgets.items()}
+
+    def build(self, wanted: Iterable[str] | None) -> Instance:
+        system = self.system
+        chosen = system.properties
+        if wanted is not None:
+            by_name = {item.name: item for item in system.properties}
+            for name in wanted:
+                if name not in by_name:
+                    raise DeclarationError(
+                        f"{system.name} has no property {name} (it has: {', '.join(by_name)})"
+                    )
+            names = set(wanted)
+            chosen = tuple(item for item in system.properties if item.name in names)
+        return Instance(
+            system,
+            self.release,
+            self.features,
+            self.constants,
+            tuple(self.variables()),
+            tuple(self.actions()),
+            tuple(
+                Property(p.name, p.kind, self.fold(p.expression), p.sentence, p.source)
+                for p in chosen
+            ),
+            self.fold(system.end),
+        )
+
+    def fold(self, expression: Expression) -> Expression:
+        """Features and constants as what they are here."""
+
+        def settle(node: Expression) -> Expression | None:
+            if node.op == "feature":
+                return lift(node.data.name in self.features)
+            if node.op == "constant":
+                if node.data.name not in self.constants:
+                    raise DeclarationError(
+                        f"system {self.system.name} does not declare constant {node.data.name}"
+                    )
+                return lift(self.constants[node.data.name])
+            return None
+
+        return rewrite(expression, settle)
+
+    # Variables --------------------------------------------------------------------------------
+
+    def variables(self) -> Iterable[Variable]:
+        for machine in self.system.machines:
+            for info in machine.fields.values():
+                copies = 1 if machine.key is None else machine.key.count(self.constants)
+                firsts = self.firsts(info.type, info.initial)
+                if machine.key is None:
+                    yield Variable(f"{machine.name}.{info.name}", info.type, firsts)
+                else:
+                    every: tuple[Value, ...] = tuple(product(firsts, repeat=copies))
+                    kind = Map(machine.key, info.type)
+                    yield Variable(f"{machine.name}.{info.name}", kind, every)
+        for channel in self.system.channels:
+            kind = self.channel_type(channel)
+            first = initial_value(kind, self.constants)
+            yield Variable(f"{NETWORK}.{channel.message.name}", kind, (first,))
+        for name, most in self.counters():
+            yield Variable(f"{BUDGET}.{name}", Int(0, most), (0,))
+
+    def firsts(self, kind: Type, initial: Expression | None) -> tuple[Value, ...]:
+        if initial is None:
+            return (initial_value(kind, self.constants),)
+        if initial.op == "any_value":
+            if isinstance(kind, Map):
+                inner = choices(kind.of, self.constants)
+                return tuple(product(inner, repeat=kind.key.count(self.constants)))
+            return choices(kind, self.constants)
+        from .values import evaluate
+
+        return (evaluate(self.fold(initial), {}, self.constants),)
+
+    def counters(self) -> Iterable[tuple[str, int]]:
+        for event, most in self.budgets.items():
+            yield event.name, int(most.data)
+        for channel in self.system.channels:
+            most = self.fold(lift(channel.duplicates)).data
+            if most:
+                yield f"duplicate {channel.message.name}", most
+
+    def channel_type(self, channel: Channel) -> Type:
+        capacity = self.fold(lift(channel.capacity)).data
+        kind: Type = Bag(channel.message.content, capacity)
+        for _, key in reversed(channel.message.address):
+            kind = Map(key, kind)
+        return kind
+
+    # Actions ----------------------------------------------------------------------------------
+
+    def actions(self) -> Iterable[Action]:
+        for table in self.system.tables:
+            rows = [r for r in table.rows if self.system.protocols.holds(r.during, self.features)]
+            if rows:
+                yield self.action(table, rows)
+        for channel in self.system.channels:
+            yield from self.environment(channel)
+
+    def action(self, table: Table, rows: list[Row]) -> Action:
+        places: dict[Expression, Expression] = {}
+        bounds: list[Expression] = []
+        taken: Expression | None = None
+        this: Expression | None = None
+        key = table.machine.key
+        if isinstance(table.on, Message):
+            bounds, taken = self.in_flight(table.on)
+            for bound in bounds:
+                places[getattr(table.on, bound.data.name)] = bound
+                if bound.data.type == key and this is None:
+                    this = bound
+            for name, kind in table.on.parameters:
+                if not isinstance(kind, Key):
+                    places[getattr(table.on, name)] = Expression("get", (taken,), name)
+        else:
+            if key is not None:
+                this = Expression("variable", (), Bound(table.machine.name, key))
+                bounds.append(this)
+            for name, kind in table.on.parameters:
+                bound = Expression("variable", (), Bound(name, kind))
+                bounds.append(bound)
+                places[getattr(table.on, name)] = bound
+            bounds.extend(table.on.variables)
+
+        def place(expression: Expression) -> Expression:
+            def change(node: Expression) -> Expression | None:
+                if node in places:
+                    return places[node]
+                if node.op == "field" and not node.args and node.data.key is not None:
+                    assert this is not None
+                    return Expression("field", (this,), node.data)
+                return None
+
+            return self.fold(rewrite(expression, change))
+
+        def settled(row: Row) -> ActionRow:
+            traffic = _Traffic(self)
+            if isinstance(table.on, Message):
+                assert taken is not None
+                traffic.take(table.on, bounds, taken)
+            for sending in table.sendings(row):
+                self.send(traffic, sending, place)
+            updates = [(place(target), place(value)) for target, value in table.updates(row)]
+            guard = place(row.guard)
+            if table.on in self.budgets:
+                spent = self.counter(table.on.name)
+                guard = guard & (spent < self.budgets[table.on])
+                updates.append((spent, spent + 1))
+            return ActionRow(
+                row.name, guard, all_true(*traffic.room), (*updates, *traffic.updates())
+            )
+
+        return Action(table.name, tuple(bounds), taken, tuple(settled(row) for row in rows))
+
+    def send(
+        self, traffic: _Traffic, sending: Sending, place: Callable[[Expression], Expression]
+    ) -> None:
+        fields = {name: place(value) for name, value in sending.fields}
+        when = place(sending.when)
+        bound = sending.to_each
+        each = [(fields, when)]
+        if bound is not None:
+            each = [
+                ({name: substitute(value, {bound: to}) for name, value in fields.items()},
+                 substitute(when, {bound: to}))
+                for to in instances(bound, bound, self.constants)
+            ]  # fmt: skip
+        for values, condition in each:
+            address = [values[name] for name, _ in sending.message.address]
+            content = sending.message.content
+            inside = {name: v for name, v in values.items() if content.type_of(name) is not None}
+            traffic.put(sending.message, address, content(**inside), condition)
+
+    def in_flight(self, message: Message) -> tuple[list[Expression], Expression]:
+        bounds = [Expression("variable", (), Bound(name, key)) for name, key in message.address]
+        bag = self.network(message)
+        for bound in bounds:
+            bag = bag[bound]
+        return bounds, Expression("element", (bag,), message.name)
+
+    def network(self, message: Message) -> Expression:
+        if message not in self.channels:
+            raise DeclarationError(f"system {self.system.name}: {message.name} has no channel")
+        kind = self.channel_type(self.channels[message])
+        return Expression("field", (), Field(NETWORK, message.name, kind, None))
+
+    def counter(self, name: str) -> Expression:
+        most = dict(self.counters())[name]
+        return Expression("field", (), Field(BUDGET, name, Int(0, most), None))
+
+    def environment(self, channel: Channel) -> Iterable[Action]:
+        message = channel.message
+        bounds, taken = self.in_flight(message)
+        if channel.lossy:
+            traffic = _Traffic(self)
+            traffic.take(message, bounds, taken)
+            row = ActionRow("lost", lift(True), lift(True), traffic.updates())
+            yield Action(f"{NETWORK}.{message.name}", tuple(bounds), taken, (row,))
+        name = f"duplicate {message.name}"
+        if name in dict(self.counters()):
+            traffic = _Traffic(self)
+            traffic.put(message, bounds, taken, lift(True))
+            spent = self.counter(name)
+            guard = spent < dict(self.counters())[name]
+            updates = ((spent, spent + 1), *traffic.updates())
+            row = ActionRow("duplicated", guard, all_true(*traffic.room), updates)
+            yield Action(f"{NETWORK}.{message.name} again", tuple(bounds), taken, (row,))
+
+
+class _Traffic:
+    """What a row does to the network: each channel's bags so far, and whether there is room."""
+
+    def __init__(self, builder: _Builder) -> None:
+        self.builder = builder
+        self.channels: dict[Message, Expression] = {}
+        self.room: list[Expression] = []
+
+    def take(self, message: Message, address: Sequence[Expression], content: Expression) -> None:
+        """One message leaves."""
+        self._change(message, address, lambda bag: take(bag, content))
+
+    def put(
+        self,
+        message: Message,
+        address: Sequence[Expression],
+        content: Expression,
+        when: Expression,
+    ) -> None:
+        """One message more, where `when` holds."""
+        capacity = self.builder.fold(lift(self.builder.channels[message].capacity))
+
+        def grown(bag: Expression) -> Expression:
+            self.room.append(when.implies(size(bag) < capacity))
+            return choose(when, put(bag, content), bag)
+
+        self._change(message, address, grown)
+
+    def updates(self) -> tuple[tuple[Expression, Expression], ...]:
+        """The channels changed, as updates."""
+        return tuple((self.builder.network(m), after) for m, after in self.channels.items())
+
+    def _change(
+        self,
+        message: Message,
+        address: Sequence[Expression],
+        change: Callable[[Expression], Expression],
+    ) -> None:
+        def inside(mapping: Expression, keys: Sequence[Expression]) -> Expression:
+            if not keys:
+                return change(mapping)
+            return updated(mapping, keys[0], inside(mapping[keys[0]], keys[1:]))
+
+        now = self.channels.get(message)
+        if now is None:
+            now = self.builder.network(message)
+        self.channels[message] = inside(now, address)

@@ -1,0 +1,85 @@
+"""Features, and the releases in which each holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .errors import DeclarationError
+from .expressions import Expression
+
+
+@dataclass(frozen=True)
+class FeatureInfo:
+    """Something that a release does: from release `since` on, and before `until` where it ended."""
+
+    name: str
+    since: str
+    until: str | None = None
+    sentence: str = ""
+    source: str = ""
+
+
+def feature(
+    name: str, since: str, *, until: str | None = None, sentence: str = "", source: str = ""
+) -> Expression:
+    """A feature as a truth that rows and guards can use; a system's protocol settles it."""
+    return Expression("feature", (), FeatureInfo(name, since, until, sentence, source))
+
+
+@dataclass(frozen=True)
+class Protocols:
+    """The releases of a protocol in order, and its features; the last release is the default."""
+
+    releases: tuple[str, ...]
+    features: tuple[Expression, ...] = ()
+
+    def __post_init__(self) -> None:
+        for info in self.infos:
+            for release in (info.since, info.until):
+                if release is not None and release not in self.releases:
+                    raise DeclarationError(f"feature {info.name}: no release is called {release}")
+
+    @property
+    def infos(self) -> tuple[FeatureInfo, ...]:
+        """What the features stand for."""
+        return tuple(feature.data for feature in self.features)
+
+    @property
+    def newest(self) -> str:
+        """The last release."""
+        return self.releases[-1]
+
+    def features_at(self, release: str) -> frozenset[str]:
+        """The names of the features that hold in `release`.
+
+        Raises DeclarationError for a release that isn't declared.
+        """
+        if release not in self.releases:
+            known = ", ".join(self.releases)
+            raise DeclarationError(f"no protocol is called {release}: take one of {known}")
+        here = self.releases.index(release)
+        return frozenset(
+            info.name
+            for info in self.infos
+            if self.releases.index(info.since) <= here
+            and (info.until is None or here < self.releases.index(info.until))
+        )
+
+    def holds(self, condition: Expression, features: frozenset[str]) -> bool:
+        """Whether a condition made of features alone holds when `features` are on."""
+        match condition.op:
+            case "feature":
+                return condition.data.name in features
+            case "const":
+                return bool(condition.data)
+            case "not":
+                return not self.holds(condition.args[0], features)
+            case "and":
+                return all(self.holds(part, features) for part in condition.args)
+            case "or":
+                return any(self.holds(part, features) for part in condition.args)
+            case _:
+                raise DeclarationError(f"`{condition}` is not made of features alone")
+
+
+ONE_PROTOCOL = Protocols(("1",))

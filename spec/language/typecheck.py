@@ -1,0 +1,344 @@
+"""The type of an expression, or the reason why it has none.
+
+`None` stands for the type of the bare value none, and for the elements of an empty set: it fits
+every optional and every set.
+"""
+
+from __future__ import annotations
+
+from .errors import DeclarationError
+from .expressions import EnumValue, Expression
+from .types import (
+    Bag,
+    Bool,
+    Int,
+    Key,
+    Map,
+    Optional,
+    Record,
+    Sequence,
+    Set,
+    Type,
+)
+
+NUMBER = Int(-(2**62), 2**62, "number")
+
+
+def type_of(expression: Expression) -> Type | None:
+    """The type of the value that the expression comes to.
+
+    Raises DeclarationError that shows the part at fault.
+    """
+    op, args, data = expression.op, expression.args, expression.data
+    match op:
+        case "const":
+            return _constant(data)
+        case "constant":
+            return NUMBER
+        case "feature":
+            return Bool()
+        case "field":
+            if args:
+                if data.key is None:
+                    raise DeclarationError(f"{data.machine} has one instance: no .at() for it")
+                _need(args[0], data.key, "the instance in .at()")
+            return data.type
+        case "parameter" | "variable":
+            return data.type
+        case "element":
+            return _elements(args[0])
+        case "after":
+            return type_of(args[0])
+        case "and" | "or" | "sub" if isinstance(type_of(args[0]), Set):
+            return _alike(expression)
+        case "and" | "or" | "not":
+            for argument in args:
+                _need(argument, Bool(), f"an operand of {_SIGN[op]}")
+            return Bool()
+        case "eq":
+            _alike(expression)
+            return Bool()
+        case "lt" | "le" | "add" | "sub":
+            for argument in args:
+                _need(argument, NUMBER, f"an operand of {_SIGN[op]}")
+            return Bool() if op in ("lt", "le") else NUMBER
+        case "if":
+            _need(args[0], Bool(), "the condition of if_")
+            return _alike(expression, args[1:])
+        case "wrap":
+            _need(args[0], NUMBER, "the number to wrap")
+            return data
+        case _ if op in _STRUCTURED:
+            return _STRUCTURED[op](expression)
+        case _:
+            raise DeclarationError(f"no operator is called {op}")
+
+
+_SIGN = {
+    "and": "&", "or": "|", "not": "~", "lt": "< or >", "le": "<= or >=", "add": "+", "sub": "-",
+}  # fmt: skip
+
+
+def fits(source: Type | None, target: Type) -> bool:
+    """Whether a value of type `source` can be put where `target` is expected."""
+    match target:
+        case Optional():
+            if source is None:
+                return True
+            return fits(source.of if isinstance(source, Optional) else source, target.of)
+        case Int():
+            return isinstance(source, Int)
+        case Key():
+            return isinstance(source, (Key, Int)) and (isinstance(source, Int) or source == target)
+        case Set():
+            return isinstance(source, Set) and (
+                _is_nothing(source.of) or fits(source.of, target.of)
+            )
+        case Sequence() | Bag():
+            return type(source) is type(target) and fits(source.of, target.of)  # type: ignore[union-attr]
+        case Map():
+            return (
+                isinstance(source, Map) and source.key == target.key and fits(source.of, target.of)
+            )
+        case _:
+            return source == target
+
+
+def check_constant(value: Expression, target: Type, where: str) -> None:
+    """Raises DeclarationError where a plain number lies outside a range that is plain as well."""
+    inner = target.of if isinstance(target, Optional) else target
+    if (
+        isinstance(inner, Int)
+        and value.op == "const"
+        and isinstance(value.data, int)
+        and isinstance(inner.low, int)
+        and isinstance(inner.high, int)
+        and not inner.low <= value.data <= inner.high
+    ):
+        raise DeclarationError(
+            f"{where}: {value.data} is outside of its type {inner.low}..{inner.high}"
+        )
+
+
+def _is_nothing(kind: object) -> bool:
+    return kind is None
+
+
+def _constant(value: object) -> Type | None:
+    if value is None:
+        return None
+    if isinstance(value, EnumValue):
+        if value.member not in value.enum.names:
+            raise DeclarationError(f"{value.enum.name} has no member {value.member}")
+        return value.enum
+    return Bool() if isinstance(value, bool) else NUMBER
+
+
+def _need(expression: Expression, target: Type, what: str) -> None:
+    found = type_of(expression)
+    if not fits(found, target):
+        raise DeclarationError(f"{what} is `{expression}`, {_name(found)} and not {target}")
+
+
+def _name(kind: Type | None) -> str:
+    return "none" if kind is None else str(kind)
+
+
+def _alike(expression: Expression, args: tuple[Expression, ...] | None = None) -> Type | None:
+    left, right = args or expression.args
+    a, b = type_of(left), type_of(right)
+    for value, kind in ((left, b), (right, a)):
+        if kind is not None:
+            check_constant(value, kind, f"`{expression}`")
+    if b is not None and fits(a, b):
+        return b
+    if a is not None and fits(b, a):
+        return a
+    if a is None and b is None:
+        return None
+    raise DeclarationError(f"`{expression}` sets {_name(a)} against {_name(b)}")
+
+
+def _elements(collection: Expression) -> Type:
+    kind = type_of(collection)
+    if isinstance(kind, (Set, Sequence, Bag)):
+        return kind.of
+    raise DeclarationError(f"`{collection}` is {_name(kind)}: it has no elements")
+
+
+def _sequence(expression: Expression) -> Sequence:
+    kind = type_of(expression.args[0])
+    if not isinstance(kind, Sequence):
+        raise DeclarationError(f"`{expression.args[0]}` is {_name(kind)} and not a sequence")
+    return kind
+
+
+def _index(expression: Expression) -> Type:
+    collection, key = expression.args
+    kind = type_of(collection)
+    if not isinstance(kind, Map):
+        raise DeclarationError(f"`{collection}` is {_name(kind)}: only a map has [ ]")
+    _need(key, kind.key, "the index")
+    return kind.of
+
+
+def _updated(expression: Expression) -> Type:
+    mapping, key, value = expression.args
+    _need(value, _index(Expression("index", (mapping, key))), "the value put into the map")
+    kind = type_of(mapping)
+    assert kind is not None
+    return kind
+
+
+def _get(expression: Expression) -> Type:
+    kind = type_of(expression.args[0])
+    found = kind.type_of(expression.data) if isinstance(kind, Record) else None
+    if found is None:
+        raise DeclarationError(f"`{expression.args[0]}` ({_name(kind)}) has no {expression.data}")
+    return found
+
+
+def _optional(expression: Expression) -> Optional:
+    kind = type_of(expression.args[0])
+    if not isinstance(kind, Optional):
+        raise DeclarationError(f"`{expression.args[0]}` is {_name(kind)} and not an optional")
+    return kind
+
+
+def _quantified(expression: Expression) -> Type:
+    bound, condition = expression.args
+    if bound.op not in ("variable", "element"):
+        raise DeclarationError(f"`{expression}` binds `{bound}`: not a variable, not an element")
+    type_of(bound)
+    _need(condition, Bool(), "the condition")
+    return NUMBER if expression.op == "count" else Bool()
+
+
+def _each(expression: Expression) -> Type:
+    bound, body = expression.args
+    kind, of = type_of(bound), type_of(body)
+    if not isinstance(kind, Key) or of is None:
+        raise DeclarationError(f"`{expression}`: each needs a key variable and a typed body")
+    return Map(kind, of)
+
+
+def _those(expression: Expression) -> Type:
+    bound, condition = expression.args
+    _need(condition, Bool(), "the condition of those")
+    kind = type_of(bound)
+    if kind is None or bound.op not in ("variable", "element"):
+        raise DeclarationError(f"`{expression}` must bind a variable or an element")
+    return Set(kind)
+
+
+def _keep(expression: Expression) -> Type:
+    bound, condition = expression.args
+    _need(condition, Bool(), "the condition of keep")
+    kind = type_of(bound.args[0]) if bound.op == "element" else None
+    if not isinstance(kind, (Sequence, Bag)):
+        raise DeclarationError(f"`{expression}` must bind an element of a sequence or a bag")
+    return kind
+
+
+def _membership(expression: Expression) -> Type:
+    value, collection = expression.args
+    kind = type_of(collection)
+    if not isinstance(kind, (Set, Sequence, Bag)):
+        raise DeclarationError(f"`{collection}` is {_name(kind)}: nothing can be in it")
+    if not _is_nothing(kind.of):
+        _need(value, kind.of, "the member sought")
+    return Bool()
+
+
+def _set_of(expression: Expression) -> Type:
+    kinds = [type_of(argument) for argument in expression.args]
+    for argument, kind in zip(expression.args, kinds, strict=True):
+        if kind is None or not fits(kind, kinds[0] or kind):
+            raise DeclarationError(f"`{expression}` mixes types, at `{argument}`")
+    return Set(kinds[0]) if kinds else Set(None)  # type: ignore[arg-type]
+
+
+def _size(expression: Expression) -> Type:
+    _elements(expression.args[0])
+    return NUMBER
+
+
+def _some(expression: Expression) -> Type:
+    kind = type_of(expression.args[0])
+    if kind is None:
+        raise DeclarationError(f"`{expression}` holds no value")
+    return Optional(kind)
+
+
+def _record(record: Record, names: tuple[str, ...], values: tuple[Expression, ...]) -> Type:
+    for name, value in zip(names, values, strict=True):
+        kind = record.type_of(name)
+        if kind is None:
+            raise DeclarationError(f"{record.name} has no field {name}")
+        _need(value, kind, f"{record.name}.{name}")
+        check_constant(value, kind, f"{record.name}.{name}")
+    return record
+
+
+def _make(expression: Expression) -> Type:
+    record, names = expression.data
+    return _record(record, names, expression.args)
+
+
+def _replace(expression: Expression) -> Type:
+    kind = type_of(expression.args[0])
+    if not isinstance(kind, Record):
+        raise DeclarationError(f"`{expression.args[0]}` is {_name(kind)} and not a record")
+    return _record(kind, expression.data, expression.args[1:])
+
+
+def _grow(expression: Expression) -> Type:
+    kind = _sequence(expression)
+    _need(expression.args[1], kind.of, "the new element")
+    if expression.op == "insert_by":
+        found = kind.of.type_of(expression.data) if isinstance(kind.of, Record) else None
+        if not isinstance(found, Int):
+            raise DeclarationError(f"`{expression}`: {kind.of} has no number {expression.data}")
+    return kind
+
+
+def _bag(expression: Expression) -> Type:
+    kind = type_of(expression.args[0])
+    if not isinstance(kind, Bag):
+        raise DeclarationError(f"`{expression.args[0]}` is {_name(kind)} and not a bag")
+    _need(expression.args[1], kind.of, "the element")
+    return kind
+
+
+def _boolean_of_optional(expression: Expression) -> Type:
+    _optional(expression)
+    return Bool()
+
+
+_STRUCTURED = {
+    "index": _index,
+    "updated": _updated,
+    "get": _get,
+    "is_set": _boolean_of_optional,
+    "value": lambda e: _optional(e).of,
+    "some": _some,
+    "all": _quantified,
+    "any": _quantified,
+    "count": _quantified,
+    "each": _each,
+    "those": _those,
+    "keep": _keep,
+    "in": _membership,
+    "set_of": _set_of,
+    "size": _size,
+    "make": _make,
+    "replace": _replace,
+    "append": _grow,
+    "push": _grow,
+    "insert_by": _grow,
+    "first": lambda e: Optional(_sequence(e).of),
+    "last": lambda e: Optional(_sequence(e).of),
+    "without_first": _sequence,
+    "put": _bag,
+    "take": _bag,
+}

@@ -1,0 +1,319 @@
+"""The types of fields, messages and constants.
+
+A type has a real range and, in a system under check, a bounded one: its bounds are numbers or
+expressions of constants, and the constants decide. Values, as the executable model and traces
+hold them, are plain and immutable:
+
+    Bool bool | Int int | Enum the member's name | Key the instance's index | Optional None or the
+    value | Set frozenset | Sequence tuple | Bag tuple in canonical order | Record tuple of the
+    fields in declared order | Map tuple by key
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from .errors import DeclarationError
+from .expressions import Expression, Operand, enum_value, lift, make, resolve, variable
+
+Bound: TypeAlias = int | Expression
+Constants: TypeAlias = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Bool:
+    """True or false; initially false."""
+
+    def __str__(self) -> str:
+        return "bool"
+
+
+@dataclass(frozen=True)
+class Int:
+    """Whole numbers `low`..`high`; initially `low`."""
+
+    low: Bound
+    high: Bound
+    name: str = ""
+
+    def __str__(self) -> str:
+        return self.name or f"{self.low}..{self.high}"
+
+    def range(self, constants: Constants) -> tuple[int, int]:
+        """The bounds under these constants."""
+        low, high = resolve(self.low, constants), resolve(self.high, constants)
+        if low > high:
+            raise DeclarationError(f"type {self}: {low}..{high} holds no number")
+        return low, high
+
+
+@dataclass(frozen=True)
+class Enum:
+    """Named members, each with its number in the protocol; initially the first."""
+
+    name: str
+    members: tuple[tuple[str, int], ...]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __getattr__(self, member: str) -> Expression:
+        if member.startswith("_"):
+            raise AttributeError(member)
+        if all(member != name for name, _ in self.members):
+            raise DeclarationError(f"{self.name} has no member {member}")
+        return enum_value(self, member)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The members' names, in declared order."""
+        return tuple(name for name, _ in self.members)
+
+
+def enum(name: str, *names: str, **numbered: int) -> Enum:
+    """An enum of `names`, numbered from 0, or of members with the numbers given."""
+    members = tuple((n, i) for i, n in enumerate(names)) + tuple(numbered.items())
+    if not members or len({n for n, _ in members}) != len(members):
+        raise DeclarationError(f"enum {name}: members must be there and differ")
+    return Enum(name, members)
+
+
+@dataclass(frozen=True)
+class Key:
+    """The identities 0..size-1 of a kind of thing: machine instances, partitions, brokers.
+
+    Keys can be compared for equality and index maps; they have no order and no arithmetic, so
+    that instances stay interchangeable where a system says they are.
+    """
+
+    name: str
+    size: Bound
+
+    def __str__(self) -> str:
+        return self.name
+
+    def count(self, constants: Constants) -> int:
+        """How many there are under these constants."""
+        return resolve(self.size, constants)
+
+    def variable(self, name: str) -> Expression:
+        """A variable over these identities, for a quantifier or `each` to bind."""
+        return variable(name, self)
+
+
+@dataclass(frozen=True)
+class Optional:
+    """A value of `of`, or none; initially none."""
+
+    of: Type
+
+    def __str__(self) -> str:
+        return f"optional {self.of}"
+
+
+@dataclass(frozen=True)
+class Set:
+    """A set over a finite type (key, enum, small int); initially empty."""
+
+    of: Type
+
+    def __str__(self) -> str:
+        return f"set of {self.of}"
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """At most `capacity` values in order; initially empty."""
+
+    of: Type
+    capacity: Bound
+
+    def __str__(self) -> str:
+        return f"sequence of {self.of} up to {self.capacity}"
+
+
+@dataclass(frozen=True)
+class Bag:
+    """A multiset of at most `capacity` values: two orders of one content are the same value."""
+
+    of: Type
+    capacity: Bound
+
+    def __str__(self) -> str:
+        return f"bag of {self.of} up to {self.capacity}"
+
+
+@dataclass(frozen=True)
+class Record:
+    """Named fields of their own types."""
+
+    name: str
+    fields: tuple[tuple[str, Type], ...]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __call__(self, **fields: Operand) -> Expression:
+        return make(self, **fields)
+
+    def type_of(self, name: str) -> Type | None:
+        """The type of a field; None where there is no such field."""
+        return dict(self.fields).get(name)
+
+
+def record(name: str, **fields: Type) -> Record:
+    """A record type with these fields."""
+    return Record(name, tuple(fields.items()))
+
+
+@dataclass(frozen=True)
+class Map:
+    """A value of `of` for every key; initially that type's initial value everywhere."""
+
+    key: Key
+    of: Type
+
+    def __str__(self) -> str:
+        return f"{self.of} by {self.key}"
+
+
+Type: TypeAlias = Bool | Int | Enum | Key | Optional | Set | Sequence | Bag | Record | Map
+Value: TypeAlias = "bool | int | str | frozenset[Value] | tuple[Value, ...] | None"
+
+SCALARS = (Bool, Int, Enum, Key)
+
+
+def choices(kind: Type, constants: Constants) -> tuple[Value, ...]:
+    """Every value of a scalar type, in order. Raises DeclarationError for any other type."""
+    match kind:
+        case Bool():
+            return (False, True)
+        case Int():
+            low, high = kind.range(constants)
+            return tuple(range(low, high + 1))
+        case Enum():
+            return kind.names
+        case Key():
+            return tuple(range(kind.count(constants)))
+        case Optional() if isinstance(kind.of, SCALARS):
+            return (None, *choices(kind.of, constants))
+        case _:
+            raise DeclarationError(f"{kind} has no short list of values: use a scalar type here")
+
+
+def initial_value(kind: Type, constants: Constants) -> Value:
+    """The value that a field of this type has unless its declaration says otherwise."""
+    match kind:
+        case Bool():
+            return False
+        case Int():
+            return kind.range(constants)[0]
+        case Enum():
+            return kind.names[0]
+        case Key():
+            return 0
+        case Optional():
+            return None
+        case Set():
+            return frozenset()
+        case Sequence() | Bag():
+            return ()
+        case Record():
+            return tuple(initial_value(of, constants) for _, of in kind.fields)
+        case Map():
+            return (initial_value(kind.of, constants),) * kind.key.count(constants)
+
+
+def rank(kind: Type, value: Value, constants: Constants) -> tuple[int, ...]:
+    """The value as a tuple of numbers, equally long for all values of the type.
+
+    Its order is the canonical order of a bag's elements, in every engine.
+    """
+    match kind:
+        case Bool() | Int() | Key():
+            assert isinstance(value, int)
+            return (int(value),)
+        case Enum():
+            return (kind.names.index(str(value)),)
+        case Optional():
+            inner = initial_value(kind.of, constants) if value is None else value
+            return (int(value is not None), *rank(kind.of, inner, constants))
+        case Set():
+            assert isinstance(value, frozenset)
+            return tuple(int(choice in value) for choice in choices(kind.of, constants))
+        case Sequence() | Bag():
+            assert isinstance(value, tuple)
+            slots = value + (None,) * (resolve(kind.capacity, constants) - len(value))
+            return tuple(n for v in slots for n in rank(Optional(kind.of), v, constants))
+        case Record():
+            assert isinstance(value, tuple)
+            fields = zip(kind.fields, value, strict=True)
+            return tuple(n for (_, of), v in fields for n in rank(of, v, constants))
+        case Map():
+            assert isinstance(value, tuple)
+            return tuple(n for v in value for n in rank(kind.of, v, constants))
+
+
+def contains(kind: Type, value: Value, constants: Constants) -> bool:
+    """Whether the value belongs to the type under these constants."""
+    match kind:
+        case Bool():
+            return isinstance(value, bool)
+        case Int() | Key() | Enum():
+            return not isinstance(value, bool) and value in choices(kind, constants)
+        case Optional():
+            return value is None or contains(kind.of, value, constants)
+        case Set():
+            return isinstance(value, frozenset) and value <= set(choices(kind.of, constants))
+        case Sequence() | Bag():
+            return (
+                isinstance(value, tuple)
+                and len(value) <= resolve(kind.capacity, constants)
+                and all(contains(kind.of, v, constants) for v in value)
+            )
+        case Record():
+            return isinstance(value, tuple) and all(
+                contains(of, v, constants) for (_, of), v in zip(kind.fields, value, strict=True)
+            )
+        case Map():
+            return isinstance(value, tuple) and all(contains(kind.of, v, constants) for v in value)
+
+
+def show_value(kind: Type, value: Value) -> str:
+    """The value as a trace shows it."""
+    match kind:
+        case Optional():
+            return "none" if value is None else show_value(kind.of, value)
+        case Set():
+            assert isinstance(value, frozenset)
+            inner = sorted(show_value(kind.of, v) for v in value)
+            return "{" + ", ".join(inner) + "}"
+        case Sequence():
+            assert isinstance(value, tuple)
+            return "<" + ", ".join(show_value(kind.of, v) for v in value) + ">"
+        case Bag():
+            assert isinstance(value, tuple)
+            return "[" + ", ".join(show_value(kind.of, v) for v in value) + "]"
+        case Record():
+            assert isinstance(value, tuple)
+            parts = zip(kind.fields, value, strict=True)
+            return "(" + ", ".join(f"{n}={show_value(t, v)}" for (n, t), v in parts) + ")"
+        case Map():
+            assert isinstance(value, tuple)
+            inner = (f"{kind.key}{k}: {show_value(kind.of, v)}" for k, v in enumerate(value))
+            return "{" + ", ".join(inner) + "}"
+        case Key():
+            return f"{kind.name}{value}"
+        case Bool():
+            return "yes" if value else "no"
+        case _:
+            return str(value)
+
+
+def literal(kind: Type, value: Value) -> Expression:
+    """The scalar value as an expression of its type."""
+    if isinstance(kind, Enum):
+        return enum_value(kind, str(value))
+    return lift(value)

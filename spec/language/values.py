@@ -1,0 +1,244 @@
+"""Expressions on plain values: the meaning of every operator, written once for Python to run.
+
+This is the definition that native code and solvers are compared with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from .errors import DeclarationError
+from .expressions import EnumValue, Expression, Field, resolve
+from .typecheck import type_of
+from .types import Constants, Record, Type, Value, choices, initial_value, rank
+
+State: TypeAlias = Mapping[str, Value]
+
+
+class OutOfRange(Exception):
+    """A value that its field can't hold, or a collection beyond its capacity."""
+
+
+def field_name(field: Field) -> str:
+    """The variable that a field is part of."""
+    return f"{field.machine}.{field.name}"
+
+
+def evaluate(
+    expression: Expression,
+    state: State,
+    constants: Constants,
+    bound: Mapping[Expression, Value] | None = None,
+    following: State | None = None,
+) -> Value:
+    """The value of an expression in a state.
+
+    `bound` gives the variables and elements in scope, `following` the next state for `after`.
+    Raises OutOfRange for an append beyond the capacity, DeclarationError for a name out of scope.
+    """
+    return _Evaluation(state, constants, following).run(expression, dict(bound or {}))
+
+
+class _Evaluation:
+    def __init__(self, state: State, constants: Constants, following: State | None) -> None:
+        self.state = state
+        self.constants = constants
+        self.following = following
+
+    def run(self, e: Expression, scope: dict[Expression, Value]) -> Any:
+        args = e.args
+        match e.op:
+            case "const":
+                return e.data.member if isinstance(e.data, EnumValue) else e.data
+            case "constant":
+                return resolve(e, self.constants)
+            case "field":
+                value = self.state[field_name(e.data)]
+                if args:
+                    assert isinstance(value, tuple)
+                    return value[self.run(args[0], scope)]
+                return value
+            case "variable" | "element" | "parameter":
+                if e not in scope:
+                    raise DeclarationError(f"`{e}` is not bound here")
+                return scope[e]
+            case "after":
+                if self.following is None:
+                    raise DeclarationError(f"`{e}`: there is no next state here")
+                return _Evaluation(self.following, self.constants, None).run(args[0], scope)
+            case "and":
+                left = self.run(args[0], scope)
+                if isinstance(left, frozenset):
+                    return left & self.run(args[1], scope)
+                return left and self.run(args[1], scope)
+            case "or":
+                left = self.run(args[0], scope)
+                if isinstance(left, frozenset):
+                    return left | self.run(args[1], scope)
+                return left or self.run(args[1], scope)
+            case "if":
+                return self.run(args[1] if self.run(args[0], scope) else args[2], scope)
+            case "all" | "any" | "count" | "those" | "each" | "keep":
+                return self.quantified(e, scope)
+            case _:
+                return self.plain(e, [self.run(a, scope) for a in args])
+
+    def quantified(self, e: Expression, scope: dict[Expression, Value]) -> Any:
+        bound, body = e.args
+        if bound.op == "variable":
+            domain = list(choices(bound.data.type, self.constants))
+        else:
+            domain = list(self.run(bound.args[0], scope))
+        results = [self.run(body, {**scope, bound: value}) for value in domain]
+        match e.op:
+            case "all":
+                return all(results)
+            case "any":
+                return any(results)
+            case "count":
+                return sum(results)
+            case "each":
+                return tuple(results)
+            case "those":
+                return frozenset(v for v, holds in zip(domain, results, strict=True) if holds)
+            case _:
+                return tuple(v for v, holds in zip(domain, results, strict=True) if holds)
+
+    def plain(self, e: Expression, v: list[Any]) -> Any:
+        match e.op:
+            case "not":
+                return not v[0]
+            case "eq":
+                return v[0] == v[1]
+            case "lt":
+                return v[0] < v[1]
+            case "le":
+                return v[0] <= v[1]
+            case "add":
+                return v[0] + v[1]
+            case "sub":
+                return v[0] - v[1]
+            case "in":
+                return v[0] in v[1]
+            case "index":
+                return v[0][v[1]]
+            case "get":
+                return v[0][_position(type_of(e.args[0]), e.data)]
+            case "is_set":
+                return v[0] is not None
+            case "value":
+                if v[0] is None:
+                    kind = type_of(e)
+                    assert kind is not None
+                    return initial_value(kind, self.constants)
+                return v[0]
+            case "some":
+                return v[0]
+            case "set_of":
+                return frozenset(v)
+            case "size":
+                return len(v[0])
+            case "updated":
+                return (*v[0][: v[1]], v[2], *v[0][v[1] + 1 :])
+            case "make":
+                record, names = e.data
+                start = initial_value(record, self.constants)
+                return _with(record, start, names, v)
+            case "replace":
+                record = type_of(e)
+                assert isinstance(record, Record)
+                return _with(record, v[0], e.data, v[1:])
+            case "wrap":
+                low, high = e.data.range(self.constants)
+                return (v[0] - low) % (high - low + 1) + low
+            case "first":
+                return v[0][0] if v[0] else None
+            case "last":
+                return v[0][-1] if v[0] else None
+            case "without_first":
+                return v[0][1:]
+            case _:
+                return self.growing(e, v)
+
+    def growing(self, e: Expression, v: list[Any]) -> Any:
+        kind: Any = type_of(e.args[0])
+        capacity = resolve(kind.capacity, self.constants)
+        sequence, value = v
+        match e.op:
+            case "push":
+                grown = (*sequence, value)
+                return grown[1:] if len(grown) > capacity else grown
+            case "append":
+                grown = (*sequence, value)
+            case "insert_by":
+                at = _position(kind.of, e.data)
+                place = next(
+                    (i for i, other in enumerate(sequence) if other[at] > value[at]),
+                    len(sequence),
+                )
+                grown = (*sequence[:place], value, *sequence[place:])
+            case "put":
+                grown = canonical(kind.of, (*sequence, value), self.constants)
+            case "take":
+                if value not in sequence:
+                    return sequence
+                place = sequence.index(value)
+                return (*sequence[:place], *sequence[place + 1 :])
+            case _:
+                raise DeclarationError(f"no operator is called {e.op}")
+        if len(grown) > capacity:
+            raise OutOfRange(f"`{e}` goes beyond the capacity {capacity}")
+        return grown
+
+
+def canonical(of: Type, values: tuple[Value, ...], constants: Constants) -> tuple[Value, ...]:
+    """A bag's elements in the one order that stands for all their orders."""
+    return tuple(sorted(values, key=lambda value: rank(of, value, constants)))
+
+
+def _position(kind: Type | None, name: str) -> int:
+    assert isinstance(kind, Record)
+    return [n for n, _ in kind.fields].index(name)
+
+
+def _with(record: Record, start: Any, names: tuple[str, ...], values: list[Any]) -> Any:
+    changed = list(start)
+    for name, value in zip(names, values, strict=True):
+        changed[_position(record, name)] = value
+    return tuple(changed)
+
+
+def assign(
+    target: Expression,
+    value: Value,
+    state: dict[str, Value],
+    before: State,
+    constants: Constants,
+    bound: Mapping[Expression, Value],
+) -> None:
+    """Puts `value` where `target` says, into `state`; keys in `target` are read from `before`."""
+    path: list[int] = []
+    node = target
+    while node.op != "field":
+        if node.op == "index":
+            key = evaluate(node.args[1], before, constants, bound)
+            assert isinstance(key, int)
+            path.append(key)
+        else:
+            path.append(_position(type_of(node.args[0]), node.data))
+        node = node.args[0]
+    if node.args:
+        key = evaluate(node.args[0], before, constants, bound)
+        assert isinstance(key, int)
+        path.append(key)
+    name = field_name(node.data)
+    state[name] = _placed(state[name], path[::-1], value)
+
+
+def _placed(whole: Value, path: list[int], value: Value) -> Value:
+    if not path:
+        return value
+    assert isinstance(whole, tuple)
+    here = path[0]
+    return (*whole[:here], _placed(whole[here], path[1:], value), *whole[here + 1 :])

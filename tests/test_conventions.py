@@ -1,0 +1,113 @@
+"""The habits that a machine can check: what is committed, what is pinned, what CI lets pass."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+
+# A path that starts at the root of somebody's machine, not one inside an address or another path.
+MACHINE_PATH = re.compile(r"(?<![\w.:/$}~-])/(?:home|root|Users|work|tmp|mnt|scratch)/\w+")
+# Where packages come from is a setting of the machine.
+PACKAGE_INDEX = re.compile(
+    r"https?://[\w.:@-]*(?:pypi|pythonhosted|npmjs|registry|artifactory|nexus|devpi)"
+    r"|--(?:index-url|extra-index-url|find-links|trusted-host)"
+)
+
+
+def committed() -> list[Path]:
+    """The files that are committed, or would be by adding everything."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    paths = (ROOT / name for name in listed.stdout.split("\0") if name)
+    return [path for path in paths if path.is_file()]
+
+
+@pytest.mark.parametrize("pattern", [MACHINE_PATH, PACKAGE_INDEX], ids=["paths", "indexes"])
+def test_nothing_committed_names_a_machine(pattern: re.Pattern[str]) -> None:
+    found: list[str] = []
+    for path in committed():
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError:
+            continue
+        found += [
+            f"{path.relative_to(ROOT)}:{number}: {match.group()}"
+            for number, line in enumerate(lines, 1)
+            if (match := pattern.search(line))
+        ]
+    assert found == []
+
+
+def test_the_patterns_see_what_they_are_for() -> None:
+    somebody = "home/" + "somebody"
+    assert MACHINE_PATH.search(f"open('/{somebody}/x')")
+    assert not MACHINE_PATH.search(f"https://kafka.apache.org/{somebody}")
+    assert PACKAGE_INDEX.search("https:" + "//pypi.org/simple")
+    assert not PACKAGE_INDEX.search("https:" + "//kafka.apache.org")
+
+
+def test_constraints_are_names_and_versions_only() -> None:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    assert [line for line in lines if not re.fullmatch(r"[\w.-]+==[\w.!+]+", line)] == []
+
+
+def test_constraints_pin_every_requirement_as_pyproject_allows() -> None:
+    pairs = (line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines())
+    pinned = {canonicalize_name(name): version for name, version in pairs}
+    stated = [*PROJECT["dependencies"], *(line for lines in EXTRAS.values() for line in lines)]
+    for requirement in map(Requirement, stated):
+        if requirement.name == PROJECT["name"]:
+            continue
+        version = pinned.get(canonicalize_name(requirement.name))
+        assert version is not None, f"{requirement}: run make lock"
+        assert version in requirement.specifier, f"{requirement}: pinned to {version}"
+
+
+def test_the_extra_all_names_every_other() -> None:
+    (everything,) = map(Requirement, EXTRAS["all"])
+    assert everything.extras == EXTRAS.keys() - {"all"}
+
+
+def test_the_changelog_has_a_place_for_what_comes() -> None:
+    assert "\n## [Unreleased]\n" in (ROOT / "CHANGELOG.md").read_text()
+
+
+@pytest.mark.parametrize("ci", ["true", ""])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import pytest\n\n@pytest.mark.skip\ndef test(): ...\n",
+        "import pytest\n\ndef test(): pytest.skip()\n",
+        "import pytest\n\npytest.importorskip('no_such_module')\n\ndef test(): ...\n",
+    ],
+    ids=["marked", "called", "module"],
+)
+def test_a_skipped_test_fails_in_ci(text: str, ci: str, tmp_path: Path) -> None:
+    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
+    (tmp_path / "test_skipped.py").write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path],
+        cwd=tmp_path,
+        env={**os.environ, "CI": ci},
+        capture_output=True,
+        text=True,
+    )
+    assert "skipped" in done.stdout
+    # A module that is skipped whole leaves no test to run, which pytest says by 5.
+    assert done.returncode in ([1, 2] if ci else [0, 5]), done.stdout
