@@ -22,11 +22,26 @@ from numba import njit, uint64
 
 from .lower import Kernel
 from .memory import Region, call_expand
-from .store import SHARD_BITS, SHARDS, SLACK, Shard, copy_state, hash_state
+from .store import SHARD_BITS, SHARDS, SLACK, Shard, copy_state, hash_state, same_state
 
 SLICE = 32  # states expanded between two looks at what they gave
 SPAN = 1 << 12  # states that a thread takes at a time
 ROUND = 1 << 17  # states expanded between two turns of insertion
+
+
+@njit(nogil=True, cache=True)
+def deal(states, count, stride, buckets, filled):
+    """Puts states into the buckets of the shards that own them; returns the fullest's count."""
+    shift = uint64(64 - SHARD_BITS)
+    fullest = 0
+    for i in range(count):
+        state = states + i * stride
+        owner = np.int64(hash_state(state, stride) >> shift)
+        here = filled[owner]
+        copy_state(state, buckets[owner] + here * stride, stride)
+        filled[owner] = here + 1
+        fullest = max(fullest, here + 1)
+    return fullest
 
 
 @njit(nogil=True, cache=True)
@@ -38,7 +53,6 @@ def scatter(
     Returns how many were expanded: fewer than `count` where a bucket holds over `most_filled`.
     """
     done = 0
-    shift = uint64(64 - SHARD_BITS)
     fullest = 0
     while done < count and fullest <= most_filled:
         part = min(SLICE, count - done)
@@ -51,14 +65,27 @@ def scatter(
             bad[i] += uint64(done) << uint64(8)
         for i in range(written):
             taken[rows[i]] += 1
-            state = out + i * stride
-            owner = np.int64(hash_state(state, stride) >> shift)
-            here = filled[owner]
-            copy_state(state, buckets[owner] + here * stride, stride)
-            filled[owner] = here + 1
-            fullest = max(fullest, here + 1)
+        fullest = max(fullest, deal(out, written, stride, buckets, filled))
         done += part
     return done
+
+
+@njit(nogil=True, cache=True)
+def find(expand, states, count, stride, out, rows, bad, bad_count, target, hits):
+    """Notes in `hits` which of `count` states have the packed state at `target` as a successor."""
+    found = 0
+    for i in range(count):
+        bad_count[0] = 0
+        written = call_expand(
+            expand, states + i * stride, 1, out, rows.ctypes.data, bad.ctypes.data,
+            bad_count.ctypes.data,
+        )  # fmt: skip
+        for j in range(written):
+            if same_state(out + j * stride, target, stride):
+                hits[found] = i
+                found += 1
+                break
+    return found
 
 
 @dataclass(frozen=True)
@@ -160,18 +187,30 @@ class Explorer:
 
     def insert(self, states: bytes) -> bool:
         """Puts packed states, one behind the other, into their shards; False without room."""
-        stride = self.stride
         area = Region(len(states) + SLACK)
         area.array[: len(states)] = np.frombuffer(states, dtype=np.uint8)
-        for at in range(area.address, area.address + len(states), stride):
-            owner = int(hash_state(at, stride)) >> (64 - SHARD_BITS)
-            if not self.shards[owner].insert(at, 1):
+        worker = self.workers[0]
+        left = len(states) // self.stride
+        at = area.address
+        while left:
+            part = min(left, worker.most_filled)
+            deal(at, part, self.stride, worker.buckets, worker.filled)
+            if not all(self._insert(thread) for thread in range(self.threads)):
                 return False
+            worker.filled[:] = 0
+            at += part * self.stride
+            left -= part
         return True
 
     def begin_level(self) -> None:
         """What was inserted since the last call is the next level."""
         self.levels.append([shard.count for shard in self.shards])
+
+    def resume(self, transitions: int, taken: list[int], seconds: float) -> None:
+        """Takes over the counts of the levels before the last one that was inserted."""
+        self.found.transitions, self.found.taken = transitions, taken
+        self.found.seconds = seconds
+        self.taken += np.array(taken, dtype=np.int64)
 
     def level_ranges(self, level: int) -> list[tuple[int, int]]:
         """Per shard the positions of a level's states (0 is the initial one): start and end."""
@@ -251,6 +290,32 @@ class Explorer:
                     return False
         return True
 
+    def predecessor(self, state: bytes, level: int) -> bytes:
+        """The least packed state of `level` that has `state` as a successor.
+
+        Raises LookupError where there is none.
+        """
+        worker = self.workers[0]
+        target = Region(self.stride + SLACK)
+        target.array[: self.stride] = np.frombuffer(state, dtype=np.uint8)
+        hits = np.zeros(SPAN, dtype=np.int64)
+        best: bytes | None = None
+        for shard, (start, end) in zip(self.shards, self.level_ranges(level), strict=True):
+            for at in range(start, end, SPAN):
+                part = min(SPAN, end - at)
+                base = shard.states.address + at * self.stride
+                found = find(
+                    self.kernel.address, base, part, self.stride, worker.out.address, worker.rows,
+                    worker.bad, worker.bad_count, target.address, hits,
+                )  # fmt: skip
+                for hit in hits[:found]:
+                    from_ = (at + int(hit)) * self.stride
+                    one = shard.states.array[from_ : from_ + self.stride].tobytes()
+                    best = one if best is None else min(best, one)
+        if best is None:
+            raise LookupError("a state of the search has no predecessor in the level before it")
+        return best
+
     def close(self) -> None:
         """Ends the threads."""
         if self.pool is not None:
@@ -260,7 +325,6 @@ class Explorer:
 def search(
     explorer: Explorer,
     *,
-    transitions: int = 0,
     on_level: Callable[[Progress], None] | None = None,
     on_round: Callable[[Progress], None] | None = None,
 ) -> Search:
@@ -268,7 +332,6 @@ def search(
 
     The last level inserted must be open for expansion. Counts are those of whole levels.
     """
-    del transitions
     found = explorer.found
     begun = time.perf_counter() - found.seconds
     while True:

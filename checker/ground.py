@@ -7,7 +7,7 @@ a list for a set (a truth per member), a record (per field) or a map (per key).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from typing import Any, TypeAlias
@@ -104,7 +104,11 @@ class GroundAction:
 
 @dataclass
 class Grounded:
-    """A system's state as leaves, and everything that reads or writes them."""
+    """A system's state as leaves, and everything that reads or writes them.
+
+    `vector` gives a state of plain values as the numbers of its leaves; `kept` are the leaves that
+    a packed state holds.
+    """
 
     instance: Instance
     graph: Graph
@@ -113,7 +117,8 @@ class Grounded:
     actions: list[GroundAction]
     invariants: list[Node]
     terminal: Node
-    kept: frozenset[int] = field(default_factory=frozenset[int])
+    vector: Callable[[tuple[Value, ...]], tuple[int, ...]]
+    kept: frozenset[int]
 
 
 def ground(instance: Instance) -> Grounded:
@@ -794,6 +799,7 @@ class _Grounder:
             actions,
             invariants,
             self.node(instance.terminal, empty),
+            self.vector,
             frozenset(range(leaf_count)),
         )
 

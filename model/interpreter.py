@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TypeAlias
 
-from ..spec.language import Action, DeclarationError, Expression, Instance, Property
-from ..spec.language.expressions import children_first
+from ..spec.language import Action, Expression, Instance, Property
 from ..spec.language.types import Value, choices, contains
-from ..spec.language.values import OutOfRange, assign, evaluate, field_name
+from ..spec.language.values import OutOfRange, assign, evaluate
 
 FullState: TypeAlias = tuple[Value, ...]
 
@@ -53,11 +52,8 @@ class Interpreter:
         return bool(evaluate(condition, self.as_mapping(state), self.instance.constants))
 
     def step_holds(self, item: Property, state: FullState, following: FullState) -> bool:
-        """Whether a step property holds of a step; one that changes nothing it reads does."""
+        """Whether a step property holds of a step."""
         before, next_ = self.as_mapping(state), self.as_mapping(following)
-        read = {field_name(n.data) for n in children_first(item.expression) if n.op == "field"}
-        if all(before[name] == next_[name] for name in read):
-            return True
         constants = self.instance.constants
         return bool(evaluate(item.expression, before, constants, following=next_))
 
@@ -114,15 +110,3 @@ class Interpreter:
                     return Step(index + offset, action, named, None, fault)
             return Step(index + offset, action, named, tuple(after[n] for n in self.names))
         return None
-
-
-def row_of(instance: Instance, index: int) -> tuple[Action, int]:
-    """The action and the place in it of a row's index in `Instance.row_names`.
-
-    Raises DeclarationError where there is no such row.
-    """
-    for action in instance.actions:
-        if index < len(action.rows):
-            return action, index
-        index -= len(action.rows)
-    raise DeclarationError(f"no row has index {index}")

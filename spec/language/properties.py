@@ -13,7 +13,7 @@ from .types import Bool
 
 @dataclass(frozen=True)
 class Property:
-    """An invariant (over a state) or a step property (over a step that changes what it reads)."""
+    """An invariant (over a state) or a step property (over a step)."""
 
     name: str
     kind: Literal["invariant", "step"]
@@ -34,7 +34,6 @@ def invariant(name: str, expression: Expression, sentence: str, source: str = ""
 def step_property(name: str, expression: Expression, sentence: str, source: str = "") -> Property:
     """A property of every step: `after(...)` is a value in the next state.
 
-    A step that changes nothing of what the property reads satisfies it by definition.
     Raises DeclarationError where it is no condition or never speaks of the next state.
     """
     _check(name, expression, speaks_of_next=True)

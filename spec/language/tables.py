@@ -335,7 +335,7 @@ def free_variables(expression: Expression) -> set[Expression]:
         return {expression}
     inside = [free_variables(argument) for argument in expression.args]
     if expression.op in ("all", "any", "count", "each", "those", "keep"):
-        bound, body = expression.args
+        bound = expression.args[0]
         return (inside[1] - {bound}) | (free_variables(bound) if bound.op == "element" else set())
     free = set[Expression]().union(*inside)
     return free | {expression} if expression.op == "element" else free

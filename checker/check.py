@@ -1,0 +1,241 @@
+"""A system checked: grounded, sliced, packed, compiled, searched, and the verdict told."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from ..model.interpreter import FullState, Interpreter, Step
+from ..spec.language import Instance
+from .checkpoint import Checkpoint
+from .explore import Bad, Explorer, Progress, Search, search
+from .ground import Grounded, ground
+from .lower import BROKEN, DEADLOCK, FAULT, Kernel, lower
+from .pack import Packing, packed
+from .slicing import sliced
+from .symmetry import NO_SYMMETRY, Sorter, Symmetry, find_symmetry
+from .trace import Disagreement, follow, represent, told
+from .verdict import PropertyVerdict, Result, Verdict
+
+RANGE = "every value stays in the range of its type"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to check. `memory` is in bytes (none: three quarters of what is free)."""
+
+    threads: int = 1
+    memory: int | None = None
+    symmetry: bool = True
+    slicing: bool = True
+    checkpoint: Path | None = None
+    resume: Path | None = None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An instance ready to be explored."""
+
+    instance: Instance
+    grounded: Grounded
+    symmetry: Symmetry
+    packing: Packing
+    kernel: Kernel
+    seconds: float
+
+    def pack(self, state: FullState) -> bytes:
+        """The packed state that stands for a state of the model."""
+        state_bytes = self.packing.pack(self.grounded.vector(state))
+        return represent(self.kernel.canonical_address, state_bytes)
+
+
+def prepare(instance: Instance, *, symmetry: bool = True, slicing: bool = True) -> Prepared:
+    """Grounds and compiles an instance. Raises DeclarationError where that can't be done."""
+    begun = time.perf_counter()
+    grounded = ground(instance)
+    if slicing:
+        grounded = sliced(grounded)
+    reduction = find_symmetry(grounded) if symmetry else NO_SYMMETRY
+    packing = packed(reduction.groups(grounded))
+    sorter = Sorter(reduction, packing) if reduction.orbits else None
+    kernel = lower(grounded, packing, sorter)
+    return Prepared(instance, grounded, reduction, packing, kernel, time.perf_counter() - begun)
+
+
+def check(
+    instance: Instance,
+    options: Options | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Result:
+    """Explores every state within the bounds, or up to a limit, or to the first fault.
+
+    Raises DeclarationError for a faulty declaration, CheckpointError for a folder that can't be
+    used, Disagreement where native code and the executable model differ.
+    """
+    options = options or Options()
+    prepared = prepare(instance, symmetry=options.symmetry, slicing=options.slicing)
+    memory = options.memory or psutil.virtual_memory().available * 3 // 4
+    explorer = Explorer(
+        prepared.kernel,
+        prepared.packing.stride,
+        len(instance.row_names),
+        options.threads,
+        memory,
+    )
+    try:
+        found = _searched(prepared, explorer, options, on_progress)
+        return _result(prepared, explorer, found)
+    finally:
+        explorer.close()
+
+
+def _searched(
+    prepared: Prepared,
+    explorer: Explorer,
+    options: Options,
+    on_progress: Callable[[Progress], None] | None,
+) -> Search:
+    checkpoint = None
+    folder = options.resume or options.checkpoint
+    if folder is not None:
+        checkpoint = Checkpoint(folder, _identity(prepared))
+    if checkpoint is not None and options.resume is not None:
+        for states in checkpoint.load():
+            if not explorer.insert(states):
+                explorer.found.stopped = "memory"
+                return explorer.found
+            explorer.begin_level()
+        explorer.resume(checkpoint.transitions, checkpoint.taken, checkpoint.seconds)
+    else:
+        if checkpoint is not None:
+            checkpoint.begin()
+        initials = {prepared.packing.pack(vector) for vector in prepared.grounded.initials}
+        address = prepared.kernel.canonical_address
+        explorer.insert(b"".join(sorted({represent(address, state) for state in initials})))
+        explorer.begin_level()
+
+    def on_level(progress: Progress) -> None:
+        if checkpoint is not None:
+            level = progress.depth - 1
+            found = explorer.found
+            checkpoint.save(
+                level, explorer.level_bytes(level), found.transitions, found.taken, found.seconds
+            )
+        if on_progress is not None:
+            on_progress(progress)
+
+    return search(explorer, on_level=on_level, on_round=on_progress)
+
+
+def _identity(prepared: Prepared) -> dict[str, Any]:
+    instance = prepared.instance
+    return {
+        "system": instance.system.name,
+        "protocol": instance.protocol,
+        "features": sorted(instance.features),
+        "constants": dict(instance.constants),
+        "properties": [item.name for item in instance.properties],
+        "symmetry": [orbit.key.name for orbit in prepared.symmetry.orbits],
+        "bits": prepared.packing.bits,
+        "declaration": hashlib.sha256(prepared.kernel.text.encode()).hexdigest(),
+    }
+
+
+def _result(prepared: Prepared, explorer: Explorer, found: Search) -> Result:
+    instance = prepared.instance
+    names = instance.row_names
+    taken = found.taken or [0] * len(names)
+    result = Result(
+        system=instance.system.name,
+        protocol=instance.protocol,
+        constants=dict(instance.constants),
+        features=sorted(instance.features),
+        verdict=Verdict.HOLDS,
+        reason="",
+        properties=[PropertyVerdict(item.name, "holds") for item in instance.properties],
+        states=found.states,
+        transitions=found.transitions,
+        depth=found.depth,
+        seconds=found.seconds,
+        compile_seconds=prepared.seconds,
+        memory=found.memory,
+        rows=list(zip(names, taken, strict=True)),
+        left_out=[
+            leaf.name
+            for leaf in prepared.grounded.leaves
+            if leaf.index not in prepared.grounded.kept
+        ],
+        symmetry=[orbit.key.name for orbit in prepared.symmetry.orbits],
+        notes=[f"symmetry not used for {reason}" for reason in prepared.symmetry.refused],
+    )
+    if found.bad:
+        _tell_fault(prepared, explorer, found.bad, result)
+    elif found.stopped:
+        result.verdict = Verdict.INCONCLUSIVE
+        result.reason = f"the {found.stopped} limit was met after level {found.depth - 1}"
+        result.properties = [PropertyVerdict(p.name, "unknown") for p in result.properties]
+    return result
+
+
+def _tell_fault(prepared: Prepared, explorer: Explorer, bad: list[Bad], result: Result) -> None:
+    """The shortest counterexample: an invariant or a deadlock first, as a faulty step is longer."""
+    instance = prepared.instance
+    machine = Interpreter(instance)
+    for kind in (BROKEN, DEADLOCK, FAULT):
+        at_fault = sorted(item.state for item in bad if item.flags & kind)
+        if at_fault:
+            break
+    else:
+        raise Disagreement("a fault of no kind")
+    path = [at_fault[0]]
+    for level in range(len(explorer.levels) - 2, -1, -1):
+        path.insert(0, explorer.predecessor(path[0], level))
+    states, steps = follow(machine, path, prepared.pack)
+    broken = ""
+    if kind == BROKEN:
+        broken, conclusion = _broken_invariant(machine, states[-1])
+        result.verdict = Verdict.BROKEN
+    elif kind == DEADLOCK:
+        conclusion = "Deadlock: no row can be taken in the last state."
+        if next(machine.steps(states[-1]), None) is not None:
+            raise Disagreement("native code sees a deadlock where the model can take a step")
+        result.verdict = Verdict.DEADLOCK
+    else:
+        broken, conclusion, step = _faulty_step(machine, states[-1])
+        steps.append(step)
+        if step.state is not None:
+            states.append(step.state)
+        result.verdict = Verdict.BROKEN
+    result.reason = conclusion
+    result.trace = told(instance, states, steps, conclusion)
+    result.properties = [
+        PropertyVerdict(p.name, "broken", len(steps))
+        if p.name == broken
+        else PropertyVerdict(p.name, "unknown")
+        for p in instance.properties
+    ]
+    if kind == FAULT and not any(p.name == broken for p in instance.properties):
+        result.properties.append(PropertyVerdict(RANGE, "broken", len(steps)))
+
+
+def _broken_invariant(machine: Interpreter, state: FullState) -> tuple[str, str]:
+    for item in machine.instance.properties:
+        if item.kind == "invariant" and not machine.holds(item.expression, state):
+            return item.name, f"{item.name} is broken in the last state: {item.sentence}"
+    raise Disagreement("native code sees an invariant broken where the model sees none")
+
+
+def _faulty_step(machine: Interpreter, state: FullState) -> tuple[str, str, Step]:
+    for step in machine.steps(state):
+        if step.state is None:
+            return RANGE, f"The last step is out of range: {step.fault}", step
+        for item in machine.instance.properties:
+            if item.kind == "step" and not machine.step_holds(item, state, step.state):
+                return item.name, f"{item.name} is broken by the last step: {item.sentence}", step
+    raise Disagreement("native code sees a faulty step where the model sees none")
