@@ -26,6 +26,11 @@ from .verdict import PropertyVerdict, Result, Verdict
 RANGE = "every value stays in the range of its type"
 
 
+def available_threads() -> int:
+    """The cores that this process may use."""
+    return len(psutil.Process().cpu_affinity() or []) or psutil.cpu_count() or 1
+
+
 @dataclass(frozen=True)
 class Options:
     """How to check. `memory` is in bytes (none: three quarters of what is free)."""

@@ -1,0 +1,171 @@
+"""The command line: thin commands that call the rooms."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+
+from .spec.language import DeclarationError, Instance, instantiate
+from .spec.load import load_system
+from .spec.systems import SHIPPED, shipped
+
+app = typer.Typer(
+    help="Kafka's exactly-once protocol as tables: explored, checked, drawn.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+USAGE, INTERNAL = 2, 1
+
+
+def fail(message: object) -> NoReturn:
+    """Ends with one clear line and the exit code for wrong usage."""
+    print(f"epochfence: {message}", file=sys.stderr)
+    raise typer.Exit(USAGE)
+
+
+SystemName = Annotated[str, typer.Argument(metavar="SYSTEM", help="A name, or FILE.py[:NAME].")]
+Protocol = Annotated[
+    str | None, typer.Option("--protocol", metavar="R", help="The release (default: the newest).")
+]
+Constants = Annotated[
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A constant.")
+]
+On = Annotated[list[str] | None, typer.Option("--with", metavar="FEATURE", help="Switched on.")]
+Off = Annotated[
+    list[str] | None, typer.Option("--without", metavar="FEATURE", help="Switched off.")
+]
+
+
+@app.command()
+def check(
+    system: SystemName,
+    protocol: Protocol = None,
+    constants: Constants = None,
+    properties: Annotated[
+        list[str] | None,
+        typer.Option("--property", metavar="P", help="Check this property (default: all)."),
+    ] = None,
+    with_: On = None,
+    without: Off = None,
+    threads: Annotated[
+        int | None, typer.Option("--threads", min=1, max=64, help="Default: all cores.")
+    ] = None,
+    memory: Annotated[
+        float | None,
+        typer.Option("--memory", metavar="GiB", help="The most to use (default: 3/4 of the free)."),
+    ] = None,
+    no_symmetry: Annotated[
+        bool, typer.Option("--no-symmetry", help="Keep states that differ by renaming.")
+    ] = False,
+    no_slicing: Annotated[
+        bool, typer.Option("--no-slicing", help="Keep fields that nothing looks at.")
+    ] = False,
+    checkpoint: Annotated[
+        Path | None, typer.Option("--checkpoint", metavar="DIR", help="Save each finished level.")
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option("--resume", metavar="DIR", help="Go on from a checkpoint.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="The result for machines.")
+    ] = None,
+) -> None:
+    """Explore every interleaving of SYSTEM within its bounds and tell what holds."""
+    if checkpoint is not None and resume is not None:
+        fail("--checkpoint and --resume exclude each other: a resumed run goes on saving")
+    if memory is not None and memory <= 0:
+        fail(f"--memory {memory:g}: give a number of GiB above 0")
+    if output is not None and not output.absolute().parent.is_dir():
+        fail(f"--json {output}: no folder {output.absolute().parent}")
+    instance = instance_of(system, protocol, constants, with_, without, properties)
+    if not instance.properties:
+        fail(f"{system} names no property: without one there is nothing to check")
+    try:
+        from .checker import report
+        from .checker.check import Options, available_threads
+        from .checker.check import check as run
+        from .checker.checkpoint import CheckpointError
+        from .checker.trace import Disagreement
+    except ModuleNotFoundError as missing:
+        fail(f"{missing.name} is not installed: pip install 'epochfence[check]'")
+    options = Options(
+        threads=threads or available_threads(),
+        memory=None if memory is None else int(memory * 2**30),
+        symmetry=not no_symmetry,
+        slicing=not no_slicing,
+        checkpoint=checkpoint,
+        resume=resume,
+    )
+    try:
+        with report.progress(Console(stderr=True)) as show:
+            result = run(instance, options, show)
+    except (DeclarationError, CheckpointError) as error:
+        fail(error)
+    except Disagreement as error:
+        print(f"epochfence: internal error, please report it: {error}", file=sys.stderr)
+        raise typer.Exit(INTERNAL) from None
+    report.tell(result, Console(width=100, highlight=False, soft_wrap=False))
+    if output is not None:
+        text = json.dumps(result.as_json(), indent=2)
+        aside = output.with_name(f".{output.name}.part")
+        try:
+            aside.write_text(text + "\n")
+            aside.replace(output)
+        except OSError as error:
+            fail(f"can't write {output}: {error.strerror}")
+    raise typer.Exit(result.verdict.value)
+
+
+def instance_of(
+    system: str,
+    protocol: str | None,
+    constants: list[str] | None,
+    with_: list[str] | None = None,
+    without: list[str] | None = None,
+    properties: list[str] | None = None,
+) -> Instance:
+    """The system that the command line names, or the end with one line that says what is wrong."""
+    values: dict[str, int] = {}
+    for pair in constants or []:
+        name, _, value = pair.partition("=")
+        try:
+            values[name] = int(value)
+        except ValueError:
+            fail(f"--set {pair}: write NAME=VALUE with a whole number")
+    try:
+        return instantiate(
+            load_system(system),
+            protocol,
+            values,
+            switch_on=with_ or (),
+            switch_off=without or (),
+            properties=properties or None,
+        )
+    except DeclarationError as error:
+        fail(error)
+
+
+@app.command("list")
+def list_() -> None:
+    """The shipped systems: properties, protocols, constants with their ranges and defaults."""
+    from .spec.catalogue import describe
+
+    console = Console(width=100, highlight=False)
+    for name in SHIPPED:
+        describe(shipped(name), console)
+
+
+def main() -> None:
+    """Runs the command line."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

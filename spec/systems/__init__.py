@@ -1,0 +1,25 @@
+"""The systems that come with Epochfence, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..language import DeclarationError, System
+
+
+def _transactions() -> System:
+    from .transactions import system
+
+    return system
+
+
+SHIPPED: dict[str, Callable[[], System]] = {"transactions": _transactions}
+
+
+def shipped(name: str) -> System:
+    """The shipped system of that name. Raises DeclarationError where there is none."""
+    if name not in SHIPPED:
+        raise DeclarationError(
+            f"no system is called {name}: the shipped ones are {', '.join(SHIPPED)}"
+        )
+    return SHIPPED[name]()
