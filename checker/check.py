@@ -18,7 +18,7 @@ from .explore import Bad, Explorer, Progress, Search, search
 from .ground import Grounded, ground
 from .lower import BROKEN, DEADLOCK, FAULT, Kernel, lower
 from .pack import Packing, packed
-from .slicing import sliced
+from .slicing import sliced, without_constants
 from .symmetry import NO_SYMMETRY, Sorter, Symmetry, find_symmetry
 from .trace import Disagreement, follow, represent, told
 from .verdict import PropertyVerdict, Result, Verdict
@@ -49,6 +49,7 @@ class Prepared:
 
     instance: Instance
     grounded: Grounded
+    left_out: tuple[str, ...]
     symmetry: Symmetry
     packing: Packing
     kernel: Kernel
@@ -63,14 +64,16 @@ class Prepared:
 def prepare(instance: Instance, *, symmetry: bool = True, slicing: bool = True) -> Prepared:
     """Grounds and compiles an instance. Raises DeclarationError where that can't be done."""
     begun = time.perf_counter()
-    grounded = ground(instance)
-    if slicing:
-        grounded = sliced(grounded)
+    varying = without_constants(ground(instance))
+    grounded = sliced(varying) if slicing else varying
     reduction = find_symmetry(grounded) if symmetry else NO_SYMMETRY
     packing = packed(reduction.groups(grounded))
     sorter = Sorter(reduction, packing) if reduction.orbits else None
     kernel = lower(grounded, packing, sorter)
-    return Prepared(instance, grounded, reduction, packing, kernel, time.perf_counter() - begun)
+    left_out = tuple(x.name for x in grounded.leaves if x.index in varying.kept - grounded.kept)
+    return Prepared(
+        instance, grounded, left_out, reduction, packing, kernel, time.perf_counter() - begun
+    )
 
 
 def check(
@@ -171,11 +174,7 @@ def _result(prepared: Prepared, explorer: Explorer, found: Search) -> Result:
         compile_seconds=prepared.seconds,
         memory=found.memory,
         rows=list(zip(names, taken, strict=True)),
-        left_out=[
-            leaf.name
-            for leaf in prepared.grounded.leaves
-            if leaf.index not in prepared.grounded.kept
-        ],
+        left_out=list(prepared.left_out),
         symmetry=[orbit.key.name for orbit in prepared.symmetry.orbits],
         notes=[f"symmetry not used for {reason}" for reason in prepared.symmetry.refused],
     )

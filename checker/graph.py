@@ -218,9 +218,11 @@ class Graph:
             result = self.add(result, part)
         return result
 
-    def substitute(self, node: Node, leaves: Mapping[int, Node]) -> Node:
-        """The node with leaves replaced by other nodes."""
-        done: dict[int, Node] = {}
+    def substitute(
+        self, node: Node, leaves: Mapping[int, Node], done: dict[int, Node] | None = None
+    ) -> Node:
+        """The node with leaves replaced by other nodes; `done` remembers between calls."""
+        done = {} if done is None else done
 
         def run(n: Node) -> Node:
             found = done.get(n.number)

@@ -28,7 +28,7 @@ from ..spec.language import (
     Sequence,
     Set,
 )
-from ..spec.language.expressions import EnumValue, resolve
+from ..spec.language.expressions import QUANTIFIERS, EnumValue, resolve
 from ..spec.language.typecheck import type_of as infer
 from ..spec.language.types import SCALARS, Type, Value, choices
 from ..spec.language.values import field_name
@@ -137,8 +137,9 @@ class _Scope:
         self.places = dict(places)
         self.memo: dict[Expression, Shape] = {}
 
-    def with_(self, name: Expression, value: Shape) -> _Scope:
-        return _Scope({**self.values, name: value}, self.places)
+    def with_(self, name: Expression, value: Shape, place: int | None = None) -> _Scope:
+        places = self.places if place is None else {**self.places, name: place}
+        return _Scope({**self.values, name: value}, places)
 
 
 class _Grounder:
@@ -395,7 +396,12 @@ class _Grounder:
                 return shape if shape else self.lowest(target)
             case Sequence() | Bag():
                 assert isinstance(shape, Slots)
-                return self.resize(target, shape)
+                assert isinstance(source, (Sequence, Bag))
+                parts = (
+                    Maybe(s.present, self.coerce(s.value, source.of, target.of))
+                    for s in shape.slots
+                )
+                return self.resize(target, Slots(tuple(parts), shape.overflow))
             case _:
                 return shape
 
@@ -573,6 +579,9 @@ class _Grounder:
                     g.or_(*(g.equal(node, self.member(kind.of, m)) for node in nodes))
                     for m in members
                 ]
+            case "sequence_of":
+                parts = [Maybe(g.true, self.shape(a, scope)) for a in args]
+                return Slots(tuple(parts), g.false)
             case "in":
                 return self.membership(args[0], args[1], scope)
             case "size":
@@ -580,7 +589,11 @@ class _Grounder:
                 if isinstance(kind, Set) and not _has_elements(kind):
                     return g.number(0)
                 return g.total(g.as_number(p) for p, _ in self.members(kind, args[0], scope))
-            case "all" | "any" | "count" | "each" | "those" | "keep":
+            case "position":
+                if args[0] in scope.places:
+                    return g.number(scope.places[args[0]])
+                return self.node(args[0], scope)
+            case _ if e.op in QUANTIFIERS:
                 return self.quantified(e, scope)
             case _:
                 return self.sequence(e, scope)
@@ -641,7 +654,11 @@ class _Grounder:
             domain = [(g.true, self.constant_shape(kind, v)) for v in choices(kind, self.constants)]
         else:
             domain = self.members(self.known(bound.args[0]), bound.args[0], scope)
-        inner = [(there, value, scope.with_(bound, value)) for there, value in domain]
+        ordered = bound.op == "element" and isinstance(type_of(bound.args[0]), Sequence)
+        inner = [
+            (there, value, scope.with_(bound, value, at if ordered else None))
+            for at, (there, value) in enumerate(domain)
+        ]
         if e.op == "each":
             of = self.known(e)
             assert isinstance(of, Map)
@@ -656,6 +673,12 @@ class _Grounder:
                 return g.total(g.as_number(g.and_(there, holds)) for there, _, holds in held)
             case "those":
                 return self.those(e, held)
+            case "first_of":
+                kind = self.known(e)
+                found = self.lowest(kind)
+                for there, value, holds in reversed(held):
+                    found = self.merge(g.and_(there, holds), Maybe(g.true, value), found)
+                return found
             case _:
                 kind = self.known(e)
                 kept = self.lowest(kind)

@@ -1,11 +1,75 @@
-"""Leaves that nothing looks at are left out of the state."""
+"""Leaves that needn't be stored: those that never change, and those that nothing looks at."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
+from ..spec.language import Bool
 from .graph import Node, leaves_of
-from .ground import GroundAction, Grounded, GroundRow
+from .ground import Grounded, GroundAction, GroundRow
+
+
+def without_constants(grounded: Grounded) -> Grounded:
+    """The system with leaves that keep their initial value replaced by it, and rows that can then
+    never be taken left out.
+
+    All leaves with one initial value are supposed constant until an update that may be taken says
+    otherwise.
+    """
+    graph = grounded.graph
+    first = grounded.initials[0]
+    known: dict[int, Node] = {}
+    for leaf in grounded.leaves:
+        if all(vector[leaf.index] == first[leaf.index] for vector in grounded.initials):
+            number = first[leaf.index]
+            truth = isinstance(leaf.type, Bool)
+            known[leaf.index] = graph.truth(bool(number)) if truth else graph.number(number)
+    while True:
+        done: dict[int, Node] = {}
+
+        def settle(node: Node, done: dict[int, Node] = done) -> Node:
+            return graph.substitute(node, known, done)
+
+        changing: set[int] = set()
+        for action in grounded.actions:
+            if settle(action.possible) is graph.false:
+                continue
+            for row in action.rows:
+                if settle(row.guard) is graph.false:
+                    continue
+                for index, node in row.updates.items():
+                    if index in known and settle(node) is not known[index]:
+                        changing.add(index)
+        if not changing:
+            return _settled(grounded, set(known), settle)
+        for index in changing:
+            del known[index]
+
+
+def _settled(grounded: Grounded, known: set[int], settle: Callable[[Node], Node]) -> Grounded:
+    false = grounded.graph.false
+    actions: list[GroundAction] = []
+    for action in grounded.actions:
+        possible = settle(action.possible)
+        if possible is false:
+            continue
+        rows: list[GroundRow] = []
+        for row in action.rows:
+            guard = settle(row.guard)
+            if guard is not false:
+                updates = {i: settle(n) for i, n in row.updates.items() if i not in known}
+                fault, broken = settle(row.fault), settle(row.broken)
+                rows.append(GroundRow(row.row, guard, updates, fault, broken))
+        if rows:
+            actions.append(GroundAction(possible, tuple(rows)))
+    return replace(
+        grounded,
+        actions=actions,
+        invariants=[settle(node) for node in grounded.invariants],
+        terminal=settle(grounded.terminal),
+        kept=grounded.kept - known,
+    )
 
 
 def sliced(grounded: Grounded) -> Grounded:
@@ -30,7 +94,7 @@ def sliced(grounded: Grounded) -> Grounded:
         new = leaves_of(writers.get(todo.pop(), [])) - kept
         kept |= new
         todo.extend(new)
-    if len(kept) == len(grounded.leaves):
+    if kept == grounded.kept:
         return grounded
     return replace(
         grounded,

@@ -8,13 +8,24 @@ its value and none belongs to two instances of the key.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from llvmlite import ir  # pyright: ignore[reportMissingTypeStubs]
 
-from ..spec.language import Expression, Instance, Key
+from ..spec.language import (
+    Bag,
+    Expression,
+    Instance,
+    Int,
+    Key,
+    Optional,
+    Sequence,
+    Set,
+)
 from ..spec.language.expressions import children_first
 from ..spec.language.typecheck import type_of
+from ..spec.language.types import Type
 from .ground import Grounded, Leaf
 from .pack import WORD, Packing, width
 
@@ -77,11 +88,13 @@ def _objection(grounded: Grounded, key: Key, used: set[int]) -> str:
             return f"{leaf.name} belongs to an instance of another key that is reduced already"
     named = _named_instance(grounded.instance, key)
     if named is not None:
-        return f"`{named}` names a single one of them"
+        return f"`{named}` tells them apart"
     rows = _rows(grounded, key)
     initials = {tuple(v[i] for i in sorted(grounded.kept)) for v in grounded.initials}
     order = {index: at for at, index in enumerate(sorted(grounded.kept))}
-    for a, b in zip(rows, rows[1:], strict=False):
+    for a, b in pairwise(rows):
+        if [width(leaf) for leaf in a] != [width(leaf) for leaf in b]:
+            return "they differ in what may change"
         for vector in initials:
             swapped = list(vector)
             for x, y in zip(a, b, strict=True):
@@ -93,26 +106,39 @@ def _objection(grounded: Grounded, key: Key, used: set[int]) -> str:
 
 
 def _named_instance(instance: Instance, key: Key) -> Expression | None:
-    """A place where an expression sets the key against a number."""
+    """A place where an expression orders the key's instances or puts a number in place of one."""
     expressions = [p.expression for p in instance.properties] + [instance.terminal]
-    for action in instance.actions:
-        for row in action.rows:
-            expressions += [row.guard, row.room]
-            expressions += [part for update in row.updates for part in update]
+    for table in instance.system.tables:
+        expressions.append(table.when)
+        for row in table.rows:
+            expressions.append(row.guard)
+            expressions += [part for update in table.updates(row) for part in update]
+            for sending in table.sendings(row):
+                expressions += [sending.when, *(value for _, value in sending.fields)]
     for expression in expressions:
         for node in children_first(expression):
-            suspects: list[Expression] = []
-            if node.op in ("eq", "if", "in"):
-                sides = node.args[-2:]
-                if any(type_of(side) == key for side in sides):
-                    suspects = [side for side in sides if side.op == "const"]
+            suspects: tuple[Expression, ...] = ()
+            if node.op == "position" and type_of(node.args[0]) == key:
+                return node
+            if node.op in ("eq", "if", "in", "set_of", "and", "or", "sub"):
+                sides = node.args[-2:] if node.op == "if" else node.args
+                if any(_innermost(side) == key for side in sides):
+                    suspects = sides
             elif node.op in ("index", "updated") and _map_key(node.args[0]) == key:
-                suspects = [node.args[1]]
+                suspects = node.args[1:2]
             elif node.op == "field" and node.args and node.data.key == key:
-                suspects = [node.args[0]]
-            if any(s.op == "const" and isinstance(s.data, int) for s in suspects):
+                suspects = node.args
+            if any(isinstance(_innermost(side), Int) for side in suspects):
                 return node
     return None
+
+
+def _innermost(expression: Expression) -> Type | None:
+    """The expression's type; of an optional or a collection, what is inside."""
+    kind = type_of(expression)
+    while isinstance(kind, (Optional, Set, Sequence, Bag)):
+        kind = kind.of
+    return kind
 
 
 def _map_key(expression: Expression) -> Key | None:

@@ -150,7 +150,9 @@ class Expression:
         instance = lift(key)
 
         def place(node: Expression) -> Expression | None:
-            if node.op == "field" and not node.args:
+            if node.op == "this":
+                return instance
+            if node.op == "field" and not node.args and node.data.key is not None:
                 return Expression("field", (instance,), node.data)
             return None
 
@@ -326,9 +328,19 @@ def some(value: Operand) -> Expression:
     return Expression("some", (lift(value),))
 
 
+def first_of(bound: Expression, condition: Operand) -> Expression:
+    """The first element of the sequence that `bound` ranges over that satisfies it, if any."""
+    return Expression("first_of", (bound, lift(condition)))
+
+
 def set_of(*elements: Operand) -> Expression:
     """The set of `elements`."""
     return Expression("set_of", tuple(lift(e) for e in elements))
+
+
+def sequence_of(*elements: Operand) -> Expression:
+    """The sequence of `elements`."""
+    return Expression("sequence_of", tuple(lift(e) for e in elements))
 
 
 def size(collection: Expression) -> Expression:
@@ -398,6 +410,14 @@ def updated(mapping: Expression, key: Operand, value: Operand) -> Expression:
     return Expression("updated", (mapping, lift(key), lift(value)))
 
 
+def position(item: Expression) -> Expression:
+    """A key's index, or the place of a sequence's `element` in it, as a number from 0 on.
+
+    An order of instances makes them differ: they are then not interchangeable.
+    """
+    return Expression("position", (item,))
+
+
 def wrap(number: Operand, into: Int) -> Expression:
     """`number` modulo the size of the range `into`, as a value of it (a sequence that wraps)."""
     return Expression("wrap", (lift(number),), into)
@@ -418,6 +438,8 @@ def maximum(a: Operand, b: Operand) -> Expression:
     return if_(lift(a) <= b, b, a)
 
 
+QUANTIFIERS = {"all", "any", "count", "each", "those", "keep", "first_of"}
+
 # Printing -------------------------------------------------------------------------------------
 
 _BINARY = {
@@ -425,7 +447,7 @@ _BINARY = {
     "in": "in",
 }  # fmt: skip
 _TIGHT = {
-    "const", "constant", "feature", "field", "parameter", "variable", "element", "get", "index",
+    "const", "constant", "feature", "field", "this", "parameter", "variable", "element", "get", "index",
     "is_set", "value", "after",
 }  # fmt: skip
 
@@ -445,7 +467,7 @@ def show(expression: Expression) -> str:
             return data.name
         case "field":
             return f"{data.name}.at({show(args[0])})" if args else data.name
-        case "parameter" | "variable":
+        case "parameter" | "variable" | "this":
             return data.name
         case "element":
             return data
@@ -459,7 +481,7 @@ def show(expression: Expression) -> str:
             if args[0].op == "eq":
                 return f"{tight(args[0].args[0])} != {tight(args[0].args[1])}"
             return f"~{tight(args[0])}"
-        case "all" | "any" | "count" | "each" | "those" | "keep":
+        case _ if op in QUANTIFIERS:
             bound = args[0]
             over = show(bound.args[0]) if bound.op == "element" else str(bound.data.type)
             return f"{op}({show(bound)} in {over}: {show(args[1])})"

@@ -15,7 +15,7 @@ from .expressions import Bound, Expression, Field, all_true, lift, put, rewrite,
 from .expressions import if_ as choose
 from .properties import Property
 from .systems import Channel, System
-from .tables import Message, Row, Sending, Table, instances, substitute
+from .tables import Loss, Message, Row, Sending, Table, instances, substitute
 from .types import Bag, Int, Key, Map, Type, Value, choices, initial_value
 
 NETWORK = "network"
@@ -228,14 +228,15 @@ class _Builder:
         taken: Expression | None = None
         this: Expression | None = None
         key = table.machine.key
-        if isinstance(table.on, Message):
-            bounds, taken = self.in_flight(table.on)
+        travelling = table.on.message if isinstance(table.on, Loss) else table.on
+        if isinstance(travelling, Message):
+            bounds, taken = self.in_flight(travelling)
             for bound in bounds:
                 places[getattr(table.on, bound.data.name)] = bound
                 if bound.data.type == key and this is None:
                     this = bound
-            for name, kind in table.on.parameters:
-                if not isinstance(kind, Key):
+            for name, _ in table.on.parameters:
+                if all(name != bound.data.name for bound in bounds):
                     places[getattr(table.on, name)] = Expression("get", (taken,), name)
         else:
             if key is not None:
@@ -251,6 +252,8 @@ class _Builder:
             def change(node: Expression) -> Expression | None:
                 if node in places:
                     return places[node]
+                if node.op == "this":
+                    return this
                 if node.op == "field" and not node.args and node.data.key is not None:
                     assert this is not None
                     return Expression("field", (this,), node.data)
@@ -260,13 +263,13 @@ class _Builder:
 
         def settled(row: Row) -> ActionRow:
             traffic = _Traffic(self)
-            if isinstance(table.on, Message):
+            if isinstance(travelling, Message):
                 assert taken is not None
-                traffic.take(table.on, bounds, taken)
+                traffic.take(travelling, bounds, taken)
             for sending in table.sendings(row):
                 self.send(traffic, sending, place)
             updates = [(place(target), place(value)) for target, value in table.updates(row)]
-            guard = place(row.guard)
+            guard = place(table.when & row.guard) if table.when.op != "const" else place(row.guard)
             if table.on in self.budgets:
                 spent = self.counter(table.on.name)
                 guard = guard & (spent < self.budgets[table.on])
@@ -282,15 +285,11 @@ class _Builder:
     ) -> None:
         fields = {name: place(value) for name, value in sending.fields}
         when = place(sending.when)
-        bound = sending.to_each
-        each = [(fields, when)]
-        if bound is not None:
-            each = [
-                ({name: substitute(value, {bound: to}) for name, value in fields.items()},
-                 substitute(when, {bound: to}))
-                for to in instances(bound, bound, self.constants)
-            ]  # fmt: skip
-        for values, condition in each:
+        domains = [instances(bound, bound, self.constants) for bound in sending.to_each]
+        for keys in product(*domains):
+            names = dict(zip(sending.to_each, keys, strict=True))
+            values = {name: substitute(value, names) for name, value in fields.items()}
+            condition = substitute(when, names)
             address = [values[name] for name, _ in sending.message.address]
             content = sending.message.content
             inside = {name: v for name, v in values.items() if content.type_of(name) is not None}

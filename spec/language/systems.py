@@ -8,7 +8,7 @@ from .errors import DeclarationError
 from .expressions import ConstantInfo, Expression, Operand, children_first, lift
 from .properties import Property
 from .protocols import ONE_PROTOCOL, Protocols
-from .tables import Event, Machine, Message, Table
+from .tables import Event, Loss, Machine, Message, Table
 from .types import Key
 
 
@@ -68,7 +68,8 @@ class System:
         channels = {channel.message for channel in self.channels}
         for table in self.tables:
             sent = {s.message for row in table.rows for s in table.sendings(row)}
-            wanted = sent | ({table.on} if isinstance(table.on, Message) else set[Message]())
+            taken = table.on.message if isinstance(table.on, Loss) else table.on
+            wanted = sent | ({taken} if isinstance(taken, Message) else set[Message]())
             for missing in wanted - channels:
                 raise DeclarationError(
                     f"system {self.name}: {missing.name} (table {table.name}) has no channel"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 
 from .errors import DeclarationError
 from .expressions import (
+    QUANTIFIERS,
     Expression,
     Field,
     Operand,
@@ -70,6 +72,13 @@ class Machine:
             self.fields[name] = FieldInfo(this, kind, first, doc)
         return this
 
+    @property
+    def this(self) -> Expression:
+        """The instance's own identity, for its rows to use. Raises DeclarationError without key."""
+        if self.key is None:
+            raise DeclarationError(f"{self.name} has one instance, without an identity")
+        return Expression("this", (), Field(self.name, "this", self.key, self.key))
+
     def state_field(
         self, name: str, kind: Enum, initial: Operand = None, *, doc: str = ""
     ) -> Expression:
@@ -111,23 +120,27 @@ def event(
 class Message(Event):
     """A typed record sent to the machine called `to`.
 
-    Its fields of a key type are its address: they name the instances that it goes between, and
-    messages of one address wait in one bag. `answers` names the request that a response belongs
+    Its fields of a key type, but for those `carried` as content, are its address: they name the
+    instances that it goes between, and messages of one address wait in one bag. `answers` names the request that a response belongs
     to; a response takes the request's address.
     """
 
     to: str = ""
     answers: Message | None = None
+    carried: tuple[str, ...] = ()
 
     @property
     def address(self) -> tuple[tuple[str, Key], ...]:
-        """The fields that name instances, in declared order."""
-        return tuple((n, t) for n, t in self.parameters if isinstance(t, Key))
+        """The fields that name the instances it goes between, in declared order."""
+        return tuple(
+            (n, t) for n, t in self.parameters if isinstance(t, Key) and n not in self.carried
+        )
 
     @property
     def content(self) -> Record:
         """The other fields, as the record that waits in the bag."""
-        fields = tuple((n, t) for n, t in self.parameters if not isinstance(t, Key))
+        address = dict(self.address)
+        fields = tuple((n, t) for n, t in self.parameters if n not in address)
         return Record(self.name, fields or (("present", Bool()),))
 
     def __call__(self, **fields: Operand) -> Sending:
@@ -136,7 +149,7 @@ class Message(Event):
 
 def message(
     message_name: str, to: Machine, *, message_doc: str = "", answers: Message | None = None,
-    **fields: Type,
+    carried: tuple[str, ...] = (), **fields: Type,
 ) -> Message:  # fmt: skip
     """A message to the machine `to` with these fields; a response also has its request's address.
 
@@ -144,30 +157,50 @@ def message(
     """
     address = dict(answers.address) if answers is not None else {}
     parameters = {**address, **fields}
-    made = Message(message_name, tuple(parameters.items()), message_doc, (), to.name, answers)
+    made = Message(
+        message_name, tuple(parameters.items()), message_doc, (), to.name, answers, carried
+    )
     if to.key is not None and to.key not in [key for _, key in made.address]:
         raise DeclarationError(f"message {message_name}: no field of key {to.key} says to which")
     return made
 
 
 @dataclass(frozen=True)
+class Loss(Event):
+    """The network loses a message, and the machine with the address's key finds out.
+
+    Its fields are the message's.
+    """
+
+    message: Message | None = None
+
+
+def lost(message: Message) -> Loss:
+    """The event that a message in flight is lost: a table on it says what its machine does then."""
+    return Loss(f"lost {message.name}", message.parameters, message.doc, (), message)
+
+
+@dataclass(frozen=True)
 class Sending:
-    """A message with its fields filled in; `to_each` sends one per key for which `when` holds."""
+    """A message with its fields filled in, sent where `when` holds, once for every value of
+    the variables `to_each`."""
 
     message: Message
     fields: tuple[tuple[str, Expression], ...]
-    to_each: Expression | None = None
+    to_each: tuple[Expression, ...] = ()
     when: Expression = TRUE
 
     def __str__(self) -> str:
         inner = ", ".join(f"{name}={value}" for name, value in self.fields)
-        each = f" to each {self.to_each} where {self.when}" if self.to_each is not None else ""
-        return f"{self.message.name}({inner}){each}"
+        each = f" to each {', '.join(map(str, self.to_each))}" if self.to_each else ""
+        where = "" if self.when == TRUE else f" where {self.when}"
+        return f"{self.message.name}({inner}){each}{where}"
 
 
 def to_each(bound: Expression, when: Operand, sending: Sending) -> Sending:
     """The message once for every value of the key variable `bound` for which `when` holds."""
-    return Sending(sending.message, sending.fields, bound, lift(when))
+    both = lift(when) if sending.when == TRUE else lift(when) & sending.when
+    return Sending(sending.message, sending.fields, (bound, *sending.to_each), both)
 
 
 @dataclass(frozen=True)
@@ -200,7 +233,8 @@ class Row:
 class Table:
     """What `machine` does on the event or message `on`: the first row whose guard holds.
 
-    `response` is the message that rows reply with. Raises DeclarationError, naming table and row,
+    `response` is the message that rows reply with. The event isn't taken up unless `when` holds: a
+    message then stays in flight. `elsewhere` are other machines that rows may read and set. Raises DeclarationError, naming table and row,
     for whatever can't be: unknown fields, mixed types, values outside of their type, two rows of
     one name, an update to a field of another machine.
     """
@@ -209,11 +243,16 @@ class Table:
     on: Event
     rows: tuple[Row, ...]
     response: Message | None = None
+    when: Expression = TRUE
     doc: str = ""
     elsewhere: tuple[Machine, ...] = ()
 
     def __post_init__(self) -> None:
         names = [row.name for row in self.rows]
+        try:
+            self._condition(self.when)
+        except DeclarationError as error:
+            raise DeclarationError(f"table {self.name}: {error}") from None
         for row in self.rows:
             if names.count(row.name) > 1:
                 raise DeclarationError(f"table {self.name}: two rows are called {row.name!r}")
@@ -257,11 +296,8 @@ class Table:
         return Sending(sending.message, filled + sending.fields, sending.to_each, sending.when)
 
     def _check(self, row: Row) -> None:
-        for part in (row.guard, row.during):
-            self._owned(part)
-            kind = type_of(part)
-            if not isinstance(kind, Bool):
-                raise DeclarationError(f"`{part}` is {kind} and no condition")
+        self._condition(row.guard)
+        self._condition(row.during)
         targets: list[Expression] = []
         for target, value in self.updates(row):
             self._target(target)
@@ -280,6 +316,12 @@ class Table:
         for sending in self.sendings(row):
             self._check_sending(sending)
 
+    def _condition(self, part: Expression) -> None:
+        self._owned(part)
+        kind = type_of(part)
+        if not isinstance(kind, Bool):
+            raise DeclarationError(f"`{part}` is {kind} and no condition")
+
     def _target(self, target: Expression) -> None:
         base = target
         while base.op in ("index", "get"):
@@ -287,7 +329,7 @@ class Table:
         if base.op != "field":
             raise DeclarationError(f"`{target}` can't be set: it is not a field, nor part of one")
 
-    def _owned(self, expression: Expression, bound: Expression | None = None) -> None:
+    def _owned(self, expression: Expression, bound: tuple[Expression, ...] = ()) -> None:
         """Only the machine's own declared fields and the event's own parameters may be used."""
         machines = {m.name: m for m in (self.machine, *self.elsewhere)}
         for node in children_first(expression):
@@ -307,13 +349,14 @@ class Table:
                 )
             elif node.op == "after":
                 raise DeclarationError(f"`{node}`: only step properties speak of the next state")
-        for name in free_variables(expression) - {*self.on.variables, bound}:
+        for name in free_variables(expression) - {*self.on.variables, *bound}:
             raise DeclarationError(
                 f"`{name}` is bound neither by {self.on.name} nor by all_of, ..."
             )
 
     def _check_sending(self, sending: Sending) -> None:
         declared = dict(sending.message.parameters)
+        self._owned(sending.when, sending.to_each)
         for name, value in sending.fields:
             kind = declared.get(name)
             if kind is None:
@@ -334,11 +377,15 @@ def free_variables(expression: Expression) -> set[Expression]:
     if expression.op == "variable":
         return {expression}
     inside = [free_variables(argument) for argument in expression.args]
-    if expression.op in ("all", "any", "count", "each", "those", "keep"):
-        bound = expression.args[0]
-        return (inside[1] - {bound}) | (free_variables(bound) if bound.op == "element" else set())
+    if expression.op in QUANTIFIERS:
+        return (inside[1] - {expression.args[0]}) | (inside[0] - {expression.args[0]})
     free = set[Expression]().union(*inside)
     return free | {expression} if expression.op == "element" else free
+
+
+def only(during: Expression, *rows: Row) -> tuple[Row, ...]:
+    """The rows, each only under a further condition on features."""
+    return tuple(dataclasses.replace(row, during=row.during & during) for row in rows)
 
 
 def instances(bound: Expression, body: Expression, constants: Constants) -> list[Expression]:

@@ -6,6 +6,8 @@ every optional and every set.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from .errors import DeclarationError
 from .expressions import EnumValue, Expression
 from .types import (
@@ -24,6 +26,7 @@ from .types import (
 NUMBER = Int(-(2**62), 2**62, "number")
 
 
+@lru_cache(maxsize=1 << 16)
 def type_of(expression: Expression) -> Type | None:
     """The type of the value that the expression comes to.
 
@@ -43,7 +46,7 @@ def type_of(expression: Expression) -> Type | None:
                     raise DeclarationError(f"{data.machine} has one instance: no .at() for it")
                 _need(args[0], data.key, "the instance in .at()")
             return data.type
-        case "parameter" | "variable":
+        case "parameter" | "variable" | "this":
             return data.type
         case "element":
             return _elements(args[0])
@@ -57,6 +60,10 @@ def type_of(expression: Expression) -> Type | None:
             return Bool()
         case "eq":
             _alike(expression)
+            for value, other in (args, args[::-1]):
+                kind = type_of(other)
+                if kind is not None:
+                    check_constant(value, kind, f"`{expression}`")
             return Bool()
         case "lt" | "le" | "add" | "sub":
             for argument in args:
@@ -95,7 +102,9 @@ def fits(source: Type | None, target: Type) -> bool:
                 _is_nothing(source.of) or fits(source.of, target.of)
             )
         case Sequence() | Bag():
-            return type(source) is type(target) and fits(source.of, target.of)  # type: ignore[union-attr]
+            return type(source) is type(target) and (
+                _is_nothing(source.of) or fits(source.of, target.of)  # type: ignore[union-attr]
+            )
         case Map():
             return (
                 isinstance(source, Map) and source.key == target.key and fits(source.of, target.of)
@@ -147,9 +156,6 @@ def _name(kind: Type | None) -> str:
 def _alike(expression: Expression, args: tuple[Expression, ...] | None = None) -> Type | None:
     left, right = args or expression.args
     a, b = type_of(left), type_of(right)
-    for value, kind in ((left, b), (right, a)):
-        if kind is not None:
-            check_constant(value, kind, f"`{expression}`")
     if b is not None and fits(a, b):
         return b
     if a is not None and fits(b, a):
@@ -217,9 +223,9 @@ def _quantified(expression: Expression) -> Type:
 def _each(expression: Expression) -> Type:
     bound, body = expression.args
     kind, of = type_of(bound), type_of(body)
-    if not isinstance(kind, Key) or of is None:
-        raise DeclarationError(f"`{expression}`: each needs a key variable and a typed body")
-    return Map(kind, of)
+    if not isinstance(kind, Key):
+        raise DeclarationError(f"`{expression}`: each needs a key variable")
+    return Map(kind, of)  # type: ignore[arg-type]
 
 
 def _those(expression: Expression) -> Type:
@@ -240,6 +246,12 @@ def _keep(expression: Expression) -> Type:
     return kind
 
 
+def _first_of(expression: Expression) -> Type:
+    kind = _keep(expression)
+    assert isinstance(kind, (Sequence, Bag))
+    return Optional(kind.of)
+
+
 def _membership(expression: Expression) -> Type:
     value, collection = expression.args
     kind = type_of(collection)
@@ -255,11 +267,22 @@ def _set_of(expression: Expression) -> Type:
     for argument, kind in zip(expression.args, kinds, strict=True):
         if kind is None or not fits(kind, kinds[0] or kind):
             raise DeclarationError(f"`{expression}` mixes types, at `{argument}`")
-    return Set(kinds[0]) if kinds else Set(None)  # type: ignore[arg-type]
+    if expression.op == "sequence_of":
+        return Sequence(kinds[0] if kinds else None, len(kinds))  # type: ignore[arg-type]
+    return Set(kinds[0] if kinds else None)  # type: ignore[arg-type]
 
 
 def _size(expression: Expression) -> Type:
     _elements(expression.args[0])
+    return NUMBER
+
+
+def _position(expression: Expression) -> Type:
+    item = expression.args[0]
+    kind = type_of(item)
+    in_order = item.op == "element" and isinstance(type_of(item.args[0]), Sequence)
+    if not isinstance(kind, Key) and not in_order:
+        raise DeclarationError(f"`{item}` is {_name(kind)}, not a key nor a sequence's element")
     return NUMBER
 
 
@@ -328,9 +351,12 @@ _STRUCTURED = {
     "each": _each,
     "those": _those,
     "keep": _keep,
+    "first_of": _first_of,
     "in": _membership,
     "set_of": _set_of,
+    "sequence_of": _set_of,
     "size": _size,
+    "position": _position,
     "make": _make,
     "replace": _replace,
     "append": _grow,

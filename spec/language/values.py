@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from .errors import DeclarationError
-from .expressions import EnumValue, Expression, Field, resolve
+from .expressions import QUANTIFIERS, EnumValue, Expression, Field, resolve
 from .typecheck import type_of
-from .types import Constants, Record, Type, Value, choices, initial_value, rank
+from .types import Constants, Record, Sequence, Type, Value, choices, initial_value, rank
 
 State: TypeAlias = Mapping[str, Value]
 
@@ -79,7 +79,9 @@ class _Evaluation:
                 return left or self.run(args[1], scope)
             case "if":
                 return self.run(args[1] if self.run(args[0], scope) else args[2], scope)
-            case "all" | "any" | "count" | "those" | "each" | "keep":
+            case "position":
+                return scope[e] if e in scope else self.run(args[0], scope)
+            case _ if e.op in QUANTIFIERS:
                 return self.quantified(e, scope)
             case _:
                 return self.plain(e, [self.run(a, scope) for a in args])
@@ -90,7 +92,12 @@ class _Evaluation:
             domain = list(choices(bound.data.type, self.constants))
         else:
             domain = list(self.run(bound.args[0], scope))
-        results = [self.run(body, {**scope, bound: value}) for value in domain]
+        place = Expression("position", (bound,))
+        ordered = bound.op == "element" and isinstance(type_of(bound.args[0]), Sequence)
+        results = [
+            self.run(body, {**scope, bound: value} | ({place: at} if ordered else {}))
+            for at, value in enumerate(domain)
+        ]
         match e.op:
             case "all":
                 return all(results)
@@ -100,6 +107,9 @@ class _Evaluation:
                 return sum(results)
             case "each":
                 return tuple(results)
+            case "first_of":
+                pairs = zip(domain, results, strict=True)
+                return next((value for value, holds in pairs if holds), None)
             case "those":
                 return frozenset(v for v, holds in zip(domain, results, strict=True) if holds)
             case _:
@@ -137,6 +147,8 @@ class _Evaluation:
                 return v[0]
             case "set_of":
                 return frozenset(v)
+            case "sequence_of":
+                return tuple(v)
             case "size":
                 return len(v[0])
             case "updated":

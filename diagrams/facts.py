@@ -1,0 +1,211 @@
+"""What follows for a row when little is known, such as the state that its machine is in.
+
+Facts give, for some expressions, the values that they may have. From the state of a machine
+follows that some guards can't hold; a guard that holds, or doesn't, is a fact in turn: of two
+rows the second is taken only where the first one's guard is false. Everything errs on the side
+of "possible": what is excluded never happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from typing import TypeAlias
+
+from ..spec.language import (
+    Bool,
+    Enum,
+    Expression,
+    Optional,
+    Protocols,
+    Row,
+    Table,
+    any_true,
+    lift,
+)
+from ..spec.language.expressions import EnumValue, children_first
+from ..spec.language.typecheck import type_of
+from ..spec.language.types import Type, Value
+
+Values: TypeAlias = frozenset[Value]
+Facts: TypeAlias = Mapping[Expression, Values]
+
+NONE: Values = frozenset({None})
+BOTH: Values = frozenset({False, True})
+
+_kind = cache(type_of)
+
+
+def truth_of(value: bool) -> Values:
+    """A condition that is `value` for certain."""
+    return frozenset({value})
+
+
+def feature_facts(protocols: Protocols, release: str) -> dict[Expression, Values]:
+    """Which features hold in a release."""
+    on = protocols.features_at(release)
+    return {feature: truth_of(feature.data.name in on) for feature in protocols.features}
+
+
+def taken(
+    table: Table, protocols: Protocols, release: str, facts: Facts
+) -> Iterator[tuple[Row, Facts]]:
+    """The rows that may be taken in a release where `facts` hold, each with what holds then."""
+    on = protocols.features_at(release)
+    left = assume(table.when, True, {**feature_facts(protocols, release), **facts})
+    for row in table.rows:
+        if not protocols.holds(row.during, on):
+            continue
+        here = assume(row.guard, True, left)
+        if here is not None:
+            yield row, here
+        left = assume(row.guard, False, left)
+
+
+def possible(e: Expression, facts: Facts) -> Values | None:
+    """The values that `e` may have; none where there are too many to tell."""
+    if e in facts:
+        return facts[e]
+    values = _derived(e, facts)
+    return _domain(_kind(e)) if values is None else values
+
+
+def assume(e: Expression, truth: bool, facts: Facts | None) -> Facts | None:
+    """The facts once the condition `e` is known to be `truth`; none where it can't be."""
+    if facts is None:
+        return None
+    values = possible(e, facts) or BOTH
+    if values == truth_of(truth):
+        return facts
+    if truth not in values:
+        return None
+    known = _parts_assumed(e, truth, facts)
+    if known is None or possible(e, known) == truth_of(truth):
+        return known
+    return {**known, e: truth_of(truth)}
+
+
+def _derived(e: Expression, facts: Facts) -> Values | None:
+    args = e.args
+    match e.op:
+        case "const":
+            return frozenset({e.data.member if isinstance(e.data, EnumValue) else e.data})
+        case "and" | "or" if isinstance(_kind(e), Bool):
+            found = [possible(argument, facts) for argument in args]
+            deciding = truth_of(e.op == "or")
+            if deciding in found:
+                return deciding
+            return found[0] if found[0] == found[1] else None
+        case "not":
+            inner = possible(args[0], facts)
+            return None if inner is None else frozenset(not value for value in inner)
+        case "eq" | "in" if (other := _unfolded(e)) is not None:
+            return possible(other, facts)
+        case "eq":
+            left, right = (possible(argument, facts) for argument in args)
+            if left is None or right is None:
+                return None
+            if not left & right:
+                return truth_of(False)
+            return truth_of(True) if left == right and len(left) == 1 else None
+        case "if":
+            ways = ((args[1], True), (args[2], False))
+            known = [(way, assume(args[0], truth, facts)) for way, truth in ways]
+            return _union(possible(way, here) for way, here in known if here is not None)
+        case "some":
+            return possible(args[0], facts)
+        case "is_set":
+            inner = possible(args[0], facts)
+            return None if inner is None else frozenset(value is not None for value in inner)
+        case "value":
+            inner = possible(args[0], facts)
+            return None if inner is None else (inner - NONE) or None
+        case "all" | "any":
+            # The bound name may stand for something else outside: facts about it don't count.
+            inside = {k: v for k, v in facts.items() if args[0] not in set(children_first(k))}
+            settled = truth_of(e.op == "all")
+            return settled if possible(args[1], inside) == settled else None
+        case _:
+            return None
+
+
+def _parts_assumed(e: Expression, truth: bool, facts: Facts) -> Facts | None:
+    args = e.args
+    match e.op:
+        case "not":
+            return assume(args[0], not truth, facts)
+        case "and" | "or":
+            first = assume(args[0], truth, facts)
+            if (e.op == "and") == truth:
+                return assume(args[1], truth, first)
+            return _either(first, assume(args[1], truth, assume(args[0], not truth, facts)))
+        case "eq" | "in" if (other := _unfolded(e)) is not None:
+            return assume(other, truth, facts)
+        case "eq":
+            left, right = (possible(argument, facts) for argument in args)
+            return _among(args[1], left, truth, _among(args[0], right, truth, facts))
+        case "is_set":
+            return _among(args[0], NONE, not truth, facts)
+        case _:
+            return facts
+
+
+def _unfolded(e: Expression) -> Expression | None:
+    """`x == none` and `x in {a, b}` by simpler means."""
+    left, right = e.args
+    if e.op == "in" and right.op == "set_of":
+        return any_true(*(left == member for member in right.args))
+    if e.op == "eq" and right == lift(None):
+        return ~left.is_set
+    return None
+
+
+def _among(e: Expression, values: Values | None, truth: bool, facts: Facts | None) -> Facts | None:
+    """The facts once `e` is known to be one of `values`, or (not `truth`) the one that is there."""
+    if facts is None or values is None or not (truth or len(values) == 1):
+        return facts
+    before = possible(e, facts)
+    if before is None:
+        return {**facts, e: values} if truth else facts
+    now = before & values if truth else before - values
+    if not now:
+        return None
+    if now == before:
+        return facts
+    if e.op == "if":
+        condition, then, otherwise = e.args
+        return _either(
+            _among(then, now, True, assume(condition, True, facts)),
+            _among(otherwise, now, True, assume(condition, False, facts)),
+        )
+    if isinstance(_kind(e), Bool):
+        return assume(e, now == truth_of(True), facts)
+    return {**facts, e: now}
+
+
+def _either(one: Facts | None, other: Facts | None) -> Facts | None:
+    if one is None or other is None:
+        return one if other is None else other
+    return {e: one[e] | other[e] for e in one if e in other}
+
+
+def _union(parts: Iterable[Values | None]) -> Values | None:
+    union: Values = frozenset()
+    for values in parts:
+        if values is None:
+            return None
+        union |= values
+    return union or None
+
+
+def _domain(kind: Type | None) -> Values | None:
+    match kind:
+        case Bool():
+            return BOTH
+        case Enum():
+            return frozenset(kind.names)
+        case Optional():
+            inner = _domain(kind.of)
+            return None if inner is None else inner | NONE
+        case _:
+            return None

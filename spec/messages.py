@@ -1,0 +1,130 @@
+"""Kafka's transaction requests and responses, and the machines that they go between.
+
+A producer's requests to the coordinator carry the number of the connection that they were sent on.
+A producer that gives up waiting opens a new connection: what it sent before is still processed,
+but its answer reaches nobody. Such an answer is never put in flight, as nobody would see it.
+"""
+
+from __future__ import annotations
+
+from .language import Expression, Int, Key, Machine, Message, Sending, constant, enum, message
+from .language.expressions import Operand
+
+PRODUCERS = constant(
+    "producers", 2, 1, 4, meaning="client instances that share the transactional id"
+)
+PARTITIONS = constant("partitions", 2, 1, 4, meaning="partitions written to")
+TRANSACTIONS = constant("transactions", 2, 1, 8, meaning="transactions that applications begin")
+LARGEST_EPOCH = constant(
+    "largest_epoch", 4, 2, 1000, real=32767,
+    meaning="the largest producer epoch, reserved for the coordinator",
+)  # fmt: skip
+CACHED_BATCHES = constant(
+    "cached_batches", 1, 1, 5, real=5, meaning="batches that a leader remembers per producer id"
+)
+CRASHES = constant("crashes", 1, 0, 4, meaning="crashes of a client instance in a run")
+TIMEOUTS = constant("timeouts", 1, 0, 4, meaning="transaction timeouts in a run")
+EXPIRIES = constant(
+    "expiries", 1, 0, 4, meaning="batches in a run that expire while they are still in flight"
+)
+DELAYS = constant(
+    "delays", 1, 0, 4, meaning="requests in a run that are sent again while still in flight"
+)
+MARKER_DELAYS = constant(
+    "marker_delays", 1, 0, 4, meaning="markers in a run that are sent again while still in flight"
+)
+
+PRODUCER = Key("producer", PRODUCERS)
+PARTITION = Key("partition", PARTITIONS)
+TRANSACTION = Key("txn", TRANSACTIONS)
+
+NO_EPOCH = -1
+EPOCH = Int(NO_EPOCH, LARGEST_EPOCH, "epoch")
+SEQUENCE = Int(0, TRANSACTIONS, "sequence")
+CONNECTION = Int(0, CRASHES + DELAYS, "connection")
+
+Errors = enum(
+    "Errors",
+    NONE=0,
+    NOT_ENOUGH_REPLICAS=19,
+    OUT_OF_ORDER_SEQUENCE_NUMBER=45,
+    INVALID_PRODUCER_EPOCH=47,
+    INVALID_TXN_STATE=48,
+    CONCURRENT_TRANSACTIONS=51,
+    PRODUCER_FENCED=90,
+    UNKNOWN_SERVER_ERROR=-1,
+)
+Result = enum("TransactionResult", ABORT=0, COMMIT=1)
+
+transaction = Machine("transaction", doc="The coordinator's entry for the transactional id.")
+partition = Machine("partition", PARTITION, doc="A partition leader: its log and producer state.")
+producer = Machine("producer", PRODUCER, doc="A transactional client instance.")
+
+connection = producer.field("connection", CONNECTION, doc="The number of its open connection.")
+
+# A producer and the coordinator ----------------------------------------------------------------
+
+InitProducerId = message(
+    "InitProducerId", transaction, producer=PRODUCER, connection=CONNECTION, expected_epoch=EPOCH
+)
+InitProducerIdResponse = message(
+    "InitProducerIdResponse", producer, answers=InitProducerId, error=Errors,
+    connection=CONNECTION, producer_epoch=EPOCH,
+)  # fmt: skip
+AddPartitionsToTxn = message(
+    "AddPartitionsToTxn", transaction, producer=PRODUCER, partition=PARTITION,
+    connection=CONNECTION, producer_epoch=EPOCH,
+)  # fmt: skip
+AddPartitionsToTxnResponse = message(
+    "AddPartitionsToTxnResponse", producer, answers=AddPartitionsToTxn, error=Errors,
+    connection=CONNECTION,
+)  # fmt: skip
+EndTxn = message(
+    "EndTxn", transaction, producer=PRODUCER, connection=CONNECTION, producer_epoch=EPOCH,
+    result=Result,
+)  # fmt: skip
+EndTxnResponse = message(
+    "EndTxnResponse", producer, answers=EndTxn, error=Errors, connection=CONNECTION,
+    producer_epoch=EPOCH,
+)  # fmt: skip
+
+# A producer and a leader -----------------------------------------------------------------------
+
+Produce = message(
+    "Produce", partition, producer=PRODUCER, partition=PARTITION, producer_epoch=EPOCH,
+    base_sequence=SEQUENCE, txn=TRANSACTION, carried=("txn",),
+)  # fmt: skip
+ProduceResponse = message(
+    "ProduceResponse", producer, answers=Produce, error=Errors, txn=TRANSACTION, carried=("txn",)
+)
+
+# A leader and the coordinator ------------------------------------------------------------------
+
+AddPartitionsByLeader = message(
+    "AddPartitionsByLeader", transaction, partition=PARTITION, producer=PRODUCER,
+    producer_epoch=EPOCH,
+    message_doc="AddPartitionsToTxn version 4 and above, which a leader sends for a Produce.",
+)  # fmt: skip
+AddPartitionsByLeaderResponse = message(
+    "AddPartitionsByLeaderResponse", partition, answers=AddPartitionsByLeader, error=Errors
+)
+MARKER_CONNECTION = Int(0, MARKER_DELAYS, "connection")
+WriteTxnMarkers = message(
+    "WriteTxnMarkers", partition, partition=PARTITION, connection=MARKER_CONNECTION,
+    producer_epoch=EPOCH, result=Result,
+)  # fmt: skip
+WriteTxnMarkersResponse = message(
+    "WriteTxnMarkersResponse", transaction, answers=WriteTxnMarkers, error=Errors,
+    connection=MARKER_CONNECTION,
+)  # fmt: skip
+
+
+def answer_on(
+    open_connection: Expression, response: Message, asked_on: Expression, **fields: Operand
+) -> Sending:
+    """The response, if the connection that the request came on is still open."""
+    return Sending(
+        response,
+        response(connection=asked_on, **fields).fields,
+        when=open_connection == asked_on,
+    )

@@ -1,0 +1,266 @@
+"""What must hold of the transaction protocol, as a user of it would put it.
+
+The properties are about the logs, what was acknowledged, what applications were told, and the
+coordinator's own state; none looks at a flag that a row sets for a property's sake.
+"""
+
+from __future__ import annotations
+
+from . import partition as leader
+from . import producer as client
+from . import transaction as coordinator
+from .language import (
+    Expression,
+    after,
+    all_of,
+    all_true,
+    any_of,
+    element,
+    first_of,
+    if_,
+    invariant,
+    last,
+    position,
+    size,
+    step_property,
+)
+from .messages import NO_EPOCH, PARTITION, PRODUCER, TRANSACTION
+
+p, q = PARTITION.variable("p"), PARTITION.variable("q")
+i, j = PRODUCER.variable("i"), PRODUCER.variable("j")
+t = TRANSACTION.variable("t")
+
+COMMIT, ABORT, DATA = leader.Kind.COMMIT, leader.Kind.ABORT, leader.Kind.DATA
+COMMITTED, ABORTED = client.Outcome.COMMITTED, client.Outcome.ABORTED
+STATE = coordinator.TransactionState
+
+
+def _entry(name: str, where: Expression) -> Expression:
+    return element(name, leader.log.at(where))
+
+
+def _ending(entry: Expression, where: Expression) -> Expression:
+    """The marker that ends the transaction of a log entry, where it has been written."""
+    marker = _entry("m", where)
+    behind = (position(marker) > position(entry)) & (marker.kind != DATA)
+    return first_of(marker, behind)
+
+
+def _with_outcome(where: Expression, txn: Expression, outcome: Expression) -> Expression:
+    """Whether a record of the application's transaction has been ended so on a partition."""
+    entry = _entry("e", where)
+    ending = _ending(entry, where)
+    return any_of(entry, (entry.txn == txn) & ending.is_set & (ending.value.kind == outcome))
+
+
+def _is_there(where: Expression, txn: Expression) -> Expression:
+    entry = _entry("e", where)
+    return any_of(entry, entry.txn == txn)
+
+
+_first, _second = _entry("e", p), _entry("f", p)
+
+no_duplicate = invariant(
+    "NoDuplicate",
+    all_of(
+        p,
+        all_of(
+            _first,
+            all_of(
+                _second,
+                ((position(_first) < position(_second)) & (_first.kind == DATA)).implies(
+                    _first.txn != _second.txn
+                ),
+            ),
+        ),
+    ),
+    "A record that an application sent once is in its partition's log at most once.",
+    "KIP-98, idempotent producer",
+)
+
+no_lost_acknowledgement = invariant(
+    "NoLostAcknowledgement",
+    all_of(
+        t,
+        all_of(
+            p,
+            ((client.outcome.at(t) == COMMITTED) & p.is_in(client.acknowledged.at(t))).implies(
+                _is_there(p, t) & ~_with_outcome(p, t, ABORT)
+            ),
+        ),
+    ),
+    "An acknowledged record of a transaction reported committed is in the log and not aborted.",
+    "KIP-98, guarantees",
+)
+
+atomic = invariant(
+    "Atomic",
+    all_of(
+        t,
+        all_of(p, all_of(q, ~(_with_outcome(p, t, COMMIT) & _with_outcome(q, t, ABORT)))),
+    ),
+    "A transaction's records all commit or all abort, on every partition.",
+    "KIP-98, guarantees",
+)
+
+outcome_as_told = invariant(
+    "OutcomeAsTold",
+    all_of(
+        t,
+        all_of(
+            p,
+            (client.outcome.at(t) == COMMITTED).implies(~_with_outcome(p, t, ABORT))
+            & (client.outcome.at(t) == ABORTED).implies(~_with_outcome(p, t, COMMIT)),
+        ),
+    ),
+    "No record is committed of a transaction reported aborted, and none the other way round.",
+    "KIP-98, read_committed",
+)
+
+_order_first, _order_second = _entry("e", p), _entry("f", p)
+order = invariant(
+    "Order",
+    all_of(
+        p,
+        all_of(
+            _order_first,
+            all_of(
+                _order_second,
+                (
+                    (position(_order_first) < position(_order_second))
+                    & (_order_first.kind == DATA)
+                    & (_order_second.kind == DATA)
+                ).implies(_order_first.producer_epoch <= _order_second.producer_epoch),
+            ),
+        ),
+    ),
+    "In a partition, records of an older producer epoch come before those of a newer one.",
+    "KIP-98, fencing",
+)
+
+one_live_epoch = invariant(
+    "OneLiveEpoch",
+    all_of(
+        i,
+        all_of(
+            j,
+            (
+                (i != j)
+                & (client.epoch.at(i) != NO_EPOCH)
+                & (client.state.at(i) != client.FATAL_ERROR)
+                & (client.state.at(j) != client.FATAL_ERROR)
+            ).implies(client.epoch.at(i) != client.epoch.at(j)),
+        ),
+    ),
+    "No two client instances hold the same epoch.",
+    "KIP-98, InitProducerId",
+)
+
+_newest = last(leader.log.at(p))
+zombie_fenced = step_property(
+    "ZombieFenced",
+    all_of(
+        p,
+        all_of(
+            i,
+            (
+                (after(size(leader.log.at(p))) > size(leader.log.at(p)))
+                & (client.state.at(i) == client.READY)
+                & after(_newest.value.kind == DATA)
+            ).implies(after(_newest.value.producer_epoch) >= client.epoch.at(i)),
+        ),
+    ),
+    "Once a newer instance is ready, no record of an older epoch is appended anywhere.",
+    "KIP-98, fencing; KIP-890",
+)
+
+no_hanging = invariant(
+    "NoHangingTransaction",
+    all_of(
+        p,
+        leader.is_open.at(p).implies(
+            p.is_in(coordinator.partitions)
+            & coordinator.state.is_in(STATE.ONGOING, STATE.PREPARE_COMMIT, STATE.PREPARE_ABORT)
+        ),
+    ),
+    "A transaction open at a leader is one that the coordinator will end, so that the last stable "
+    "offset moves on.",
+    "KIP-890, KAFKA-14402",
+)
+
+stable_offset_forward = step_property(
+    "StableOffsetForward",
+    all_of(
+        p,
+        after(leader.last_stable_offset.at(p)) >= leader.last_stable_offset.at(p),
+    ),
+    "The last stable offset never goes back: what read_committed has shown stays.",
+    "UnifiedLog.lastStableOffset",
+)
+
+epoch_forward = step_property(
+    "EpochForward",
+    (after(coordinator.producer_epoch) >= coordinator.producer_epoch)
+    & all_of(p, after(leader.producer_epoch.at(p)) >= leader.producer_epoch.at(p)),
+    "The producer epoch never goes back, neither at the coordinator nor at a leader.",
+    "KIP-98",
+)
+
+_PREVIOUS = (
+    (STATE.EMPTY, (STATE.EMPTY, STATE.COMPLETE_COMMIT, STATE.COMPLETE_ABORT)),
+    (
+        STATE.ONGOING,
+        (STATE.ONGOING, STATE.EMPTY, STATE.COMPLETE_COMMIT, STATE.COMPLETE_ABORT),
+    ),
+    (STATE.PREPARE_COMMIT, (STATE.ONGOING,)),
+    (
+        STATE.PREPARE_ABORT,
+        (STATE.ONGOING, STATE.EMPTY, STATE.COMPLETE_COMMIT, STATE.COMPLETE_ABORT),
+    ),
+    (STATE.COMPLETE_COMMIT, (STATE.PREPARE_COMMIT,)),
+    (STATE.COMPLETE_ABORT, (STATE.PREPARE_ABORT,)),
+)
+declared_transitions = step_property(
+    "DeclaredTransitions",
+    all_true(
+        *(
+            (after(coordinator.state) == target).implies(coordinator.state.is_in(target, *sources))
+            for target, sources in _PREVIOUS
+        ),
+        ~after(coordinator.state.is_in(STATE.DEAD, STATE.PREPARE_EPOCH_FENCE)),
+    ),
+    "The coordinator's state changes only as TransactionState declares, and a decision to commit "
+    "or abort is never taken back.",
+    "TransactionState.validPreviousStates",
+)
+
+markers_match = step_property(
+    "MarkersMatchDecision",
+    all_of(
+        p,
+        (
+            (after(size(leader.log.at(p))) > size(leader.log.at(p)))
+            & after(_newest.value.kind != DATA)
+        ).implies(
+            coordinator.state
+            == if_(after(_newest.value.kind == COMMIT), STATE.PREPARE_COMMIT, STATE.PREPARE_ABORT)
+        ),
+    ),
+    "A marker ends a transaction only while the coordinator has decided just so.",
+    "KIP-1228",
+)
+
+PROPERTIES = (
+    no_duplicate,
+    no_lost_acknowledgement,
+    atomic,
+    outcome_as_told,
+    order,
+    one_live_epoch,
+    no_hanging,
+    zombie_fenced,
+    stable_offset_forward,
+    epoch_forward,
+    declared_transitions,
+    markers_match,
+)

@@ -1,0 +1,303 @@
+"""Random small systems in the language, for comparing engines with each other.
+
+Types are taken by how many values they have, so that a system has some hundreds of states.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from hypothesis import strategies as st
+
+from epochfence.spec import language as lang
+from epochfence.spec.language import Event, Expression, Machine, Message, Property, Row, Table
+from epochfence.spec.language.expressions import Operand, resolve
+from epochfence.spec.language.types import Type
+from epochfence.tests.checker.drawn_expressions import (
+    BIT,
+    COLOUR,
+    FAST,
+    MARK,
+    OLD,
+    POOL,
+    SCALARS,
+    A,
+    B,
+    Drawing,
+    M,
+    N,
+    Scope,
+    cardinality,
+)
+
+PROTOCOLS = lang.Protocols(("1", "2"), (FAST, OLD))
+CARRIED: tuple[Type, ...] = (BIT, lang.Bool(), MARK, lang.Optional(BIT), lang.Set(A), COLOUR, A)
+
+
+class SystemDrawing(Drawing):
+    """Draws a system whose states are at most about `room`."""
+
+    def __init__(self, draw: st.DrawFn, room: int) -> None:
+        super().__init__(draw, {})
+        self.room = room
+        self.constants = {"N": self.number(1, 3), "M": self.number(1, 2)}
+        self.names_keys = self.chance(60)
+        self.machines: list[Machine] = []
+        self.channels: list[lang.Channel] = []
+        self.tables: list[Table] = []
+        self.budgets: dict[Event, Operand] = {}
+
+    def instance(self) -> lang.Instance:
+        """The system, instantiated."""
+        for at in range(self.number(1, 2)):
+            self.machine(f"m{at}")
+        if self.chance(50):
+            self.traffic()
+        for machine in self.machines:
+            for at in range(self.number(1, 3)):
+                self.happening(machine, f"event {at}")
+        keys = (A, B)[: self.number(1, 2)]
+        alone = [pair for m in self.machines if m.key is None for pair in self.fields(m)]
+        terminal: Operand = True
+        if self.chance(25):
+            terminal = self.truth(Scope(tuple(alone), self.names_keys), 1)
+        system = lang.System(
+            "random",
+            tuple(self.tables),
+            tuple(self.property(f"P{at}") for at in range(self.number(2, 4))),
+            constants=(N, M),
+            protocols=PROTOCOLS,
+            channels=tuple(self.channels),
+            budgets=self.budgets,
+            interchangeable=() if self.names_keys and self.chance(60) else keys,
+            terminal=terminal,
+        )
+        return lang.instantiate(system, self.pick(("1", "2")), self.constants)
+
+    @property
+    def messages(self) -> list[Message]:
+        """What travels."""
+        return [channel.message for channel in self.channels]
+
+    # Machines ------------------------------------------------------------------------------
+
+    def machine(self, name: str) -> None:
+        """A machine with one to three fields."""
+        key = self.pick((None, None, A, B))
+        machine = Machine(name, key)
+        copies = 1 if key is None else key.count(self.constants)
+        for at in range(self.number(1, 3)):
+            sizes = [(kind, cardinality(kind, self.constants) ** copies) for kind in POOL]
+            fitting = [(kind, size) for kind, size in sizes if size <= self.room]
+            if at == 0:
+                fitting = [(kind, size) for kind, size in fitting if size > 3] or fitting
+            if fitting:
+                kind, size = self.pick(fitting)
+                self.field(machine, f"f{at}", kind, size)
+                self.room //= size
+        if not machine.fields:
+            machine.field("f0", lang.Bool())
+        self.machines.append(machine)
+
+    def field(self, machine: Machine, name: str, kind: Type, size: int) -> None:
+        """A field, with its first value or values."""
+        if isinstance(kind, lang.Enum):
+            machine.state_field(name, kind)
+        elif kind in SCALARS and size <= 9 and self.chance(30):
+            machine.field(name, kind, any_initial=True)
+        elif self.chance(25):
+            machine.field(name, kind, self.expression(kind, Scope((), machine.key is None), 1))
+        else:
+            machine.field(name, kind)
+
+    def fields(self, machine: Machine) -> list[tuple[Expression, Type]]:
+        """A machine's fields as sources."""
+        return [(info.expression, info.type) for info in machine.fields.values()]
+
+    # Messages ------------------------------------------------------------------------------
+
+    def traffic(self) -> None:
+        """A request, maybe its response, and the tables that take them."""
+        owners = {machine.name: machine for machine in self.machines}
+        request = self.message("request", None)
+        if request is None:
+            return
+        response = self.message("response", request) if self.chance(60) else None
+        self.table(owners[request.to], request, response)
+        if response is not None:
+            self.table(owners[response.to], response, None)
+        if self.chance(30):
+            reached = {key: m for m in self.machines for key in (m.key,)}
+            finders = [owners[request.to], *(m for k, m in reached.items() if k is None)]
+            self.table(self.pick(finders), lang.lost(request), None)
+
+    def message(self, name: str, answers: Message | None) -> Message | None:
+        """A message with its channel; none where there is no room left for it."""
+        to = self.pick(self.machines)
+        fields: dict[str, Type] = {}
+        known = () if answers is None else dict(answers.address).values()
+        if to.key is not None and to.key not in known:
+            fields["to_which"] = to.key
+        elif self.chance(30) and answers is None:
+            fields["from_which"] = self.pick((A, B))
+        for label in ("p", "q")[: self.number(0, 2)]:
+            fields[label] = self.pick(CARRIED)
+        if answers is not None:
+            fields["error"] = MARK
+        carried = tuple(n for n in ("p", "q") if fields.get(n) == A)
+        made = lang.message(name, to, answers=answers, carried=carried, **fields)
+        most = self.number(1, 2)
+        places = prod(key.count(self.constants) for _, key in made.address)
+        size = cardinality(lang.Bag(made.content, most), self.constants) ** places
+        if size > min(self.room, 150):
+            return None
+        self.room //= size
+        capacity = M if resolve(M, self.constants) == most and self.chance(50) else most
+        duplicates = self.pick((0, 1, M)) if self.room >= 3 and self.chance(50) else 0
+        self.room //= 3 if duplicates is not 0 else 1
+        self.channels.append(
+            lang.Channel(made, capacity, lossy=self.chance(30), duplicates=duplicates)
+        )
+        return made
+
+    def sending(self, message: Message, on: Event, scope: Scope) -> lang.Sending:
+        """A message filled in; a response has its request's address unless it is given here."""
+        known: set[str] = set()
+        if isinstance(on, Message) and message.answers == on:
+            known = {name for name, _ in on.address}
+        given: dict[str, Operand] = {}
+        to_each: list[Expression] = []
+        for name, key in message.address:
+            if name in known and self.chance(60):
+                continue
+            if name not in known and self.chance(30):
+                bound = key.variable(f"each {name}")
+                to_each.append(bound)
+                scope = scope.with_((bound, key))
+                given[name] = bound
+            else:
+                given[name] = self.key(key, scope)
+        for name, kind in message.content.fields:
+            if self.chance(80) and name in dict(message.parameters):
+                given[name] = self.expression(kind, scope, 1)
+        sent = message(**given)
+        for bound in to_each:
+            sent = lang.to_each(bound, self.truth(scope, 1), sent)
+        return sent
+
+    # Tables --------------------------------------------------------------------------------
+
+    def happening(self, machine: Machine, name: str) -> None:
+        """A table on an event with parameters."""
+        kinds = (*SCALARS, lang.Optional(BIT))
+        parameters: dict[str, Type] = {}
+        variables: list[Expression] = []
+        if self.chance(60):
+            parameters["p"] = self.pick(kinds)
+        if self.chance(40):
+            variables.append(lang.variable("i", self.pick(SCALARS)))
+        on = lang.event(name, *variables, **parameters)
+        if self.room >= 3 and self.chance(25):
+            self.budgets[on] = self.pick((1, 2, M))
+            self.room //= 3
+        self.table(machine, on, None)
+
+    def table(self, machine: Machine, on: Event, response: Message | None) -> None:
+        """A table of one to three rows."""
+        sources = self.fields(machine)
+        sources += [(getattr(on, name), kind) for name, kind in on.parameters] * 2
+        sources += [(bound, bound.data.type) for bound in on.variables] * 2
+        scope = Scope(tuple(sources), self.names_keys)
+        elsewhere = [m for m in self.machines if m is not machine and self.chance(40)]
+        for other in elsewhere:
+            for seen, kind in self.fields(other):
+                if other.key is not None:
+                    seen = seen.at(self.key(other.key, scope))
+                scope = scope.with_((seen, kind))
+        rows = [self.row(f"row {at}", machine, on, scope, response)
+                for at in range(self.number(1, 3))]  # fmt: skip
+        when = self.truth(scope, 1) if self.chance(15) else lang.lift(True)
+        made = Table(machine, on, tuple(rows), response, when, elsewhere=tuple(elsewhere))
+        self.tables.append(made)
+
+    def row(
+        self, name: str, machine: Machine, on: Event, scope: Scope, response: Message | None
+    ) -> Row:
+        """A row: what it sets, where it goes, what it sends."""
+        updates: dict[Expression, Operand] = {}
+        for _ in range(self.number(1, 2)):
+            target, kind = self.target(machine, scope)
+            if target is not machine.state and target not in updates:
+                updates[target] = self.change(target, kind, scope)
+        goto: Operand = None
+        if machine.state is not None and self.chance(50):
+            goto = self.expression(machine.fields[machine.state.data.name].type, scope, 1)
+        reply: Expression | lang.Sending | None = None
+        if response is not None and self.chance(80):
+            plain = isinstance(on, Message) and response.address == on.address
+            if plain and self.chance(50):
+                reply = self.expression(MARK, scope, 1)
+            else:
+                reply = self.sending(response, on, scope)
+        others = [m for m in self.messages if m != response]
+        send = tuple(self.sending(m, on, scope) for m in others if self.chance(40))
+        during = lang.lift(True)
+        if self.chance(15):
+            during = self.pick((FAST, OLD, ~FAST, FAST & ~OLD, FAST | OLD))
+        when = self.truth(scope, self.number(1, 3)) if self.chance(75) else True
+        return Row(name, when, goto, updates, reply, send, during)
+
+    def target(self, machine: Machine, scope: Scope) -> tuple[Expression, Type]:
+        """A field of the machine or a part of one."""
+        target, kind = self.pick(self.fields(machine))
+        for _ in range(2):
+            if isinstance(kind, lang.Map) and self.chance(60):
+                target, kind = target[self.key(kind.key, scope)], kind.of
+            elif isinstance(kind, lang.Record) and self.chance(50):
+                name, of = self.pick(kind.fields)
+                target, kind = getattr(target, name), of
+        return target, kind
+
+    def change(self, target: Expression, kind: Type, scope: Scope) -> Expression:
+        """A new value for a target, often one that goes through all of its type's."""
+        if isinstance(kind, lang.Int) and self.chance(30):
+            return lang.wrap(target + 1, kind)
+        if isinstance(kind, lang.Bool) and self.chance(30):
+            return ~target
+        return self.expression(kind, scope, self.number(1, 3))
+
+    # Properties ----------------------------------------------------------------------------
+
+    def property(self, name: str) -> Property:
+        """An invariant or a step property over all machines."""
+        sources: list[tuple[Expression, Type]] = []
+        quantified: list[Expression] = []
+        for machine in self.machines:
+            if machine.key is None:
+                sources += self.fields(machine)
+                continue
+            bound = machine.key.variable(f"each {machine.name}")
+            quantified.append(bound)
+            sources.append((bound, machine.key))
+            sources += [(seen.at(bound), kind) for seen, kind in self.fields(machine)]
+        scope = Scope(tuple(sources), self.names_keys)
+        body = self.truth(scope, 3)
+        is_step = self.chance(40)
+        if is_step:
+            later = [(lang.after(seen), kind) for seen, kind in sources if seen not in quantified]
+            now, kind = self.pick(later)
+            beside = self.expression(kind, scope.with_(*later), 1)
+            body = body | (now == beside) if beside.op != "const" else body | now == now
+            body = body | self.truth(scope.with_(*later), 2)
+        elif self.chance(60):
+            body = body | self.truth(scope, 2)
+        for bound in quantified:
+            body = self.pick((lang.all_of, lang.any_of))(bound, body)
+        declare = lang.step_property if is_step else lang.invariant
+        return declare(name, body, "A property.")
+
+
+@st.composite
+def instances(draw: st.DrawFn, room: int = 300) -> lang.Instance:
+    """Random systems."""
+    return SystemDrawing(draw, room).instance()
