@@ -30,7 +30,8 @@ lint: $(READY) ## style, format and types
 bench: $(READY) ## speed and memory beside other checkers
 	$(BIN)/python bench/run.py $(ARGS)
 
-docs: $(READY) ## the documentation, in site/
+docs: $(READY) ## the documentation, in site/, and what is generated of it, in docs/
+	$(BIN)/python -m epochfence.diagrams.pages docs
 	$(BIN)/mkdocs build --quiet --strict
 
 lock: | python ## the newest versions that pyproject.toml allows, to constraints.txt

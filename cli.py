@@ -152,6 +152,47 @@ def instance_of(
         fail(error)
 
 
+@app.command()
+def diagram(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="MACHINE|SYSTEM", help="A shipped machine or system, or FILE.py[:SYSTEM]."
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE",
+            help="Its ending says what is drawn: .svg, .png, .dot or .gv, .mmd (Mermaid). "
+            "Without it, DOT goes to standard output.",
+        ),
+    ] = None,
+    machine: Annotated[
+        str | None,
+        typer.Option("--machine", metavar="NAME", help="Draw this machine of the system."),
+    ] = None,
+    protocol: Annotated[
+        str | None, typer.Option("--protocol", metavar="R", help="One release (default: all).")
+    ] = None,
+    all_rows: Annotated[
+        bool, typer.Option("--all-rows", help="Draw rows that leave the state alone as well.")
+    ] = False,
+) -> None:  # fmt: skip
+    """Draw a machine's states and rows, or who sends what to whom in a system."""
+    from .diagrams.find import find_graph
+    from .diagrams.render import DrawingError, to_dot, write
+
+    try:
+        graph = find_graph(name, machine, protocol, all_rows=all_rows)
+        if output is None:
+            print(to_dot(graph), end="")
+        else:
+            write(graph, output)
+    except (DeclarationError, DrawingError) as error:
+        fail(error)
+
+
 @app.command("list")
 def list_() -> None:
     """The shipped systems: properties, protocols, constants with their ranges and defaults."""

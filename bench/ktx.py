@@ -25,7 +25,7 @@ from epochfence.spec.language import (
 )
 from epochfence.spec.language.expressions import Operand
 
-I = constant("I", 2, 1, 8, meaning="producer instances")
+I = constant("I", 2, 1, 8, meaning="producer instances")  # noqa: E741
 K = constant("K", 2, 1, 8, meaning="partitions")
 E = constant("E", 2, 1, 1000, meaning="largest producer epoch (0: none handed out yet)")
 S = constant("S", 1, 1, 1000, meaning="largest sequence number per epoch and partition (0: none)")

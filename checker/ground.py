@@ -1,15 +1,14 @@
 """A system grounded: its state as scalar leaves, its rows as guards and updates over them.
 
 A structured value is a shape of nodes: `Maybe` for an optional, `Slots` for a sequence or a bag,
-a list for a set (a truth per member), a record (per field) or a map (per key).
+`Members` for a set, a list for a record (per field) or a map (per key).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import product
+from itertools import product, zip_longest
 from typing import Any, TypeAlias
 
 from ..spec.language import (
@@ -29,12 +28,12 @@ from ..spec.language import (
     Set,
 )
 from ..spec.language.expressions import QUANTIFIERS, EnumValue, resolve
-from ..spec.language.typecheck import type_of as infer
+from ..spec.language.typecheck import NUMBER, common, type_of
 from ..spec.language.types import SCALARS, Type, Value, choices
 from ..spec.language.values import field_name
-from .graph import Graph, Node, leaves_of
+from .graph import Graph, Node
 
-type_of = lru_cache(maxsize=200_000)(infer)
+MOST_MEMBERS = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -47,13 +46,19 @@ class Maybe:
 
 @dataclass(frozen=True)
 class Slots:
-    """A sequence or bag: the present ones first; `overflow` where it went beyond capacity."""
+    """A sequence or bag, the present ones first; what has grown has more than its capacity."""
 
     slots: tuple[Maybe, ...]
-    overflow: Node
 
 
-Shape: TypeAlias = "Node | Maybe | Slots | list[Shape]"
+@dataclass(frozen=True)
+class Members:
+    """A set: for every value that it may hold, whether it does."""
+
+    there: Mapping[Value, Node]
+
+
+Shape: TypeAlias = "Node | Maybe | Slots | Members | list[Shape]"
 PathPart: TypeAlias = "str | tuple[Key, int]"
 
 
@@ -173,14 +178,13 @@ class _Grounder:
                 present = self.new_leaf((*path, "?"), 0, 1, Bool(), True)
                 return Maybe(present, self.build(kind.of, path))
             case Set():
-                members = choices(kind.of, self.constants)
-                parts: list[Shape] = []
-                for member in members:
+                there: dict[Value, Node] = {}
+                for member in choices(kind.of, self.constants):
                     part: PathPart = (
                         (kind.of, int(str(member))) if isinstance(kind.of, Key) else f"{{{member}}}"
                     )
-                    parts.append(self.new_leaf((*path, part), 0, 1, Bool(), True))
-                return parts
+                    there[member] = self.new_leaf((*path, part), 0, 1, Bool(), True)
+                return Members(there)
             case Sequence() | Bag():
                 capacity = resolve(kind.capacity, self.constants)
                 slots: list[Maybe] = []
@@ -188,7 +192,7 @@ class _Grounder:
                     slot = self.build(Optional(kind.of), (*path, f"<{place}>"))
                     assert isinstance(slot, Maybe)
                     slots.append(slot)
-                return Slots(tuple(slots), g.false)
+                return Slots(tuple(slots))
             case Record():
                 return [self.build(of, (*path, f".{name}")) for name, of in kind.fields]
             case Map():
@@ -224,56 +228,65 @@ class _Grounder:
             case Optional():
                 return Maybe(g.false, self.lowest(kind.of))
             case Set():
-                return [g.false for _ in choices(kind.of, self.constants)]
+                return Members({})
             case Sequence() | Bag():
-                empty = Maybe(g.false, self.lowest(kind.of))
-                return Slots((empty,) * resolve(kind.capacity, self.constants), g.false)
+                return Slots(())
             case Record():
                 return [self.lowest(of) for _, of in kind.fields]
             case Map():
                 return [self.lowest(kind.of)] * kind.key.count(self.constants)
 
-    def encode(self, kind: Type, shape: Shape) -> Iterator[tuple[Node, Node]]:
-        """The nodes to store, in the order of the leaves, each with when it is at fault."""
+    def absent(self, kind: Type) -> Maybe:
+        """A slot that holds nothing."""
+        return Maybe(self.graph.false, self.lowest(kind))
+
+    def encode(self, kind: Type, shape: Shape, faults: list[Node]) -> Iterator[Node]:
+        """The nodes to store, in the order of the leaves; adds to `faults` when they can't be."""
         g = self.graph
         match kind:
             case Bool() | Int() | Enum() | Key():
                 assert isinstance(shape, Node)
-                yield shape, g.false
+                yield shape
             case Optional() if isinstance(kind.of, SCALARS):
                 assert isinstance(shape, Maybe) and isinstance(shape.value, Node)
-                none = self.numbers(kind.of)[0] - 1
+                none = g.number(self.numbers(kind.of)[0] - 1)
                 value = g.as_number(shape.value)
-                # a value equal to the mark for none is out of its range
-                low = g.and_(shape.present, g.equal(value, g.number(none)))
-                same = g.equal(value, g.number(none))
-                fault = g.false if g.not_(same) is shape.present else low
-                yield g.choose(shape.present, value, g.number(none)), fault
+                same = g.equal(value, none)
+                if g.not_(same) is not shape.present:
+                    # a value equal to the mark for none is out of its range
+                    faults.append(g.and_(shape.present, same))
+                yield g.choose(shape.present, value, none)
             case Optional():
                 assert isinstance(shape, Maybe)
-                yield shape.present, g.false
+                yield shape.present
                 empty = self.lowest(kind.of)
-                yield from self.encode(kind.of, self.merge(shape.present, shape.value, empty))
+                stored = self.merge(shape.present, shape.value, empty)
+                yield from self.encode(kind.of, stored, faults)
             case Set():
-                assert isinstance(shape, list)
-                for member in shape:
-                    assert isinstance(member, Node)
-                    yield member, g.false
+                assert isinstance(shape, Members)
+                members = choices(kind.of, self.constants)
+                faults += [there for member, there in shape.there.items() if member not in members]
+                for member in members:
+                    yield shape.there.get(member, g.false)
             case Sequence() | Bag():
                 assert isinstance(shape, Slots)
-                if not shape.slots and shape.overflow is not g.false:
-                    raise DeclarationError("a sequence of capacity 0 is appended to")
-                for place, slot in enumerate(shape.slots):
-                    for node, fault in self.encode(Optional(kind.of), slot):
-                        yield node, g.or_(fault, shape.overflow) if place == 0 else fault
+                capacity = resolve(kind.capacity, self.constants)
+                faults += [slot.present for slot in shape.slots[capacity:]]
+                for slot in self.padded(kind.of, shape, capacity):
+                    yield from self.encode(Optional(kind.of), slot, faults)
             case Record():
                 assert isinstance(shape, list)
                 for (_, of), part in zip(kind.fields, shape, strict=True):
-                    yield from self.encode(of, part)
+                    yield from self.encode(of, part, faults)
             case Map():
                 assert isinstance(shape, list)
                 for part in shape:
-                    yield from self.encode(kind.of, part)
+                    yield from self.encode(kind.of, part, faults)
+
+    def padded(self, kind: Type, shape: Slots, capacity: int) -> tuple[Maybe, ...]:
+        """The first `capacity` slots, absent ones for those that are missing."""
+        missing = capacity - len(shape.slots)
+        return (*shape.slots[:capacity], *(self.absent(kind) for _ in range(missing)))
 
     def constant_shape(self, kind: Type, value: Any) -> Shape:
         """A plain value as a shape."""
@@ -290,12 +303,9 @@ class _Grounder:
                     return self.lowest(kind)
                 return Maybe(g.true, self.constant_shape(kind.of, value))
             case Set():
-                return [g.truth(m in value) for m in choices(kind.of, self.constants)]
+                return Members(dict.fromkeys(value, g.true))
             case Sequence() | Bag():
-                empty = Maybe(g.false, self.lowest(kind.of))
-                capacity = resolve(kind.capacity, self.constants)
-                full = tuple(Maybe(g.true, self.constant_shape(kind.of, v)) for v in value)
-                return Slots(full + (empty,) * (capacity - len(value)), g.false)
+                return Slots(tuple(Maybe(g.true, self.constant_shape(kind.of, v)) for v in value))
             case Record():
                 fields = zip(kind.fields, value, strict=True)
                 return [self.constant_shape(of, v) for (_, of), v in fields]
@@ -307,7 +317,7 @@ class _Grounder:
         numbers: list[int] = []
         for variable, value in zip(self.instance.variables, state, strict=True):
             shape = self.constant_shape(variable.type, value)
-            numbers.extend(node.value for node, _ in self.encode(variable.type, shape))
+            numbers.extend(node.value for node in self.encode(variable.type, shape, []))
         return tuple(numbers)
 
     # Shapes --------------------------------------------------------------------------------
@@ -325,11 +335,13 @@ class _Grounder:
                     self.merge(condition, then.value, otherwise.value),
                 )
             case Slots(), Slots():
-                pairs = zip(then.slots, otherwise.slots, strict=True)
-                return Slots(
-                    tuple(self.merge_maybe(condition, a, b) for a, b in pairs),
-                    g.choose(condition, then.overflow, otherwise.overflow),
+                pairs = self.side_by_side(then, otherwise)
+                return Slots(tuple(self.merge_maybe(condition, a, b) for a, b in pairs))
+            case Members(), Members():
+                pairs = (
+                    (m, *self.both(then, otherwise, m)) for m in self.all_members(then, otherwise)
                 )
+                return Members({m: g.choose(condition, a, b) for m, a, b in pairs})
             case list(), list():
                 pairs = zip(then, otherwise, strict=True)
                 return [self.merge(condition, a, b) for a, b in pairs]
@@ -341,6 +353,21 @@ class _Grounder:
         assert isinstance(merged, Maybe)
         return merged
 
+    def side_by_side(self, a: Slots, b: Slots) -> Iterator[tuple[Maybe, Maybe]]:
+        """The slots in pairs; a missing one is absent."""
+        nothing = self.graph.false
+        for x, y in zip_longest(a.slots, b.slots):
+            yield x or Maybe(nothing, y.value), y or Maybe(nothing, x.value)
+
+    def all_members(self, *sets: Members) -> list[Value]:
+        """What one of the sets may hold."""
+        return list(dict.fromkeys(member for one in sets for member in one.there))
+
+    def both(self, a: Members, b: Members, member: Value) -> tuple[Node, Node]:
+        """Whether each of two sets holds a member."""
+        nowhere = self.graph.false
+        return a.there.get(member, nowhere), b.there.get(member, nowhere)
+
     def equal(self, a: Shape, b: Shape) -> Node:
         g = self.graph
         match a, b:
@@ -350,29 +377,45 @@ class _Grounder:
                 same = g.or_(g.not_(a.present), self.equal(a.value, b.value))
                 return g.and_(g.equal(a.present, b.present), same)
             case Slots(), Slots():
-                return self.equal(list(a.slots), list(b.slots))
+                return g.and_(*(self.equal(x, y) for x, y in self.side_by_side(a, b)))
+            case Members(), Members():
+                members = self.all_members(a, b)
+                return g.and_(*(g.equal(*self.both(a, b, member)) for member in members))
             case list(), list():
                 return g.and_(*(self.equal(x, y) for x, y in zip(a, b, strict=True)))
             case _:
                 raise DeclarationError("two values of different shape are compared")
 
-    def ranks(self, shape: Shape) -> list[Node]:
+    def ranks(self, kind: Type, shape: Shape) -> list[Node]:
         """The numbers by whose order a bag's elements are sorted (see `types.rank`)."""
-        match shape:
-            case Node():
+        match kind, shape:
+            case _, Node():
                 return [self.graph.as_number(shape)]
-            case Maybe():
-                return [self.graph.as_number(shape.present), *self.ranks(shape.value)]
-            case Slots():
-                return [n for slot in shape.slots for n in self.ranks(slot)]
+            case Optional(), Maybe():
+                value = self.merge(shape.present, shape.value, self.lowest(kind.of))
+                return [self.graph.as_number(shape.present), *self.ranks(kind.of, value)]
+            case Set(), Members():
+                return [
+                    self.graph.as_number(shape.there.get(member, self.graph.false))
+                    for member in choices(kind.of, self.constants)
+                ]
+            case ((Sequence() | Bag()), Slots()):
+                slots = self.padded(kind.of, shape, resolve(kind.capacity, self.constants))
+                return [n for slot in slots for n in self.ranks(Optional(kind.of), slot)]
+            case Record(), list():
+                parts = zip(kind.fields, shape, strict=True)
+                return [n for (_, of), part in parts for n in self.ranks(of, part)]
+            case Map(), list():
+                return [n for part in shape for n in self.ranks(kind.of, part)]
             case _:
-                return [n for part in shape for n in self.ranks(part)]
+                raise DeclarationError(f"a value is no {kind}")
 
-    def at_most(self, a: Shape, b: Shape) -> Node:
+    def at_most(self, kind: Type, a: Shape, b: Shape) -> Node:
         """Whether a comes before b in canonical order, or is equal."""
         g = self.graph
         result = g.true
-        for x, y in reversed(list(zip(self.ranks(a), self.ranks(b), strict=True))):
+        ranked = zip(self.ranks(kind, a), self.ranks(kind, b), strict=True)
+        for x, y in reversed(list(ranked)):
             result = g.or_(g.less(x, y), g.and_(g.equal(x, y), result))
         return result
 
@@ -392,28 +435,15 @@ class _Grounder:
             case Map():
                 assert isinstance(source, Map) and isinstance(shape, list)
                 return [self.coerce(part, source.of, target.of) for part in shape]
-            case Set():
-                return shape if shape else self.lowest(target)
             case Sequence() | Bag():
-                assert isinstance(shape, Slots)
-                assert isinstance(source, (Sequence, Bag))
+                assert isinstance(source, (Sequence, Bag)) and isinstance(shape, Slots)
                 parts = (
                     Maybe(s.present, self.coerce(s.value, source.of, target.of))
                     for s in shape.slots
                 )
-                return self.resize(target, Slots(tuple(parts), shape.overflow))
+                return Slots(tuple(parts))
             case _:
                 return shape
-
-    def resize(self, kind: Sequence | Bag, shape: Slots) -> Slots:
-        capacity = resolve(kind.capacity, self.constants)
-        if len(shape.slots) == capacity:
-            return shape
-        if len(shape.slots) > capacity:
-            over = self.graph.or_(shape.overflow, *(s.present for s in shape.slots[capacity:]))
-            return Slots(shape.slots[:capacity], over)
-        empty = Maybe(self.graph.false, self.lowest(kind.of))
-        return Slots(shape.slots + (empty,) * (capacity - len(shape.slots)), shape.overflow)
 
     # Expressions ---------------------------------------------------------------------------
 
@@ -450,7 +480,7 @@ class _Grounder:
             case "field":
                 shapes = self.next if self.reading_next else self.shapes
                 whole = shapes[field_name(data)]
-                return self.select(whole, self.node(args[0], scope)) if args else whole
+                return self.select(whole, self.index(args[0], whole, scope)) if args else whole
             case "after":
                 self.reading_next = True
                 try:
@@ -458,9 +488,10 @@ class _Grounder:
                 finally:
                     self.reading_next = False
             case "and" | "or" | "sub" if isinstance(type_of(e), Set):
-                a, b = (self.typed(x, self.known(e), scope) for x in args)
-                assert isinstance(a, list) and isinstance(b, list)
-                return [self.of_sets(e.op, x, y) for x, y in zip(a, b, strict=True)]
+                a, b = (self.shape(x, scope) for x in args)
+                assert isinstance(a, Members) and isinstance(b, Members)
+                pairs = ((m, *self.both(a, b, m)) for m in self.all_members(a, b))
+                return Members({m: self.of_sets(e.op, x, y) for m, x, y in pairs})
             case "and":
                 return g.and_(*(self.node(a, scope) for a in args))
             case "or":
@@ -468,7 +499,8 @@ class _Grounder:
             case "not":
                 return g.not_(self.node(args[0], scope))
             case "eq":
-                return self.equal(*self.alike(args[0], args[1], scope))
+                kind = common(*args)
+                return g.true if kind is None else self.equal(*self.alike(args, kind, scope))
             case "lt":
                 return g.less(self.node(args[0], scope), self.node(args[1], scope))
             case "le":
@@ -481,7 +513,7 @@ class _Grounder:
                 return g.wrap(self.node(args[0], scope), *data.range(self.constants))
             case "if":
                 condition = self.node(args[0], scope)
-                return self.merge(condition, *self.alike(args[1], args[2], scope))
+                return self.merge(condition, *self.alike(args[1:], type_of(e), scope))
             case _:
                 return self.structured(e, scope)
 
@@ -490,40 +522,37 @@ class _Grounder:
         assert kind is not None
         return kind
 
-    def of_sets(self, op: str, a: Shape, b: Shape) -> Node:
+    def of_sets(self, op: str, a: Node, b: Node) -> Node:
         g = self.graph
-        assert isinstance(a, Node) and isinstance(b, Node)
         if op == "and":
             return g.and_(a, b)
         return g.or_(a, b) if op == "or" else g.and_(a, g.not_(b))
 
-    def alike(self, a: Expression, b: Expression, scope: _Scope) -> tuple[Shape, Shape]:
-        """Both as values of the wider of their types."""
-        left, right = type_of(a), type_of(b)
-        wider = right if right is not None and not self.is_wider(left, right) else left
-        if wider is None:
-            return self.graph.false, self.graph.false
-        return self.typed(a, wider, scope), self.typed(b, wider, scope)
+    def alike(
+        self, args: tuple[Expression, ...], kind: Type | None, scope: _Scope
+    ) -> tuple[Shape, Shape]:
+        """Both as values of one type."""
+        a, b = (self.shape(arg, scope) for arg in args)
+        if kind is None:
+            return a, b
+        return self.coerce(a, type_of(args[0]), kind), self.coerce(b, type_of(args[1]), kind)
 
-    def is_wider(self, a: Type | None, b: Type) -> bool:
-        if isinstance(a, Optional):
-            return not isinstance(b, Optional) or self.is_wider(a.of, b.of)
-        if isinstance(a, (Sequence, Bag)) and isinstance(b, (Sequence, Bag)):
-            sizes = (resolve(a.capacity, self.constants), resolve(b.capacity, self.constants))
-            return sizes[0] >= sizes[1]
-        if isinstance(a, Map) and isinstance(b, Map):
-            return self.is_wider(a.of, b.of)
-        return (
-            a is not None
-            and not isinstance(b, Optional)
-            and not (isinstance(a, Set) and not _has_elements(a))
-        )
+    def index(self, e: Expression, whole: Shape, scope: _Scope) -> Node:
+        """The index of a map. Raises DeclarationError where it may be no key of it."""
+        assert isinstance(whole, list)
+        node, kind = self.node(e, scope), self.known(e)
+        if isinstance(kind, Int):
+            low, high = (node.low, node.high) if kind == NUMBER else kind.range(self.constants)
+            if low < 0 or high >= len(whole):
+                raise DeclarationError(
+                    f"`{e}` is {low}..{high}: a map of {len(whole)} keys is read by 0.."
+                    f"{len(whole) - 1}"
+                )
+        return node
 
     def select(self, whole: Shape, key: Node) -> Shape:
         assert isinstance(whole, list)
         if key.is_constant:
-            if not 0 <= key.value < len(whole):
-                raise DeclarationError(f"a map has no key {key.value}")
             return whole[key.value]
         result = whole[-1]
         for place in range(len(whole) - 2, -1, -1):
@@ -545,13 +574,14 @@ class _Grounder:
         args, data = e.args, e.data
         match e.op:
             case "index":
-                return self.select(self.shape(args[0], scope), self.node(args[1], scope))
+                whole = self.shape(args[0], scope)
+                return self.select(whole, self.index(args[1], whole, scope))
             case "updated":
                 kind = self.known(e)
                 assert isinstance(kind, Map)
                 value = self.typed(args[2], kind.of, scope)
-                key = self.node(args[1], scope)
-                return self.put_in(self.shape(args[0], scope), key, lambda _: value)
+                whole = self.shape(args[0], scope)
+                return self.put_in(whole, self.index(args[1], whole, scope), lambda _: value)
             case "get":
                 record = self.known(args[0])
                 assert isinstance(record, Record)
@@ -563,31 +593,19 @@ class _Grounder:
                 assert isinstance(maybe, Maybe)
                 if e.op == "is_set":
                     return maybe.present
-                return self.merge(maybe.present, maybe.value, self.initial(self.known(e)))
+                return self.merge(maybe.present, maybe.value, self.lowest(self.known(e)))
             case "some":
                 return Maybe(g.true, self.shape(args[0], scope))
             case "make" | "replace":
                 return self.record(e, scope)
             case "set_of":
-                kind = self.known(e)
-                assert isinstance(kind, Set)
-                if not args:
-                    return []
-                nodes = [self.node(a, scope) for a in args]
-                members = choices(kind.of, self.constants)
-                return [
-                    g.or_(*(g.equal(node, self.member(kind.of, m)) for node in nodes))
-                    for m in members
-                ]
+                return self.gathered((g.true, self.node(a, scope), self.known(a)) for a in args)
             case "sequence_of":
-                parts = [Maybe(g.true, self.shape(a, scope)) for a in args]
-                return Slots(tuple(parts), g.false)
+                return Slots(tuple(Maybe(g.true, self.shape(a, scope)) for a in args))
             case "in":
                 return self.membership(args[0], args[1], scope)
             case "size":
                 kind = self.known(args[0])
-                if isinstance(kind, Set) and not _has_elements(kind):
-                    return g.number(0)
                 return g.total(g.as_number(p) for p, _ in self.members(kind, args[0], scope))
             case "position":
                 if args[0] in scope.places:
@@ -597,9 +615,6 @@ class _Grounder:
                 return self.quantified(e, scope)
             case _:
                 return self.sequence(e, scope)
-
-    def initial(self, kind: Type) -> Shape:
-        return self.lowest(kind)
 
     def record(self, e: Expression, scope: _Scope) -> Shape:
         kind = self.known(e)
@@ -617,16 +632,33 @@ class _Grounder:
             for (name, of), before in zip(kind.fields, start, strict=True)
         ]
 
-    def member(self, kind: Type, value: Value) -> Node:
-        shape = self.constant_shape(kind, value)
-        assert isinstance(shape, Node)
-        return shape
+    def gathered(self, elements: Iterable[tuple[Node, Shape, Type]]) -> Members:
+        """The set of the elements, each with when it is in it and its type."""
+        g = self.graph
+        there: dict[Value, Node] = {}
+        for when, element, kind in elements:
+            for member, same in self.spread(kind, element):
+                there[member] = g.or_(there.get(member, g.false), g.and_(when, same))
+        return Members(there)
+
+    def spread(self, kind: Type, shape: Shape) -> list[tuple[Value, Node]]:
+        """The values that a scalar may have, each with when it has."""
+        if not isinstance(shape, Node):
+            raise DeclarationError(f"a set holds scalars: {kind} is none")
+        if shape.high - shape.low >= MOST_MEMBERS:
+            raise DeclarationError(f"a set of numbers {shape.low}..{shape.high} is too large")
+        if isinstance(kind, Bool):
+            return [(False, self.graph.not_(shape)), (True, shape)]
+        numbers = range(shape.low, shape.high + 1)
+        nodes = (self.graph.equal(shape, self.graph.number(n)) for n in numbers)
+        values = kind.names[shape.low :] if isinstance(kind, Enum) else numbers
+        return list(zip(values, nodes, strict=False))
 
     def membership(self, value: Expression, collection: Expression, scope: _Scope) -> Node:
         kind = self.known(collection)
-        if isinstance(kind, Set) and not _has_elements(kind):
-            return self.graph.false
         assert isinstance(kind, (Set, Sequence, Bag))
+        if _is_nothing(kind.of):
+            return self.graph.false
         sought = self.typed(value, kind.of, scope)
         g = self.graph
         pairs = self.members(kind, collection, scope)
@@ -639,12 +671,8 @@ class _Grounder:
         whole = self.shape(collection, scope)
         if isinstance(whole, Slots):
             return [(slot.present, slot.value) for slot in whole.slots]
-        assert isinstance(kind, Set) and isinstance(whole, list)
-        pairs: list[tuple[Node, Shape]] = []
-        for there, value in zip(whole, choices(kind.of, self.constants), strict=True):
-            assert isinstance(there, Node)
-            pairs.append((there, self.constant_shape(kind.of, value)))
-        return pairs
+        assert isinstance(kind, Set) and isinstance(whole, Members)
+        return [(n, self.constant_shape(kind.of, value)) for value, n in whole.there.items()]
 
     def quantified(self, e: Expression, scope: _Scope) -> Shape:
         g = self.graph
@@ -672,7 +700,9 @@ class _Grounder:
             case "count":
                 return g.total(g.as_number(g.and_(there, holds)) for there, _, holds in held)
             case "those":
-                return self.those(e, held)
+                kind = self.known(e)
+                assert isinstance(kind, Set)
+                return self.gathered((g.and_(there, h), v, kind.of) for there, v, h in held)
             case "first_of":
                 kind = self.known(e)
                 found = self.lowest(kind)
@@ -681,90 +711,78 @@ class _Grounder:
                 return found
             case _:
                 kind = self.known(e)
-                kept = self.lowest(kind)
-                assert isinstance(kept, Slots)
+                assert isinstance(kind, (Sequence, Bag))
+                kept = (self.absent(kind.of),) * len(held)
                 for there, value, holds in held:
                     kept = self.appended(kept, value, g.and_(there, holds))
-                return kept
-
-    def those(self, e: Expression, held: list[tuple[Node, Shape, Node]]) -> Shape:
-        kind = self.known(e)
-        assert isinstance(kind, Set)
-        g = self.graph
-        return [
-            g.or_(
-                *(
-                    g.and_(there, holds, self.equal(value, self.member(kind.of, m)))
-                    for there, value, holds in held
-                )
-            )
-            for m in choices(kind.of, self.constants)
-        ]
+                return Slots(kept)
 
     # Sequences and bags --------------------------------------------------------------------
 
     def sequence(self, e: Expression, scope: _Scope) -> Shape:
-        g = self.graph
         whole = self.shape(e.args[0], scope)
         kind = self.known(e.args[0])
         assert isinstance(whole, Slots) and isinstance(kind, (Sequence, Bag))
         slots = whole.slots
-        empty = Maybe(g.false, self.lowest(kind.of))
         match e.op:
             case "first":
-                return slots[0] if slots else empty
+                return slots[0] if slots else self.absent(kind.of)
             case "last":
-                result = empty
+                result = self.absent(kind.of)
                 for slot in slots:
                     result = self.merge_maybe(slot.present, slot, result)
                 return result
             case "without_first":
-                return Slots((*slots[1:], empty), whole.overflow) if slots else whole
+                return Slots(slots[1:])
             case "take":
-                return self.taken(e, whole, empty, scope)
+                return self.taken(e, kind, slots, scope)
             case _:
                 value = self.typed(e.args[1], kind.of, scope)
-                return self.grown(e, kind, whole, value)
+                return Slots(self.grown(e, kind, slots, value))
 
-    def taken(self, e: Expression, whole: Slots, empty: Maybe, scope: _Scope) -> Slots:
+    def taken(
+        self, e: Expression, kind: Sequence | Bag, slots: tuple[Maybe, ...], scope: _Scope
+    ) -> Slots:
         g = self.graph
         bag, value = e.args
-        sought = self.shape(value, scope)
+        sought = self.typed(value, kind.of, scope)
         gone = g.false
         result: list[Maybe] = []
-        for place, slot in enumerate(whole.slots):
+        for place, slot in enumerate(slots):
             if value in scope.places and value.args[0] == bag:
                 gone = g.truth(place >= scope.places[value])
             else:
                 gone = g.or_(gone, g.and_(slot.present, self.equal(slot.value, sought)))
-            following = whole.slots[place + 1] if place + 1 < len(whole.slots) else empty
+            following = slots[place + 1] if place + 1 < len(slots) else self.absent(kind.of)
             result.append(self.merge_maybe(gone, following, slot))
-        return Slots(tuple(result), whole.overflow)
+        return Slots(tuple(result))
 
-    def appended(self, whole: Slots, value: Shape, when: Node) -> Slots:
+    def appended(self, slots: tuple[Maybe, ...], value: Shape, when: Node) -> tuple[Maybe, ...]:
         """The value put into the first absent slot, where `when` holds."""
         g = self.graph
         result: list[Maybe] = []
         before = g.true
-        for slot in whole.slots:
+        for slot in slots:
             here = g.and_(when, before, g.not_(slot.present))
             result.append(self.merge_maybe(here, Maybe(g.true, value), slot))
             before = slot.present
-        return Slots(tuple(result), g.or_(whole.overflow, g.and_(when, before)))
+        return tuple(result)
 
-    def grown(self, e: Expression, kind: Sequence | Bag, whole: Slots, value: Shape) -> Slots:
+    def grown(
+        self, e: Expression, kind: Sequence | Bag, slots: tuple[Maybe, ...], value: Shape
+    ) -> tuple[Maybe, ...]:
+        """One slot more, and the value where it belongs."""
         g = self.graph
-        slots = whole.slots
-        new = Maybe(g.true, value)
-        if e.op == "append":
-            return self.appended(whole, value, g.true)
-        if e.op == "push":
-            full = slots[-1].present if slots else g.true
-            longer = self.appended(whole, value, g.true).slots
-            shifted = (*slots[1:], new) if slots else ()
-            return Slots(
-                tuple(self.merge_maybe(full, a, b) for a, b in zip(shifted, longer, strict=True)),
-                whole.overflow,
+        empty, new = self.absent(kind.of), Maybe(g.true, value)
+        if e.op in ("append", "push"):
+            longer = self.appended((*slots, empty), value, g.true)
+            capacity = resolve(kind.capacity, self.constants)
+            if e.op == "append" or capacity >= len(longer):
+                return longer
+            too_long = longer[capacity].present
+            shifted = (*longer[1:], empty)
+            return tuple(
+                self.merge_maybe(too_long, a, b) for a, b in zip(shifted, longer, strict=True)
             )
         if e.op == "insert_by":
             assert isinstance(kind.of, Record)
@@ -778,18 +796,19 @@ class _Grounder:
         else:
 
             def goes_before(slot: Maybe) -> Node:
-                return self.at_most(slot.value, value)
+                return self.at_most(kind.of, slot.value, value)
 
         result: list[Maybe] = []
         before = g.true  # whether all earlier elements stay before the new one
-        for place, slot in enumerate(slots):
-            stays = g.and_(before, slot.present, goes_before(slot))
+        for place, slot in enumerate((*slots, empty)):
+            stays = (
+                g.and_(before, slot.present, goes_before(slot)) if place < len(slots) else g.false
+            )
             moved = slots[place - 1] if place else new
             here = self.merge_maybe(before, new, moved)
             result.append(self.merge_maybe(stays, slot, here))
             before = stays
-        over = slots[-1].present if slots else g.true
-        return Slots(tuple(result), g.or_(whole.overflow, over))
+        return tuple(result)
 
     # Actions -------------------------------------------------------------------------------
 
@@ -835,7 +854,8 @@ class _Grounder:
                 for name, value in zip(action.bounds, values, strict=True)
             }
             if action.taken is None:
-                yield _Scope(bound, {}), g.true
+                scope = _Scope(bound, {})
+                yield scope, self.node(action.when, scope)
                 continue
             bag = self.shape(action.taken.args[0], _Scope(bound, {}))
             assert isinstance(bag, Slots)
@@ -844,7 +864,8 @@ class _Grounder:
                 distinct = g.true
                 if place:  # equal elements lie side by side: only the first stands for them
                     distinct = g.not_(self.equal(bag.slots[place - 1].value, slot.value))
-                yield scope, g.and_(slot.present, distinct)
+                when = self.node(action.when, scope)
+                yield scope, g.and_(slot.present, distinct, when)
 
     def rows(
         self, action: Action, first: int, scope: _Scope, possible: Node, every_step: Node
@@ -884,9 +905,8 @@ class _Grounder:
             value = self.typed(expression, self.known(target), scope)
             base, path = _path(target)
             name = field_name(base.data)
-            keys = [part if isinstance(part, str) else self.node(part, scope) for part in path]
-            records = _records(target)
-            changed[name] = self.placed(changed.get(name, self.shapes[name]), keys, records, value)
+            whole = changed.get(name, self.shapes[name])
+            changed[name] = self.placed(whole, path, _records(target), value, scope)
         updates: dict[int, Node] = {}
         faults: list[Node] = []
         first = self.first_leaves()
@@ -894,12 +914,11 @@ class _Grounder:
             if variable.name not in changed:
                 continue
             start = first[variable.name]
-            encoded = list(self.encode(variable.type, changed[variable.name]))
-            for index, (node, fault) in enumerate(encoded, start):
+            encoded = self.encode(variable.type, changed[variable.name], faults)
+            for index, node in enumerate(encoded, start):
                 leaf = self.leaves[index]
                 if node.op == "leaf" and node.value == index:
                     continue
-                faults.append(fault)
                 if node.low < leaf.low:
                     faults.append(g.less(node, g.number(leaf.low)))
                 if node.high > leaf.high:
@@ -917,24 +936,32 @@ class _Grounder:
         return result
 
     def placed(
-        self, whole: Shape, keys: list[str | Node], records: list[Record | None], value: Shape
+        self,
+        whole: Shape,
+        path: list[str | Expression],
+        records: list[Record | None],
+        value: Shape,
+        scope: _Scope,
     ) -> Shape:
-        if not keys:
+        if not path:
             return value
-        key, record = keys[0], records[0]
-        if isinstance(key, Node):
-            return self.put_in(
-                whole, key, lambda part: self.placed(part, keys[1:], records[1:], value)
-            )
-        assert record is not None and isinstance(whole, list)
-        at = [n for n, _ in record.fields].index(key)
-        inner = self.placed(whole[at], keys[1:], records[1:], value)
+        assert isinstance(whole, list)
+        here, record = path[0], records[0]
+
+        def inside(part: Shape) -> Shape:
+            return self.placed(part, path[1:], records[1:], value, scope)
+
+        if isinstance(here, Expression):
+            return self.put_in(whole, self.index(here, whole, scope), inside)
+        assert record is not None
+        at = [n for n, _ in record.fields].index(here)
+        inner = inside(whole[at])
         return [*whole[:at], inner, *whole[at + 1 :]]
 
 
-def _has_elements(kind: Set) -> bool:
-    """False for the type of the literal empty set, whose element type is not known."""
-    return bool(kind.of)
+def _is_nothing(kind: object) -> bool:
+    """Whether a type stands for the elements of a literal empty collection."""
+    return kind is None
 
 
 def _path(target: Expression) -> tuple[Expression, list[str | Expression]]:
@@ -960,13 +987,3 @@ def _records(target: Expression) -> list[Record | None]:
     if node.args:
         records.append(None)
     return records[::-1]
-
-
-def reads(grounded: Grounded) -> set[int]:
-    """The leaves that some guard, property, fault or update reads."""
-    nodes = [*grounded.invariants, grounded.terminal]
-    for action in grounded.actions:
-        nodes.append(action.possible)
-        for row in action.rows:
-            nodes += [row.guard, row.fault, row.broken, *row.updates.values()]
-    return leaves_of(nodes)

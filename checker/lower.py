@@ -27,6 +27,10 @@ BROKEN, FAULT, DEADLOCK = 1, 2, 4
 _I1, _I8, _I32, _I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
 _POINTER = ir.PointerType()
 
+INLINE = 120  # nodes up to which rows are written where they are tried
+LARGE = 15_000  # lines of IR from which on code is compiled without LLVM's own passes
+COPIED = 4  # words up to which a successor is written word by word
+
 Canonical = Callable[[Any, list[Any]], list[Any]]
 
 
@@ -61,15 +65,20 @@ def lower(grounded: Grounded, packing: Packing, canonical: Canonical | None = No
 
 
 def _compile(text: str) -> Any:
+    # equal parts are computed once as it is: for a large system LLVM's passes cost more than they win
+    small = text.count("\n") < LARGE
     target = llvm.Target.from_default_triple()
     machine = target.create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=2 if small else 1,
     )
     module = llvm.parse_assembly(text)
     module.verify()
-    tuning = llvm.PipelineTuningOptions(speed_level=2)
-    builder = llvm.create_pass_builder(machine, tuning)
-    builder.getModulePassManager().run(module, builder)
+    if small:
+        tuning = llvm.PipelineTuningOptions(speed_level=2)
+        builder = llvm.create_pass_builder(machine, tuning)
+        builder.getModulePassManager().run(module, builder)
     engine = llvm.create_mcjit_compiler(module, machine)
     engine.finalize_object()
     return engine
@@ -80,54 +89,51 @@ class _Writer:
         self.grounded = grounded
         self.packing = packing
         self.canonical = canonical
-        self.most_successors = sum(1 if len(action.rows) else 0 for action in grounded.actions)
+        self.most_successors = sum(bool(action.rows) for action in grounded.actions)
+        self.ir = ir.Module("system")
+        self.ir.triple = llvm.get_default_triple()
 
     def module(self) -> ir.Module:
-        module = ir.Module("system")
-        module.triple = llvm.get_default_triple()
-        self.expand(module)
-        self.represent(module)
-        return module
+        self.represent()
+        self.expand()
+        return self.ir
 
     # Frame ---------------------------------------------------------------------------------
 
-    def expand(self, module: ir.Module) -> None:
-        arguments = [_I64] * 6
-        function = ir.Function(module, ir.FunctionType(_I64, arguments), "expand")
-        entry = ir.IRBuilder(function.append_basic_block("entry"))
+    def expand(self) -> None:
+        function = ir.Function(self.ir, ir.FunctionType(_I64, [_I64] * 6), "expand")
+        b = ir.IRBuilder(function.append_basic_block("entry"))
         states, count, out, rows, bad, bad_count = (
-            entry.inttoptr(arg, _POINTER) if at != 1 else arg
-            for at, arg in enumerate(function.args)
+            b.inttoptr(arg, _POINTER) if at != 1 else arg for at, arg in enumerate(function.args)
         )
+        fault = b.alloca(_I8)
         head = function.append_basic_block("head")
         body = function.append_basic_block("body")
         done = function.append_basic_block("done")
-        entry.branch(head)
+        entry = b.block
+        b.branch(head)
 
-        b = ir.IRBuilder(head)
+        b.position_at_end(head)
         at = b.phi(_I64, "at")
         written = b.phi(_I64, "written")
-        at.add_incoming(ir.Constant(_I64, 0), entry.block)
-        written.add_incoming(ir.Constant(_I64, 0), entry.block)
+        at.add_incoming(ir.Constant(_I64, 0), entry)
+        written.add_incoming(ir.Constant(_I64, 0), entry)
         b.cbranch(b.icmp_unsigned("<", at, count), body, done)
 
         b.position_at_end(body)
         source = b.gep(states, [b.mul(at, self.i64(self.packing.stride))], source_etype=_I8)
-        words = self.load(b, source)
-        values = _Values(self, b, words)
-        broken = ir.Constant(_I1, 0)
-        for node in self.grounded.invariants:
-            broken = b.or_(broken, b.not_(values.truth(node)))
-        fault: Any = ir.Constant(_I1, 0)
+        values = _Values(self, b, self.load(b, source))
+        b.store(ir.Constant(_I8, 0), fault)
         cursor: Any = written
         for action in self.grounded.actions:
-            cursor, fault = self.action(b, action, values, out, rows, cursor, fault)
-        terminal = values.truth(self.grounded.terminal)
+            cursor = self.action(b, action, values, source, out, rows, cursor, fault)
+        if self.canonical is not None:
+            self.call_represent(b, out, written, cursor)
+        broken, terminal = self.judged(b, values, source)
         stuck = b.and_(b.icmp_unsigned("==", cursor, written), b.not_(terminal))
-        flags = b.or_(
-            b.zext(broken, _I64),
-            b.or_(b.shl(b.zext(fault, _I64), self.i64(1)), b.shl(b.zext(stuck, _I64), self.i64(2))),
-        )
+        flags = b.zext(broken, _I64)
+        flags = b.or_(flags, b.zext(b.load(fault, typ=_I8), _I64))
+        flags = b.or_(flags, b.shl(b.zext(stuck, _I64), self.i64(2)))
         with b.if_then(b.icmp_unsigned("!=", flags, self.i64(0)), likely=False):
             noted = b.load(bad_count, typ=_I64)
             note = b.or_(b.shl(at, self.i64(8)), flags)
@@ -140,22 +146,58 @@ class _Writer:
         b.position_at_end(done)
         b.ret(written)
 
-    def represent(self, module: ir.Module) -> None:
+    def represent(self) -> None:
         """represent(state): replaces the packed state at the address by its representative."""
-        function = ir.Function(module, ir.FunctionType(ir.VoidType(), [_I64]), "represent")
+        function = ir.Function(self.ir, ir.FunctionType(ir.VoidType(), [_I64]), "represent")
         b = ir.IRBuilder(function.append_basic_block("entry"))
         place = b.inttoptr(function.args[0], _POINTER)
-        words = self.load(b, place)
         if self.canonical is not None:
-            words = self.canonical(b, words)
-        for at, word in enumerate(words):
-            b.store(word, b.gep(place, [self.i64(8 * at)], source_etype=_I8), align=1)
+            self.store_within(b, place, self.canonical(b, self.load(b, place)))
         b.ret_void()
+
+    def call_represent(self, b: Any, out: Any, first: Any, end: Any) -> None:
+        """Every state from index `first` up to `end` becomes its representative."""
+        before = b.block
+        head = b.append_basic_block("representing")
+        body = b.append_basic_block("represented")
+        after = b.append_basic_block("next")
+        b.branch(head)
+        b.position_at_end(head)
+        at = b.phi(_I64)
+        at.add_incoming(first, before)
+        b.cbranch(b.icmp_unsigned("<", at, end), body, after)
+        b.position_at_end(body)
+        place = b.gep(out, [b.mul(at, self.i64(self.packing.stride))], source_etype=_I8)
+        b.call(self.ir.get_global("represent"), [b.ptrtoint(place, _I64)])
+        at.add_incoming(b.add(at, self.i64(1)), b.block)
+        b.branch(head)
+        b.position_at_end(after)
+
+    def judged(self, b: Any, values: _Values, source: Any) -> tuple[Any, Any]:
+        """Whether an invariant is broken, and whether the run may end here."""
+        nodes = [*self.grounded.invariants, self.grounded.terminal]
+        if _cost(nodes) <= INLINE:
+            return self.judgement(b, values)
+        result = ir.LiteralStructType([_I1, _I1])
+        function = ir.Function(self.ir, ir.FunctionType(result, [_POINTER]), "judge")
+        inner = ir.IRBuilder(function.append_basic_block("entry"))
+        words = self.load(inner, function.args[0])
+        broken, terminal = self.judgement(inner, _Values(self, inner, words))
+        pair = inner.insert_value(ir.Constant(result, ir.Undefined), broken, 0)
+        inner.ret(inner.insert_value(pair, terminal, 1))
+        both = b.call(function, [source])
+        return b.extract_value(both, 0), b.extract_value(both, 1)
+
+    def judgement(self, b: Any, values: _Values) -> tuple[Any, Any]:
+        broken: Any = ir.Constant(_I1, 0)
+        for node in self.grounded.invariants:
+            broken = b.or_(broken, b.not_(values.truth(node)))
+        return broken, values.truth(self.grounded.terminal)
 
     def i64(self, value: int) -> Any:
         return ir.Constant(_I64, value & (2**64 - 1))
 
-    def load(self, b: ir.IRBuilder, source: Any) -> list[Any]:
+    def load(self, b: Any, source: Any) -> list[Any]:
         words: list[Any] = []
         for at in range(self.packing.words):
             left = self.packing.stride - 8 * at
@@ -168,67 +210,98 @@ class _Writer:
                 words.append(b.lshr(whole, self.i64(8 * (8 - left))))
         return words
 
+    def store_within(self, b: Any, target: Any, words: list[Any]) -> None:
+        """Stores a state's words without touching a byte behind them."""
+        for at, word in enumerate(words):
+            left = self.packing.stride - 8 * at
+            value, offset = word, 8 * at
+            if left < 8:
+                high = b.shl(word, self.i64(8 * (8 - left)))
+                value = b.or_(high, b.lshr(words[at - 1], self.i64(8 * left)))
+                offset = self.packing.stride - 8
+            b.store(value, b.gep(target, [self.i64(offset)], source_etype=_I8), align=1)
+
     # Rows ----------------------------------------------------------------------------------
 
     def action(
-        self, b: Any, action: GroundAction, values: _Values, out: Any, rows: Any, cursor: Any,
-        fault: Any,
-    ) -> tuple[Any, Any]:  # fmt: skip
-        possible = action.possible
-        if possible.is_constant or len(action.rows) == 0:
-            return self.rows(b, action, values, out, rows, cursor, fault)
-        holds = values.truth(possible)
+        self, b: Any, action: GroundAction, values: _Values, source: Any, out: Any, rows: Any,
+        cursor: Any, fault: Any,
+    ) -> Any:  # fmt: skip
+        """Writes the successors by the rows of an action; returns the index behind the last."""
+        parts = [n for row in action.rows for n in (row.guard, *row.updates.values(), row.broken)]
+        large = _cost(parts) > INLINE
+        if action.possible.is_constant and not large:
+            return self.rows(b, action, values, source, out, rows, cursor, fault)
         before = b.block
         inside = b.append_basic_block("possible")
         after = b.append_basic_block("next")
-        b.cbranch(holds, inside, after)
+        b.cbranch(values.truth(action.possible), inside, after)
         b.position_at_end(inside)
-        new_cursor, new_fault = self.rows(b, action, values.inner(), out, rows, cursor, fault)
+        if large:
+            called = self.rows_function(action)
+            grown = b.call(called, [source, out, rows, cursor, fault])
+        else:
+            grown = self.rows(b, action, values.inner(), source, out, rows, cursor, fault)
         end = b.block
         b.branch(after)
         b.position_at_end(after)
-        return (
-            self.join(b, cursor, before, new_cursor, end),
-            self.join(b, fault, before, new_fault, end),
-        )
+        return self.join(b, cursor, before, grown, end)
+
+    def rows_function(self, action: GroundAction) -> Any:
+        """The rows of an action as a function of their own: what is rare and long."""
+        kind = ir.FunctionType(_I64, [_POINTER, _POINTER, _POINTER, _I64, _POINTER])
+        function = ir.Function(self.ir, kind, self.ir.get_unique_name("rows"))
+        function.linkage = "internal"
+        function.attributes.add("noinline")
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        source, out, rows, cursor, fault = function.args
+        values = _Values(self, b, self.load(b, source))
+        b.ret(self.rows(b, action, values, source, out, rows, cursor, fault))
+        return function
+
+    def copy(self, b: Any, source: Any, target: Any) -> None:
+        """Copies a packed state."""
+        kind = ir.FunctionType(ir.VoidType(), [_POINTER, _POINTER, _I64, _I1])
+        name = "llvm.memcpy.inline.p0.p0.i64"
+        copies = self.ir.globals.get(name) or ir.Function(self.ir, kind, name)
+        b.call(copies, [target, source, self.i64(self.packing.stride), ir.Constant(_I1, 0)])
 
     def join(self, b: Any, old: Any, old_block: Any, new: Any, new_block: Any) -> Any:
-        if old is new:
-            return old
         phi = b.phi(old.type)
         phi.add_incoming(old, old_block)
         phi.add_incoming(new, new_block)
         return phi
 
     def rows(
-        self, b: Any, action: GroundAction, values: _Values, out: Any, rows: Any, cursor: Any,
-        fault: Any,
-    ) -> tuple[Any, Any]:  # fmt: skip
+        self, b: Any, action: GroundAction, values: _Values, source: Any, out: Any, rows: Any,
+        cursor: Any, fault: Any,
+    ) -> Any:  # fmt: skip
+        for node in _shared(action.rows):
+            values.value(node)
         for row in action.rows:
-            holds = values.truth(row.guard)
-            wrong = [n for n in (row.fault, row.broken) if not (n.is_constant and not n.value)]
             before = b.block
+            holds = values.truth(row.guard)
             inside = b.append_basic_block("row")
             after = b.append_basic_block("next")
             b.cbranch(holds, inside, after)
             b.position_at_end(inside)
             inner = values.inner()
-            self.store(b, row, inner, out, rows, cursor)
+            self.store(b, row, inner, source, out, rows, cursor)
+            wrong = b.or_(inner.truth(row.fault), inner.truth(row.broken))
+            if not (row.fault.is_constant and row.broken.is_constant):
+                with b.if_then(wrong, likely=False):
+                    b.store(ir.Constant(_I8, FAULT), fault)
             grown = b.add(cursor, self.i64(1))
-            new_fault = fault
-            for node in wrong:
-                new_fault = b.or_(new_fault, inner.truth(node))
             end = b.block
             b.branch(after)
             b.position_at_end(after)
             cursor = self.join(b, cursor, before, grown, end)
-            fault = self.join(b, fault, before, new_fault, end)
-        return cursor, fault
+        return cursor
 
     def store(
-        self, b: Any, row: GroundRow, values: _Values, out: Any, rows: Any, cursor: Any
-    ) -> None:
-        words = list(values.words)
+        self, b: Any, row: GroundRow, values: _Values, source: Any, out: Any, rows: Any,
+        cursor: Any,
+    ) -> None:  # fmt: skip
         masks: dict[int, int] = {}
         bits: dict[int, Any] = {}
         for index, node in row.updates.items():
@@ -237,19 +310,61 @@ class _Writer:
             if node.is_constant:
                 number = self.i64((node.value - place.low) << place.shift)
             else:
-                number = b.sub(values.number(node), self.i64(place.low))
-                number = b.shl(number, self.i64(place.shift))
+                number = values.number(node)
+                if place.low:
+                    number = b.sub(number, self.i64(place.low))
+                if place.shift:
+                    number = b.shl(number, self.i64(place.shift))
                 if node.low < place.low or node.high - place.low >= 1 << place.width:
                     number = b.and_(number, self.i64(place.mask))
             bits[place.word] = number if place.word not in bits else b.or_(bits[place.word], number)
-        for word, mask in masks.items():
-            words[word] = b.or_(b.and_(words[word], self.i64(~mask)), bits[word])
-        if self.canonical is not None:
-            words = self.canonical(b, words)
         target = b.gep(out, [b.mul(cursor, self.i64(self.packing.stride))], source_etype=_I8)
-        for at, word in enumerate(words):
-            b.store(word, b.gep(target, [self.i64(8 * at)], source_etype=_I8), align=1)
+        changed = {
+            word: b.or_(b.and_(values.words[word], self.i64(~mask)), bits[word])
+            for word, mask in masks.items()
+        }
+        if self.packing.words <= COPIED:
+            # the last word's bytes behind the state are overwritten by the next successor
+            for at, word in enumerate(values.words):
+                place = b.gep(target, [self.i64(8 * at)], source_etype=_I8)
+                b.store(changed.get(at, word), place, align=1)
+        else:
+            self.copy(b, source, target)
+            for at, word in sorted(changed.items()):
+                b.store(word, b.gep(target, [self.i64(8 * at)], source_etype=_I8), align=1)
         b.store(ir.Constant(_I32, row.row), b.gep(rows, [cursor], source_etype=_I32))
+
+
+def _shared(rows: tuple[GroundRow, ...]) -> list[Node]:
+    """The largest nodes that more than one of the rows computes."""
+    users: dict[int, int] = {}
+    known: dict[int, Node] = {}
+    for row in rows:
+        seen: set[int] = set()
+        stack = [row.guard, row.fault, row.broken, *row.updates.values()]
+        while stack:
+            node = stack.pop()
+            if node.number in seen or node.is_constant:
+                continue
+            seen.add(node.number)
+            known[node.number] = node
+            users[node.number] = users.get(node.number, 0) + 1
+            stack.extend(node.args)
+    shared = {number for number, count in users.items() if count > 1}
+    inner = {arg.number for number in shared for arg in known[number].args}
+    return [known[n] for n in sorted(shared - inner) if known[n].op != "leaf"]
+
+
+def _cost(nodes: list[Node]) -> int:
+    """How many different nodes there are to compute, up to a little over `INLINE`."""
+    seen: set[int] = set()
+    stack = list(nodes)
+    while stack and len(seen) <= INLINE:
+        node = stack.pop()
+        if node.number not in seen and not node.is_constant:
+            seen.add(node.number)
+            stack.extend(node.args)
+    return len(seen)
 
 
 class _Values:
@@ -293,7 +408,9 @@ class _Values:
                 raw = b.and_(self.words[place.word], i64(place.mask))
                 if node.is_truth:
                     return b.icmp_unsigned("!=", raw, i64(0))
-                return b.add(b.lshr(raw, i64(place.shift)), i64(place.low))
+                if place.shift:
+                    raw = b.lshr(raw, i64(place.shift))
+                return b.add(raw, i64(place.low)) if place.low else raw
             case "not":
                 return b.not_(self.truth(node.args[0]))
             case "and" | "or":
@@ -304,6 +421,12 @@ class _Values:
                 return result
             case "eq":
                 left, right = node.args
+                for leaf, constant in ((left, right), (right, left)):
+                    if leaf.op == "leaf" and constant.is_constant and not leaf.is_truth:
+                        place = self.writer.packing.places[leaf.value]
+                        raw = b.and_(self.words[place.word], i64(place.mask))
+                        wanted = (constant.value - place.low) << place.shift
+                        return b.icmp_unsigned("==", raw, i64(wanted))
                 if left.is_truth and right.is_truth:
                     return b.icmp_unsigned("==", self.truth(left), self.truth(right))
                 return b.icmp_signed("==", self.number(left), self.number(right))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ..spec.language import Bool
 from .graph import Node, leaves_of
-from .ground import Grounded, GroundAction, GroundRow
+from .ground import GroundAction, Grounded, GroundRow
 
 
 def without_constants(grounded: Grounded) -> Grounded:
@@ -76,16 +76,16 @@ def sliced(grounded: Grounded) -> Grounded:
     """The system with only the leaves that can influence a guard or a property under check.
 
     A leaf is kept when a guard, a property or the end condition reads it, or an update of a kept
-    leaf does. Reachable states then stand for all states that agree on the kept leaves, with the
-    same rows enabled and the same properties holding. Range faults of left-out leaves are not
-    looked for.
+    leaf does. So is one that tells whether an update stays in range: a search that went on behind
+    such a fault would see states that the system doesn't have. Reachable states then stand for all
+    that agree on the kept leaves, with the same rows enabled and the same properties holding.
     """
     writers: dict[int, list[Node]] = {}
     read = leaves_of([*grounded.invariants, grounded.terminal])
     for action in grounded.actions:
         read |= leaves_of([action.possible])
         for row in action.rows:
-            read |= leaves_of([row.guard, row.broken])
+            read |= leaves_of([row.guard, row.fault, row.broken])
             for index, node in row.updates.items():
                 writers.setdefault(index, []).append(node)
     kept = set(read)
@@ -99,24 +99,12 @@ def sliced(grounded: Grounded) -> Grounded:
     return replace(
         grounded,
         actions=[
-            GroundAction(
-                action.possible, tuple(_without(row, kept, grounded) for row in action.rows)
-            )
+            GroundAction(action.possible, tuple(_without(row, kept) for row in action.rows))
             for action in grounded.actions
         ],
         kept=frozenset(kept),
     )
 
 
-def _without(row: GroundRow, kept: set[int], grounded: Grounded) -> GroundRow:
-    updates = {index: node for index, node in row.updates.items() if index in kept}
-    graph = grounded.graph
-    faults: list[Node] = []
-    for index, node in updates.items():
-        leaf = grounded.leaves[index]
-        if node.low < leaf.low:
-            faults.append(graph.less(node, graph.number(leaf.low)))
-        if node.high > leaf.high:
-            faults.append(graph.less(graph.number(leaf.high), node))
-    fault = row.fault if leaves_of([row.fault]) <= kept else graph.or_(*faults)
-    return replace(row, updates=updates, fault=fault)
+def _without(row: GroundRow, kept: set[int]) -> GroundRow:
+    return replace(row, updates={i: node for i, node in row.updates.items() if i in kept})

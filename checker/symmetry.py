@@ -19,7 +19,9 @@ from ..spec.language import (
     Instance,
     Int,
     Key,
+    Map,
     Optional,
+    Record,
     Sequence,
     Set,
 )
@@ -86,6 +88,10 @@ def _objection(grounded: Grounded, key: Key, used: set[int]) -> str:
             return f"{leaf.name} belongs to two of them"
         if places and leaf.index in used:
             return f"{leaf.name} belongs to an instance of another key that is reduced already"
+    held = {leaf.path[0] for leaf in kept}
+    for variable in grounded.instance.variables:
+        if variable.name in held and _sorts(variable.type, key):
+            return f"the elements of {variable.name} are ordered by what each of them has"
     named = _named_instance(grounded.instance, key)
     if named is not None:
         return f"`{named}` tells them apart"
@@ -106,43 +112,109 @@ def _objection(grounded: Grounded, key: Key, used: set[int]) -> str:
 
 
 def _named_instance(instance: Instance, key: Key) -> Expression | None:
-    """A place where an expression orders the key's instances or puts a number in place of one."""
+    """A place where an expression orders the key's instances, or where a number or what stands for
+    none is put in place of one."""
     expressions = [p.expression for p in instance.properties] + [instance.terminal]
     for table in instance.system.tables:
         expressions.append(table.when)
         for row in table.rows:
             expressions.append(row.guard)
-            expressions += [part for update in table.updates(row) for part in update]
+            for target, value in table.updates(row):
+                if _mixes(key, type_of(target), type_of(value)):
+                    return value
+                expressions += [target, value]
             for sending in table.sendings(row):
-                expressions += [sending.when, *(value for _, value in sending.fields)]
+                expressions.append(sending.when)
+                for name, value in sending.fields:
+                    if _mixes(key, dict(sending.message.parameters)[name], type_of(value)):
+                        return value
+                    expressions.append(value)
     for expression in expressions:
         for node in children_first(expression):
-            suspects: tuple[Expression, ...] = ()
-            if node.op == "position" and type_of(node.args[0]) == key:
-                return node
-            if node.op in ("eq", "if", "in", "set_of", "and", "or", "sub"):
-                sides = node.args[-2:] if node.op == "if" else node.args
-                if any(_innermost(side) == key for side in sides):
-                    suspects = sides
-            elif node.op in ("index", "updated") and _map_key(node.args[0]) == key:
-                suspects = node.args[1:2]
-            elif node.op == "field" and node.args and node.data.key == key:
-                suspects = node.args
-            if any(isinstance(_innermost(side), Int) for side in suspects):
+            if _chooses(key, node) or any(_mixes(key, *kinds) for kinds in _alike(node)):
                 return node
     return None
 
 
-def _innermost(expression: Expression) -> Type | None:
-    """The expression's type; of an optional or a collection, what is inside."""
-    kind = type_of(expression)
-    while isinstance(kind, (Optional, Set, Sequence, Bag)):
+def _chooses(key: Key, node: Expression) -> bool:
+    """Whether the node orders instances, or takes the first for want of one."""
+    match node.op:
+        case "position":
+            return type_of(node.args[0]) == key
+        case "value":
+            return type_of(node) == key
+        case "make":
+            record, given = node.data
+            return any(of == key and name not in given for name, of in record.fields)
+        case _:
+            return False
+
+
+def _alike(node: Expression) -> list[tuple[Type | None, ...]]:
+    """Groups of types, between which the node puts, compares or chooses values."""
+    kinds = [type_of(argument) for argument in node.args]
+    match node.op:
+        case "eq" | "in" | "and" | "or" | "sub" | "set_of" | "sequence_of":
+            return [tuple(kinds)]
+        case "append" | "push" | "insert_by" | "put" | "take":
+            return [tuple(kinds)]
+        case "if":
+            return [tuple(kinds[1:])]
+        case "index" | "updated":
+            mapping = kinds[0]
+            assert isinstance(mapping, Map)
+            return [(mapping.key, kinds[1]), (mapping.of, *kinds[2:])]
+        case "field" if kinds:
+            return [(node.data.key, kinds[0])]
+        case "make":
+            record, names = node.data
+            return [(record.type_of(n), kind) for n, kind in zip(names, kinds, strict=True)]
+        case "replace" if isinstance(kinds[0], Record):
+            fields = dict(kinds[0].fields)
+            return [(fields[n], kind) for n, kind in zip(node.data, kinds[1:], strict=True)]
+        case _:
+            return []
+
+
+def _mixes(key: Key, *kinds: Type | None) -> bool:
+    """Whether some of the types are of the key's instances, and others of numbers."""
+    inside = [_innermost(kind) for kind in kinds]
+    return key in inside and any(isinstance(kind, Int) for kind in inside)
+
+
+def _innermost(kind: Type | None) -> Type | None:
+    """Of an optional, a collection or a map, what is inside."""
+    while isinstance(kind, (Optional, Set, Sequence, Bag, Map)):
         kind = kind.of
     return kind
 
 
-def _map_key(expression: Expression) -> Key | None:
-    return getattr(type_of(expression), "key", None)
+def _is_by(kind: Type, key: Key) -> bool:
+    """Whether the instances of the key have a part each in a value of the type."""
+    match kind:
+        case Map():
+            return kind.key == key or _is_by(kind.of, key)
+        case Set():
+            return kind.of == key
+        case Optional() | Sequence() | Bag():
+            return _is_by(kind.of, key)
+        case Record():
+            return any(_is_by(of, key) for _, of in kind.fields)
+        case _:
+            return False
+
+
+def _sorts(kind: Type, key: Key) -> bool:
+    """Whether the order of a bag in a value of the type depends on the order of instances."""
+    match kind:
+        case Bag():
+            return _is_by(kind.of, key) or _sorts(kind.of, key)
+        case Optional() | Sequence() | Map():
+            return _sorts(kind.of, key)
+        case Record():
+            return any(_sorts(of, key) for _, of in kind.fields)
+        case _:
+            return False
 
 
 def _rows(grounded: Grounded, key: Key) -> list[list[Leaf]]:

@@ -6,71 +6,77 @@ import re
 from collections.abc import Iterable, Iterator
 
 from ..spec.language import Protocols, Row, Sending, Table, lift
-from .graph import span
+from .graph import NONE, span
 from .notation import readable, readable_sending, readable_update
 
-HEADINGS = (
-    "row", "when", "goto", "updates", "reply and messages", "releases", "source",
-)  # fmt: skip
 NO_BREAK = "\u00a0"
 
 
 def decision_table(table: Table, protocols: Protocols) -> str:
-    """The rows in order. A column that no row fills is left out, as are releases if all have it."""
-    rows = [_cells(table, row, protocols, at == 0) for at, row in enumerate(table.rows)]
-    filled = [i for i in range(len(HEADINGS)) if any(row[i] for row in rows)]
-    lines = [[HEADINGS[i] for i in filled], ["---"] * len(filled)]
-    lines += [[row[i] for i in filled] for row in rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+    """The rows in order, each with its releases and source, its condition, and what it does."""
+    lines = ["| row | when | then |", "| --- | --- | --- |"]
+    above: set[str] = set()
+    for row in table.rows:
+        holds = {
+            release
+            for release in protocols.releases
+            if protocols.holds(row.during, protocols.features_at(release))
+        }
+        if row.guard.op != "const":
+            when = code(readable(row.guard))
+        else:
+            when = "otherwise" if above & holds else "always"
+        does = code(_does(table, row)) or "nothing"
+        lines.append(f"| {_title(row, span(holds, protocols.releases))} | {when} | {does} |")
+        above |= holds
+    return "\n".join(lines) + "\n"
 
 
-def _cells(table: Table, row: Row, protocols: Protocols, is_first: bool) -> tuple[str, ...]:
-    holds = [
-        release
-        for release in protocols.releases
-        if protocols.holds(row.during, protocols.features_at(release))
-    ]
-    name = f"**{plain(row.name)}**" + (f"<br>{plain(row.note)}" if row.note else "")
-    always = row.guard.op == "const"
-    return (
-        name,
-        ("always" if is_first else "otherwise") if always else code(readable(row.guard)),
-        "" if row.goto is None else code(readable(lift(row.goto))),
-        _blocks(readable_update(target, lift(value)) for target, value in row.set.items()),
-        _blocks(readable_sending(sending) for sending in _messages(table, row)),
-        span(holds, protocols.releases),
-        plain(row.source),
-    )
+def _title(row: Row, releases: str) -> str:
+    parts = [f"**{plain(row.name)}**"]
+    if releases:
+        parts.append("in none of the releases" if releases == NONE else f"only in {releases}")
+    parts += [plain(row.note)] if row.note else []
+    # Long names of methods may be broken at their dots.
+    parts += [re.sub(r"(?<=[a-z])\.(?=[a-z])", ".<wbr>", plain(row.source))] if row.source else []
+    return "<br>".join(parts)
 
 
-def _messages(table: Table, row: Row) -> Iterator[Sending]:
+def _does(table: Table, row: Row) -> Iterator[str]:
+    if row.goto is not None:
+        yield from _led_by("goto", readable(lift(row.goto)))
+    for target, value in row.set.items():
+        yield from readable_update(target, lift(value))
+    for verb, sending in _messages(table, row):
+        yield from _led_by(verb, readable_sending(sending, table.on))
+
+
+def _messages(table: Table, row: Row) -> Iterator[tuple[str, Sending]]:
     """As the row declares them: the address of a reply goes without saying."""
     if isinstance(row.reply, Sending):
-        yield row.reply
+        yield "reply", row.reply
     elif row.reply is not None:
         assert table.response is not None  # the table's own check
-        yield table.response(error=row.reply)
-    yield from row.send
+        yield "reply", table.response(error=row.reply)
+    for sending in row.send:
+        yield "send", sending
 
 
-def _blocks(blocks: Iterable[list[str]]) -> str:
-    return "<br>".join(code(block) for block in blocks)
+def _led_by(verb: str, lines: list[str]) -> Iterator[str]:
+    yield f"{verb} {lines[0]}"
+    yield from (f"  {line}" for line in lines[1:])
 
 
 def code(lines: Iterable[str]) -> str:
-    """Lines of code as one cell."""
-    return "<br>".join(_code(line) for line in lines)
-
-
-def _code(line: str) -> str:
-    inside = line.lstrip(" ")
-    margin = NO_BREAK * (len(line) - len(inside))
-    # A bar would end the cell, in backquotes as well.
-    if "|" in inside or "`" in inside:
-        return f"<code>{margin}{plain(inside)}</code>"
-    return f"`{margin}{inside}`"
+    """Lines of code as one cell; empty where there are none."""
+    # Markdown would make one space of several, and drop those in front.
+    text = "<br>".join(
+        re.sub(r"^ +| {2,}", lambda s: NO_BREAK * len(s[0]), plain(x)) for x in lines
+    )
+    return text and f"<code>{text}</code>"
 
 
 def plain(text: str) -> str:
     """Text without the signs that Markdown takes for its own."""
-    return re.sub(r"[\\`*_\[\]<>|~#&]", lambda sign: f"&#{ord(sign.group())};", text)
+    signs = r"[\\`*<>|~#&]|\b_|_\b|\](?=\()"
+    return re.sub(signs, lambda sign: f"&#{ord(sign[0])};", text)

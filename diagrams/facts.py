@@ -15,10 +15,15 @@ from typing import TypeAlias
 from ..spec.language import (
     Bool,
     Enum,
+    Event,
     Expression,
+    Loss,
+    Message,
     Optional,
     Protocols,
     Row,
+    Sending,
+    System,
     Table,
     any_true,
     lift,
@@ -60,6 +65,35 @@ def taken(
         if here is not None:
             yield row, here
         left = assume(row.guard, False, left)
+
+
+def sendings(table: Table, row: Row, facts: Facts) -> Iterator[Sending]:
+    """What the row may send where `facts` hold."""
+    for sending in table.sendings(row):
+        if assume(sending.when, True, facts) is not None:
+            yield sending
+
+
+def happening(system: System, release: str) -> tuple[Table, ...]:
+    """The tables whose event can happen in a release: of messages, those that somebody sends.
+
+    A message that no row sends in any release comes from outside.
+    """
+    every = {s.message for t in system.tables for row in t.rows for s in t.sendings(row)}
+    sent: set[Message] = set()
+    live: list[Table] = []
+    waiting = list(system.tables)
+    while ready := [t for t in waiting if _travels(t.on) not in every - sent]:
+        live += ready
+        waiting = [table for table in waiting if table not in ready]
+        for table in ready:
+            for row, known in taken(table, system.protocols, release, {}):
+                sent |= {sending.message for sending in sendings(table, row, known)}
+    return tuple(table for table in system.tables if table in live)
+
+
+def _travels(event: Event) -> Event | None:
+    return event.message if isinstance(event, Loss) else event
 
 
 def possible(e: Expression, facts: Facts) -> Values | None:

@@ -7,30 +7,40 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
+NONE = "none"
+
 
 @dataclass(frozen=True)
 class Node:
-    """A state or a machine; `lines` stand below its name.
+    """A state or a machine; `lines` stand below its name, `inside` is a list in it.
 
-    `partial`: only some releases have it. `unused`: nothing leads here.
+    `partial`: only some releases have it. `prepared`: a state that never comes into force.
+    `unused`: nothing leads here. `plain`: stands for others.
     """
 
     name: str
     lines: tuple[str, ...] = ()
+    inside: tuple[str, ...] = ()
     initial: bool = False
     terminal: bool = False
     partial: bool = False
+    prepared: bool = False
     unused: bool = False
+    plain: bool = False
 
 
 @dataclass(frozen=True)
 class Edge:
-    """An arrow between two nodes, by their names; `partial`: only some releases have it."""
+    """An arrow between two nodes, by their names.
+
+    `partial`: only some releases have it. `silent`: no message goes along it.
+    """
 
     tail: str
     head: str
     lines: tuple[str, ...]
     partial: bool = False
+    silent: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,7 +54,7 @@ class Graph:
 
 
 def span(some: Collection[str], releases: Sequence[str]) -> str:
-    """Which of the `releases` are meant, as ranges; empty where all are."""
+    """Which of the `releases` are meant, as ranges; empty where all are, NONE where none is."""
     if len(some) == len(releases):
         return ""
     ranges: list[str] = []
@@ -52,4 +62,4 @@ def span(some: Collection[str], releases: Sequence[str]) -> str:
         run = list(group)
         if inside:
             ranges.append(run[0] if len(run) == 1 else f"{run[0]}–{run[-1]}")
-    return ", ".join(ranges) or "none"
+    return ", ".join(ranges) or NONE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..spec.language import Expression, Sending, set_of
+from ..spec.language import Event, Expression, Sending, set_of
 from ..spec.language.expressions import QUANTIFIERS, rewrite, show
 
 WIDTH = 48
@@ -23,20 +23,36 @@ def readable_update(target: Expression, value: Expression) -> list[str]:
     return _hung(f"{show(target)} = ", readable(value))
 
 
-def readable_sending(sending: Sending) -> list[str]:
-    """A message with its fields, to whom, and under which condition."""
-    blocks = [_hung(f"{name}=", readable(value)) for name, value in sending.fields]
-    inside = [line for block in blocks[:-1] for line in _comma(block)]
-    inside += [line for block in blocks[-1:] for line in block]
+def readable_sending(sending: Sending, request: Event) -> list[str]:
+    """A message with its fields, to whom, and under which condition.
+
+    Fields of an answer that repeat those of its request are left out.
+    """
     name = sending.message.name
-    short = f"{name}({' '.join(inside)})"
-    fits = len(short) <= WIDTH and len(inside) == len(blocks)
-    lines = [short] if fits else [f"{name}(", *_indented(_closed(inside))]
+    fields = [
+        (field, value)
+        for field, value in sending.fields
+        if not _repeats(sending, field, value, request)
+    ]
+    blocks = [_hung(f"{field}=", readable(value)) for field, value in fields]
+    blocks = [_comma(block) for block in blocks[:-1]] + [_closed(block) for block in blocks[-1:]]
+    lines = _hung(f"{name}(", _filled(blocks, WIDTH)) if blocks else [f"{name}()"]
+    if len(lines[0]) > WIDTH:
+        lines = [f"{name}(", *_indented(_filled(blocks, WIDTH))]
     if sending.to_each:
         lines.append(f"to each {', '.join(map(show, sending.to_each))}")
     if sending.when.op != "const":
         lines += _hung("where " if sending.to_each else "if ", readable(sending.when))
     return lines
+
+
+def _repeats(sending: Sending, field: str, value: Expression, request: Event) -> bool:
+    return (
+        sending.message.answers == request
+        and value.op == "parameter"
+        and value.data.event == request.name
+        and value.data.name == field
+    )
 
 
 def _gathered(expression: Expression) -> Expression:
@@ -46,10 +62,11 @@ def _gathered(expression: Expression) -> Expression:
         if node.op != "or":
             return None
         parts = list(_parts(node, "or"))
-        subject = parts[0].args[0]
-        if all(part.op == "eq" and part.args[0] == subject for part in parts):
-            return _gathered(subject).is_in(set_of(*(_gathered(part.args[1]) for part in parts)))
-        return None
+        subjects = {part.args[0] if part.op == "eq" else part for part in parts}
+        if len(subjects) > 1 or parts[0].op != "eq":
+            return None
+        subject, *choices = (_gathered(e) for e in (*subjects, *(p.args[1] for p in parts)))
+        return subject.is_in(set_of(*choices))
 
     return rewrite(expression, change)
 
@@ -98,6 +115,17 @@ def _enclosed(e: Expression, width: int) -> list[str]:
 
 def _hung(head: str, lines: list[str]) -> list[str]:
     return [head + lines[0], *(" " * len(head) + line for line in lines[1:])]
+
+
+def _filled(blocks: list[list[str]], width: int) -> list[str]:
+    """The blocks one after the other, short ones on a line as long as there is room."""
+    lines: list[str] = []
+    for block in blocks:
+        if lines and len(block) == 1 and len(lines[-1]) + len(block[0]) < width:
+            lines[-1] += f" {block[0]}"
+        else:
+            lines += block
+    return lines
 
 
 def _indented(lines: list[str]) -> list[str]:

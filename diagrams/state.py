@@ -17,13 +17,15 @@ from typing import TypeAlias
 from ..spec.language import DeclarationError, Enum, Expression, Machine, Optional, System, Table
 from ..spec.language.tables import FieldInfo
 from ..spec.language.types import Value, initial_value
-from .facts import Facts, Values, possible, taken
+from .facts import Facts, Values, happening, possible, taken
 from .graph import Edge, Graph, Node, span
 
 Known: TypeAlias = tuple[Value, ...]
 Steps: TypeAlias = tuple[tuple[str, str], ...]  # event and row
 
 INDENT = "    "
+ANY = "any other state"
+ENOUGH = 3  # so many states make it worth to speak of any
 
 
 @dataclass(frozen=True)
@@ -70,37 +72,58 @@ class StateDiagram:
 
     def graph(self, *, all_rows: bool = False) -> Graph:
         """As nodes and edges; rows that don't update the state are left out, or not."""
-        nodes = tuple(self._node(state) for state in self.states)
-        names = {state.name: node.name for state, node in zip(self.states, nodes, strict=True)}
+        nodes = {state.name: self._node(state) for state in self.states}
         joined: dict[tuple[str, str], list[Transition]] = {}
-        for transition in self.transitions:
+        for transition in self._gathered():
             if transition.moves or all_rows:
-                ends = names[transition.source], names[transition.target]
+                ends = transition.source, transition.target
                 joined.setdefault(ends, []).append(transition)
+        if any(source == ANY for source, _ in joined):
+            nodes[ANY] = Node(ANY, plain=True)
         edges = tuple(
             Edge(
-                tail,
-                head,
+                nodes[tail].name,
+                nodes[head].name,
                 tuple(self._lines(transitions)),
                 partial={r for t in transitions for r in t.releases} != set(self.releases),
             )
             for (tail, head), transitions in joined.items()
         )
-        return Graph(self.machine, "states", nodes, edges)
+        return Graph(self.machine, "states", tuple(nodes.values()), edges)
 
     def _node(self, state: State) -> Node:
-        reached = bool(state.releases)
-        where = f"only as {', '.join(state.prepared)}" if state.prepared else "not reached"
-        when = span(state.releases, self.releases)
-        line = (when and f"only in {when}") if reached else where
+        line = ""
+        if not state.releases:
+            line = "not reached"
+        elif state.prepared:
+            line = f"only as {', '.join(state.prepared)}"
+        when = span(state.releases, self.releases) if state.releases else ""
         return Node(
             f"{state.name} ({state.number})",
-            (line,) if line else (),
+            tuple(text for text in (line, when and f"only in {when}") if text),
             initial=state.initial,
             terminal=state.terminal,
-            partial=reached and len(state.releases) < len(self.releases),
-            unused=not reached,
+            partial=bool(when),
+            prepared=bool(state.prepared),
+            unused=not state.releases,
         )
+
+    def _gathered(self) -> list[Transition]:
+        """The transitions; a row that leads to a state from all others is there once."""
+        alike: dict[Transition, list[Transition]] = {}
+        for transition in self.transitions:
+            if transition.moves:
+                alike.setdefault(replace(transition, source=ANY), []).append(transition)
+        from_any: dict[Transition, Transition] = {}
+        for one, many in alike.items():
+            others = {
+                state.name
+                for state in self.states
+                if set(one.releases) <= set(state.releases) and not state.prepared
+            } - {one.target}
+            if len(others) >= ENOUGH and others <= {t.source for t in many}:
+                from_any |= dict.fromkeys(many, one)
+        return list(dict.fromkeys(from_any.get(t, t) for t in self.transitions))
 
     def _lines(self, transitions: list[Transition]) -> Iterator[str]:
         """Each row once, and below it the rows that prepared the state that it puts in force."""
@@ -137,23 +160,24 @@ def state_diagram(
         raise DeclarationError(
             f"machine {machine.name} has no state field to draw (with one: {drawable})"
         )
-    kind = machine.state.data.type
-    assert isinstance(kind, Enum)
     shown = tuple(releases or system.protocols.releases)
-    search = _Search(system, machine, machine.state, kind)
-    for release in shown:
-        search.run(release)
+    search = _Search(system, machine, shown)
     return StateDiagram(machine.name, shown, tuple(search.states()), tuple(search.transitions()))
 
 
 class _Search:
-    """What is reached from the initial states, and by which rows, a release at a time."""
+    """What is reached from the initial states, and by which rows."""
 
-    def __init__(self, system: System, machine: Machine, state: Expression, kind: Enum) -> None:
+    def __init__(self, system: System, machine: Machine, releases: Sequence[str]) -> None:
         self.system = system
         self.machine = machine
-        self.kind = kind
+        self.releases = releases
+        state = machine.state
+        assert state is not None
         infos = [machine.fields[state.data.name]]
+        kind = infos[0].type
+        assert isinstance(kind, Enum)
+        self.kind = kind
         infos += [
             info
             for info in machine.fields.values()
@@ -161,41 +185,29 @@ class _Search:
         ]
         self.fields = [info.expression for info in infos]
         self.initials = [_initial(info) for info in infos]
-        self.reached: dict[str, list[str]] = {name: [] for name in kind.names}
-        self.prepared: dict[str, dict[str, None]] = {name: {} for name in kind.names}
-        self.found: dict[Transition, list[str]] = {}
+        self.tables = {release: happening(system, release) for release in releases}
+        self.steps = {release: self.explored(release) for release in releases}
+        in_force = {known[0] for steps in self.steps.values() for known in steps}
+        self.only_prepared = set(kind.names) - in_force
+        self.reached: dict[str, dict[str, None]] = {name: {} for name in kind.names}
+        self.found: dict[Transition, dict[str, None]] = {}
+        for release in releases:
+            self.follow(release)
 
-    def run(self, release: str) -> None:
-        """Adds what happens in a release."""
-        waiting: list[tuple[Known, Steps]] = [(known, ()) for known in product(*self.initials)]
-        seen = set(waiting)
-        for known, after in waiting:  # grows meanwhile
-            if release not in self.reached[str(known[0])]:
-                self.reached[str(known[0])].append(release)
-            for following, step in self.steps(release, known):
-                in_force = step.moves and following[1:] != known[1:]
-                here = replace(step, after=after if in_force else ())
-                releases = self.found.setdefault(here, [])
-                if release not in releases:
-                    releases.append(release)
-                pair = following, self.preparation(known, following, step, after)
-                if pair not in seen:
-                    seen.add(pair)
-                    waiting.append(pair)
+    def explored(self, release: str) -> dict[Known, list[tuple[Known, Transition]]]:
+        """All that the fields may hold, and where each row leads from there."""
+        steps: dict[Known, list[tuple[Known, Transition]]] = {}
+        waiting = list(product(*self.initials))
+        while waiting:
+            known = waiting.pop()
+            if known not in steps:
+                steps[known] = list(self.leaving(release, known))
+                waiting += [following for following, _ in steps[known]]
+        return steps
 
-    def preparation(self, known: Known, following: Known, step: Transition, after: Steps) -> Steps:
-        """The rows that prepared what the fields hold after this step."""
-        for field, value in zip(self.fields[1:], following[1:], strict=True):
-            if value is not None:
-                self.prepared[str(value)][field.data.name] = None
-        if all(v in first for v, first in zip(following[1:], self.initials[1:], strict=True)):
-            return ()
-        this = step.event, step.row
-        return after if known[1:] == following[1:] or this in after else (*after, this)
-
-    def steps(self, release: str, known: Known) -> Iterator[tuple[Known, Transition]]:
-        """The rows that may be taken, each with what is known after it."""
-        for table in self.system.tables:
+    def leaving(self, release: str, known: Known) -> Iterator[tuple[Known, Transition]]:
+        """The rows that may be taken, each with what the fields hold after it."""
+        for table in self.tables[release]:
             for place in self.places(table):
                 fields = [Expression("field", place, field.data) for field in self.fields]
                 facts = {f: frozenset({v}) for f, v in zip(fields, known, strict=True)}
@@ -203,17 +215,10 @@ class _Search:
                     updates = dict(table.updates(row))
                     if place and not any(field in updates for field in fields):
                         continue
-                    moves = fields[0] in updates
-                    outcomes = [self.outcomes(updates.get(field, field), here) for field in fields]
-                    for following in product(*outcomes):
-                        source, target = str(known[0]), str(following[0])
-                        names = table.name, table.on.name, row.name
-                        yield following, Transition(source, target, *names, moves)
-
-    def outcomes(self, value: Expression, facts: Facts) -> Values:
-        values = possible(value, facts)
-        assert values is not None  # the field's own type has members
-        return values
+                    names = table.name, table.on.name, row.name
+                    step = Transition("", "", *names, moves=fields[0] in updates)
+                    for following in product(*(_after(f, updates, here) for f in fields)):
+                        yield following, step
 
     def places(self, table: Table) -> list[tuple[Expression, ...]]:
         """How the table speaks of the machine: its own, or an instance given by its key."""
@@ -223,28 +228,87 @@ class _Search:
         others = (t.args for t in targets if t.op == "field" and t.data in data)
         return list(dict.fromkeys([*own, *others]))
 
+    def follow(self, release: str) -> None:
+        """Goes through a release's steps again, keeping in mind which rows prepared what."""
+        waiting: list[tuple[Known, str, Steps]]
+        waiting = [(known, str(known[0]), ()) for known in product(*self.initials)]
+        seen = set(waiting)
+        for known, state, after in waiting:  # grows meanwhile
+            self.reached[state][release] = None
+            for following, step in self.steps[release][known]:
+                target = self.shown(following, state, step)
+                prepared = known[1:] != following[1:]
+                moves = step.moves or target != state
+                here = replace(
+                    step,
+                    source=state,
+                    target=target,
+                    moves=moves,
+                    after=after if moves and prepared else (),
+                )
+                self.found.setdefault(here, {})[release] = None
+                behind = after
+                if self.at_rest(following) or (moves and target in self.only_prepared):
+                    behind = ()
+                elif prepared:
+                    this = step.event, step.row
+                    behind = (*(step for step in after if step != this and not moves), this)
+                place = following, target, behind
+                if place not in seen:
+                    seen.add(place)
+                    waiting.append(place)
+
+    def at_rest(self, known: Known) -> bool:
+        """Whether nothing is prepared."""
+        pairs = zip(known[1:], self.initials[1:], strict=True)
+        return all(value in initial for value, initial in pairs)
+
+    def shown(self, known: Known, before: str, step: Transition) -> str:
+        """Where the machine is drawn: a state that is only ever prepared counts while it is."""
+        for value in known[1:]:
+            if value in self.only_prepared:
+                return str(value)
+        return str(known[0]) if step.moves or self.at_rest(known) else before
+
     def states(self) -> Iterator[State]:
         """All members, reached or not."""
         left = {t.source for t in self.found if t.source != t.target}
         for name, number in self.kind.members:
             releases = tuple(self.reached[name])
+            known = [k for steps in self.steps.values() for k in steps if name in k[1:]]
+            held = [
+                f.data.name for i, f in enumerate(self.fields) if any(name == k[i] for k in known)
+            ]
             yield State(
                 name,
                 number,
                 releases,
                 initial=name in self.initials[0],
                 terminal=bool(releases) and name not in left,
-                prepared=() if releases else tuple(self.prepared[name]),
+                prepared=tuple(held) if name in self.only_prepared else (),
             )
 
     def transitions(self) -> list[Transition]:
         """All found, by source and target, then as the tables order them."""
         places = {name: i for i, name in enumerate(self.kind.names)}
-        rows = [(table.name, row.name) for table in self.system.tables for row in table.rows]
+        rows = [(table, row) for table in self.system.tables for row in table.rows]
+        order = {(table.name, row.name): i for i, (table, row) in enumerate(rows)}
+        events = {(table.on.name, row.name): i for i, (table, row) in enumerate(rows)}
         return sorted(
             (replace(step, releases=tuple(names)) for step, names in self.found.items()),
-            key=lambda t: (places[t.source], places[t.target], rows.index((t.table, t.row))),
+            key=lambda t: (
+                places[t.source],
+                places[t.target],
+                order[t.table, t.row],
+                [events[step] for step in t.after],
+            ),
         )
+
+
+def _after(field: Expression, updates: dict[Expression, Expression], facts: Facts) -> Values:
+    values = possible(updates.get(field, field), facts)
+    assert values is not None  # the field's own type has members
+    return values
 
 
 def _initial(info: FieldInfo) -> Values:

@@ -2,61 +2,91 @@
 
 from __future__ import annotations
 
-from ..spec.language import Event, Expression, Machine, Message, System
-from ..spec.language.expressions import lift
-from .facts import taken
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias, TypeVar
+
+from ..spec.language import Event, Loss, Machine, Message, Row, System, Table, lift
+from ..spec.language.expressions import children_first
+from .facts import happening, sendings, taken
 from .graph import Edge, Graph, Node, span
 
 
-def system_graph(system: System, releases: tuple[str, ...] | None = None) -> Graph:
+def system_graph(system: System, releases: Sequence[str] | None = None) -> Graph:
     """Machines as nodes, with what happens to them from outside; messages as edges.
 
-    A message is on an edge in the releases in which some row sends it.
+    A message is on an edge in the releases in which some row sends it. A machine that looks into
+    another one, or changes it, without a message has an edge for that as well.
     """
-    shown = releases or system.protocols.releases
-    sent: dict[tuple[str, str], dict[Message, list[str]]] = {}
-    happens: dict[str, dict[Event, list[str]]] = {m.name: {} for m in system.machines}
+    shown = tuple(releases or system.protocols.releases)
+    sent: _Found[tuple[str, str], Message] = {}
+    looks: _Found[tuple[str, str], str] = {}
+    happens: _Found[str, Event] = {}
     for release in shown:
-        for table in system.tables:
-            rows = [row for row, _ in taken(table, system.protocols, release, {})]
-            if rows and not isinstance(table.on, Message):
-                happens[table.machine.name].setdefault(table.on, []).append(release)
-            messages = (sending.message for row in rows for sending in table.sendings(row))
-            for message in dict.fromkeys(messages):
-                ends = table.machine.name, message.to
-                sent.setdefault(ends, {}).setdefault(message, []).append(release)
+        for table in happening(system, release):
+            name = table.machine.name
+            rows = list(taken(table, system.protocols, release, {}))
+            if rows and not isinstance(table.on, (Message, Loss)):
+                _add(happens, name, table.on, release)
+            for row, known in rows:
+                for sending in sendings(table, row, known):
+                    _add(sent, (name, sending.message.to), sending.message, release)
+                for machine, what in _glances(table, row):
+                    _add(looks, (name, machine), what, release)
     nodes = [
-        Node(machine.name, (_how_many(machine), *_events(system, happens[machine.name], shown)))
+        Node(
+            machine.name,
+            (_how_many(machine),),
+            tuple(
+                event.name + _budget(system, event) + _when(some, shown)
+                for event, some in happens.get(machine.name, {}).items()
+            ),
+        )
         for machine in system.machines
     ]
     named = {node.name for node in nodes}
     others = dict.fromkeys(head for _, head in sent if head not in named)
-    edges = (
+    edges = [
         Edge(
-            tail,
-            head,
-            tuple(
-                f"{message.name}{_travel(system, message)}{_when(some, shown)}"
-                for message, some in messages.items()
-            ),
+            *ends,
+            tuple(m.name + _travel(system, m) + _when(r, shown) for m, r in messages.items()),
             partial={r for some in messages.values() for r in some} != set(shown),
         )
-        for (tail, head), messages in sent.items()
-    )
+        for ends, messages in sent.items()
+    ]
+    edges += [
+        Edge(*ends, tuple(what + _when(r, shown) for what, r in found.items()), silent=True)
+        for ends, found in looks.items()
+    ]
     return Graph(system.name, "machines", (*nodes, *map(Node, others)), tuple(edges))
+
+
+Place = TypeVar("Place")
+What = TypeVar("What")
+_Found: TypeAlias = dict[Place, dict[What, list[str]]]
+
+
+def _add(found: _Found[Place, What], place: Place, what: What, release: str) -> None:
+    releases = found.setdefault(place, {}).setdefault(what, [])
+    if release not in releases:
+        releases.append(release)
+
+
+def _glances(table: Table, row: Row) -> Iterator[tuple[str, str]]:
+    """The other machines' fields that a row reads or sets, as machine and what it does."""
+    updates = table.updates(row)
+    targets = [target for target, _ in updates]
+    values = [value for _, value in updates]
+    sendings = table.sendings(row)
+    read = [table.when, row.guard, *values, *(s.when for s in sendings)]
+    read += [value for sending in sendings for _, value in sending.fields]
+    for verb, expressions in (("reads", read), ("sets", targets)):
+        for node in (n for e in expressions for n in children_first(e)):
+            if node.op == "field" and node.data.machine != table.machine.name:
+                yield node.data.machine, f"{verb} {node.data.name}"
 
 
 def _how_many(machine: Machine) -> str:
     return "one instance" if machine.key is None else f"one per {machine.key.name}"
-
-
-def _events(
-    system: System, events: dict[Event, list[str]], shown: tuple[str, ...]
-) -> tuple[str, ...]:
-    return tuple(
-        f"• {event.name}{_budget(system, event)}{_when(some, shown)}"
-        for event, some in events.items()
-    )
 
 
 def _budget(system: System, event: Event) -> str:
@@ -65,13 +95,11 @@ def _budget(system: System, event: Event) -> str:
 
 def _travel(system: System, message: Message) -> str:
     channel = next(channel for channel in system.channels if channel.message == message)
-    marks = ("lost" if channel.lossy else "", "doubled" if _can_be(channel.duplicates) else "")
-    said = ", ".join(mark for mark in marks if mark)
-    return said and f" ({said})"
-
-
-def _can_be(number: Expression | int | bool | None) -> bool:
-    return lift(number).data != 0
+    losses = (table.on for table in system.tables if isinstance(table.on, Loss))
+    lossy = channel.lossy or any(loss.message == message for loss in losses)
+    doubles = lift(channel.duplicates).data != 0
+    marks = " or ".join(["lost"] * lossy + ["doubled"] * doubles)
+    return marks and f" (may be {marks})"
 
 
 def _when(some: list[str], shown: tuple[str, ...]) -> str:

@@ -11,8 +11,8 @@ from itertools import product
 from typing import TypeAlias
 
 from ..spec.language import Action, Expression, Instance, Property
-from ..spec.language.types import Value, choices, contains
-from ..spec.language.values import OutOfRange, assign, evaluate
+from ..spec.language.types import Value, choices, contains, show_value
+from ..spec.language.values import assign, evaluate
 
 FullState: TypeAlias = tuple[Value, ...]
 
@@ -91,6 +91,8 @@ class Interpreter:
         bound: dict[Expression, Value],
     ) -> Step | None:
         constants = self.instance.constants
+        if not evaluate(action.when, before, constants, bound):
+            return None
         for offset, row in enumerate(action.rows):
             if not evaluate(row.guard, before, constants, bound):
                 continue
@@ -98,15 +100,12 @@ class Interpreter:
                 return None
             after = dict(before)
             named = tuple(bound.items())
-            try:
-                for target, expression in row.updates:
-                    value = evaluate(expression, before, constants, bound)
-                    assign(target, value, after, before, constants, bound)
-            except OutOfRange as error:
-                return Step(index + offset, action, named, None, str(error))
+            for target, expression in row.updates:
+                value = evaluate(expression, before, constants, bound)
+                assign(target, value, after, before, constants, bound)
             for name, kind in self.types.items():
                 if after[name] is not before[name] and not contains(kind, after[name], constants):
-                    fault = f"{name} would become {after[name]}, which is not {kind}"
+                    fault = f"{name} would be {show_value(kind, after[name])}: not {kind}"
                     return Step(index + offset, action, named, None, fault)
             return Step(index + offset, action, named, tuple(after[n] for n in self.names))
         return None

@@ -22,16 +22,15 @@ LARGEST_EPOCH = constant(
 CACHED_BATCHES = constant(
     "cached_batches", 1, 1, 5, real=5, meaning="batches that a leader remembers per producer id"
 )
-CRASHES = constant("crashes", 1, 0, 4, meaning="crashes of a client instance in a run")
-TIMEOUTS = constant("timeouts", 1, 0, 4, meaning="transaction timeouts in a run")
-EXPIRIES = constant(
-    "expiries", 1, 0, 4, meaning="batches in a run that expire while they are still in flight"
+FAULTS = constant(
+    "faults", 1, 0, 6, meaning="faults in a run, of all kinds together; recovery has no bound"
 )
+LOSSES = constant("losses", 1, 0, 1, meaning="1: requests, answers and markers may be lost")
+CRASHES = constant("crashes", 1, 0, 1, meaning="1: client instances may crash")
+TIMEOUTS = constant("timeouts", 1, 0, 1, meaning="1: a transaction may time out")
+EXPIRIES = constant("expiries", 1, 0, 1, meaning="1: a batch in flight may expire")
 DELAYS = constant(
-    "delays", 1, 0, 4, meaning="requests in a run that are sent again while still in flight"
-)
-MARKER_DELAYS = constant(
-    "marker_delays", 1, 0, 4, meaning="markers in a run that are sent again while still in flight"
+    "delays", 1, 0, 1, meaning="1: a request or marker in flight may be overtaken by its retry"
 )
 
 PRODUCER = Key("producer", PRODUCERS)
@@ -41,7 +40,7 @@ TRANSACTION = Key("txn", TRANSACTIONS)
 NO_EPOCH = -1
 EPOCH = Int(NO_EPOCH, LARGEST_EPOCH, "epoch")
 SEQUENCE = Int(0, TRANSACTIONS, "sequence")
-CONNECTION = Int(0, CRASHES + DELAYS, "connection")
+CONNECTION = Int(0, FAULTS, "connection")
 
 Errors = enum(
     "Errors",
@@ -108,14 +107,13 @@ AddPartitionsByLeader = message(
 AddPartitionsByLeaderResponse = message(
     "AddPartitionsByLeaderResponse", partition, answers=AddPartitionsByLeader, error=Errors
 )
-MARKER_CONNECTION = Int(0, MARKER_DELAYS, "connection")
 WriteTxnMarkers = message(
-    "WriteTxnMarkers", partition, partition=PARTITION, connection=MARKER_CONNECTION,
+    "WriteTxnMarkers", partition, partition=PARTITION, connection=CONNECTION,
     producer_epoch=EPOCH, result=Result,
 )  # fmt: skip
 WriteTxnMarkersResponse = message(
     "WriteTxnMarkersResponse", transaction, answers=WriteTxnMarkers, error=Errors,
-    connection=MARKER_CONNECTION,
+    connection=CONNECTION,
 )  # fmt: skip
 
 

@@ -41,6 +41,7 @@ from .messages import (
     CACHED_BATCHES,
     EPOCH,
     LARGEST_EPOCH,
+    LOSSES,
     NO_EPOCH,
     PRODUCER,
     SEQUENCE,
@@ -392,6 +393,7 @@ def _lost_question(message: Message) -> Table:
     return Table(
         partition,
         on=loss,
+        when=LOSSES > 0,
         rows=(
             Row(
                 "give up",
@@ -410,6 +412,7 @@ def _lost_question(message: Message) -> Table:
     )
 
 
+FAULTY_EVENTS = (lost(AddPartitionsByLeader), lost(AddPartitionsByLeaderResponse))
 TABLES = (
     produce,
     verified,

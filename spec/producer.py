@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .features import producer_fenced_error, transaction_version_2
+from .language import Bool as Truth
 from .language import (
     Expression,
     Loss,
@@ -32,10 +33,13 @@ from .language import (
     size,
     to_each,
 )
-from .language import Bool as Truth
 from .language.expressions import Operand
 from .messages import (
+    CRASHES,
+    DELAYS,
     EPOCH,
+    EXPIRIES,
+    LOSSES,
     NO_EPOCH,
     PARTITION,
     SEQUENCE,
@@ -415,7 +419,7 @@ _expired = expire_batch.partition
 expired = Table(
     producer,
     on=expire_batch,
-    when=_expired.is_in(in_flight),
+    when=(EXPIRIES > 0) & _expired.is_in(in_flight),
     rows=(
         Row(
             "give up the batch",
@@ -431,6 +435,7 @@ _next = connection + 1
 overtaken = Table(
     producer,
     on=request_overtaken,
+    when=DELAYS > 0,
     rows=(
         Row(
             "ask for an epoch again",
@@ -460,7 +465,7 @@ overtaken = Table(
 crashed = Table(
     producer,
     on=crash,
-    when=state != UNINITIALIZED,
+    when=(CRASHES > 0) & (state != UNINITIALIZED),
     rows=(
         Row(
             "forget everything",
@@ -484,6 +489,7 @@ def _lost(what: Message, again: Callable[[Loss], Sending]) -> Table:
     return Table(
         producer,
         on=loss,
+        when=LOSSES > 0,
         rows=(
             Row("nobody waits for it", when=~waits),
             Row("send again", send=(again(loss),), source="NetworkClient.handleDisconnections"),
@@ -497,6 +503,19 @@ def _lost_either(
     return _lost(request, again), _lost(response, again)
 
 
+REQUESTS = (InitProducerId, AddPartitionsToTxn, Produce, EndTxn)
+ANSWERS = (
+    InitProducerIdResponse,
+    AddPartitionsToTxnResponse,
+    ProduceResponse,
+    EndTxnResponse,
+)
+FAULTY_EVENTS = (
+    expire_batch,
+    request_overtaken,
+    crash,
+    *(lost(message) for message in REQUESTS + ANSWERS),
+)
 TABLES = (
     initialize,
     initialized,

@@ -157,20 +157,20 @@ one_live_epoch = invariant(
 )
 
 _newest = last(leader.log.at(p))
+_appended = after(size(leader.log.at(p))) > size(leader.log.at(p))
 zombie_fenced = step_property(
     "ZombieFenced",
     all_of(
         p,
-        all_of(
-            i,
-            (
-                (after(size(leader.log.at(p))) > size(leader.log.at(p)))
-                & (client.state.at(i) == client.READY)
-                & after(_newest.value.kind == DATA)
-            ).implies(after(_newest.value.producer_epoch) >= client.epoch.at(i)),
-        ),
+        (
+            _appended
+            & after(_newest.value.kind == DATA)
+            & coordinator.state.is_in(STATE.EMPTY, STATE.ONGOING)
+            & ~coordinator.pending.is_set
+        ).implies(after(_newest.value.producer_epoch) >= coordinator.producer_epoch),
     ),
-    "Once a newer instance is ready, no record of an older epoch is appended anywhere.",
+    "Once a new producer or a new transaction is established, no record of an older epoch is "
+    "appended anywhere.",
     "KIP-98, fencing; KIP-890",
 )
 
@@ -238,10 +238,7 @@ markers_match = step_property(
     "MarkersMatchDecision",
     all_of(
         p,
-        (
-            (after(size(leader.log.at(p))) > size(leader.log.at(p)))
-            & after(_newest.value.kind != DATA)
-        ).implies(
+        (_appended & after(_newest.value.kind != DATA)).implies(
             coordinator.state
             == if_(after(_newest.value.kind == COMMIT), STATE.PREPARE_COMMIT, STATE.PREPARE_ABORT)
         ),

@@ -36,12 +36,14 @@ from .language import (
 )
 from .messages import (
     CONNECTION,
+    DELAYS,
     EPOCH,
     LARGEST_EPOCH,
-    MARKER_CONNECTION,
+    LOSSES,
     NO_EPOCH,
     PARTITION,
     PRODUCER,
+    TIMEOUTS,
     AddPartitionsByLeader,
     AddPartitionsByLeaderResponse,
     AddPartitionsToTxn,
@@ -102,7 +104,7 @@ adding_for = transaction.field(
     "adding_for", Map(PRODUCER, Set(PARTITION)), doc="Whose partition is being added."
 )
 marker_sent = transaction.field("marker_sent", Set(PARTITION), doc="Markers not yet answered.")
-marker_connection = transaction.field("marker_connection", Map(PARTITION, MARKER_CONNECTION))
+marker_connection = transaction.field("marker_connection", Map(PARTITION, CONNECTION))
 
 log_append = event("log append", event_doc="The pending record has been replicated.")
 continue_fence = event("continue the fence", event_doc="The second half of a fencing abort.")
@@ -120,7 +122,6 @@ c = PRODUCER.variable("c")
 fenced = if_(producer_fenced_error, Errors.PRODUCER_FENCED, Errors.INVALID_PRODUCER_EPOCH)
 exhausted = producer_epoch >= LARGEST_EPOCH - 1
 is_prepared = state.is_in(PREPARE_COMMIT, PREPARE_ABORT)
-is_at_rest = state.is_in(EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT)
 fencing = pending == PREPARE_EPOCH_FENCE
 in_transition = pending.is_set & ~fencing
 completing = pending.is_in(COMPLETE_COMMIT, COMPLETE_ABORT)
@@ -148,7 +149,8 @@ init_producer_id = Table(
     transaction,
     on=InitProducerId,
     elsewhere=(producer,),
-    when=pending.is_set | ~is_at_rest | ~exhausted,
+    # at the last epoch of clients, a new producer id would be needed
+    when=pending.is_set | is_prepared | ~exhausted | (~transaction_version_2 & (state == ONGOING)),
     rows=(
         Row(
             "transition in flight",
@@ -446,7 +448,10 @@ end_txn = Table(
 transaction_timeout = Table(
     transaction,
     on=timeout,
-    when=(state == ONGOING) & ~pending.is_set & (~transaction_version_2 | ~exhausted),
+    when=(TIMEOUTS > 0)
+    & (state == ONGOING)
+    & ~pending.is_set
+    & (~transaction_version_2 | ~exhausted),
     rows=(
         Row(
             "fence the open transaction",
@@ -648,7 +653,7 @@ markers_sent = Table(
 markers_overtaken = Table(
     transaction,
     on=marker_overtaken,
-    when=marker_overtaken.partition.is_in(marker_sent),
+    when=(DELAYS > 0) & marker_overtaken.partition.is_in(marker_sent),
     rows=(
         Row(
             "send again on a new connection",
@@ -700,6 +705,7 @@ def _lost_marker(message: Message) -> Table:
     return Table(
         transaction,
         on=loss,
+        when=LOSSES > 0,
         rows=(
             Row(
                 "on a closed connection", when=loss.connection != marker_connection[loss.partition]
@@ -713,6 +719,12 @@ def _lost_marker(message: Message) -> Table:
     )
 
 
+FAULTY_EVENTS = (
+    timeout,
+    marker_overtaken,
+    lost(WriteTxnMarkers),
+    lost(WriteTxnMarkersResponse),
+)
 TABLES = (
     init_producer_id,
     add_partitions,

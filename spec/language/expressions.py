@@ -146,10 +146,16 @@ class Expression:
         return Expression("value", (self,))
 
     def at(self, key: Operand) -> Expression:
-        """This expression about one instance of a machine, seen from outside of it."""
+        """This expression about one instance of a machine, seen from outside of it.
+
+        Raises DeclarationError where a quantifier in it would bind a variable of `key`.
+        """
         instance = lift(key)
+        named = {node for node in children_first(instance) if node.op in ("variable", "element")}
 
         def place(node: Expression) -> Expression | None:
+            if node.op in QUANTIFIERS and node.args[0] in named:
+                raise DeclarationError(f"`{node}` binds the variable of .at({key}): rename one")
             if node.op == "this":
                 return instance
             if node.op == "field" and not node.args and node.data.key is not None:
@@ -185,10 +191,14 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Bound:
-    """What a quantifier, `each` or an action binds: a name and the type it ranges over."""
+    """What a quantifier, `each` or an action binds: a name and the type it ranges over.
+
+    An action's `owner` keeps its variables apart from those of one name in a row's quantifiers.
+    """
 
     name: str
     type: Type
+    owner: str = ""
 
 
 @dataclass(frozen=True)
@@ -447,8 +457,8 @@ _BINARY = {
     "in": "in",
 }  # fmt: skip
 _TIGHT = {
-    "const", "constant", "feature", "field", "this", "parameter", "variable", "element", "get", "index",
-    "is_set", "value", "after",
+    "const", "constant", "feature", "field", "this", "parameter", "variable", "element", "get",
+    "index", "is_set", "value", "after",
 }  # fmt: skip
 
 
@@ -467,7 +477,9 @@ def show(expression: Expression) -> str:
             return data.name
         case "field":
             return f"{data.name}.at({show(args[0])})" if args else data.name
-        case "parameter" | "variable" | "this":
+        case "parameter":
+            return f"{data.event}.{data.name}"  # a field of the machine may have the same name
+        case "variable" | "this":
             return data.name
         case "element":
             return data

@@ -11,12 +11,25 @@ from dataclasses import dataclass
 from itertools import product
 
 from .errors import DeclarationError
-from .expressions import Bound, Expression, Field, all_true, lift, put, rewrite, size, take, updated
+from .expressions import (
+    Bound,
+    Expression,
+    Field,
+    Operand,
+    all_true,
+    lift,
+    put,
+    resolve,
+    rewrite,
+    size,
+    take,
+    updated,
+)
 from .expressions import if_ as choose
 from .properties import Property
 from .systems import Channel, System
-from .tables import Loss, Message, Row, Sending, Table, instances, substitute
-from .types import Bag, Int, Key, Map, Type, Value, choices, initial_value
+from .tables import Event, Loss, Message, Row, Sending, Table, instances, substitute
+from .types import Bag, Int, Map, Type, Value, choices, contains, initial_value
 
 NETWORK = "network"
 BUDGET = "budget"
@@ -44,11 +57,13 @@ class ActionRow:
 @dataclass(frozen=True)
 class Action:
     """A table on an event: for every value of `bounds` (and every distinct element of the bag that
-    `taken` ranges over), the first row whose guard holds is taken, if it has room."""
+    `taken` ranges over) for which `when` holds, the first row whose guard holds is taken, if it has
+    room."""
 
     table: str
     bounds: tuple[Expression, ...]
     taken: Expression | None
+    when: Expression
     rows: tuple[ActionRow, ...]
 
 
@@ -121,7 +136,13 @@ class _Builder:
         self.features = features
         self.constants = constants
         self.channels = {channel.message: channel for channel in system.channels}
-        self.budgets = {event: self.fold(lift(n)) for event, n in system.budgets.items()}
+        self.budgets: dict[str, int] = {}
+        self.budget_of: dict[Event, str] = {}
+        for events, most in system.budgets.items():
+            shared = events if isinstance(events, tuple) else (events,)
+            name = " or ".join(event.name for event in shared)
+            self.budgets[name] = self.number(most)
+            self.budget_of |= dict.fromkeys(shared, name)
 
     def build(self, wanted: Iterable[str] | None) -> Instance:
         system = self.system
@@ -165,13 +186,20 @@ class _Builder:
 
         return rewrite(expression, settle)
 
+    def number(self, bound: Operand) -> int:
+        """A budget or a capacity as a number. Raises DeclarationError for a negative one."""
+        number = resolve(lift(bound), self.constants)
+        if number < 0:
+            raise DeclarationError(f"system {self.system.name}: {bound} is {number}, below 0")
+        return number
+
     # Variables --------------------------------------------------------------------------------
 
     def variables(self) -> Iterable[Variable]:
         for machine in self.system.machines:
             for info in machine.fields.values():
                 copies = 1 if machine.key is None else machine.key.count(self.constants)
-                firsts = self.firsts(info.type, info.initial)
+                firsts = self.firsts(f"{machine.name}.{info.name}", info.type, info.initial)
                 if machine.key is None:
                     yield Variable(f"{machine.name}.{info.name}", info.type, firsts)
                 else:
@@ -185,7 +213,7 @@ class _Builder:
         for name, most in self.counters():
             yield Variable(f"{BUDGET}.{name}", Int(0, most), (0,))
 
-    def firsts(self, kind: Type, initial: Expression | None) -> tuple[Value, ...]:
+    def firsts(self, name: str, kind: Type, initial: Expression | None) -> tuple[Value, ...]:
         if initial is None:
             return (initial_value(kind, self.constants),)
         if initial.op == "any_value":
@@ -195,18 +223,20 @@ class _Builder:
             return choices(kind, self.constants)
         from .values import evaluate
 
-        return (evaluate(self.fold(initial), {}, self.constants),)
+        first = evaluate(self.fold(initial), {}, self.constants)
+        if not contains(kind, first, self.constants):
+            raise DeclarationError(f"{name} is {kind}: its first value can't be {initial}")
+        return (first,)
 
     def counters(self) -> Iterable[tuple[str, int]]:
-        for event, most in self.budgets.items():
-            yield event.name, int(most.data)
+        yield from self.budgets.items()
         for channel in self.system.channels:
-            most = self.fold(lift(channel.duplicates)).data
+            most = self.number(channel.duplicates)
             if most:
                 yield f"duplicate {channel.message.name}", most
 
     def channel_type(self, channel: Channel) -> Type:
-        capacity = self.fold(lift(channel.capacity)).data
+        capacity = self.number(channel.capacity)
         kind: Type = Bag(channel.message.content, capacity)
         for _, key in reversed(channel.message.address):
             kind = Map(key, kind)
@@ -240,10 +270,10 @@ class _Builder:
                     places[getattr(table.on, name)] = Expression("get", (taken,), name)
         else:
             if key is not None:
-                this = Expression("variable", (), Bound(table.machine.name, key))
+                this = Expression("variable", (), Bound(table.machine.name, key, table.name))
                 bounds.append(this)
             for name, kind in table.on.parameters:
-                bound = Expression("variable", (), Bound(name, kind))
+                bound = Expression("variable", (), Bound(name, kind, table.name))
                 bounds.append(bound)
                 places[getattr(table.on, name)] = bound
             bounds.extend(table.on.variables)
@@ -269,16 +299,18 @@ class _Builder:
             for sending in table.sendings(row):
                 self.send(traffic, sending, place)
             updates = [(place(target), place(value)) for target, value in table.updates(row)]
-            guard = place(table.when & row.guard) if table.when.op != "const" else place(row.guard)
-            if table.on in self.budgets:
-                spent = self.counter(table.on.name)
-                guard = guard & (spent < self.budgets[table.on])
+            if spent is not None:
                 updates.append((spent, spent + 1))
-            return ActionRow(
-                row.name, guard, all_true(*traffic.room), (*updates, *traffic.updates())
-            )
+            updates += traffic.updates()
+            return ActionRow(row.name, place(row.guard), all_true(*traffic.room), tuple(updates))
 
-        return Action(table.name, tuple(bounds), taken, tuple(settled(row) for row in rows))
+        when, spent = place(table.when), None
+        if table.on in self.budget_of:
+            name = self.budget_of[table.on]
+            spent = self.counter(name)
+            when = when & (spent < self.budgets[name])
+        settled_rows = tuple(settled(row) for row in rows)
+        return Action(table.name, tuple(bounds), taken, when, settled_rows)
 
     def send(
         self, traffic: _Traffic, sending: Sending, place: Callable[[Expression], Expression]
@@ -296,7 +328,10 @@ class _Builder:
             traffic.put(sending.message, address, content(**inside), condition)
 
     def in_flight(self, message: Message) -> tuple[list[Expression], Expression]:
-        bounds = [Expression("variable", (), Bound(name, key)) for name, key in message.address]
+        bounds = [
+            Expression("variable", (), Bound(name, key, message.name))
+            for name, key in message.address
+        ]
         bag = self.network(message)
         for bound in bounds:
             bag = bag[bound]
@@ -319,7 +354,7 @@ class _Builder:
             traffic = _Traffic(self)
             traffic.take(message, bounds, taken)
             row = ActionRow("lost", lift(True), lift(True), traffic.updates())
-            yield Action(f"{NETWORK}.{message.name}", tuple(bounds), taken, (row,))
+            yield Action(f"{NETWORK}.{message.name}", tuple(bounds), taken, lift(True), (row,))
         name = f"duplicate {message.name}"
         if name in dict(self.counters()):
             traffic = _Traffic(self)
@@ -328,7 +363,9 @@ class _Builder:
             guard = spent < dict(self.counters())[name]
             updates = ((spent, spent + 1), *traffic.updates())
             row = ActionRow("duplicated", guard, all_true(*traffic.room), updates)
-            yield Action(f"{NETWORK}.{message.name} again", tuple(bounds), taken, (row,))
+            yield Action(
+                f"{NETWORK}.{message.name} again", tuple(bounds), taken, lift(True), (row,)
+            )
 
 
 class _Traffic:
@@ -351,7 +388,7 @@ class _Traffic:
         when: Expression,
     ) -> None:
         """One message more, where `when` holds."""
-        capacity = self.builder.fold(lift(self.builder.channels[message].capacity))
+        capacity = self.builder.number(self.builder.channels[message].capacity)
 
         def grown(bag: Expression) -> Expression:
             self.room.append(when.implies(size(bag) < capacity))

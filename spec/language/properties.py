@@ -7,6 +7,7 @@ from typing import Literal
 
 from .errors import DeclarationError
 from .expressions import Expression, children_first
+from .tables import free_variables
 from .typecheck import type_of
 from .types import Bool
 
@@ -40,13 +41,31 @@ def step_property(name: str, expression: Expression, sentence: str, source: str 
     return Property(name, "step", expression, sentence, source)
 
 
+def check_from_outside(expression: Expression) -> None:
+    """Raises DeclarationError where it is no condition over a whole system: where it leaves open
+    which instance of a machine it is about, or speaks of an event."""
+    for node in children_first(expression):
+        keyed = node.op == "field" and node.data.key is not None and not node.args
+        if keyed or node.op == "this":
+            raise DeclarationError(f"`{node}`: say which {node.data.key} with .at()")
+        if node.op == "parameter":
+            raise DeclarationError(f"`{node}` is a parameter of an event")
+        if node.op == "after" and any(
+            inner.op == "after" for inner in children_first(node.args[0])
+        ):
+            raise DeclarationError(f"`{node}`: there is one next state, not another behind it")
+    kind = type_of(expression)
+    if not isinstance(kind, Bool):
+        raise DeclarationError(f"`{expression}` is {kind} and no condition")
+    for name in free_variables(expression):
+        raise DeclarationError(f"`{name}` is bound by no all_of, any_of, ...")
+
+
 def _check(name: str, expression: Expression, *, speaks_of_next: bool) -> None:
     try:
-        kind = type_of(expression)
+        check_from_outside(expression)
     except DeclarationError as error:
         raise DeclarationError(f"property {name}: {error}") from None
-    if not isinstance(kind, Bool):
-        raise DeclarationError(f"property {name}: `{expression}` is {kind} and no condition")
     if any(node.op == "after" for node in children_first(expression)) != speaks_of_next:
         use = "a step property uses after(...)" if speaks_of_next else "an invariant has no after()"
         raise DeclarationError(f"property {name}: {use}")

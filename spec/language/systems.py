@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from .errors import DeclarationError
 from .expressions import ConstantInfo, Expression, Operand, children_first, lift
-from .properties import Property
+from .properties import Property, check_from_outside
 from .protocols import ONE_PROTOCOL, Protocols
 from .tables import Event, Loss, Machine, Message, Table
 from .types import Key
@@ -26,17 +28,24 @@ class Channel:
     duplicates: Operand = 0
 
 
+Budgets: TypeAlias = (
+    "Mapping[Event, Operand] | Mapping[tuple[Event, ...], Operand] | "
+    "Mapping[Event | tuple[Event, ...], Operand]"
+)
+
+
 @dataclass(frozen=True, eq=False)
 class System:
     """What is checked: tables, the channels between machines, and what must hold.
 
-    `budgets` bound how often an event may happen in a run. `interchangeable` keys may be renamed
-    without changing anything, which symmetry reduction uses. A state without a successor is a
-    deadlock unless `terminal` holds in it. `reach` says what the default bounds reach and what
-    they don't.
+    `budgets` bound how often an event, or any of several, may happen in a run. `interchangeable`
+    keys may be renamed without changing anything, which symmetry reduction uses. A state without a
+    successor is a deadlock unless `terminal` holds in it. `reach` says what the default bounds
+    reach and what they don't.
 
-    Raises DeclarationError for a feature that the protocols don't declare, a message without a
-    channel, two tables for one machine and event, or two properties of one name.
+    Raises DeclarationError for a feature that the protocols don't declare, a constant that the
+    system doesn't, a message without a channel, a property of a machine without a table, a budget
+    of an event without one, and for two tables, machines, properties or channels of one name.
     """
 
     name: str
@@ -46,25 +55,30 @@ class System:
     constants: tuple[Expression, ...] = ()
     protocols: Protocols = ONE_PROTOCOL
     channels: tuple[Channel, ...] = ()
-    budgets: dict[Event, Operand] = field(default_factory=dict[Event, Operand])
+    budgets: Budgets = field(default_factory=dict[Event, Operand])
     interchangeable: tuple[Key, ...] = ()
     terminal: Operand = False
     reach: str = ""
 
     def __post_init__(self) -> None:
-        known = {info.name for info in self.protocols.infos}
-        for table in self.tables:
-            for row in table.rows:
-                parts = (row.guard, row.during, *(v for _, v in table.updates(row)))
-                for node in (n for part in parts for n in children_first(part)):
-                    if node.op == "feature" and node.data.name not in known:
-                        raise DeclarationError(
-                            f"table {table.name}, row {row.name!r}: "
-                            f"{node.data.name} is no feature of {self.name}'s protocols"
-                        )
         self._unique("table", [table.name for table in self.tables])
+        self._unique("machine", [machine.name for machine in self._every_machine()])
         self._unique("property", [item.name for item in self.properties])
         self._unique("constant", [info.name for info in self.constant_infos])
+        self._unique("channel", [channel.message.name for channel in self.channels])
+        self._unique("budget", [event.name for events in self.budgets for event in _each(events)])
+        try:
+            check_from_outside(self.end)
+        except DeclarationError as error:
+            raise DeclarationError(f"system {self.name}, terminal: {error}") from None
+        for where, part in self._parts():
+            try:
+                self._check_names(part)
+            except DeclarationError as error:
+                raise DeclarationError(f"{where}: {error}") from None
+        for event in (event for events in self.budgets for event in _each(events)):
+            if all(table.on != event for table in self.tables):
+                raise DeclarationError(f"system {self.name}: no table takes {event.name}")
         channels = {channel.message for channel in self.channels}
         for table in self.tables:
             sent = {s.message for row in table.rows for s in table.sendings(row)}
@@ -73,6 +87,39 @@ class System:
             for missing in wanted - channels:
                 raise DeclarationError(
                     f"system {self.name}: {missing.name} (table {table.name}) has no channel"
+                )
+
+    def _every_machine(self) -> list[Machine]:
+        every = [m for table in self.tables for m in (table.machine, *table.elsewhere)]
+        return list(dict.fromkeys(every))
+
+    def _parts(self) -> Iterator[tuple[str, Expression]]:
+        """Every expression, with where it stands."""
+        for table in self.tables:
+            yield f"table {table.name}", table.when
+            for row in table.rows:
+                parts = [row.guard, row.during]
+                parts += [part for update in table.updates(row) for part in update]
+                for sending in table.sendings(row):
+                    parts += [sending.when, *(value for _, value in sending.fields)]
+                for part in parts:
+                    yield f"table {table.name}, row {row.name!r}", part
+        for item in self.properties:
+            yield f"property {item.name}", item.expression
+        yield f"system {self.name}, terminal", self.end
+
+    def _check_names(self, expression: Expression) -> None:
+        features = {info.name for info in self.protocols.infos}
+        constants = {info.name for info in self.constant_infos}
+        machines = {machine.name for machine in self.machines}
+        for node in children_first(expression):
+            if node.op == "feature" and node.data.name not in features:
+                raise DeclarationError(f"{node.data.name} is no feature of {self.name}'s protocols")
+            if node.op == "constant" and node.data.name not in constants:
+                raise DeclarationError(f"{node.data.name} is no constant of {self.name}")
+            if node.op == "field" and node.data.machine not in machines:
+                raise DeclarationError(
+                    f"`{node}` is a field of {node.data.machine}, which has no table in {self.name}"
                 )
 
     def _unique(self, what: str, names: list[str]) -> None:
@@ -88,13 +135,13 @@ class System:
     @property
     def machines(self) -> tuple[Machine, ...]:
         """The machines of the tables, each once, in order."""
-        seen: dict[str, Machine] = {}
-        for table in self.tables:
-            for machine in (table.machine, *table.elsewhere):
-                seen.setdefault(machine.name, machine)
-        return tuple(seen.values())
+        return tuple(self._every_machine())
 
     @property
     def end(self) -> Expression:
         """`terminal` as an expression."""
         return lift(self.terminal)
+
+
+def _each(events: Event | tuple[Event, ...]) -> tuple[Event, ...]:
+    return events if isinstance(events, tuple) else (events,)

@@ -17,7 +17,7 @@ from .expressions import (
     rewrite,
 )
 from .typecheck import check_constant, fits, type_of
-from .types import Bool, Constants, Enum, Key, Record, Type, choices, literal
+from .types import Bool, Constants, Enum, Key, Record, Type, check_names, choices, literal
 
 TRUE = lift(True)
 
@@ -62,6 +62,8 @@ class Machine:
         first = None if initial is None else lift(initial)
         if first is not None:
             where = f"machine {self.name}, field {name}"
+            if any(node.op in ("field", "this", "parameter") for node in children_first(first)):
+                raise DeclarationError(f"{where}: its initial value `{first}` reads the state")
             if not fits(type_of(first), kind):
                 raise DeclarationError(f"{where}: its initial value `{first}` is not {kind}")
             check_constant(first, kind, where)
@@ -112,7 +114,16 @@ class Event:
 def event(
     event_name: str, *variables: Expression, event_doc: str = "", **parameters: Type
 ) -> Event:
-    """An event over these variables and parameters."""
+    """An event over these variables and parameters.
+
+    Raises DeclarationError for two of one name, and for a name that can't be read.
+    """
+    check_names(f"event {event_name}", parameters, Event)
+    names = set(parameters)
+    for bound in variables:
+        if bound.op != "variable" or bound.data.name in names:
+            raise DeclarationError(f"event {event_name}: `{bound}` is no variable, or there twice")
+        names.add(bound.data.name)
     return Event(event_name, tuple(parameters.items()), event_doc, variables)
 
 
@@ -121,8 +132,8 @@ class Message(Event):
     """A typed record sent to the machine called `to`.
 
     Its fields of a key type, but for those `carried` as content, are its address: they name the
-    instances that it goes between, and messages of one address wait in one bag. `answers` names the request that a response belongs
-    to; a response takes the request's address.
+    instances that it goes between, and messages of one address wait in one bag. `answers` names
+    the request that a response belongs to; a response takes the request's address.
     """
 
     to: str = ""
@@ -153,9 +164,20 @@ def message(
 ) -> Message:  # fmt: skip
     """A message to the machine `to` with these fields; a response also has its request's address.
 
-    Raises DeclarationError where the address does not say which instance of `to` it goes to.
+    Raises DeclarationError where the address does not say which instance of `to` it goes to, and
+    for fields that can't be read or that have one name with a part of the address.
     """
-    address = dict(answers.address) if answers is not None else {}
+    address: dict[str, Type] = dict(answers.address) if answers is not None else {}
+    check_names(f"message {message_name}", fields, Message)
+    for name, kind in fields.items():
+        if address.get(name, kind) != kind:
+            raise DeclarationError(
+                f"message {message_name} has two fields called {name}: the address of "
+                f"{answers.name if answers else ''} has one"
+            )
+    for name in carried:
+        if not isinstance(fields.get(name), Key):
+            raise DeclarationError(f"message {message_name} carries no key called {name}")
     parameters = {**address, **fields}
     made = Message(
         message_name, tuple(parameters.items()), message_doc, (), to.name, answers, carried
@@ -234,9 +256,11 @@ class Table:
     """What `machine` does on the event or message `on`: the first row whose guard holds.
 
     `response` is the message that rows reply with. The event isn't taken up unless `when` holds: a
-    message then stays in flight. `elsewhere` are other machines that rows may read and set. Raises DeclarationError, naming table and row,
-    for whatever can't be: unknown fields, mixed types, values outside of their type, two rows of
-    one name, an update to a field of another machine.
+    message then stays in flight. `elsewhere` are other machines that rows may read and set.
+
+    Raises DeclarationError, naming table and row, for whatever can't be: unknown fields, mixed
+    types, values outside of their type, two rows of one name, an update to a field of another
+    machine.
     """
 
     machine: Machine
@@ -298,6 +322,9 @@ class Table:
     def _check(self, row: Row) -> None:
         self._condition(row.guard)
         self._condition(row.during)
+        for node in children_first(row.during):
+            if node.op not in ("feature", "const", "not", "and", "or"):
+                raise DeclarationError(f"`{row.during}` is not made of features alone")
         targets: list[Expression] = []
         for target, value in self.updates(row):
             self._target(target)
@@ -316,8 +343,8 @@ class Table:
         for sending in self.sendings(row):
             self._check_sending(sending)
 
-    def _condition(self, part: Expression) -> None:
-        self._owned(part)
+    def _condition(self, part: Expression, bound: tuple[Expression, ...] = ()) -> None:
+        self._owned(part, bound)
         kind = type_of(part)
         if not isinstance(kind, Bool):
             raise DeclarationError(f"`{part}` is {kind} and no condition")
@@ -356,7 +383,10 @@ class Table:
 
     def _check_sending(self, sending: Sending) -> None:
         declared = dict(sending.message.parameters)
-        self._owned(sending.when, sending.to_each)
+        for bound in sending.to_each:
+            if bound.op != "variable":
+                raise DeclarationError(f"{sending.message.name} to each `{bound}`: no variable")
+        self._condition(sending.when, sending.to_each)
         for name, value in sending.fields:
             kind = declared.get(name)
             if kind is None:
@@ -397,5 +427,13 @@ def instances(bound: Expression, body: Expression, constants: Constants) -> list
 
 
 def substitute(body: Expression, values: dict[Expression, Expression]) -> Expression:
-    """`body` with each of the given nodes replaced."""
-    return rewrite(body, lambda node: values.get(node))
+    """`body` with each of the given variables replaced where nothing in it binds them."""
+
+    def change(node: Expression) -> Expression | None:
+        if node.op in QUANTIFIERS and node.args[0] in values:
+            bound, inner = node.args
+            others = {name: value for name, value in values.items() if not name.same_as(bound)}
+            return Expression(node.op, (bound, substitute(inner, others)), node.data)
+        return values.get(node)
+
+    return rewrite(body, change)

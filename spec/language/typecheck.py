@@ -6,11 +6,16 @@ every optional and every set.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 
 from .errors import DeclarationError
 from .expressions import EnumValue, Expression
 from .types import (
+    HIGHEST,
+    LOWEST,
+    SCALARS,
     Bag,
     Bool,
     Int,
@@ -23,7 +28,7 @@ from .types import (
     Type,
 )
 
-NUMBER = Int(-(2**62), 2**62, "number")
+NUMBER = Int(LOWEST, HIGHEST, "number")
 
 
 @lru_cache(maxsize=1 << 16)
@@ -53,17 +58,19 @@ def type_of(expression: Expression) -> Type | None:
         case "after":
             return type_of(args[0])
         case "and" | "or" | "sub" if isinstance(type_of(args[0]), Set):
-            return _alike(expression)
+            return common(*args)
         case "and" | "or" | "not":
             for argument in args:
                 _need(argument, Bool(), f"an operand of {_SIGN[op]}")
             return Bool()
         case "eq":
-            _alike(expression)
+            common(*args)
             for value, other in (args, args[::-1]):
                 kind = type_of(other)
                 if kind is not None:
                     check_constant(value, kind, f"`{expression}`")
+                    if type_of(value) is None and not isinstance(kind, Optional):
+                        raise DeclarationError(f"`{expression}`: {kind} is never none")
             return Bool()
         case "lt" | "le" | "add" | "sub":
             for argument in args:
@@ -71,7 +78,7 @@ def type_of(expression: Expression) -> Type | None:
             return Bool() if op in ("lt", "le") else NUMBER
         case "if":
             _need(args[0], Bool(), "the condition of if_")
-            return _alike(expression, args[1:])
+            return common(*args[1:])
         case "wrap":
             _need(args[0], NUMBER, "the number to wrap")
             return data
@@ -115,6 +122,12 @@ def fits(source: Type | None, target: Type) -> bool:
 
 def check_constant(value: Expression, target: Type, where: str) -> None:
     """Raises DeclarationError where a plain number lies outside a range that is plain as well."""
+    if value.op in ("if", "some"):
+        for part in value.args[value.op == "if" :]:
+            check_constant(part, target, where)
+    if value.op in ("set_of", "sequence_of") and isinstance(target, (Set, Sequence)):
+        for part in value.args:
+            check_constant(part, target.of, where)
     inner = target.of if isinstance(target, Optional) else target
     if (
         isinstance(inner, Int)
@@ -147,22 +160,43 @@ def _need(expression: Expression, target: Type, what: str) -> None:
     found = type_of(expression)
     if not fits(found, target):
         raise DeclarationError(f"{what} is `{expression}`, {_name(found)} and not {target}")
+    check_constant(expression, target, what)
 
 
 def _name(kind: Type | None) -> str:
     return "none" if kind is None else str(kind)
 
 
-def _alike(expression: Expression, args: tuple[Expression, ...] | None = None) -> Type | None:
-    left, right = args or expression.args
+def common(left: Expression, right: Expression) -> Type | None:
+    """The type that the values of both have, as they are compared or chosen between."""
     a, b = type_of(left), type_of(right)
-    if b is not None and fits(a, b):
-        return b
-    if a is not None and fits(b, a):
-        return a
-    if a is None and b is None:
-        return None
-    raise DeclarationError(f"`{expression}` sets {_name(a)} against {_name(b)}")
+    try:
+        return _joined(a, b)
+    except DeclarationError:
+        against = f"`{left}`, {_name(a)}, is set against `{right}`, {_name(b)}"
+        raise DeclarationError(against) from None
+
+
+def _joined(a: Type | None, b: Type | None) -> Type | None:
+    match a, b:
+        case (None, kind) | (kind, None):
+            return kind if kind is None or isinstance(kind, Optional) else Optional(kind)
+        case (Optional(), _) | (_, Optional()):
+            inside = (kind.of if isinstance(kind, Optional) else kind for kind in (a, b))
+            return _joined(None, _joined(*inside))
+        case (Set(), Set()) | (Sequence(), Sequence()) | (Bag(), Bag()):
+            nothing = next((kind for kind in (a, b) if _is_nothing(kind.of)), None)
+            if nothing is not None:
+                return b if nothing is a else a
+            return replace(b, of=_joined(a.of, b.of))
+        case Map(), Map() if a.key == b.key:
+            return replace(b, of=_joined(a.of, b.of))
+        case _ if fits(a, b):
+            return b
+        case _ if fits(b, a):
+            return a
+        case _:
+            raise DeclarationError("two types that have no value in common")
 
 
 def _elements(collection: Expression) -> Type:
@@ -262,14 +296,19 @@ def _membership(expression: Expression) -> Type:
     return Bool()
 
 
-def _set_of(expression: Expression) -> Type:
-    kinds = [type_of(argument) for argument in expression.args]
-    for argument, kind in zip(expression.args, kinds, strict=True):
-        if kind is None or not fits(kind, kinds[0] or kind):
-            raise DeclarationError(f"`{expression}` mixes types, at `{argument}`")
+def _collected(expression: Expression) -> Type:
+    of: Type | None = None
+    for at, argument in enumerate(expression.args):
+        kind = type_of(argument)
+        try:
+            of = _joined(of, kind) if at else kind
+        except DeclarationError:
+            raise DeclarationError(f"`{expression}` mixes types, at `{argument}`") from None
     if expression.op == "sequence_of":
-        return Sequence(kinds[0] if kinds else None, len(kinds))  # type: ignore[arg-type]
-    return Set(kinds[0] if kinds else None)  # type: ignore[arg-type]
+        return Sequence(of, len(expression.args))  # type: ignore[arg-type]
+    if expression.args and not isinstance(of, SCALARS):
+        raise DeclarationError(f"`{expression}`: a set holds scalars, and {_name(of)} is none")
+    return Set(of)  # type: ignore[arg-type]
 
 
 def _size(expression: Expression) -> Type:
@@ -288,8 +327,8 @@ def _position(expression: Expression) -> Type:
 
 def _some(expression: Expression) -> Type:
     kind = type_of(expression.args[0])
-    if kind is None:
-        raise DeclarationError(f"`{expression}` holds no value")
+    if kind is None or isinstance(kind, Optional):
+        raise DeclarationError(f"`{expression}`: {_name(kind)} is no plain value")
     return Optional(kind)
 
 
@@ -338,7 +377,7 @@ def _boolean_of_optional(expression: Expression) -> Type:
     return Bool()
 
 
-_STRUCTURED = {
+_STRUCTURED: dict[str, Callable[[Expression], Type]] = {
     "index": _index,
     "updated": _updated,
     "get": _get,
@@ -353,8 +392,8 @@ _STRUCTURED = {
     "keep": _keep,
     "first_of": _first_of,
     "in": _membership,
-    "set_of": _set_of,
-    "sequence_of": _set_of,
+    "set_of": _collected,
+    "sequence_of": _collected,
     "size": _size,
     "position": _position,
     "make": _make,

@@ -11,7 +11,7 @@ hold them, are plain and immutable:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -19,6 +19,7 @@ from .errors import DeclarationError
 from .expressions import Expression, Operand, enum_value, lift, make, resolve, variable
 
 Bound: TypeAlias = int | Expression
+LOWEST, HIGHEST = -(2**62), 2**62  # native code has room for one addition beyond
 Constants: TypeAlias = Mapping[str, int]
 
 
@@ -38,6 +39,10 @@ class Int:
     high: Bound
     name: str = ""
 
+    def __post_init__(self) -> None:
+        if isinstance(self.low, int) and isinstance(self.high, int):
+            self.range({})
+
     def __str__(self) -> str:
         return self.name or f"{self.low}..{self.high}"
 
@@ -46,6 +51,8 @@ class Int:
         low, high = resolve(self.low, constants), resolve(self.high, constants)
         if low > high:
             raise DeclarationError(f"type {self}: {low}..{high} holds no number")
+        if low < LOWEST or high > HIGHEST:
+            raise DeclarationError(f"type {self}: {low}..{high} is beyond {LOWEST}..{HIGHEST}")
         return low, high
 
 
@@ -96,11 +103,20 @@ class Key:
 
     def count(self, constants: Constants) -> int:
         """How many there are under these constants."""
-        return resolve(self.size, constants)
+        count = resolve(self.size, constants)
+        if count < 1:
+            raise DeclarationError(f"key {self}: there must be one at least, not {count}")
+        return count
 
     def variable(self, name: str) -> Expression:
         """A variable over these identities, for a quantifier or `each` to bind."""
         return variable(name, self)
+
+
+def _not_optional(outer: object, of: object) -> None:
+    """None within none could not be told from none."""
+    if isinstance(of, Optional):
+        raise DeclarationError(f"{outer}: what is optional already must be put into a record first")
 
 
 @dataclass(frozen=True)
@@ -108,6 +124,9 @@ class Optional:
     """A value of `of`, or none; initially none."""
 
     of: Type
+
+    def __post_init__(self) -> None:
+        _not_optional(self, self.of)
 
     def __str__(self) -> str:
         return f"optional {self.of}"
@@ -118,6 +137,10 @@ class Set:
     """A set over a finite type (key, enum, small int); initially empty."""
 
     of: Type
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.of, (*SCALARS, type(None))):
+            raise DeclarationError(f"{self}: only scalars can be in a set")
 
     def __str__(self) -> str:
         return f"set of {self.of}"
@@ -130,6 +153,9 @@ class Sequence:
     of: Type
     capacity: Bound
 
+    def __post_init__(self) -> None:
+        _not_optional(self, self.of)
+
     def __str__(self) -> str:
         return f"sequence of {self.of} up to {self.capacity}"
 
@@ -140,6 +166,9 @@ class Bag:
 
     of: Type
     capacity: Bound
+
+    def __post_init__(self) -> None:
+        _not_optional(self, self.of)
 
     def __str__(self) -> str:
         return f"bag of {self.of} up to {self.capacity}"
@@ -163,9 +192,19 @@ class Record:
         return dict(self.fields).get(name)
 
 
-def record(name: str, **fields: Type) -> Record:
-    """A record type with these fields."""
-    return Record(name, tuple(fields.items()))
+def check_names(owner: str, names: Iterable[str], read_from: type) -> None:
+    """Raises DeclarationError for a name that can't be read as an attribute of `read_from`, which
+    has one of its own that is called so."""
+    own = {*dir(read_from), *getattr(read_from, "__dataclass_fields__", ())}
+    for name in names:
+        if name.startswith("_") or name in own:
+            raise DeclarationError(f"{owner}: a field can't be called {name}: take another name")
+
+
+def record(record_name: str, **fields: Type) -> Record:
+    """A record type with these fields. Raises DeclarationError for a name that can't be read."""
+    check_names(f"record {record_name}", fields, Expression)
+    return Record(record_name, tuple(fields.items()))
 
 
 @dataclass(frozen=True)
@@ -261,7 +300,10 @@ def contains(kind: Type, value: Value, constants: Constants) -> bool:
     match kind:
         case Bool():
             return isinstance(value, bool)
-        case Int() | Key() | Enum():
+        case Int():
+            low, high = kind.range(constants)
+            return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+        case Key() | Enum():
             return not isinstance(value, bool) and value in choices(kind, constants)
         case Optional():
             return value is None or contains(kind.of, value, constants)

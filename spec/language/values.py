@@ -16,10 +16,6 @@ from .types import Constants, Record, Sequence, Type, Value, choices, initial_va
 State: TypeAlias = Mapping[str, Value]
 
 
-class OutOfRange(Exception):
-    """A value that its field can't hold, or a collection beyond its capacity."""
-
-
 def field_name(field: Field) -> str:
     """The variable that a field is part of."""
     return f"{field.machine}.{field.name}"
@@ -35,7 +31,9 @@ def evaluate(
     """The value of an expression in a state.
 
     `bound` gives the variables and elements in scope, `following` the next state for `after`.
-    Raises OutOfRange for an append beyond the capacity, DeclarationError for a name out of scope.
+    What has grown may be longer than its type's capacity, as a sum may be larger than its field can
+    hold: that is a fault where it is stored. Raises DeclarationError for a name out of scope and
+    for a map read at a number that is no key.
     """
     return _Evaluation(state, constants, following).run(expression, dict(bound or {}))
 
@@ -57,7 +55,7 @@ class _Evaluation:
                 value = self.state[field_name(e.data)]
                 if args:
                     assert isinstance(value, tuple)
-                    return value[self.run(args[0], scope)]
+                    return value[_place(value, self.run(args[0], scope))]
                 return value
             case "variable" | "element" | "parameter":
                 if e not in scope:
@@ -132,7 +130,7 @@ class _Evaluation:
             case "in":
                 return v[0] in v[1]
             case "index":
-                return v[0][v[1]]
+                return v[0][_place(v[0], v[1])]
             case "get":
                 return v[0][_position(type_of(e.args[0]), e.data)]
             case "is_set":
@@ -152,7 +150,7 @@ class _Evaluation:
             case "size":
                 return len(v[0])
             case "updated":
-                return (*v[0][: v[1]], v[2], *v[0][v[1] + 1 :])
+                return _placed(v[0], [v[1]], v[2])
             case "make":
                 record, names = e.data
                 start = initial_value(record, self.constants)
@@ -175,23 +173,22 @@ class _Evaluation:
 
     def growing(self, e: Expression, v: list[Any]) -> Any:
         kind: Any = type_of(e.args[0])
-        capacity = resolve(kind.capacity, self.constants)
         sequence, value = v
         match e.op:
             case "push":
                 grown = (*sequence, value)
-                return grown[1:] if len(grown) > capacity else grown
+                return grown[1:] if len(grown) > resolve(kind.capacity, self.constants) else grown
             case "append":
-                grown = (*sequence, value)
+                return (*sequence, value)
             case "insert_by":
                 at = _position(kind.of, e.data)
                 place = next(
                     (i for i, other in enumerate(sequence) if other[at] > value[at]),
                     len(sequence),
                 )
-                grown = (*sequence[:place], value, *sequence[place:])
+                return (*sequence[:place], value, *sequence[place:])
             case "put":
-                grown = canonical(kind.of, (*sequence, value), self.constants)
+                return canonical(kind.of, (*sequence, value), self.constants)
             case "take":
                 if value not in sequence:
                     return sequence
@@ -199,9 +196,6 @@ class _Evaluation:
                 return (*sequence[:place], *sequence[place + 1 :])
             case _:
                 raise DeclarationError(f"no operator is called {e.op}")
-        if len(grown) > capacity:
-            raise OutOfRange(f"`{e}` goes beyond the capacity {capacity}")
-        return grown
 
 
 def canonical(of: Type, values: tuple[Value, ...], constants: Constants) -> tuple[Value, ...]:
@@ -248,9 +242,15 @@ def assign(
     state[name] = _placed(state[name], path[::-1], value)
 
 
+def _place(whole: tuple[Value, ...], place: int) -> int:
+    if not 0 <= place < len(whole):
+        raise DeclarationError(f"a map of {len(whole)} keys has none at {place}")
+    return place
+
+
 def _placed(whole: Value, path: list[int], value: Value) -> Value:
     if not path:
         return value
     assert isinstance(whole, tuple)
-    here = path[0]
+    here = _place(whole, path[0])
     return (*whole[:here], _placed(whole[here], path[1:], value), *whole[here + 1 :])

@@ -10,8 +10,9 @@ from ..messages import (
     CRASHES,
     DELAYS,
     EXPIRIES,
+    FAULTS,
     LARGEST_EPOCH,
-    MARKER_DELAYS,
+    LOSSES,
     PARTITIONS,
     PRODUCER,
     PRODUCERS,
@@ -47,11 +48,12 @@ system = System(
         TRANSACTIONS,
         LARGEST_EPOCH,
         CACHED_BATCHES,
+        FAULTS,
+        LOSSES,
         CRASHES,
         TIMEOUTS,
         EXPIRIES,
         DELAYS,
-        MARKER_DELAYS,
     ),
     protocols=KAFKA,
     channels=(
@@ -68,15 +70,12 @@ system = System(
         Channel(WriteTxnMarkers, 2),
         Channel(WriteTxnMarkersResponse, 2),
     ),
-    budgets={
-        transaction.timeout: TIMEOUTS,
-        transaction.marker_overtaken: MARKER_DELAYS,
-        producer.crash: CRASHES,
-        producer.expire_batch: EXPIRIES,
-        producer.request_overtaken: DELAYS,
-    },
+    budgets={producer.FAULTY_EVENTS + partition.FAULTY_EVENTS + transaction.FAULTY_EVENTS: FAULTS},
     interchangeable=(PRODUCER,),
     terminal=transaction.exhausted
     | all_of(_i, producer.state.at(_i).is_in(producer.READY, producer.FATAL_ERROR)),
-    reach="",
+    reach="two instances that fence each other at any moment, two transactions in a row with a "
+    "late request, answer or marker of the first, and any one fault at any step. They don't reach "
+    "two faults in one run (faults=2 does, with partitions=1 in seconds), a producer id that is "
+    "used up, a coordinator or leader that fails over, or replication.",
 )

@@ -20,7 +20,7 @@ class Published:
     model: str
     constants: dict[str, int]
     states: int
-    transitions: int
+    transitions: int | None
     depth: int | None = None
     rows: dict[str, int] = field(default_factory=dict[str, int])
     slow: bool = False
@@ -51,9 +51,10 @@ PUBLISHED = (
     ktx(1, 2, 2, 2, states=592_812, transitions=3_709_243, depth=42),
     ktx(1, 2, 3, 2, states=2_194_905, transitions=14_759_157, depth=48),
     ktx(2, 2, 2, 1, states=11_995_156, transitions=97_326_890, depth=49, slow=True),
-    # The TLA+ examples' README has the states, Lamport's video course the steps.
-    Published("two_phase", {"RM": 3}, 288, 1_145),
+    # At 3 from the TLA+ examples' manifest, at 6 from TwoPhase.tla, at 5 and 8 from Stateright.
+    Published("two_phase", {"RM": 3}, 288, 1_145, 11),
     Published("two_phase", {"RM": 5}, 8_832, 58_145),
+    Published("two_phase", {"RM": 6}, 50_816, None),
     Published("two_phase", {"RM": 8}, 1_745_408, 18_507_777),
     mutex(2, 3, 191, 339, 44, 22),
     mutex(2, 6, 1_043, 1_908, 92, 40),
@@ -87,7 +88,8 @@ def run(model: str, constants: dict[str, int], *, threads: int, symmetry: bool) 
 )
 def test_counts(published: Published, threads: int) -> None:
     result = run(published.model, published.constants, threads=threads, symmetry=False)
-    assert (result.states, result.transitions) == (published.states, published.transitions)
+    assert result.states == published.states
+    assert published.transitions in (None, result.transitions)
     assert published.depth in (None, result.depth)
     for name, steps in published.rows.items():
         assert sum(n for row, n in result.rows if f".{name}" in row) == steps, name

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 from math import prod
+from random import Random
 from typing import Any, TypeVar
-
-from hypothesis import strategies as st
 
 from epochfence.spec import language as lang
 from epochfence.spec.language import Expression
 from epochfence.spec.language.expressions import enum_value, resolve
+from epochfence.spec.language.typecheck import type_of
 from epochfence.spec.language.types import Constants, Type, Value, choices
 from epochfence.spec.language.values import canonical
 
@@ -97,6 +97,7 @@ class Path:
 
 
 AN_END = "an end"
+EMPTY = (type_of(lang.set_of()), type_of(lang.sequence_of()))
 
 
 def paths(scope: Scope) -> list[Path]:
@@ -124,21 +125,21 @@ def paths(scope: Scope) -> list[Path]:
 class Drawing:
     """Draws values and expressions for a system with certain constants."""
 
-    def __init__(self, draw: st.DrawFn, constants: Constants) -> None:
-        self.draw = draw
+    def __init__(self, random: Random, constants: Constants) -> None:
+        self.random = random
         self.constants = constants
 
     def pick(self, options: Sequence[T]) -> T:
         """One of them."""
-        return options[self.number(0, len(options) - 1)]
+        return self.random.choice(options)
 
     def chance(self, percent: int) -> bool:
-        """True about that often; false is the simpler outcome."""
-        return self.number(0, 99) >= 100 - percent
+        """True that often."""
+        return self.random.randrange(100) < percent
 
     def number(self, low: int, high: int) -> int:
         """A whole number in the range."""
-        return self.draw(st.integers(low, high))
+        return self.random.randint(low, high)
 
     def value(self, kind: Type) -> Value:
         """Any value of a type."""
@@ -193,8 +194,8 @@ class Drawing:
         """A variable or an element, and the scope inside of what binds it. Names are few, so that
         they hide one another."""
         name = self.pick(("i", "j"))
-        if self.chance(50):
-            collection, kind = self.collection(scope, depth)
+        collection, kind = self.collection(scope, depth)
+        if self.chance(50) and type_of(collection) not in EMPTY:
             bound = lang.element(name, collection)
         else:
             kind = self.pick((A, B, COLOUR, BIT, lang.Bool(), lang.Optional(BIT)))
@@ -252,8 +253,8 @@ class Drawing:
         if depth <= 0 or self.chance(25):
             return lang.lift(self.number(low, high))
         number = self.arithmetic(scope, depth - 1)
-        if self.chance(2):
-            return number  # may leave the range
+        if self.chance(6):
+            return number + 0  # may leave the range
         if self.chance(60):
             return lang.wrap(number, kind)
         return lang.maximum(low, lang.minimum(number, high))
@@ -339,9 +340,12 @@ class Drawing:
         if isinstance(kind, lang.Set) and isinstance(kind.of, lang.Int):
             other = lang.Set(self.pick((BIT, SIGNED)))
         right = self.expression(other, scope, depth)
-        if isinstance(kind, lang.Optional) and left.op != "const" and self.chance(40):
+        if isinstance(kind, lang.Optional) and self.chance(40):
             right = self.expression(kind.of, scope, depth)
-        sides = (right, left) if self.chance(30) else (left, right)
+        sides = [right, left] if self.chance(30) else [left, right]
+        for at, other_side in enumerate(reversed(sides)):
+            if type_of(other_side) is None and not isinstance(type_of(sides[at]), lang.Optional):
+                sides[at] = lang.lift(None)
         return sides[0] == sides[1] if self.chance(60) else sides[0] != sides[1]
 
     def optional(self, kind: lang.Optional, scope: Scope, depth: int) -> Expression:
@@ -373,8 +377,9 @@ class Drawing:
                 return self.expression(kind, scope, inner) - self.expression(kind, scope, inner)
             case 3:
                 bound = lang.variable(self.pick(("i", "j")), kind.of)
-                if self.chance(30):
-                    bound = lang.element("y", self.expression(kind, scope, inner))
+                within = self.expression(kind, scope, inner)
+                if self.chance(30) and type_of(within) not in EMPTY:
+                    bound = lang.element("y", within)
                 return lang.those(bound, self.truth(scope.with_((bound, kind.of)), inner))
             case _:
                 few = self.number(0, 2)
@@ -395,7 +400,7 @@ class Drawing:
             if isinstance(kind, lang.Bag):  # an empty one: what a record has that leaves it out
                 whole = lang.make(lang.record(f"no {kind}", inside=kind)).inside
             else:
-                few = self.number(0, most)
+                few = self.number(min(1, most), most)
                 parts = [self.expression(kind.of, scope, depth - 1) for _ in range(few)]
                 whole = lang.sequence_of(*parts)
         if depth <= 0 or self.chance(10):
@@ -418,7 +423,7 @@ class Drawing:
             return lang.push(whole, value)
         else:
             grown = lang.append(whole, value)
-        if self.chance(5):
+        if self.chance(10):
             return grown  # may go beyond the capacity
         return lang.if_(lang.size(whole) < kind.capacity, grown, whole)
 

@@ -1,0 +1,70 @@
+"""`epochfence diagram`, as it is called."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from epochfence.cli import app
+
+ORDERS = str(Path(__file__).parent / "orders.py")
+
+
+def run(*arguments: str | Path) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, ["diagram", *map(str, arguments)])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_a_machine_and_a_system_by_name() -> None:
+    code, states, noise = run("transaction")
+    assert (code, noise) == (0, "")
+    assert states.startswith("digraph transaction {")
+    assert "EMPTY (0)" in states
+    code, machines, noise = run("transactions")
+    assert (code, noise) == (0, "")
+    assert "transaction -> partition" in machines
+    assert run("transactions", "--machine", "transaction")[1] == states
+
+
+def test_what_a_reader_declares() -> None:
+    assert run(ORDERS)[1].startswith("digraph orders {")
+    assert run(f"{ORDERS}:system")[1] == run(ORDERS)[1]
+    assert "Held (6)" in run(ORDERS, "--machine", "order")[1]
+
+
+def test_one_release_and_all_rows() -> None:
+    assert "refund" not in run(ORDERS, "--machine", "order", "--protocol", "1")[1]
+    assert "not placed" not in run(ORDERS, "--machine", "order")[1]
+    assert "not placed" in run(ORDERS, "--machine", "order", "--all-rows")[1]
+
+
+def test_a_file_is_written_and_nothing_printed(tmp_path: Path) -> None:
+    target = tmp_path / "order.mmd"
+    assert run(ORDERS, "--machine", "order", "-o", target) == (0, "", "")
+    assert target.read_text().startswith("stateDiagram-v2\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("orders",), "(transactions), a machine (transaction, "),
+        (("orders", "--machine", "order"), "nothing is called orders"),
+        (("transactions", "--machine", "coordinator"), "it has: transaction, "),
+        (("partition",), "no state field to draw (with one: transaction, producer)"),
+        (("transaction", "--protocol", "1.0"), "take one of 2.5, 4.3"),
+        (("transaction", "-o", "transaction.jpg"), ".mmd"),
+        (("transaction", "-o", "nowhere/transaction.svg"), "no folder"),
+        (("nowhere.py",), "nowhere.py: no such file"),
+        ((f"{ORDERS}:orders",), "no system called orders"),
+    ],
+)
+def test_a_mistake_is_said_in_a_line(
+    arguments: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, line = run(*arguments)
+    assert (code, out) == (2, "")
+    assert said in line
+    assert line.startswith("epochfence: ")
+    assert line.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,174 @@
+"""Decision tables: every part of a row can be read in them."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from markdown import markdown
+
+from epochfence.diagrams.decision_table import code, decision_table, plain
+from epochfence.diagrams.notation import readable
+from epochfence.spec.language import (
+    Bool,
+    Expression,
+    Int,
+    Key,
+    Machine,
+    Map,
+    Message,
+    Row,
+    Table,
+    all_of,
+    enum,
+    event,
+    if_,
+    to_each,
+)
+from epochfence.spec.load import load_system
+
+ORDERS = load_system(str(Path(__file__).parent / "orders.py"))
+TABLES = {table.name: table for table in ORDERS.tables}
+
+
+def shown(table: Table) -> str:
+    """The table as a reader sees it: its cells, a line each, rows apart."""
+    html = markdown(decision_table(table, ORDERS.protocols), extensions=["tables"])
+    text = re.sub(r"</t[dh]>", "\n", html.replace("<br>", "\n").replace("<br />", "\n"))
+    text = re.sub(r"<[^>]+>", "", text).replace("\u00a0", " ")
+    for entity, sign in (("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")):
+        text = text.replace(entity, sign)
+    return re.sub(r"&#(\d+);", lambda number: chr(int(number[1])), text)
+
+
+def test_a_row_is_shown_whole() -> None:
+    text = shown(TABLES["order.Pay"])
+    for part in (
+        "not placed",
+        "(state == Draft) | pending.is_set",
+        "reply PayResponse(error=NOT_PLACED)",
+        "otherwise",
+        "goto if(Pay.fast & express, Shipped, Paid)",
+        "The till",
+    ):
+        assert part in text
+
+
+def test_releases_are_shown_where_a_row_is_not_in_all() -> None:
+    text = shown(TABLES["order.pay back"])
+    assert "ship\nonly in 1\n" in text
+    assert text.count("only in") == 1
+
+
+def test_the_first_row_without_a_condition_is_always_taken() -> None:
+    ask = TABLES["customer.begin"]
+    always = replace(ask, rows=(replace(ask.rows[0], when=True),))
+    assert "always" in shown(always)
+    pay_back = TABLES["order.pay back"]
+    ship, refund = pay_back.rows
+    text = shown(replace(pay_back, rows=(ship, replace(refund, when=True))))
+    assert "otherwise" in text
+
+
+def test_a_row_that_does_nothing_says_so() -> None:
+    assert "nothing" in shown(TABLES["order.Place"])
+
+
+def alterations() -> list[tuple[str, Row, Row | None]]:
+    rows = [(table.name, row) for table in ORDERS.tables for row in table.rows]
+    out: list[tuple[str, Row, Row | None]] = [(name, row, None) for name, row in rows]
+    for name, row in rows:
+        out.append((name, row, replace(row, name=f"{row.name}, again")))
+        out.append((name, row, replace(row, when=row.guard & (row.guard == False))))
+        out.append((name, row, replace(row, source="Elsewhere")))
+        if row.goto is not None:
+            out.append((name, row, replace(row, goto=None)))
+        if row.set:
+            out.append((name, row, replace(row, set={})))
+        if row.reply is not None:
+            out.append((name, row, replace(row, reply=None)))
+        if row.send:
+            out.append((name, row, replace(row, send=row.send[1:])))
+    return out
+
+
+@pytest.mark.parametrize(("name", "row", "other"), alterations())
+def test_every_alteration_of_a_row_can_be_seen(name: str, row: Row, other: Row | None) -> None:
+    table = TABLES[name]
+    rows = tuple(new for r in table.rows for new in ((other,) if r is row else (r,)) if new)
+    assert shown(replace(table, rows=rows)) != shown(table)
+
+
+def test_markdown_leaves_code_and_names_as_they_are() -> None:
+    text = r"a | b * c_d * _e_ ~f~ [g](h) <i> & `j` \k #l &amp;"
+    html = markdown(f"| a |\n| --- |\n| {plain(text)} |\n| {code([text])} |", extensions=["tables"])
+    assert html.count("<td>") == 2
+    assert not re.search(r"<(em|strong|a|i|del)\b", html)
+
+
+# Expressions over several lines ----------------------------------------------------------------
+
+PLACE = Key("place", 2)
+Color = enum("Color", "RED", "GREEN", "BLUE")
+m = Machine("m")
+color = m.state_field("color", Color)
+flag, other_flag = m.field("flag", Bool()), m.field("another_flag", Bool())
+count = m.field("count", Map(PLACE, Int(0, 5)))
+k = PLACE.variable("k")
+
+
+def test_what_is_short_stays_on_a_line() -> None:
+    assert readable(flag & ~other_flag) == ["flag & (~another_flag)"]
+    assert readable(color.is_in(Color.RED, Color.BLUE)) == ["color in set_of(RED, BLUE)"]
+    assert readable((color == Color.RED) | flag) == ["(color == RED) | flag"]
+
+
+def test_a_wide_condition_has_a_line_for_each_part() -> None:
+    inner = flag | ~other_flag | (count[k] > 2)
+    wide = (color == Color.RED) & inner & all_of(k, count[k] == 0)
+    assert readable(wide, 30) == [
+        "  (color == RED)",
+        "& (  flag",
+        "   | ~another_flag",
+        "   | (2 < count[k]))",
+        "& all(k in place:",
+        "      count[k] == 0)",
+    ]
+    assert readable(if_(wide, Color.RED, color), 30)[-2:] == ["   RED,", "   color)"]
+    assert readable(~inner, 20) == [
+        "~(  flag",
+        "  | ~another_flag",
+        "  | (2 < count[k]))",
+    ]
+
+
+def test_the_parts_of_a_wide_condition_are_all_there() -> None:
+    wide = (color == Color.RED) & (flag | other_flag) & ~(count[k] == 3) & (count[k] < 5)
+    for width in range(5, 80):
+        words = re.findall(r"\w+", " ".join(readable(wide, width)))
+        assert sorted(words) == sorted(re.findall(r"\w+", str(wide)))
+
+
+def test_a_message_to_each_names_whom_and_under_which_condition() -> None:
+    pay = TABLES["customer.PayResponse"]
+    place = TABLES["order.Place"].on
+    assert isinstance(place, Message)
+    customer = next(m for m in ORDERS.machines if m.name == "customer").key
+    assert customer is not None
+    each = customer.variable("each")
+    row = Row(
+        "tell",
+        send=(to_each(each, pay.machine.fields["has_paid"].expression, place(customer=each)),),
+    )
+    text = shown(Table(pay.machine, event("tell all"), (row,)))
+    assert "send Place(customer=each)\n  to each each\n  where has_paid" in text
+
+
+def test_a_reply_leaves_out_what_it_repeats() -> None:
+    pay = TABLES["order.Pay"]
+    assert pay.response is not None
+    error = pay.rows[0].reply
+    assert isinstance(error, Expression)
+    full = pay.response(customer=pay.on.customer, error=error)
+    row = replace(pay.rows[0], reply=full)
+    assert "reply PayResponse(error=NOT_PLACED)" in shown(replace(pay, rows=(row,)))

