@@ -26,7 +26,8 @@ from .store import SHARD_BITS, SHARDS, SLACK, Shard, copy_state, hash_state, sam
 
 SLICE = 32  # states expanded between two looks at what they gave
 SPAN = 1 << 12  # states that a thread takes at a time
-ROUND = 1 << 17  # states expanded between two turns of insertion
+MOST_FILLED = 1 << 17  # states in a bucket from which on it is emptied first
+LEAST_ROUND, MOST_ROUND = 1 << 14, 1 << 19  # states expanded between two turns of insertion
 
 
 @njit(nogil=True, cache=True)
@@ -137,11 +138,22 @@ class _Worker:
         self.bad = np.zeros(SPAN, dtype=np.uint64)
         self.bad_count = np.zeros(1, dtype=np.int64)
         self.taken = np.zeros(rows, dtype=np.int64)
-        self.most_filled = 1 << 15
+        self.most_filled = MOST_FILLED
         self.filled = np.zeros(SHARDS, dtype=np.int64)
+        self.fullest = np.zeros(SHARDS, dtype=np.int64)
         size = ((self.most_filled + burst) * stride + SLACK + 4095) // 4096 * 4096
         self.area = Region(size * SHARDS)
         self.buckets = self.area.address + size * np.arange(SHARDS, dtype=np.int64)
+
+    @property
+    def touched(self) -> int:
+        """Bytes of the buckets that have been in use."""
+        return int(self.fullest.sum()) * self.stride
+
+    def emptied(self) -> None:
+        """Every bucket is empty again."""
+        np.maximum(self.fullest, self.filled, out=self.fullest)
+        self.filled[:] = 0
 
     def scatter(self, expand: int, states: int, count: int) -> int:
         return int(
@@ -167,12 +179,16 @@ class Explorer:
         self.memory_limit = memory_limit
         self.base = psutil.Process().memory_info().rss
         most = max(1 << 12, 2 * memory_limit // (SHARDS * stride))
-        self.shards = [Shard(stride, most) for _ in range(SHARDS)]
+        self.shards = [Shard(stride, most, self.may_take) for _ in range(SHARDS)]
         self.levels: list[list[int]] = []
         self.workers = [_Worker(stride, kernel.most_successors, rows) for _ in range(threads)]
         self.pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self.taken = np.zeros(rows, dtype=np.int64)
         self.found = Search(taken=[0] * rows)
+
+    def may_take(self, extra: int) -> bool:
+        """Whether `extra` more bytes stay within the limit."""
+        return self.memory + extra <= self.memory_limit
 
     @property
     def count(self) -> int:
@@ -182,8 +198,8 @@ class Explorer:
     @property
     def memory(self) -> int:
         """Bytes of the process, by count of what was touched."""
-        buckets = sum(int(w.filled.sum()) * self.stride for w in self.workers)
-        return self.base + buckets + sum(shard.memory for shard in self.shards)
+        held = sum(shard.memory for shard in self.shards)
+        return self.base + held + sum(worker.touched for worker in self.workers)
 
     def insert(self, states: bytes) -> bool:
         """Puts packed states, one behind the other, into their shards; False without room."""
@@ -197,7 +213,7 @@ class Explorer:
             deal(at, part, self.stride, worker.buckets, worker.filled)
             if not all(self._insert(thread) for thread in range(self.threads)):
                 return False
-            worker.filled[:] = 0
+            worker.emptied()
             at += part * self.stride
             left -= part
         return True
@@ -235,11 +251,19 @@ class Explorer:
         # neighbours in time stay neighbours: a round takes a part of every shard
         spans.sort(key=lambda span: span[1])
         bad: list[Bad] = []
+        # the longer a round, the more often it finds a part of the table in the cache
+        round_size = min(max(LEAST_ROUND, self.count // 64), MOST_ROUND)
         left = sum(end - start for _, start, end in spans)
         while spans:
+            # a successor takes its place in a bucket, and if it is new in a shard
+            ratio = 1 + self.found.transitions // max(1, self.found.states)
+            affordable = (self.memory_limit - self.memory) // (2 * ratio * self.stride)
+            if affordable < SPAN:
+                return None
+            round_size = min(round_size, affordable)
             share: list[list[tuple[int, int, int]]] = [[] for _ in self.workers]
             total = 0
-            while spans and total < ROUND:
+            while spans and total < round_size:
                 span = spans.pop()
                 share[len(spans) % self.threads].append(span)
                 total += span[2] - span[1]
@@ -251,7 +275,7 @@ class Explorer:
             if not all(self._each(self._insert, [(t,) for t in range(self.threads)])):
                 return None
             for worker in self.workers:
-                worker.filled[:] = 0
+                worker.emptied()
             if on_round is not None:
                 left_now = sum(end - start for _, start, end in spans)
                 on_round(left - left_now)

@@ -93,7 +93,5 @@ class Region:
             self._map = mmap.mmap(-1, self.size, flags=flags)
         except (OSError, ValueError) as error:
             raise MemoryError(f"can't reserve {self.size} bytes: {error}") from None
-        if hasattr(mmap, "MADV_HUGEPAGE") and self.size >= 1 << 22:
-            self._map.madvise(mmap.MADV_HUGEPAGE)
         self.array = np.frombuffer(self._map, dtype=np.uint8)
         self.address = int(self.array.ctypes.data)

@@ -12,12 +12,14 @@ are compared whole.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numba import njit, uint64
 
 from .memory import Region, load32, load64, prefetch, store32, store64
 
-SHARD_BITS = 6
+SHARD_BITS = 8
 SHARDS = 1 << SHARD_BITS
 POSITION_BITS = 24
 MOST_PER_SHARD = (1 << POSITION_BITS) - 2
@@ -65,16 +67,17 @@ def copy_state(source, target, stride):
 
 
 @njit(nogil=True, cache=True)
-def insert(incoming, count, stride, states, found, table, capacity):
-    """Puts `count` packed states from `incoming` into a shard that has room for all of them.
+def insert(incoming, count, stride, states, found, most, table, capacity):
+    """Puts packed states from `incoming` into a shard, up to `count` of them.
 
     `states` and `table` are the shard's addresses, `found` its number of states, `capacity` its
-    table's number of entries, a power of two. Returns the new number of states.
+    table's number of entries, a power of two. Stops before the shard might hold more than `most`
+    states. Returns how many were looked at, and the new number of states.
     """
     mask = uint64(capacity - 1)
     hashes = np.empty(BLOCK, dtype=np.uint64)
     done = 0
-    while done < count:
+    while done < count and found + BLOCK <= most:
         block = min(BLOCK, count - done)
         base = incoming + done * stride
         for i in range(block):
@@ -106,7 +109,7 @@ def insert(incoming, count, stride, states, found, table, capacity):
                         break
                 slot = (slot + uint64(1)) & mask
         done += block
-    return found
+    return done, found
 
 
 @njit(nogil=True, cache=True)
@@ -124,9 +127,13 @@ def index_states(stride, states, found, table, capacity):
 
 
 class Shard:
-    """The states that one part of the hash range owns."""
+    """The states that one part of the hash range owns.
 
-    def __init__(self, stride: int, most: int) -> None:
+    At most `most` states; `may_take` is asked before a larger table is made, in bytes.
+    """
+
+    def __init__(self, stride: int, most: int, may_take: Callable[[int], bool]) -> None:
+        self.may_take = may_take
         self.stride = stride
         self.most = min(most, MOST_PER_SHARD)
         self.states = Region(self.most * stride + SLACK)
@@ -134,33 +141,33 @@ class Shard:
         self.table = Region(4 * self.capacity)
         self.count = 0
 
-    def make_room(self, extra: int) -> bool:
-        """Grows the table so that `extra` states fit; False where the shard can't hold them."""
-        wanted = self.count + extra
-        if wanted > self.most:
+    @property
+    def room(self) -> int:
+        """The states that the table has entries for, at a load of three quarters."""
+        return min(self.most, self.capacity // 4 * 3)
+
+    def grow(self) -> bool:
+        """Doubles the table; False where the shard can't hold more states, or memory is short."""
+        if self.room == self.most or not self.may_take(8 * self.capacity):
             return False
-        if 4 * wanted > 3 * self.capacity:
-            while 4 * wanted > 3 * self.capacity:
-                self.capacity *= 2
-            self.table = Region(4 * self.capacity)
-            index_states(
-                self.stride, self.states.address, self.count, self.table.address, self.capacity
-            )
+        self.capacity *= 2
+        self.table = Region(4 * self.capacity)
+        index_states(
+            self.stride, self.states.address, self.count, self.table.address, self.capacity
+        )
         return True
 
     def insert(self, incoming: int, count: int) -> bool:
         """Puts in `count` packed states from an address; False where there is no room."""
         while count:
-            # most of what comes is known: make room for a part at a time
-            part = min(count, max(1 << 10, self.capacity // 8))
-            if not self.make_room(part):
-                return False
-            self.count = insert(
-                incoming, part, self.stride, self.states.address, self.count,
+            done, self.count = insert(
+                incoming, count, self.stride, self.states.address, self.count, self.room,
                 self.table.address, self.capacity,
             )  # fmt: skip
-            incoming += part * self.stride
-            count -= part
+            incoming += done * self.stride
+            count -= done
+            if count and not self.grow():
+                return False
         return True
 
     @property

@@ -48,10 +48,7 @@ def readable_sending(sending: Sending, request: Event) -> list[str]:
 
 def _repeats(sending: Sending, field: str, value: Expression, request: Event) -> bool:
     return (
-        sending.message.answers == request
-        and value.op == "parameter"
-        and value.data.event == request.name
-        and value.data.name == field
+        sending.message.answers == request and value.op == "parameter" and value.data.name == field
     )
 
 

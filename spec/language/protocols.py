@@ -34,7 +34,12 @@ class Protocols:
     features: tuple[Expression, ...] = ()
 
     def __post_init__(self) -> None:
+        if not self.releases:
+            raise DeclarationError("protocols need one release at least")
+        names = [info.name for info in self.infos]
         for info in self.infos:
+            if names.count(info.name) > 1:
+                raise DeclarationError(f"there are two features called {info.name}")
             for release in (info.since, info.until):
                 if release is not None and release not in self.releases:
                     raise DeclarationError(f"feature {info.name}: no release is called {release}")

@@ -121,10 +121,16 @@ def fits(source: Type | None, target: Type) -> bool:
 
 
 def check_constant(value: Expression, target: Type, where: str) -> None:
-    """Raises DeclarationError where a plain number lies outside a range that is plain as well."""
-    if value.op in ("if", "some"):
-        for part in value.args[value.op == "if" :]:
-            check_constant(part, target, where)
+    """Raises DeclarationError where a plain number lies outside a range that is plain as well.
+
+    A branch that its condition looks at, as in `minimum`, may be meant to be out of reach.
+    """
+    if value.op == "some":
+        check_constant(value.args[0], target, where)
+    if value.op == "if":
+        for branch in value.args[1:]:
+            if branch not in value.args[0].args:
+                check_constant(branch, target, where)
     if value.op in ("set_of", "sequence_of") and isinstance(target, (Set, Sequence)):
         for part in value.args:
             check_constant(part, target.of, where)

@@ -251,7 +251,9 @@ class Drawing:
         """A number, mostly within the type's range."""
         low, high = kind.range(self.constants)
         if depth <= 0 or self.chance(25):
-            return lang.lift(self.number(low, high))
+            number = self.number(low, high)
+            # one that isn't a bit may meet a narrower type, where a plain constant is a mistake
+            return lang.lift(number) + 0 if number not in (0, 1) else lang.lift(number)
         number = self.arithmetic(scope, depth - 1)
         if self.chance(6):
             return number + 0  # may leave the range

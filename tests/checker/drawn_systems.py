@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from math import prod
 from random import Random
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -137,7 +138,7 @@ class SystemDrawing(Drawing):
     def message(self, name: str, answers: Message | None) -> Message | None:
         """A message with its channel; none where there is no room left for it."""
         to = self.pick(self.machines)
-        fields: dict[str, Type] = {}
+        fields: dict[str, Any] = {}
         known = () if answers is None else dict(answers.address).values()
         if to.key is not None and to.key not in known:
             fields["to_which"] = to.key
@@ -197,7 +198,7 @@ class SystemDrawing(Drawing):
         scope = Scope(tuple(self.fields(machine)), self.names_keys)
         kinds = [path.type for path in paths(scope) if path.type in SCALARS]
         kinds += [*kinds, *SCALARS, lang.Optional(BIT)]
-        parameters: dict[str, Type] = {}
+        parameters: dict[str, Any] = {}
         variables: list[Expression] = []
         if self.chance(70):
             parameters["p"] = self.pick(kinds)

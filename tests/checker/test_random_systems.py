@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -10,32 +12,18 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, reject, settings
 
+from epochfence.checker import lower, pack, symmetry
 from epochfence.checker.check import RANGE, Options, check
 from epochfence.checker.reference import Reference, search
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.model.interpreter import Interpreter
-from epochfence.spec.language import Instance, expressions, instantiate
+from epochfence.spec.language import Expression, Instance, expressions, instantiate
 from epochfence.spec.language.expressions import children_first
 from epochfence.tests.checker.drawn_systems import instances
 
-PLAIN = Options(symmetry=False, slicing=False)
 MOST_STATES = 1_500
-few = settings(max_examples=60, suppress_health_check=list(HealthCheck))
-
-
-def only(instance: Instance, properties: list[str]) -> Instance:
-    """The instance with these properties alone."""
-    return instantiate(
-        instance.system, instance.protocol, instance.constants, properties=properties
-    )
-
-
-def searched(instance: Instance) -> Reference:
-    """What the plain search finds; a system too large for it is no example."""
-    try:
-        return search(instance, MOST_STATES)
-    except ValueError:
-        reject()
+# An example takes half a second; what is too large for the plain search is passed over.
+unhurried = [HealthCheck.too_slow, HealthCheck.filter_too_much]
 
 
 @dataclass(frozen=True)
@@ -69,7 +57,7 @@ def outcome(result: Result) -> Outcome:
     return Outcome(result.verdict, None if result.trace is None else len(result.trace.steps))
 
 
-def replayed(instance: Instance, result: Result) -> None:
+def replay(instance: Instance, result: Result) -> None:
     """The trace is a run of the model, and ends in what the result says."""
     assert result.trace is not None
     machine = Interpreter(instance)
@@ -92,10 +80,10 @@ def replayed(instance: Instance, result: Result) -> None:
         assert not machine.step_holds(properties[broken[0]], states[-2], states[-1])
 
 
-def compared(instance: Instance, reference: Reference) -> None:
+def compare(instance: Instance, reference: Reference) -> None:
     """The explorer in all its ways, against the search."""
     wanted = expected(reference, instance)
-    counted = None
+    plain: list[tuple[object, ...]] = []
     for threads in (1, 2):
         result = check(instance, Options(threads, symmetry=False, slicing=False))
         assert outcome(result) == wanted
@@ -105,25 +93,103 @@ def compared(instance: Instance, reference: Reference) -> None:
                 reference.states, reference.transitions, reference.depth, reference.taken
             )  # fmt: skip
         else:
-            replayed(instance, result)
-        assert counted in (None, counts)
-        counted = counts
+            replay(instance, result)
+        plain.append((*counts, result.trace))
+    assert plain[0] == plain[1]
     for options in (Options(symmetry=False), Options(slicing=False), Options(threads=2)):
         result = check(instance, options)
         assert outcome(result) == wanted
-        if wanted.verdict is Verdict.HOLDS:
-            assert result.states <= reference.states
-        else:
-            replayed(instance, result)
+        if wanted.verdict is not Verdict.HOLDS:
+            replay(instance, result)
+            continue
+        assert result.states <= reference.states
+        assert result.depth <= reference.depth
+        taken = {name for name, n in result.rows if n}
+        assert taken == {
+            name for name, n in zip(instance.row_names, reference.taken, strict=True) if n
+        }
 
 
-@few
-@given(instances())
-def test_native_code_finds_what_a_plain_search_finds(instance: Instance) -> None:
-    reference = searched(instance)
+def compare_with_some_properties(instance: Instance) -> None:
+    """The system with the properties that hold in it, and with one that takes longest to break."""
+    try:
+        reference = search(instance, MOST_STATES)
+    except ValueError:
+        reject()
+
+    def only(names: list[str]) -> Instance:
+        return instantiate(instance.system, instance.protocol, instance.constants, properties=names)
+
     names = [item.name for item in instance.properties]
     holding = [name for name in names if name not in reference.broken]
-    compared(only(instance, holding) if holding else instance, reference)
+    compare(only(holding) if holding else instance, reference)
     if holding and reference.broken:
-        last = max(reference.broken, key=lambda name: reference.broken[name])
-        compared(only(instance, [last]), reference)
+        compare(only([max(reference.broken, key=lambda n: reference.broken[n])]), reference)
+
+
+@settings(max_examples=60, suppress_health_check=unhurried)
+@given(instances())
+def test_native_code_finds_what_a_plain_search_finds(instance: Instance) -> None:
+    compare_with_some_properties(instance)
+
+
+@settings(max_examples=25, suppress_health_check=unhurried)
+@given(instances())
+def test_in_many_words_and_compiled_as_large_systems_are(instance: Instance) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (pack, symmetry):
+            patch.setattr(module, "WORD", 10)  # bits, of 64
+        for name in ("INLINE", "LARGE", "COPIED"):
+            patch.setattr(lower, name, 0)
+        compare_with_some_properties(instance)
+
+
+# What the examples are made of --------------------------------------------------------------------
+
+# `any_value` marks a field's initial value; a system's protocol and rows settle the others.
+SETTLED = {"any_value", "feature", "constant", "parameter", "this"}
+
+
+def all_operators() -> set[str]:
+    """The operators that the language's own source names."""
+    source = Path(expressions.__file__).read_text()
+    return set(re.findall(r'Expression\("(\w+)"', source)) | expressions.QUANTIFIERS
+
+
+def parts(instance: Instance) -> Iterator[Expression]:
+    """Every expression that an engine reads."""
+    for action in instance.actions:
+        yield action.when
+        for row in action.rows:
+            yield from (row.guard, row.room, *(part for pair in row.updates for part in pair))
+    yield from (item.expression for item in instance.properties)
+    yield instance.terminal
+
+
+def declared(instance: Instance) -> Iterator[Expression]:
+    """Every expression as it is declared."""
+    for table in instance.system.tables:
+        for row in table.rows:
+            yield from (
+                row.guard,
+                row.during,
+                *(part for pair in table.updates(row) for part in pair),
+            )
+
+
+def test_the_examples_use_every_operator() -> None:
+    read: Counter[str] = Counter()
+    written: Counter[str] = Counter()
+
+    @settings(max_examples=150, database=None, derandomize=True, suppress_health_check=unhurried)
+    @given(instances())
+    def count(instance: Instance) -> None:
+        read.update({node.op for part in parts(instance) for node in children_first(part)})
+        written.update({node.op for part in declared(instance) for node in children_first(part)})
+
+    count()
+    wanted = all_operators()
+    assert {"eq", "insert_by", "after", "wrap", "first_of"} <= wanted
+    rare = {op: read[op] for op in wanted - SETTLED if read[op] < 3}
+    rare |= {op: written[op] for op in SETTLED & wanted if written[op] < 3}
+    assert rare == {}

@@ -50,7 +50,7 @@ colors = st.recursive(
 optionals = st.one_of(st.just(held), st.just(lift(None)), colors.map(some))
 atoms = st.one_of(
     st.sampled_from([flag, lift(True), lift(False), held.is_set, number == 1, number < 2]),
-    st.sampled_from([all_of(k, flags[k]), any_of(k, flags[k] & flag), flags[lift(0)]]),
+    st.sampled_from([all_of(k, flags[k]), any_of(k, flags[k] & flag), flags[k], ~flags[k]]),
     st.builds(lambda a, b: a == b, colors, colors),
     st.builds(lambda a, b: a == b, optionals, optionals),
     st.builds(lambda a, b: a.is_in(*b), colors, st.lists(colors, min_size=2, max_size=3)),
