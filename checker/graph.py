@@ -6,7 +6,9 @@ applied as nodes are made, so that what is known from the interval alone never r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+
+from ..spec.language import DeclarationError
 
 
 class Node:
@@ -132,7 +134,7 @@ class Graph:
             a, b = b, a
         return self._node("eq", (a, b), 0, 0, 1, True)
 
-    def _through(self, choice: Node, constant: Node, compare) -> Node:  # type: ignore[no-untyped-def]
+    def _through(self, choice: Node, constant: Node, compare: Callable[[Node, Node], Node]) -> Node:
         """A comparison with a constant, taken into a choice where that settles a branch."""
         condition, then, otherwise = choice.args
         left, right = compare(then, constant), compare(otherwise, constant)
@@ -157,7 +159,7 @@ class Graph:
         for one, other in ((a, b), (b, a)):
             if one.is_constant and one.value == 0:
                 return other
-        return self._node("add", (a, b), 0, a.low + b.low, a.high + b.high, False)
+        return self._sum("add", a, b, a.low + b.low, a.high + b.high)
 
     def subtract(self, a: Node, b: Node) -> Node:
         """a - b."""
@@ -167,7 +169,12 @@ class Graph:
             return self.number(a.value - b.value)
         if b.is_constant and b.value == 0:
             return a
-        return self._node("sub", (a, b), 0, a.low - b.high, a.high - b.low, False)
+        return self._sum("sub", a, b, a.low - b.high, a.high - b.low)
+
+    def _sum(self, op: str, a: Node, b: Node, low: int, high: int) -> Node:
+        if low < -(2**63) or high >= 2**63:
+            raise DeclarationError(f"a number may become {low}..{high}, which is beyond 64 bits")
+        return self._node(op, (a, b), 0, low, high, False)
 
     def modulo(self, a: Node, size: int) -> Node:
         """a modulo `size`, for a of any sign."""
@@ -205,6 +212,15 @@ class Graph:
             if {then.number, otherwise.number} == pair:
                 return otherwise
         low, high = min(then.low, otherwise.low), max(then.high, otherwise.high)
+        if condition.op == "lt":
+            if condition.args == (then, otherwise):  # the smaller of two
+                high = min(then.high, otherwise.high)
+            elif condition.args == (otherwise, then):
+                low = max(then.low, otherwise.low)
+        if condition.op == "eq" and otherwise in condition.args:
+            (excluded,) = {*condition.args} - {otherwise}
+            if excluded.is_constant and excluded.value == otherwise.low:
+                low = min(then.low, otherwise.low + 1)
         return self._node("ite", (condition, then, otherwise), 0, low, high, then.is_truth)
 
     def as_number(self, a: Node) -> Node:
@@ -232,7 +248,7 @@ class Graph:
 
         return run(node)
 
-    def _rebuild(self, n: Node, leaves: Mapping[int, Node], run) -> Node:  # type: ignore[no-untyped-def]
+    def _rebuild(self, n: Node, leaves: Mapping[int, Node], run: Callable[[Node], Node]) -> Node:
         if n.op == "leaf":
             return leaves.get(n.value, n)
         args: list[Node] = [run(a) for a in n.args]

@@ -28,7 +28,7 @@ from ..spec.language import (
     Set,
 )
 from ..spec.language.expressions import QUANTIFIERS, EnumValue, resolve
-from ..spec.language.typecheck import NUMBER, common, type_of
+from ..spec.language.typecheck import common, type_of
 from ..spec.language.types import SCALARS, Type, Value, choices
 from ..spec.language.values import field_name
 from .graph import Graph, Node
@@ -248,7 +248,8 @@ class _Grounder:
                 assert isinstance(shape, Node)
                 yield shape
             case Optional() if isinstance(kind.of, SCALARS):
-                assert isinstance(shape, Maybe) and isinstance(shape.value, Node)
+                assert isinstance(shape, Maybe)
+                assert isinstance(shape.value, Node)
                 none = g.number(self.numbers(kind.of)[0] - 1)
                 value = g.as_number(shape.value)
                 same = g.equal(value, none)
@@ -433,10 +434,12 @@ class _Grounder:
                     return Maybe(shape.present, self.coerce(shape.value, source.of, target.of))
                 return Maybe(g.true, self.coerce(shape, source, target.of))
             case Map():
-                assert isinstance(source, Map) and isinstance(shape, list)
+                assert isinstance(source, Map)
+                assert isinstance(shape, list)
                 return [self.coerce(part, source.of, target.of) for part in shape]
             case Sequence() | Bag():
-                assert isinstance(source, (Sequence, Bag)) and isinstance(shape, Slots)
+                assert isinstance(source, (Sequence, Bag))
+                assert isinstance(shape, Slots)
                 parts = (
                     Maybe(s.present, self.coerce(s.value, source.of, target.of))
                     for s in shape.slots
@@ -489,7 +492,8 @@ class _Grounder:
                     self.reading_next = False
             case "and" | "or" | "sub" if isinstance(type_of(e), Set):
                 a, b = (self.shape(x, scope) for x in args)
-                assert isinstance(a, Members) and isinstance(b, Members)
+                assert isinstance(a, Members)
+                assert isinstance(b, Members)
                 pairs = ((m, *self.both(a, b, m)) for m in self.all_members(a, b))
                 return Members({m: self.of_sets(e.op, x, y) for m, x, y in pairs})
             case "and":
@@ -542,7 +546,8 @@ class _Grounder:
         assert isinstance(whole, list)
         node, kind = self.node(e, scope), self.known(e)
         if isinstance(kind, Int):
-            low, high = (node.low, node.high) if kind == NUMBER else kind.range(self.constants)
+            least, most = kind.range(self.constants)
+            low, high = max(node.low, least), min(node.high, most)
             if low < 0 or high >= len(whole):
                 raise DeclarationError(
                     f"`{e}` is {low}..{high}: a map of {len(whole)} keys is read by 0.."
@@ -649,10 +654,16 @@ class _Grounder:
             raise DeclarationError(f"a set of numbers {shape.low}..{shape.high} is too large")
         if isinstance(kind, Bool):
             return [(False, self.graph.not_(shape)), (True, shape)]
-        numbers = range(shape.low, shape.high + 1)
-        nodes = (self.graph.equal(shape, self.graph.number(n)) for n in numbers)
-        values = kind.names[shape.low :] if isinstance(kind, Enum) else numbers
-        return list(zip(values, nodes, strict=False))
+        low, high = shape.low, shape.high
+        if not isinstance(kind, Int):  # an absent enum or key may be stored as a number below
+            low, high = max(low, 0), min(high, self.numbers(kind)[1])
+        return [
+            (
+                kind.names[number] if isinstance(kind, Enum) else number,
+                self.graph.equal(shape, self.graph.number(number)),
+            )
+            for number in range(low, high + 1)
+        ]
 
     def membership(self, value: Expression, collection: Expression, scope: _Scope) -> Node:
         kind = self.known(collection)
@@ -671,7 +682,8 @@ class _Grounder:
         whole = self.shape(collection, scope)
         if isinstance(whole, Slots):
             return [(slot.present, slot.value) for slot in whole.slots]
-        assert isinstance(kind, Set) and isinstance(whole, Members)
+        assert isinstance(kind, Set)
+        assert isinstance(whole, Members)
         return [(n, self.constant_shape(kind.of, value)) for value, n in whole.there.items()]
 
     def quantified(self, e: Expression, scope: _Scope) -> Shape:
@@ -722,7 +734,8 @@ class _Grounder:
     def sequence(self, e: Expression, scope: _Scope) -> Shape:
         whole = self.shape(e.args[0], scope)
         kind = self.known(e.args[0])
-        assert isinstance(whole, Slots) and isinstance(kind, (Sequence, Bag))
+        assert isinstance(whole, Slots)
+        assert isinstance(kind, (Sequence, Bag))
         slots = whole.slots
         match e.op:
             case "first":
@@ -789,9 +802,11 @@ class _Grounder:
             at = [n for n, _ in kind.of.fields].index(e.data)
 
             def goes_before(slot: Maybe) -> Node:
-                assert isinstance(slot.value, list) and isinstance(value, list)
+                assert isinstance(slot.value, list)
+                assert isinstance(value, list)
                 mine, other = value[at], slot.value[at]
-                assert isinstance(mine, Node) and isinstance(other, Node)
+                assert isinstance(mine, Node)
+                assert isinstance(other, Node)
                 return g.at_most(other, mine)
         else:
 

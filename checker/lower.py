@@ -20,7 +20,7 @@ from llvmlite import ir
 
 from .graph import Node
 from .ground import GroundAction, Grounded, GroundRow
-from .pack import Packing
+from .pack import Packing, Place
 
 BROKEN, FAULT, DEADLOCK = 1, 2, 4
 
@@ -259,6 +259,57 @@ class _Writer:
         b.ret(self.rows(b, action, values, source, out, rows, cursor, fault))
         return function
 
+    def bits(self, b: Any, values: _Values, items: list[tuple[Place, Node]]) -> Any:
+        """The new bits of a word, each at its place and all others 0.
+
+        Leaves that move by the same distance are moved at once, and what one condition chooses is
+        chosen at once.
+        """
+        constant = 0
+        moved: dict[tuple[int, int], int] = {}
+        chosen: dict[int, list[tuple[Place, Node]]] = {}
+        parts: list[Any] = []
+        for place, node in items:
+            source = self.packing.places.get(node.value) if node.op == "leaf" else None
+            if node.is_constant:
+                constant |= (node.value - place.low) << place.shift
+            elif source is not None and (source.low, source.width) == (place.low, place.width):
+                key = (source.word, place.shift - source.shift)
+                moved[key] = moved.get(key, 0) | source.mask
+            elif node.op == "ite":
+                chosen.setdefault(node.args[0].number, []).append((place, node))
+            else:
+                parts.append(self.placed(b, values, place, node))
+        for (word, distance), mask in moved.items():
+            value = b.and_(values.words[word], self.i64(mask))
+            if distance > 0:
+                value = b.shl(value, self.i64(distance))
+            elif distance < 0:
+                value = b.lshr(value, self.i64(-distance))
+            parts.append(value)
+        for group in chosen.values():
+            condition = values.truth(group[0][1].args[0])
+            then = self.bits(b, values, [(place, node.args[1]) for place, node in group])
+            otherwise = self.bits(b, values, [(place, node.args[2]) for place, node in group])
+            parts.append(b.select(condition, then, otherwise))
+        if constant or not parts:
+            parts.append(self.i64(constant))
+        result = parts[0]
+        for part in parts[1:]:
+            result = b.or_(result, part)
+        return result
+
+    def placed(self, b: Any, values: _Values, place: Place, node: Node) -> Any:
+        """The bits of a value at its place; a value out of range, a fault, loses what is over."""
+        number = values.number(node)
+        if place.low:
+            number = b.sub(number, self.i64(place.low))
+        if place.shift:
+            number = b.shl(number, self.i64(place.shift))
+        if node.low < place.low or node.high - place.low >= 1 << place.width:
+            number = b.and_(number, self.i64(place.mask))
+        return number
+
     def copy(self, b: Any, source: Any, target: Any) -> None:
         """Copies a packed state."""
         kind = ir.FunctionType(ir.VoidType(), [_POINTER, _POINTER, _I64, _I1])
@@ -302,27 +353,16 @@ class _Writer:
         self, b: Any, row: GroundRow, values: _Values, source: Any, out: Any, rows: Any,
         cursor: Any,
     ) -> None:  # fmt: skip
-        masks: dict[int, int] = {}
-        bits: dict[int, Any] = {}
+        written: dict[int, list[tuple[Place, Node]]] = {}
         for index, node in row.updates.items():
             place = self.packing.places[index]
-            masks[place.word] = masks.get(place.word, 0) | place.mask
-            if node.is_constant:
-                number = self.i64((node.value - place.low) << place.shift)
-            else:
-                number = values.number(node)
-                if place.low:
-                    number = b.sub(number, self.i64(place.low))
-                if place.shift:
-                    number = b.shl(number, self.i64(place.shift))
-                if node.low < place.low or node.high - place.low >= 1 << place.width:
-                    number = b.and_(number, self.i64(place.mask))
-            bits[place.word] = number if place.word not in bits else b.or_(bits[place.word], number)
+            written.setdefault(place.word, []).append((place, node))
         target = b.gep(out, [b.mul(cursor, self.i64(self.packing.stride))], source_etype=_I8)
-        changed = {
-            word: b.or_(b.and_(values.words[word], self.i64(~mask)), bits[word])
-            for word, mask in masks.items()
-        }
+        changed: dict[int, Any] = {}
+        for word, items in written.items():
+            mask = sum(place.mask for place, _ in items)
+            kept = b.and_(values.words[word], self.i64(~mask))
+            changed[word] = b.or_(kept, self.bits(b, values, items))
         if self.packing.words <= COPIED:
             # the last word's bytes behind the state are overwritten by the next successor
             for at, word in enumerate(values.words):

@@ -90,7 +90,12 @@ def _how_many(machine: Machine) -> str:
 
 
 def _budget(system: System, event: Event) -> str:
-    return f" (at most {system.budgets[event]})" if event in system.budgets else ""
+    for events, most in system.budgets.items():
+        if event == events:
+            return f" (at most {most})"
+        if isinstance(events, tuple) and event in events:
+            return f" (at most {most} in all)"
+    return ""
 
 
 def _travel(system: System, message: Message) -> str:

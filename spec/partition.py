@@ -51,12 +51,16 @@ from .messages import (
     AddPartitionsByLeaderResponse,
     Errors,
     Produce,
-    ProduceResponse,
     Result,
     WriteTxnMarkers,
     WriteTxnMarkersResponse,
     partition,
+    producer,
+    transaction,
 )
+from .producer import answer_batch
+from .transaction import marker_connection
+
 
 Kind = enum("Kind", "DATA", "COMMIT", "ABORT")
 LogEntry = record("LogEntry", kind=Kind, producer_epoch=EPOCH, txn=Optional(TRANSACTION))
@@ -191,13 +195,13 @@ _asks = verification & ~_ongoing
 
 
 def _produce_answer(error: Expression) -> Sending:
-    return ProduceResponse(error=error, txn=Produce.txn)
+    return answer_batch(Produce.producer, Produce.partition, Produce.txn, error)
 
 
 produce = Table(
     partition,
     on=Produce,
-    response=ProduceResponse,
+    elsewhere=(producer,),
     when=~(_asks & waiting[Produce.producer].is_set),
     doc="A producer's second batch waits until the coordinator has answered about its first.",
     rows=(
@@ -269,15 +273,14 @@ _batch = _waiting.value
 
 
 def _waiting_answer(error: Expression) -> Sending:
-    return ProduceResponse(
-        producer=_answer.producer, partition=_answer.partition, error=error, txn=_batch.txn
-    )
+    return answer_batch(_answer.producer, _answer.partition, _batch.txn, error)
 
 
 _done = {_waiting: lift(None)}
 verified = Table(
     partition,
     on=_answer,
+    elsewhere=(producer,),
     rows=(
         Row(
             "producer fenced",
@@ -335,13 +338,20 @@ _written = {
 
 
 def _marker_answer(error: Expression) -> Sending:
-    return WriteTxnMarkersResponse(error=error, connection=_marker.connection)
+    sent_on = _marker.connection
+    return Sending(
+        WriteTxnMarkersResponse,
+        WriteTxnMarkersResponse(
+            partition=_marker.partition, error=error, connection=sent_on
+        ).fields,
+        when=marker_connection[_marker.partition] == sent_on,
+    )
 
 
 write_markers = Table(
     partition,
     on=WriteTxnMarkers,
-    response=WriteTxnMarkersResponse,
+    elsewhere=(transaction,),
     rows=(
         Row(
             "stale epoch",
@@ -393,17 +403,18 @@ def _lost_question(message: Message) -> Table:
     return Table(
         partition,
         on=loss,
+        elsewhere=(producer,),
         when=LOSSES > 0,
         rows=(
             Row(
                 "give up",
                 set={batch: None},
                 send=(
-                    ProduceResponse(
-                        producer=loss.producer,
-                        partition=loss.partition,
-                        error=Errors.NOT_ENOUGH_REPLICAS,
-                        txn=batch.value.txn,
+                    answer_batch(
+                        loss.producer,
+                        loss.partition,
+                        batch.value.txn,
+                        Errors.NOT_ENOUGH_REPLICAS,
                     ),
                 ),
                 source="AddPartitionsToTxnManager, NETWORK_EXCEPTION",

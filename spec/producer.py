@@ -289,6 +289,17 @@ def _awaited(event: Message) -> Expression:
     return event.partition.is_in(in_flight) & (txn == event.txn)
 
 
+def answer_batch(
+    client: Expression, where: Expression, batch_txn: Expression, error: Expression
+) -> Sending:
+    """A leader's answer to a batch, if its client still waits for one."""
+    return Sending(
+        ProduceResponse,
+        ProduceResponse(producer=client, partition=where, txn=batch_txn, error=error).fields,
+        when=where.is_in(in_flight.at(client)) & (txn.at(client) == batch_txn),
+    )
+
+
 produced = Table(
     producer,
     on=ProduceResponse,

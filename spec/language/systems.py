@@ -29,8 +29,9 @@ class Channel:
 
 
 Budgets: TypeAlias = (
-    "Mapping[Event, Operand] | Mapping[tuple[Event, ...], Operand] | "
-    "Mapping[Event | tuple[Event, ...], Operand]"
+    Mapping[Event, Operand]
+    | Mapping[tuple[Event, ...], Operand]
+    | Mapping[Event | tuple[Event, ...], Operand]
 )
 
 

@@ -297,6 +297,8 @@ def _membership(expression: Expression) -> Type:
     kind = type_of(collection)
     if not isinstance(kind, (Set, Sequence, Bag)):
         raise DeclarationError(f"`{collection}` is {_name(kind)}: nothing can be in it")
+    if isinstance(kind.of, Int) and isinstance(type_of(value), Key):
+        return Bool()  # keys by their numbers
     if not _is_nothing(kind.of):
         _need(value, kind.of, "the member sought")
     return Bool()

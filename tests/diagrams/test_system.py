@@ -35,14 +35,23 @@ def test_what_happens_to_a_machine_stands_in_it() -> None:
     assert nodes["order"].inside == ("written", "pay back (at most 1)")
 
 
+def test_a_bound_that_events_share_is_said_at_each() -> None:
+    happen = {t.on.name: t.on for t in ORDERS.tables}
+    shared = replace(ORDERS, budgets={(happen["begin"], happen["pay back"]): 2})
+    nodes = {node.name: node for node in system_graph(shared).nodes}
+    assert nodes["customer"].inside == ("begin (at most 2 in all)",)
+    assert nodes["order"].inside == ("written", "pay back (at most 2 in all)")
+
+
 def test_a_message_that_no_row_sends_is_not_drawn() -> None:
     without = without_row(ORDERS, "ask")
     assert {(e.tail, e.head) for e in system_graph(without).edges} == {("order", "customer")}
 
 
 def test_messages_of_some_releases_are_marked() -> None:
-    edges = {(e.tail, e.head): e for e in system_graph(shipped("transactions")).edges}
-    lines = edges["partition", "transaction"].lines
+    edges = system_graph(shipped("transactions")).edges
+    sent = {(e.tail, e.head): e.lines for e in edges if not e.silent}
+    lines = sent["partition", "transaction"]
     assert "AddPartitionsByLeader (may be lost) [4.3]" in lines
     old = system_graph(shipped("transactions"), ["2.5"])
     assert not any("AddPartitionsByLeader" in line for e in old.edges for line in e.lines)
