@@ -5,6 +5,8 @@ One transactional id shared by I producer instances, one coordinator, K partitio
 row is a request that was processed although its answer was lost, so that it is still in flight.
 """
 
+from collections.abc import Mapping
+
 from epochfence.spec.language import (
     Expression,
     Int,
@@ -118,7 +120,9 @@ write_marker = {
 fence = {cst: COORDINATOR.PrepareEpochFence, cep: cep + 1}
 
 
-def action(name: str, *over: Expression, when: Expression, set: dict[Expression, Operand]) -> Table:
+def action(
+    name: str, *over: Expression, when: Expression, set: Mapping[Expression, Operand]
+) -> Table:
     """One action of the model: a table of a single row, for every value of `over`."""
     return Table(ktx, event(name, *over), (Row(name, when=when, set=set),))
 

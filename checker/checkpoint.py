@@ -25,7 +25,7 @@ class Checkpoint:
     def __init__(self, folder: Path, identity: dict[str, Any]) -> None:
         self.folder = folder
         self.identity = {"format": FORMAT, **identity}
-        self.levels = 0
+        self.sizes: list[int] = []
         self.transitions = 0
         self.taken: list[int] = []
         self.seconds = 0.0
@@ -51,14 +51,13 @@ class Checkpoint:
         seconds: float,
     ) -> None:
         """Adds a level, with the counts of the levels before it."""
-        if level < self.levels:
+        if level < len(self.sizes):
             return
-        self._write(f"level-{level:05}.states", states)
-        self.levels = level + 1
+        self.sizes.append(self._write(f"level-{level:05}.states", states))
         self.transitions, self.taken, self.seconds = transitions, taken, seconds
         manifest = {
             **self.identity,
-            "levels": self.levels,
+            "sizes": self.sizes,
             "transitions": transitions,
             "taken": taken,
             "seconds": seconds,
@@ -70,7 +69,7 @@ class Checkpoint:
         path = self.folder / "manifest.json"
         try:
             manifest = json.loads(path.read_text())
-            self.levels = int(manifest["levels"])
+            self.sizes = [int(n) for n in manifest["sizes"]]
             self.transitions = int(manifest["transitions"])
             self.taken = [int(n) for n in manifest["taken"]]
             self.seconds = float(manifest["seconds"])
@@ -85,21 +84,30 @@ class Checkpoint:
         ]
         if differences:
             raise CheckpointError(f"{self.folder} holds another run: {'; '.join(differences)}")
-        for level in range(self.levels):
+        for level, size in enumerate(self.sizes):
             name = self.folder / f"level-{level:05}.states"
             try:
-                yield name.read_bytes()
+                states = name.read_bytes()
             except OSError as error:
                 raise CheckpointError(f"can't read {name}: {error.strerror}") from None
+            if len(states) != size:
+                raise CheckpointError(
+                    f"{name} holds {len(states)} bytes and not {size}: it was not written whole, "
+                    "start the run again in another folder"
+                )
+            yield states
 
-    def _write(self, name: str, parts: Iterable[bytes]) -> None:
+    def _write(self, name: str, parts: Iterable[bytes]) -> int:
+        """Writes a file whole or not at all, and answers its size."""
+        size = 0
         aside = self.folder / f".{name}.part"
         try:
             with aside.open("wb") as file:
                 for part in parts:
-                    file.write(part)
+                    size += file.write(part)
                 file.flush()
                 os.fsync(file.fileno())
             aside.replace(self.folder / name)
         except OSError as error:
             raise CheckpointError(f"can't write {self.folder / name}: {error.strerror}") from None
+        return size

@@ -8,6 +8,7 @@ written by two threads, and no lock is taken.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownParameterType=false, reportMissingParameterType=false
 # pyright: reportUnknownArgumentType=false, reportUntypedFunctionDecorator=false
+# pyright: reportCallIssue=false
 
 from __future__ import annotations
 
@@ -376,7 +377,11 @@ def search(
 
         if on_level is not None:
             on_level(progress())
-        tell = (lambda done, p=progress: on_round(p(done))) if on_round is not None else None
+
+        def tell(done: int, progress: Callable[[int], Progress] = progress) -> None:
+            if on_round is not None:
+                on_round(progress(done))
+
         bad = explorer.expand_level(tell)
         found.seconds = time.perf_counter() - begun
         found.memory = explorer.memory

@@ -29,7 +29,7 @@ from ..spec.language import (
 )
 from ..spec.language.expressions import QUANTIFIERS, EnumValue, resolve
 from ..spec.language.typecheck import common, type_of
-from ..spec.language.types import SCALARS, Type, Value, choices
+from ..spec.language.types import SCALARS, Type, Value, choices, initial_value
 from ..spec.language.values import field_name
 from .graph import Graph, Node
 
@@ -224,7 +224,7 @@ class _Grounder:
             case Bool():
                 return g.false
             case Int() | Enum() | Key():
-                return g.number(self.numbers(kind)[0])
+                return self.constant_shape(kind, initial_value(kind, self.constants))
             case Optional():
                 return Maybe(g.false, self.lowest(kind.of))
             case Set():
@@ -252,10 +252,9 @@ class _Grounder:
                 assert isinstance(shape.value, Node)
                 none = g.number(self.numbers(kind.of)[0] - 1)
                 value = g.as_number(shape.value)
-                same = g.equal(value, none)
-                if g.not_(same) is not shape.present:
+                if self.may_be(value, none.value):
                     # a value equal to the mark for none is out of its range
-                    faults.append(g.and_(shape.present, same))
+                    faults.append(g.and_(shape.present, g.equal(value, none)))
                 yield g.choose(shape.present, value, none)
             case Optional():
                 assert isinstance(shape, Maybe)
@@ -284,6 +283,14 @@ class _Grounder:
                 for part in shape:
                     yield from self.encode(kind.of, part, faults)
 
+    def may_be(self, value: Node, none: int) -> bool:
+        """Whether a value that is present may be the number that stands for none."""
+        if value.op == "ite":
+            return any(self.may_be(branch, none) for branch in value.args[1:])
+        if value.op == "leaf" and value.low == none:
+            return not isinstance(self.leaves[value.value].type, Optional)
+        return value.low <= none <= value.high
+
     def padded(self, kind: Type, shape: Slots, capacity: int) -> tuple[Maybe, ...]:
         """The first `capacity` slots, absent ones for those that are missing."""
         missing = capacity - len(shape.slots)
@@ -304,7 +311,8 @@ class _Grounder:
                     return self.lowest(kind)
                 return Maybe(g.true, self.constant_shape(kind.of, value))
             case Set():
-                return Members(dict.fromkeys(value, g.true))
+                members = choices(kind.of, self.constants)  # in an order that no run changes
+                return Members({member: g.true for member in members if member in value})
             case Sequence() | Bag():
                 return Slots(tuple(Maybe(g.true, self.constant_shape(kind.of, v)) for v in value))
             case Record():
@@ -787,16 +795,18 @@ class _Grounder:
         """One slot more, and the value where it belongs."""
         g = self.graph
         empty, new = self.absent(kind.of), Maybe(g.true, value)
-        if e.op in ("append", "push"):
-            longer = self.appended((*slots, empty), value, g.true)
-            capacity = resolve(kind.capacity, self.constants)
-            if e.op == "append" or capacity >= len(longer):
-                return longer
-            too_long = longer[capacity].present
-            shifted = (*longer[1:], empty)
-            return tuple(
-                self.merge_maybe(too_long, a, b) for a, b in zip(shifted, longer, strict=True)
-            )
+        capacity = resolve(kind.capacity, self.constants)
+        if e.op == "append" or (e.op == "push" and len(slots) < capacity):
+            return self.appended((*slots, empty), value, g.true)
+        if e.op == "push":  # what is full drops its first, so that nothing grows
+            if not slots:
+                return ()
+            full = slots[capacity - 1].present if capacity else g.true
+            shifted = (*slots[1:], new)
+            if len(slots) > capacity:
+                shifted = self.appended((*slots[1:], empty), value, g.true)
+            longer = self.appended(slots, value, g.true)
+            return tuple(self.merge_maybe(full, a, b) for a, b in zip(shifted, longer, strict=True))
         if e.op == "insert_by":
             assert isinstance(kind.of, Record)
             at = [n for n, _ in kind.of.fields].index(e.data)

@@ -9,6 +9,9 @@ a range, or has no successor where it should is noted in `bad` (uint64: the stat
 block shifted by 8, and what is wrong in the lower bits).
 """
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -65,7 +68,7 @@ def lower(grounded: Grounded, packing: Packing, canonical: Canonical | None = No
 
 
 def _compile(text: str) -> Any:
-    # equal parts are computed once as it is: for a large system LLVM's passes cost more than they win
+    # equal parts are computed once already: in a large system LLVM's passes cost more than they win
     small = text.count("\n") < LARGE
     target = llvm.Target.from_default_triple()
     machine = target.create_target_machine(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -23,7 +23,7 @@ _TITLES = {
 
 
 @contextmanager
-def progress(console: Console) -> Iterator[Callable[[Progress], None]]:
+def progress(console: Console) -> Generator[Callable[[Progress], None]]:
     """Shows how far a search has come: a line that changes, or one every five seconds in a log."""
     shown_at = time.monotonic()
     live = console.is_terminal
@@ -37,7 +37,8 @@ def progress(console: Console) -> Iterator[Callable[[Progress], None]]:
         rate = now.states / now.seconds if now.seconds else 0.0
         line = (
             f"level {now.depth}: {now.states:,} states, {now.transitions:,} transitions, "
-            f"{now.frontier:,} of the level left, {rate:,.0f} states/s, {now.memory / 2**20:,.0f} MiB"
+            f"{now.frontier:,} of the level left, {rate:,.0f} states/s, "
+            f"{now.memory / 2**20:,.0f} MiB"
         )
         console.print(line, end="\r" if live else "\n", highlight=False, soft_wrap=True)
 
@@ -93,17 +94,18 @@ def _properties(result: Result, console: Console) -> None:
 
 def show_trace(trace: Trace, console: Console) -> None:
     """Prints a counterexample: numbered steps, each with what it changed, then what is wrong."""
-    console.print("Counterexample, the shortest there is:")
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), expand=False)
+    console.print("Counterexample, the shortest there is (row in brackets):")
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("#", justify="right")
-    table.add_column("who", overflow="fold", max_width=14)
-    table.add_column("what", overflow="fold", max_width=30)
-    table.add_column("row", overflow="fold", max_width=20)
-    table.add_column("what changed", overflow="fold")
+    table.add_column("who", overflow="fold", max_width=12)
+    table.add_column("what", overflow="fold", width=34)
+    table.add_column("what changed", overflow="fold", width=46)
     for at, step in enumerate(trace.steps, 1):
-        changes = "\n".join(f"{where}: {a} \u2192 {b}" for where, a, b in step.changes)
-        table.add_row(
-            str(at), Text(step.actor), Text(step.action), Text(step.row), Text(changes or "nothing")
-        )
+        lines = [
+            f"{where}: {a} \u2192 {b}" if a else f"{where}: {b}" for where, a, b in step.changes
+        ]
+        lines += [f"sends {text}" for text in step.sends]
+        what = Text(f"{step.action} [{step.row}]")
+        table.add_row(str(at), Text(step.actor), what, Text("\n".join(lines) or "nothing"))
     console.print(table)
     console.print(Text(trace.conclusion))

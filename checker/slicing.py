@@ -94,7 +94,7 @@ def sliced(grounded: Grounded) -> Grounded:
         new = leaves_of(writers.get(todo.pop(), [])) - kept
         kept |= new
         todo.extend(new)
-    if kept == grounded.kept:
+    if frozenset(kept) == grounded.kept:
         return grounded
     return replace(
         grounded,

@@ -9,6 +9,7 @@ are compared whole.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownParameterType=false, reportMissingParameterType=false
 # pyright: reportUnknownArgumentType=false, reportUntypedFunctionDecorator=false
+# pyright: reportCallIssue=false
 
 from __future__ import annotations
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from ..model.interpreter import FullState, Interpreter, Step
-from ..spec.language import Expression, Instance
+from ..spec.language import Bag, Instance, Map, Record, Sequence, Set
+from ..spec.language.instance import NETWORK
 from ..spec.language.typecheck import type_of
-from ..spec.language.types import Key, Map, Record, Type, Value, show_value
+from ..spec.language.types import Type, Value, show_value
 
 
 class Disagreement(Exception):
@@ -19,11 +21,14 @@ class Disagreement(Exception):
 
 @dataclass(frozen=True)
 class TraceStep:
-    """A step as shown: `actor` did `action` by `row`; `changes` are (where, before, after)."""
+    """A step as shown: `actor` did `action` by `row`, sent `sends`, and changed `changes`, each
+    where, before and after. What only grew or shrank has just what came (+) or went (-) as after.
+    """
 
     actor: str
     action: str
     row: str
+    sends: tuple[str, ...]
     changes: tuple[tuple[str, str, str], ...]
 
 
@@ -49,6 +54,7 @@ class Trace:
                     "actor": s.actor,
                     "action": s.action,
                     "row": s.row,
+                    "sends": list(s.sends),
                     "changes": [
                         {"where": where, "before": before, "after": after}
                         for where, before, after in s.changes
@@ -105,31 +111,61 @@ def told(instance: Instance, states: list[FullState], steps: list[Step], conclus
 def _told(
     instance: Instance, step: Step, before: FullState, following: FullState | None
 ) -> TraceStep:
-    table = step.action.table
-    machine, _, event = table.partition(".")
+    machine, _, event = step.action.table.partition(".")
     arguments: list[str] = []
     actor = machine
+    own_key = next((m.key for m in instance.system.machines if m.name == machine), None)
     for name, value in step.bound:
         if name.op == "element":
-            arguments += _content(name, value)
+            arguments += _fields(type_of(name), value)
             continue
         text = show_value(name.data.type, value)
-        if isinstance(name.data.type, Key) and name.data.name == machine:
+        if name.data.type == own_key and actor == machine:
             actor = text
         else:
             arguments.append(text)
-    inside = ", ".join(arguments)
-    row = instance.row_names[step.row].partition("/")[2]
+    sends: list[str] = []
     changes: list[tuple[str, str, str]] = []
     if following is not None:
         for variable, a, b in zip(instance.variables, before, following, strict=True):
-            if a != b:
+            if a == b:
+                continue
+            if variable.name.startswith(f"{NETWORK}."):
+                sends += _sent(variable.type, variable.name.removeprefix(f"{NETWORK}."), [], a, b)
+            else:
                 changes += differences(variable.type, variable.name, a, b)
-    return TraceStep(actor, f"{event}({inside})" if inside else event, row, tuple(changes))
+    own = f"{machine}."
+    shown = tuple(
+        (where.removeprefix(own).replace(f"[{actor}]", "", 1), a, b)
+        if where.startswith(own) and (actor == machine or f"[{actor}]" in where)
+        else (where, a, b)
+        for where, a, b in changes
+    )
+    row = instance.row_names[step.row].partition("/")[2]
+    inside = ", ".join(arguments)
+    return TraceStep(actor, f"{event}({inside})" if inside else event, row, tuple(sends), shown)
 
 
-def _content(element: Expression, value: Value) -> list[str]:
-    kind = type_of(element)
+def _sent(kind: Type, message: str, address: list[str], before: Value, after: Value) -> list[str]:
+    """The messages that are in flight now and weren't before."""
+    assert isinstance(before, tuple)
+    assert isinstance(after, tuple)
+    if isinstance(kind, Map):
+        pairs = enumerate(zip(before, after, strict=True))
+        return [
+            text
+            for at, (a, b) in pairs
+            if a != b
+            for text in _sent(kind.of, message, [*address, f"{kind.key}{at}"], a, b)
+        ]
+    assert isinstance(kind, Bag)
+    return [
+        f"{message}({', '.join([*address, *_fields(kind.of, content)])})"
+        for content in (Counter(after) - Counter(before)).elements()
+    ]
+
+
+def _fields(kind: Type | None, value: Value) -> list[str]:
     if not isinstance(kind, Record) or not isinstance(value, tuple):
         return [str(value)]
     pairs = zip(kind.fields, value, strict=True)
@@ -140,17 +176,33 @@ def differences(kind: Type, where: str, before: Value, after: Value) -> list[tup
     """Only what changed, as (where, before, after), down to the smallest part."""
     if before == after:
         return []
-    if isinstance(kind, Map) and isinstance(before, tuple) and isinstance(after, tuple):
-        pairs = enumerate(zip(before, after, strict=True))
+    if isinstance(before, tuple) and isinstance(after, tuple):
+        if isinstance(kind, Map):
+            return [
+                change
+                for at, (a, b) in enumerate(zip(before, after, strict=True))
+                for change in differences(kind.of, f"{where}[{kind.key}{at}]", a, b)
+            ]
+        if isinstance(kind, Record):
+            return [
+                change
+                for (name, of), a, b in zip(kind.fields, before, after, strict=True)
+                for change in differences(of, f"{where}.{name}", a, b)
+            ]
+        if isinstance(kind, Sequence) and after[: len(before)] == before:
+            new = ", ".join(show_value(kind.of, value) for value in after[len(before) :])
+            return [(where, "", f"+ {new}")]
+        if isinstance(kind, Bag):
+            came, went = Counter(after) - Counter(before), Counter(before) - Counter(after)
+            return [
+                (where, "", f"{sign} {show_value(kind.of, value)}")
+                for sign, values in (("+", came), ("-", went))
+                for value in values.elements()
+            ]
+    if isinstance(kind, Set) and isinstance(before, frozenset) and isinstance(after, frozenset):
         return [
-            change
-            for at, (a, b) in pairs
-            for change in differences(kind.of, f"{where}[{kind.key}{at}]", a, b)
-        ]
-    if isinstance(kind, Record) and isinstance(before, tuple) and isinstance(after, tuple):
-        return [
-            change
-            for (name, of), a, b in zip(kind.fields, before, after, strict=True)
-            for change in differences(of, f"{where}.{name}", a, b)
+            (where, "", f"{sign} {', '.join(sorted(show_value(kind.of, v) for v in values))}")
+            for sign, values in (("+", after - before), ("-", before - after))
+            if values
         ]
     return [(where, show_value(kind, before), show_value(kind, after))]

@@ -22,7 +22,8 @@ producer_fenced_error = feature(
 verification = feature(
     "verification",
     NEWEST,
-    sentence="A leader asks the coordinator before the first append of a transaction (from 3.6).",
+    sentence="A leader asks the coordinator before the first append of a transaction, and an "
+    "answer counts only as long as its question does (from 3.6; version 2 asks in any case).",
     source="KIP-890 part 1",
 )
 transaction_version_2 = feature(

@@ -51,6 +51,7 @@ Errors = enum(
     INVALID_TXN_STATE=48,
     CONCURRENT_TRANSACTIONS=51,
     PRODUCER_FENCED=90,
+    TRANSACTION_ABORTABLE=120,
     UNKNOWN_SERVER_ERROR=-1,
 )
 Result = enum("TransactionResult", ABORT=0, COMMIT=1)
@@ -102,7 +103,8 @@ ProduceResponse = message(
 AddPartitionsByLeader = message(
     "AddPartitionsByLeader", transaction, partition=PARTITION, producer=PRODUCER,
     producer_epoch=EPOCH,
-    message_doc="AddPartitionsToTxn version 4 and above, which a leader sends for a Produce.",
+    message_doc="AddPartitionsToTxn version 4 and above, which a leader sends for a Produce: with "
+    "transaction version 2 to add the partition, before it only to verify that it was added.",
 )  # fmt: skip
 AddPartitionsByLeaderResponse = message(
     "AddPartitionsByLeaderResponse", partition, answers=AddPartitionsByLeader, error=Errors

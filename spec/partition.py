@@ -61,7 +61,6 @@ from .messages import (
 from .producer import answer_batch
 from .transaction import marker_connection
 
-
 Kind = enum("Kind", "DATA", "COMMIT", "ABORT")
 LogEntry = record("LogEntry", kind=Kind, producer_epoch=EPOCH, txn=Optional(TRANSACTION))
 LOG_SIZE = TRANSACTIONS + TRANSACTIONS + 1
@@ -96,6 +95,9 @@ UNGUARDED = each(
     c, if_(waiting[c].is_set, some(replace(waiting[c].value, guarded=False)), waiting[c])
 )
 
+# version 2 adds the partition by asking, with verification or without
+asks_coordinator = verification | transaction_version_2
+
 _ANALYZE = "UnifiedLog.analyzeAndValidateProducerState"
 _EPOCH = "ProducerAppendInfo.checkProducerEpoch"
 _SEQUENCE = "ProducerAppendInfo.checkSequence"
@@ -105,13 +107,14 @@ def _append_rows(
     epoch: Expression,
     sequence: Expression,
     txn: Expression,
-    guarded: Expression,
+    guarded: Expression | None,
     answer: Callable[[Expression], Sending],
     settled: dict[Expression, Expression],
     unguarded: Expression,
 ) -> tuple[Row, ...]:
     """The checks of a data batch in their order, for a batch that came in or one that waited.
 
+    `guarded` says whether the question about it still counts (none: there was no need to ask),
     `settled` is what the batch's outcome clears, `unguarded` the batches that wait after an append.
     """
     new_epoch = epoch != producer_epoch
@@ -130,6 +133,14 @@ def _append_rows(
             during=lift(during),
         )  # fmt: skip
 
+    unanswered: list[Row] = []
+    if guarded is not None:
+        late = ~(is_open & ~new_epoch) & (epoch >= producer_epoch) & ~guarded
+        unanswered.append(
+            refused(
+                "question no longer counts", late, Errors.INVALID_TXN_STATE, _ANALYZE, verification
+            )
+        )
     return (
         Row(
             "duplicate",
@@ -138,27 +149,21 @@ def _append_rows(
             reply=answer(Errors.NONE),
             source="ProducerStateEntry.findDuplicateBatch",
         ),
-        refused(
-            "question no longer counts",
-            ~(is_open & ~new_epoch) & (epoch >= producer_epoch) & ~guarded,
-            Errors.INVALID_TXN_STATE,
-            _ANALYZE,
-            verification,
-        ),
+        *unanswered,
         refused("stale epoch", epoch < producer_epoch, Errors.INVALID_PRODUCER_EPOCH, _EPOCH),
         refused(
             "starts in mid-sequence",
             verifying.is_set & (sequence != 0) & (size(batches) == 0),
             Errors.OUT_OF_ORDER_SEQUENCE_NUMBER,
             "KAFKA-18202",
-            verification & transaction_version_2,
+            transaction_version_2,
         ),
         refused(
             "above the first to come",
             verifying.is_set & (sequence > verifying.value.lowest_sequence),
             Errors.OUT_OF_ORDER_SEQUENCE_NUMBER,
             _SEQUENCE,
-            verification,
+            asks_coordinator,
         ),
         refused(
             "new epoch in mid-sequence",
@@ -191,7 +196,7 @@ def _append_rows(
 # Produce ---------------------------------------------------------------------------------------
 
 _ongoing = is_open & (Produce.producer_epoch == producer_epoch)
-_asks = verification & ~_ongoing
+_asks = asks_coordinator & ~_ongoing
 
 
 def _produce_answer(error: Expression) -> Sending:
@@ -208,14 +213,14 @@ produce = Table(
         Row(
             "stale epoch, before asking",
             when=_asks & (Produce.producer_epoch < producer_epoch),
-            during=verification,
+            during=asks_coordinator,
             reply=_produce_answer(Errors.INVALID_PRODUCER_EPOCH),
             source="UnifiedLog.maybeStartTransactionVerification",
         ),
         Row(
             "ask the coordinator",
             when=_asks,
-            during=verification,
+            during=asks_coordinator,
             set={
                 verifying: some(
                     if_(
@@ -259,7 +264,7 @@ produce = Table(
             Produce.producer_epoch,
             Produce.base_sequence,
             Produce.txn,
-            lift(True),
+            None,
             _produce_answer,
             {},
             UNGUARDED,
@@ -290,7 +295,15 @@ verified = Table(
             source="AddPartitionsToTxnManager",
         ),
         Row(
-            "not in the transaction",
+            "coordinator busy",
+            when=_answer.error == Errors.CONCURRENT_TRANSACTIONS,
+            during=~transaction_version_2,
+            set=_done,
+            reply=_waiting_answer(Errors.NOT_ENOUGH_REPLICAS),
+            source="ReplicaManager.handleProduceAppend",
+        ),
+        Row(
+            "refused by the coordinator",
             when=_answer.error != Errors.NONE,
             set=_done,
             reply=_waiting_answer(_answer.error),

@@ -84,9 +84,11 @@ adding = producer.field("adding", Set(PARTITION), doc="Asked to be added; at mos
 added = producer.field("added", Set(PARTITION), doc="In the transaction, as far as is known.")
 must_bump = producer.field("must_bump", Truth(), doc="A new epoch is needed after the abort.")
 
-Outcome = enum("Outcome", "NOT_BEGUN", "BEGUN", "COMMITTED", "ABORTED")
+Outcome = enum("Outcome", "NOT_BEGUN", "BEGUN", "COMMITTING", "COMMITTED", "ABORTED")
 application = Machine("application", TRANSACTION, doc="What applications know of a transaction.")
-outcome = application.field("outcome", Outcome, doc="What the client said it came to.")
+outcome = application.field(
+    "outcome", Outcome, doc="What the application asked for, and what the client said it came to."
+)
 acknowledged = application.field(
     "acknowledged", Set(PARTITION), doc="Partitions whose record was acknowledged."
 )
@@ -122,8 +124,8 @@ ENDED: dict[Expression, Operand] = {
 }
 
 
-def _tell(result: Expression) -> dict[Expression, Operand]:
-    """The application learns what its transaction came to."""
+def _note(result: Expression) -> dict[Expression, Operand]:
+    """The application asks for its transaction's commit, or learns what it came to."""
     return {outcome.at(txn.value): result}
 
 
@@ -285,7 +287,7 @@ _failed = {in_flight: in_flight - set_of(_from)}
 _bump = {must_bump: must_bump | ~transaction_version_2}
 
 
-def _awaited(event: Message) -> Expression:
+def _awaited(event: Message | Loss) -> Expression:
     return event.partition.is_in(in_flight) & (txn == event.txn)
 
 
@@ -347,13 +349,14 @@ commit = Table(
             "commit",
             when=started,
             goto=COMMITTING,
+            set=_note(Outcome.COMMITTING),
             send=(_end(Result.COMMIT, connection),),
             source=f"{_MANAGER}.beginCommit",
         ),
         Row(
             "nothing to commit",
             goto=READY,
-            set=_tell(Outcome.COMMITTED) | ENDED,
+            set=_note(Outcome.COMMITTED) | ENDED,
             source="Sender.maybeSendAndPollTransactionalRequest",
         ),
     ),
@@ -375,7 +378,7 @@ abort = Table(
         Row(
             "nothing to abort",
             goto=READY,
-            set=_tell(Outcome.ABORTED) | ENDED,
+            set=_note(Outcome.ABORTED) | ENDED,
             source="Sender.maybeSendAndPollTransactionalRequest",
         ),
     ),
@@ -394,7 +397,7 @@ ended = Table(
             when=_ended.error == Errors.NONE,
             during=transaction_version_2,
             goto=READY,
-            set=_tell(_told) | ENDED | {epoch: _ended.producer_epoch, next_sequence: NO_SEQUENCES},
+            set=_note(_told) | ENDED | {epoch: _ended.producer_epoch, next_sequence: NO_SEQUENCES},
             source="KIP-890 part 2",
         ),
         Row(
@@ -402,7 +405,7 @@ ended = Table(
             when=(_ended.error == Errors.NONE) & must_bump,
             during=~transaction_version_2,
             goto=INITIALIZING,
-            set=_tell(_told) | ENDED,
+            set=_note(_told) | ENDED,
             send=(_init(connection),),
             source="KIP-360",
         ),
@@ -411,7 +414,7 @@ ended = Table(
             when=_ended.error == Errors.NONE,
             during=~transaction_version_2,
             goto=READY,
-            set=_tell(_told) | ENDED,
+            set=_note(_told) | ENDED,
             source=_END,
         ),
         Row(

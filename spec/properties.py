@@ -9,6 +9,7 @@ from __future__ import annotations
 from . import partition as leader
 from . import producer as client
 from . import transaction as coordinator
+from .features import transaction_version_2
 from .language import (
     Expression,
     after,
@@ -31,7 +32,7 @@ i, j = PRODUCER.variable("i"), PRODUCER.variable("j")
 t = TRANSACTION.variable("t")
 
 COMMIT, ABORT, DATA = leader.Kind.COMMIT, leader.Kind.ABORT, leader.Kind.DATA
-COMMITTED, ABORTED = client.Outcome.COMMITTED, client.Outcome.ABORTED
+COMMITTING, COMMITTED = client.Outcome.COMMITTING, client.Outcome.COMMITTED
 STATE = coordinator.TransactionState
 
 
@@ -110,10 +111,13 @@ outcome_as_told = invariant(
         all_of(
             p,
             (client.outcome.at(t) == COMMITTED).implies(~_with_outcome(p, t, ABORT))
-            & (client.outcome.at(t) == ABORTED).implies(~_with_outcome(p, t, COMMIT)),
+            & _with_outcome(p, t, COMMIT).implies(
+                client.outcome.at(t).is_in(COMMITTING, COMMITTED)
+            ),
         ),
     ),
-    "No record is committed of a transaction reported aborted, and none the other way round.",
+    "A record is committed only of a transaction whose application asked for it and wasn't told "
+    "otherwise, and none is aborted of a transaction reported committed.",
     "KIP-98, read_committed",
 )
 
@@ -130,12 +134,16 @@ order = invariant(
                     (position(_order_first) < position(_order_second))
                     & (_order_first.kind == DATA)
                     & (_order_second.kind == DATA)
-                ).implies(_order_first.producer_epoch <= _order_second.producer_epoch),
+                ).implies(
+                    (_order_first.producer_epoch <= _order_second.producer_epoch)
+                    & (position(_order_first.txn.value) <= position(_order_second.txn.value))
+                ),
             ),
         ),
     ),
-    "In a partition, records of an older producer epoch come before those of a newer one.",
-    "KIP-98, fencing",
+    "In a partition, records are in the order in which their transactions began, and those of an "
+    "older producer epoch come first.",
+    "KIP-98, fencing and idempotent producer",
 )
 
 one_live_epoch = invariant(
@@ -206,28 +214,27 @@ epoch_forward = step_property(
     "KIP-98",
 )
 
+_state = coordinator.state
+_SETTLED = (STATE.EMPTY, STATE.COMPLETE_COMMIT, STATE.COMPLETE_ABORT)
 _PREVIOUS = (
-    (STATE.EMPTY, (STATE.EMPTY, STATE.COMPLETE_COMMIT, STATE.COMPLETE_ABORT)),
-    (
-        STATE.ONGOING,
-        (STATE.ONGOING, STATE.EMPTY, STATE.COMPLETE_COMMIT, STATE.COMPLETE_ABORT),
-    ),
-    (STATE.PREPARE_COMMIT, (STATE.ONGOING,)),
+    (STATE.EMPTY, _state.is_in(*_SETTLED)),
+    (STATE.ONGOING, _state.is_in(STATE.ONGOING, *_SETTLED)),
+    (STATE.PREPARE_COMMIT, _state == STATE.ONGOING),
     (
         STATE.PREPARE_ABORT,
-        (STATE.ONGOING, STATE.EMPTY, STATE.COMPLETE_COMMIT, STATE.COMPLETE_ABORT),
+        (_state == STATE.ONGOING) | (transaction_version_2 & _state.is_in(*_SETTLED)),
     ),
-    (STATE.COMPLETE_COMMIT, (STATE.PREPARE_COMMIT,)),
-    (STATE.COMPLETE_ABORT, (STATE.PREPARE_ABORT,)),
+    (STATE.COMPLETE_COMMIT, _state == STATE.PREPARE_COMMIT),
+    (STATE.COMPLETE_ABORT, _state == STATE.PREPARE_ABORT),
 )
 declared_transitions = step_property(
     "DeclaredTransitions",
     all_true(
         *(
-            (after(coordinator.state) == target).implies(coordinator.state.is_in(target, *sources))
-            for target, sources in _PREVIOUS
+            (after(_state) == target).implies((_state == target) | allowed)
+            for target, allowed in _PREVIOUS
         ),
-        ~after(coordinator.state.is_in(STATE.DEAD, STATE.PREPARE_EPOCH_FENCE)),
+        ~after(_state.is_in(STATE.DEAD, STATE.PREPARE_EPOCH_FENCE)),
     ),
     "The coordinator's state changes only as TransactionState declares, and a decision to commit "
     "or abort is never taken back.",

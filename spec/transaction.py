@@ -8,11 +8,14 @@ with transaction version 2, EndTxn aren't taken up at the last epoch that client
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .features import (
     pending_first,
     producer_fenced_error,
     strict_end_txn_epoch,
     transaction_version_2,
+    verification,
 )
 from .language import (
     Expression,
@@ -214,7 +217,11 @@ init_producer_id = Table(
 # AddPartitionsToTxn ----------------------------------------------------------------------------
 
 
-def _add_partitions(request: Message, answer, asks) -> tuple[Row, ...]:  # type: ignore[no-untyped-def]
+def _add_partitions(
+    request: Message,
+    answer: Callable[[Expression], Sending],
+    asks: dict[Expression, Expression],
+) -> tuple[Row, ...]:
     """The rows of both forms of the request, a client's and a leader's."""
     source = "TransactionCoordinator.handleAddPartitionsToTransaction"
     wanted = request.partition
@@ -275,15 +282,45 @@ add_partitions = Table(
     rows=_add_partitions(AddPartitionsToTxn, _add_answer, _asks(AddPartitionsToTxn)),
 )
 
+
+def _leader_answer(error: Expression) -> Sending:
+    return AddPartitionsByLeaderResponse(error=error)
+
+
+_VERIFY = "TransactionCoordinator.handleVerifyPartitionsInTransaction"
+_verify_only = only(
+    verification & ~transaction_version_2,
+    Row(
+        "verify, other epoch",
+        when=AddPartitionsByLeader.producer_epoch != producer_epoch,
+        reply=_leader_answer(fenced),
+        source=_VERIFY,
+    ),
+    Row(
+        "verify, commit or abort under way",
+        when=is_prepared,
+        reply=_leader_answer(Errors.CONCURRENT_TRANSACTIONS),
+        source=_VERIFY,
+    ),
+    Row(
+        "verify, in the transaction",
+        when=AddPartitionsByLeader.partition.is_in(partitions),
+        reply=_leader_answer(Errors.NONE),
+        source=_VERIFY,
+    ),
+    Row(
+        "verify, not in the transaction",
+        reply=_leader_answer(Errors.TRANSACTION_ABORTABLE),
+        source=_VERIFY,
+    ),
+)
+
 add_partitions_by_leader = Table(
     transaction,
     on=AddPartitionsByLeader,
     response=AddPartitionsByLeaderResponse,
-    rows=_add_partitions(
-        AddPartitionsByLeader,
-        lambda error: AddPartitionsByLeaderResponse(error=error),
-        {},
-    ),
+    rows=_verify_only
+    + only(transaction_version_2, *_add_partitions(AddPartitionsByLeader, _leader_answer, {})),
 )
 
 # EndTxn ----------------------------------------------------------------------------------------
@@ -570,13 +607,7 @@ log_appended = Table(
             "abort decided",
             when=pending == PREPARE_ABORT,
             goto=PREPARE_ABORT,
-            set=_settled
-            | {
-                producer_epoch: pending_epoch,
-                last_producer_epoch: pending_last_epoch,
-                fenced_for: NOBODY,
-            },
-            send=(_fencer_waits,),
+            set=_settled | {producer_epoch: pending_epoch, last_producer_epoch: pending_last_epoch},
             source=_APPENDED,
         ),
         Row(
@@ -601,8 +632,10 @@ completion_begins = Table(
             set={
                 pending: if_(state == PREPARE_COMMIT, COMPLETE_COMMIT, COMPLETE_ABORT),
                 asked_by: NOBODY,
+                fenced_for: NOBODY,
             },
             send=(
+                _fencer_waits,
                 to_each(
                     c,
                     asked_by[c] == connection.at(c),

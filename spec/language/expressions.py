@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from weakref import WeakValueDictionary
 
 from .errors import DeclarationError
 
@@ -23,19 +24,29 @@ Operand: TypeAlias = "Expression | int | bool | None"
 
 
 class Expression:
-    """A node: operator `op`, arguments `args`, and `data` where the operator needs more."""
+    """A node: operator `op`, arguments `args`, and `data` where the operator needs more.
 
-    __slots__ = ("_hash", "args", "data", "op")
+    Equal trees are one object, so that comparing and remembering them costs nothing.
+    """
+
+    __slots__ = ("__weakref__", "_hash", "args", "data", "op")
+    _known: ClassVar[WeakValueDictionary[tuple[object, ...], Expression]] = WeakValueDictionary()
 
     op: str
     args: tuple[Expression, ...]
     data: Any
 
-    def __init__(self, op: str, args: tuple[Expression, ...] = (), data: Any = None) -> None:
-        object.__setattr__(self, "op", op)
-        object.__setattr__(self, "args", args)
-        object.__setattr__(self, "data", data)
-        object.__setattr__(self, "_hash", hash((op, args, data)))
+    def __new__(cls, op: str, args: tuple[Expression, ...] = (), data: Any = None) -> Expression:
+        key: tuple[object, ...] = (op, tuple(map(id, args)), type(data).__name__, data)
+        known = cls._known.get(key)
+        if known is None:
+            known = super().__new__(cls)
+            object.__setattr__(known, "op", op)
+            object.__setattr__(known, "args", args)
+            object.__setattr__(known, "data", data)
+            object.__setattr__(known, "_hash", hash(key))
+            known = cls._known.setdefault(key, known)
+        return known
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"an expression can't be changed (tried to set {name})")
@@ -48,17 +59,7 @@ class Expression:
 
     def same_as(self, other: object) -> bool:
         """Whether both are the same tree."""
-        if self is other:
-            return True
-        return (
-            isinstance(other, Expression)
-            and self._hash == other._hash
-            and self.op == other.op
-            and type(self.data) is type(other.data)
-            and self.data == other.data
-            and len(self.args) == len(other.args)
-            and all(a.same_as(b) for a, b in zip(self.args, other.args, strict=True))
-        )
+        return self is other
 
     def __bool__(self) -> bool:
         if self.op == "eq":

@@ -140,7 +140,10 @@ class _Builder:
         self.budget_of: dict[Event, str] = {}
         for events, most in system.budgets.items():
             shared = events if isinstance(events, tuple) else (events,)
+            bound = lift(most)
             name = " or ".join(event.name for event in shared)
+            if len(shared) > 1 and bound.op == "constant":
+                name = bound.data.name
             self.budgets[name] = self.number(most)
             self.budget_of |= dict.fromkeys(shared, name)
 

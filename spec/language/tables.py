@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .errors import DeclarationError
@@ -238,7 +239,7 @@ class Row:
     name: str
     when: Operand = True
     goto: Operand = None
-    set: dict[Expression, Operand] = field(default_factory=dict[Expression, Operand])
+    set: Mapping[Expression, Operand] = field(default_factory=dict[Expression, Operand])
     reply: Sending | Expression | None = None
     send: tuple[Sending, ...] = ()
     during: Expression = TRUE

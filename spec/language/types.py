@@ -33,7 +33,7 @@ class Bool:
 
 @dataclass(frozen=True)
 class Int:
-    """Whole numbers `low`..`high`; initially `low`."""
+    """Whole numbers `low`..`high`; initially `low` (a number of no declared range: 0)."""
 
     low: Bound
     high: Bound
@@ -248,7 +248,8 @@ def initial_value(kind: Type, constants: Constants) -> Value:
         case Bool():
             return False
         case Int():
-            return kind.range(constants)[0]
+            low, _ = kind.range(constants)
+            return 0 if low == LOWEST else low
         case Enum():
             return kind.names[0]
         case Key():
