@@ -276,7 +276,7 @@ class Graph:
 
 
 def leaves_of(nodes: Iterable[Node]) -> set[int]:
-    """The indices of the leaves that the nodes read."""
+    """The indices of the state's leaves that the nodes read (those below 0 stand for choices)."""
     seen: set[int] = set()
     found: set[int] = set()
     stack = list(nodes)
@@ -285,7 +285,7 @@ def leaves_of(nodes: Iterable[Node]) -> set[int]:
         if node.number in seen:
             continue
         seen.add(node.number)
-        if node.op == "leaf":
+        if node.op == "leaf" and node.value >= 0:
             found.add(node.value)
         stack.extend(node.args)
     return found

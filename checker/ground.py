@@ -101,10 +101,26 @@ class GroundRow:
 
 @dataclass(frozen=True)
 class GroundAction:
-    """The rows of an action for certain bindings; none is taken unless `possible` holds."""
+    """The rows of an action for certain bindings.
 
-    possible: Node
+    `instances` are the identities that it binds. One row may be taken for every place in `possible` whose node holds. The rows read that
+    place as a leaf of its own, below 0, where there is more than one (`choice_leaf`): the slot of
+    the bag whose element the action takes.
+    """
+
+    possible: tuple[Node, ...]
     rows: tuple[GroundRow, ...]
+    instances: tuple[tuple[Key, int], ...] = ()
+
+    def instance_of(self, key: Key) -> int | None:
+        """The one instance of `key` that the action is about, if there is just one."""
+        found = [number for of, number in self.instances if of == key]
+        return found[0] if len(found) == 1 else None
+
+
+def choice_leaf(places: int) -> int:
+    """The index of the leaf that stands for a choice among so many places."""
+    return -places
 
 
 @dataclass
@@ -135,16 +151,32 @@ def ground(instance: Instance) -> Grounded:
 
 
 class _Scope:
-    """What names stand for, and what has been grounded under them."""
+    """What names stand for, and what has been grounded under them.
 
-    def __init__(self, values: Mapping[Expression, Shape], places: Mapping[Expression, int]):
+    `places` are those of elements in their sequences; `taken` is the element that an action takes
+    from a bag, and the slot that it is in.
+    """
+
+    def __init__(
+        self,
+        values: Mapping[Expression, Shape],
+        places: Mapping[Expression, int],
+        taken: tuple[Expression, Node] | None = None,
+    ) -> None:
         self.values = dict(values)
         self.places = dict(places)
+        self.taken = taken
+        self.instances = tuple(
+            (name.data.type, value.value)
+            for name, value in values.items()
+            if name.op == "variable" and isinstance(name.data.type, Key)
+            if isinstance(value, Node)
+        )
         self.memo: dict[Expression, Shape] = {}
 
     def with_(self, name: Expression, value: Shape, place: int | None = None) -> _Scope:
         places = self.places if place is None else {**self.places, name: place}
-        return _Scope({**self.values, name: value}, places)
+        return _Scope({**self.values, name: value}, places, self.taken)
 
 
 class _Grounder:
@@ -770,8 +802,8 @@ class _Grounder:
         gone = g.false
         result: list[Maybe] = []
         for place, slot in enumerate(slots):
-            if value in scope.places and value.args[0] == bag:
-                gone = g.truth(place >= scope.places[value])
+            if scope.taken is not None and value == scope.taken[0] and value.args[0] == bag:
+                gone = g.at_most(scope.taken[1], g.number(place))
             else:
                 gone = g.or_(gone, g.and_(slot.present, self.equal(slot.value, sought)))
             following = slots[place + 1] if place + 1 < len(slots) else self.absent(kind.of)
@@ -851,9 +883,11 @@ class _Grounder:
         row = 0
         for action in instance.actions:
             for scope, possible in self.bindings(action):
-                ground_rows = tuple(self.rows(action, row, scope, possible, every_step))
+                if all(node is self.graph.false for node in possible):
+                    continue
+                ground_rows = tuple(self.rows(action, row, scope, every_step))
                 if ground_rows:
-                    actions.append(GroundAction(possible, ground_rows))
+                    actions.append(GroundAction(possible, ground_rows, scope.instances))
             row += len(action.rows)
         invariants = [
             self.node(p.expression, empty) for p in instance.properties if p.kind == "invariant"
@@ -870,7 +904,7 @@ class _Grounder:
             frozenset(range(leaf_count)),
         )
 
-    def bindings(self, action: Action) -> Iterator[tuple[_Scope, Node]]:
+    def bindings(self, action: Action) -> Iterator[tuple[_Scope, tuple[Node, ...]]]:
         g = self.graph
         domains = [choices(bound.data.type, self.constants) for bound in action.bounds]
         for values in product(*domains):
@@ -880,24 +914,33 @@ class _Grounder:
             }
             if action.taken is None:
                 scope = _Scope(bound, {})
-                yield scope, self.node(action.when, scope)
+                yield scope, (self.node(action.when, scope),)
                 continue
             bag = self.shape(action.taken.args[0], _Scope(bound, {}))
             assert isinstance(bag, Slots)
-            for place, slot in enumerate(bag.slots):
-                scope = _Scope({**bound, action.taken: slot.value}, {action.taken: place})
+            # the rows are grounded once, for a slot that `chosen` names
+            slots = bag.slots
+            chosen = g.leaf(choice_leaf(len(slots)), 0, len(slots) - 1, False)
+            content = slots[-1].value
+            for place in range(len(slots) - 2, -1, -1):
+                here = g.equal(chosen, g.number(place))
+                content = self.merge(here, slots[place].value, content)
+            scope = _Scope({**bound, action.taken: content}, {}, (action.taken, chosen))
+            when = self.node(action.when, scope)
+            possible: list[Node] = []
+            for place, slot in enumerate(slots):
                 distinct = g.true
                 if place:  # equal elements lie side by side: only the first stands for them
-                    distinct = g.not_(self.equal(bag.slots[place - 1].value, slot.value))
-                when = self.node(action.when, scope)
-                yield scope, g.and_(slot.present, distinct, when)
+                    distinct = g.not_(self.equal(slots[place - 1].value, slot.value))
+                choice = {chosen.value: g.number(place)} if chosen.op == "leaf" else {}
+                holds = g.substitute(when, choice)
+                possible.append(g.and_(slot.present, distinct, holds))
+            yield scope, tuple(possible)
 
     def rows(
-        self, action: Action, first: int, scope: _Scope, possible: Node, every_step: Node
+        self, action: Action, first: int, scope: _Scope, every_step: Node
     ) -> Iterator[GroundRow]:
         g = self.graph
-        if possible is g.false:
-            return
         earlier: list[Node] = []
         for offset, row in enumerate(action.rows):
             own = self.node(row.guard, scope)

@@ -14,7 +14,6 @@ block shifted by 8, and what is wrong in the lower bits).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +23,7 @@ from llvmlite import ir
 from .graph import Node
 from .ground import GroundAction, Grounded, GroundRow
 from .pack import Packing, Place
+from .symmetry import Orbit, Sorter
 
 BROKEN, FAULT, DEADLOCK = 1, 2, 4
 
@@ -33,8 +33,6 @@ _POINTER = ir.PointerType()
 INLINE = 120  # nodes up to which rows are written where they are tried
 LARGE = 15_000  # lines of IR from which on code is compiled without LLVM's own passes
 COPIED = 4  # words up to which a successor is written word by word
-
-Canonical = Callable[[Any, list[Any]], list[Any]]
 
 
 @dataclass
@@ -51,8 +49,8 @@ class Kernel:
     engine: Any
 
 
-def lower(grounded: Grounded, packing: Packing, canonical: Canonical | None = None) -> Kernel:
-    """Compiles the system. `canonical` maps a state's words to those of its representative."""
+def lower(grounded: Grounded, packing: Packing, canonical: Sorter | None = None) -> Kernel:
+    """Compiles the system. `canonical` writes how a state becomes its representative."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     writer = _Writer(grounded, packing, canonical)
@@ -88,11 +86,11 @@ def _compile(text: str) -> Any:
 
 
 class _Writer:
-    def __init__(self, grounded: Grounded, packing: Packing, canonical: Canonical | None) -> None:
+    def __init__(self, grounded: Grounded, packing: Packing, canonical: Sorter | None) -> None:
         self.grounded = grounded
         self.packing = packing
         self.canonical = canonical
-        self.most_successors = sum(bool(action.rows) for action in grounded.actions)
+        self.most_successors = sum(len(action.possible) for action in grounded.actions)
         self.ir = ir.Module("system")
         self.ir.triple = llvm.get_default_triple()
 
@@ -110,6 +108,7 @@ class _Writer:
             b.inttoptr(arg, _POINTER) if at != 1 else arg for at, arg in enumerate(function.args)
         )
         fault = b.alloca(_I8)
+        exchanged = b.alloca(_I64, size=self.packing.words)
         head = function.append_basic_block("head")
         body = function.append_basic_block("body")
         done = function.append_basic_block("done")
@@ -128,8 +127,17 @@ class _Writer:
         values = _Values(self, b, self.load(b, source))
         b.store(ir.Constant(_I8, 0), fault)
         cursor: Any = written
-        for action in self.grounded.actions:
+        alone, alike = self.divided()
+        for action in alone:
             cursor = self.action(b, action, values, source, out, rows, cursor, fault)
+        for orbit, actions in alike:
+            first = self.actions_function(actions)
+            cursor = b.call(first, [source, out, rows, cursor, fault])
+            for instance in range(1, len(orbit.rows)):
+                assert self.canonical is not None
+                words = self.canonical.swapped(b, values.words, orbit, instance)
+                self.store_within(b, exchanged, words)
+                cursor = b.call(first, [exchanged, out, rows, cursor, fault])
         if self.canonical is not None:
             self.call_represent(b, out, written, cursor)
         broken, terminal = self.judged(b, values, source)
@@ -148,6 +156,34 @@ class _Writer:
 
         b.position_at_end(done)
         b.ret(written)
+
+    def divided(self) -> tuple[list[GroundAction], list[tuple[Orbit, list[GroundAction]]]]:
+        """The actions, apart from those of orbits' instances, of which only the first's are kept.
+
+        What another instance does is what the first would do if both were exchanged, as successors
+        count up to such exchanges.
+        """
+        orbits = [] if self.canonical is None else self.canonical.symmetry.orbits
+        alone = list(self.grounded.actions)
+        alike: list[tuple[Orbit, list[GroundAction]]] = []
+        for orbit in orbits:
+            key = orbit.key
+            alike.append((orbit, [action for action in alone if action.instance_of(key) == 0]))
+            alone = [action for action in alone if action.instance_of(key) is None]
+        return alone, alike
+
+    def actions_function(self, actions: list[GroundAction]) -> Any:
+        """Several actions as a function of their own."""
+        kind = ir.FunctionType(_I64, [_POINTER, _POINTER, _POINTER, _I64, _POINTER])
+        function = ir.Function(self.ir, kind, self.ir.get_unique_name("actions"))
+        function.linkage = "internal"
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        source, out, rows, cursor, fault = function.args
+        values = _Values(self, b, self.load(b, source))
+        for action in actions:
+            cursor = self.action(b, action, values, source, out, rows, cursor, fault)
+        b.ret(cursor)
+        return function
 
     def represent(self) -> None:
         """represent(state): replaces the packed state at the address by its representative."""
@@ -232,33 +268,36 @@ class _Writer:
     ) -> Any:  # fmt: skip
         """Writes the successors by the rows of an action; returns the index behind the last."""
         parts = [n for row in action.rows for n in (row.guard, *row.updates.values(), row.broken)]
-        large = _cost(parts) > INLINE
-        if action.possible.is_constant and not large:
-            return self.rows(b, action, values, source, out, rows, cursor, fault)
-        before = b.block
-        inside = b.append_basic_block("possible")
-        after = b.append_basic_block("next")
-        b.cbranch(values.truth(action.possible), inside, after)
-        b.position_at_end(inside)
-        if large:
+        called = None
+        if len(action.possible) > 1 or _cost(parts) > INLINE:
             called = self.rows_function(action)
-            grown = b.call(called, [source, out, rows, cursor, fault])
-        else:
-            grown = self.rows(b, action, values.inner(), source, out, rows, cursor, fault)
-        end = b.block
-        b.branch(after)
-        b.position_at_end(after)
-        return self.join(b, cursor, before, grown, end)
+        elif all(node.is_constant for node in action.possible):
+            return self.rows(b, action, values, source, out, rows, cursor, fault)
+        for place, possible in enumerate(action.possible):
+            before = b.block
+            inside = b.append_basic_block("possible")
+            after = b.append_basic_block("next")
+            b.cbranch(values.truth(possible), inside, after)
+            b.position_at_end(inside)
+            if called is not None:
+                grown = b.call(called, [source, out, rows, cursor, fault, self.i64(place)])
+            else:
+                grown = self.rows(b, action, values.inner(), source, out, rows, cursor, fault)
+            end = b.block
+            b.branch(after)
+            b.position_at_end(after)
+            cursor = self.join(b, cursor, before, grown, end)
+        return cursor
 
     def rows_function(self, action: GroundAction) -> Any:
         """The rows of an action as a function of their own: what is rare and long."""
-        kind = ir.FunctionType(_I64, [_POINTER, _POINTER, _POINTER, _I64, _POINTER])
+        kind = ir.FunctionType(_I64, [_POINTER, _POINTER, _POINTER, _I64, _POINTER, _I64])
         function = ir.Function(self.ir, kind, self.ir.get_unique_name("rows"))
         function.linkage = "internal"
         function.attributes.add("noinline")
         b = ir.IRBuilder(function.append_basic_block("entry"))
-        source, out, rows, cursor, fault = function.args
-        values = _Values(self, b, self.load(b, source))
+        source, out, rows, cursor, fault, place = function.args
+        values = _Values(self, b, self.load(b, source), place=place)
         b.ret(self.rows(b, action, values, source, out, rows, cursor, fault))
         return function
 
@@ -414,16 +453,22 @@ class _Values:
     """Nodes as LLVM values, each computed once along a path of blocks."""
 
     def __init__(
-        self, writer: _Writer, b: Any, words: list[Any], known: dict[int, Any] | None = None
+        self,
+        writer: _Writer,
+        b: Any,
+        words: list[Any],
+        known: dict[int, Any] | None = None,
+        place: Any = None,
     ) -> None:
         self.writer = writer
+        self.place = place  # the one of an action's choices that is being tried
         self.b = b
         self.words = words
         self.known = known or {}
 
     def inner(self) -> _Values:
         """The same values, for a block that not every path runs through."""
-        return _Values(self.writer, self.b, self.words, dict(self.known))
+        return _Values(self.writer, self.b, self.words, dict(self.known), self.place)
 
     def truth(self, node: Node) -> Any:
         """The node as an i1."""
@@ -446,6 +491,8 @@ class _Values:
         match node.op:
             case "const":
                 return ir.Constant(_I1, node.value) if node.is_truth else i64(node.value)
+            case "leaf" if node.value < 0:
+                return self.place
             case "leaf":
                 place = self.writer.packing.places[node.value]
                 raw = b.and_(self.words[place.word], i64(place.mask))
@@ -465,7 +512,8 @@ class _Values:
             case "eq":
                 left, right = node.args
                 for leaf, constant in ((left, right), (right, left)):
-                    if leaf.op == "leaf" and constant.is_constant and not leaf.is_truth:
+                    of_state = leaf.op == "leaf" and leaf.value >= 0
+                    if of_state and constant.is_constant and not leaf.is_truth:
                         place = self.writer.packing.places[leaf.value]
                         raw = b.and_(self.words[place.word], i64(place.mask))
                         wanted = (constant.value - place.low) << place.shift

@@ -33,7 +33,7 @@ def without_constants(grounded: Grounded) -> Grounded:
 
         changing: set[int] = set()
         for action in grounded.actions:
-            if settle(action.possible) is graph.false:
+            if all(settle(node) is graph.false for node in action.possible):
                 continue
             for row in action.rows:
                 if settle(row.guard) is graph.false:
@@ -51,8 +51,8 @@ def _settled(grounded: Grounded, known: set[int], settle: Callable[[Node], Node]
     false = grounded.graph.false
     actions: list[GroundAction] = []
     for action in grounded.actions:
-        possible = settle(action.possible)
-        if possible is false:
+        possible = tuple(settle(node) for node in action.possible)
+        if all(node is false for node in possible):
             continue
         rows: list[GroundRow] = []
         for row in action.rows:
@@ -62,7 +62,7 @@ def _settled(grounded: Grounded, known: set[int], settle: Callable[[Node], Node]
                 fault, broken = settle(row.fault), settle(row.broken)
                 rows.append(GroundRow(row.row, guard, updates, fault, broken))
         if rows:
-            actions.append(GroundAction(possible, tuple(rows)))
+            actions.append(replace(action, possible=possible, rows=tuple(rows)))
     return replace(
         grounded,
         actions=actions,
@@ -83,7 +83,7 @@ def sliced(grounded: Grounded) -> Grounded:
     writers: dict[int, list[Node]] = {}
     read = leaves_of([*grounded.invariants, grounded.terminal])
     for action in grounded.actions:
-        read |= leaves_of([action.possible])
+        read |= leaves_of(action.possible)
         for row in action.rows:
             read |= leaves_of([row.guard, row.fault, row.broken])
             for index, node in row.updates.items():
@@ -99,7 +99,7 @@ def sliced(grounded: Grounded) -> Grounded:
     return replace(
         grounded,
         actions=[
-            GroundAction(action.possible, tuple(_without(row, kept) for row in action.rows))
+            replace(action, rows=tuple(_without(row, kept) for row in action.rows))
             for action in grounded.actions
         ],
         kept=frozenset(kept),

@@ -263,6 +263,15 @@ class Sorter:
                     self._write(b, words, chunk, value)
         return words
 
+    def swapped(self, b: Any, words: list[Any], orbit: Orbit, instance: int) -> list[Any]:
+        """The words of the state with an instance of the orbit and its first one exchanged."""
+        words = list(words)
+        for one, other in zip(orbit.rows[0], orbit.rows[instance], strict=True):
+            a, c = self._read(b, words, one), self._read(b, words, other)
+            self._write(b, words, one, c)
+            self._write(b, words, other, a)
+        return words
+
     def _span(self, chunk: tuple[Leaf, ...]) -> tuple[int, int, int]:
         places = [self.packing.places[leaf.index] for leaf in chunk]
         bits = sum(place.width for place in places)

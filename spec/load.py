@@ -39,9 +39,10 @@ def _from_file(path: Path, attribute: str) -> System:
     try:
         found.loader.exec_module(module)
     except DeclarationError as error:
-        raise DeclarationError(f"{path}: {error}") from None
-    except Exception as error:
-        raise DeclarationError(f"{path} fails when it is run: {_where(error, path)}") from None
+        raise DeclarationError(f"{path}{_line(error, path)}: {error}") from None
+    except (Exception, SystemExit) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise DeclarationError(f"{path}{_line(error, path)} fails when it is run: {what}") from None
     systems = {n: v for n, v in vars(module).items() if isinstance(v, System)}
     if attribute:
         if attribute not in systems:
@@ -49,17 +50,18 @@ def _from_file(path: Path, attribute: str) -> System:
                 f"{path} has no system called {attribute} (it has: {', '.join(systems) or 'none'})"
             )
         return systems[attribute]
-    if len(systems) != 1:
+    if len(set(systems.values())) != 1:
         held = ", ".join(systems) or "none"
         raise DeclarationError(f"{path} must hold one system or be given as FILE.py:NAME: {held}")
     return next(iter(systems.values()))
 
 
-def _where(error: Exception, path: Path) -> str:
-    line = getattr(error, "lineno", None)
+def _line(error: BaseException, path: Path) -> str:
+    """Where in the file the error arose, if it did."""
+    line: int | None = error.lineno if isinstance(error, SyntaxError) else None
     trace = error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == str(path):
             line = trace.tb_lineno
         trace = trace.tb_next
-    return f"line {line}: {type(error).__name__}: {error}" if line else f"{error!r}"
+    return f", line {line}" if line else ""

@@ -9,7 +9,6 @@ from epochfence.spec.language import (
     Int,
     Key,
     Machine,
-    Map,
     Protocols,
     Row,
     Set,

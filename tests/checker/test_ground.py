@@ -208,6 +208,9 @@ OPERATORS: dict[str, tuple[Type, Callable[[Expression], Operand], list[Value]]] 
         BITS2, lambda f: lang.without_first(lang.append(f, 1)), [(0, 0), (0,), ()]
     ),
     "pushed twice": (BITS2, lambda f: lang.push(lang.push(f, 1), 0), [(0, 0), (0,), ()]),
+    "pushed onto what has grown too far": (
+        BITS2, lambda f: lang.without_first(lang.push(lang.append(f, 1), 0)), [(0, 0), (0,), ()]
+    ),
     "the size of what has grown too far": (
         BITS2, lambda f: lang.if_(lang.size(lang.append(f, 1)) > 2, lang.sequence_of(), f),
         [(0, 0), (0,)],

@@ -1,0 +1,274 @@
+"""What README and docs/ show: commands with their output, and parts that come from elsewhere.
+
+`python tests/documentation.py` renews what is printed and generated, `--slow` the long runs too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from epochfence.checker.check import Options, available_threads, check
+from epochfence.checker.verdict import Result, Verdict
+from epochfence.spec.language import instantiate
+from epochfence.spec.systems import shipped
+
+ROOT = Path(__file__).parents[1]
+GENERATED = {"protocol.md"}  # tests/diagrams/test_pages.py looks after it
+PAGES = [
+    ROOT / "README.md",
+    *sorted(path for path in (ROOT / "docs").glob("*.md") if path.name not in GENERATED),
+]
+EXAMPLE = Path("docs/examples/lease.py")
+
+# Commands that aren't run, and why.
+NOT_RUN = {
+    "make check": "it sets up .venv; what it runs then is tried as a command of its own",
+    "make test": "it would run itself",
+}
+# Commands that take more than some ten seconds.
+SLOW = {"epochfence check transactions"}
+
+SYSTEM = shipped("transactions")
+
+
+# Commands ----------------------------------------------------------------------------------------
+
+FENCE = re.compile(r"^```(?P<kind>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+EXIT = re.compile(r"\s+# exit (?P<code>\d+)$")
+LEFT_OUT = "..."  # a line that stands for any number of lines
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command as a page shows it; `output` is none where the page doesn't show any."""
+
+    page: Path
+    line: int
+    text: str
+    exit_code: int
+    output: str | None
+
+    def __str__(self) -> str:
+        return f"{self.page.name}:{self.line}"
+
+
+def commands(page: Path) -> Iterator[Command]:
+    """The commands of the page's fenced blocks.
+
+    `sh` holds commands alone; in `console` a command has `$ ` before it and its output below.
+    `# exit N` behind a command says how it ends.
+    """
+    text = page.read_text(encoding="utf-8")
+    for fence in FENCE.finditer(text):
+        first = text.count("\n", 0, fence.start()) + 2
+        lines = fence["text"].splitlines()
+        if fence["kind"] == "sh":
+            for at, line in enumerate(lines, first):
+                if line and not line.startswith("#"):
+                    yield _command(page, at, line, None)
+        elif fence["kind"] == "console":
+            starts = [at for at, line in enumerate(lines) if line.startswith("$ ")]
+            assert starts[:1] == [0], f"{page.name}:{first}: a console block begins with a command"
+            for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+                shown = "\n".join(lines[start + 1 : end])
+                yield _command(page, first + start, lines[start].removeprefix("$ "), shown)
+
+
+def _command(page: Path, line: int, text: str, output: str | None) -> Command:
+    code = EXIT.search(text)
+    return Command(page, line, EXIT.sub("", text), int(code["code"]) if code else 0, output)
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended, and what it printed (on standard error, if nowhere else)."""
+
+    exit_code: int
+    printed: str
+
+
+class Workplace:
+    """A folder that looks like the repository's root: what commands write stays in it.
+
+    A command that stands on two pages is run once.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.done: dict[str, Done] = {}
+        for path in ROOT.iterdir():
+            (folder / path.name).symlink_to(path)
+
+    def run(self, text: str) -> Done:
+        """What comes of the command, in a shell that finds this environment's programs first."""
+        if text not in self.done:
+            programs = Path(sys.executable).parent
+            ended = subprocess.run(
+                text,
+                shell=True,
+                cwd=self.folder,
+                env={**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"},
+                capture_output=True,
+                encoding="utf-8",
+            )
+            printed = (ended.stdout or ended.stderr).rstrip()
+            lines = (line.rstrip() for line in printed.splitlines())
+            self.done[text] = Done(ended.returncode, "\n".join(lines))
+        return self.done[text]
+
+
+def is_shown(printed: str, shown: str) -> bool:
+    """Whether a page shows what was printed, but for lines left out and what is measured."""
+    parts = re.split(rf"^{re.escape(LEFT_OUT)}$", shown, flags=re.MULTILINE)
+    pattern = ".*".join(re.escape(_without_measures(part)) for part in parts)
+    return re.fullmatch(pattern, _without_measures(printed)) is not None
+
+
+def _without_measures(text: str) -> str:
+    # where a line wraps depends on the figures: any space is one
+    text = re.sub(r"\d[\d,.]*(?= (?:s|states/s|MiB|GiB)\b)", "N", text)
+    return " ".join(text.split())
+
+
+# Runs --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of `transactions` whose figures README tells."""
+
+    protocol: str
+    constants: tuple[tuple[str, int], ...] = ()
+    slow: bool = False
+
+    def __str__(self) -> str:
+        return " ".join([self.protocol, *(f"{n}={v}" for n, v in self.constants)])
+
+    def row(self) -> str:
+        """The run as a line of a table."""
+        instance = instantiate(SYSTEM, self.protocol, dict(self.constants))
+        found = check(instance, Options(threads=available_threads()))
+        bounds = ", ".join(f"`{n}={v}`" for n, v in self.constants) or "the defaults"
+        counts = " | ".join(f"{n:,}" for n in (found.states, found.transitions, found.depth))
+        return f"| {self.protocol} | {bounds} | {counts} | {_outcome(found)} |"
+
+
+SMALL = (("partitions", 1), ("transactions", 1))
+RUNS = (
+    Run("4.3", slow=True),
+    Run("4.3", SMALL),
+    Run("4.3", (*SMALL, ("faults", 2))),
+    Run("4.3", (("partitions", 1), ("faults", 2)), slow=True),
+    Run("2.5", SMALL),
+)
+RUNS_HEAD = (
+    "| protocol | bounds | states | transitions | depth | outcome |",
+    "|---|---|---:|---:|---:|---|",
+)
+
+
+def _outcome(result: Result) -> str:
+    if result.verdict is Verdict.HOLDS:
+        return "every property holds"
+    broken = [p for p in result.properties if p.verdict == "broken"]
+    return ", ".join(f"`{p.name}` breaks after {p.trace_length} steps" for p in broken)
+
+
+# Parts that come from elsewhere ------------------------------------------------------------------
+
+BLOCK = re.compile(
+    r"(?P<begin><!-- begin: (?P<name>.*?) -->\n)(?P<text>.*?)(?P<end><!-- end -->)", re.DOTALL
+)
+MEASURED = "runs"
+
+
+def _properties() -> str:
+    rows = ["| property | what it says |", "|---|---|"]
+    rows += [f"| `{item.name}` | {item.sentence} |" for item in SYSTEM.properties]
+    return "\n".join(rows)
+
+
+def _sources() -> str:
+    rows = ["| property | kind | source |", "|---|---|---|"]
+    rows += [f"| `{item.name}` | {item.kind} | {item.source} |" for item in SYSTEM.properties]
+    return "\n".join(rows)
+
+
+def _features() -> str:
+    rows = ["| feature | what it does | source |", "|---|---|---|"]
+    rows += [f"| `{i.name}` | {i.sentence} | {i.source} |" for i in SYSTEM.protocols.infos]
+    return "\n".join(rows)
+
+
+def _constants() -> str:
+    rows = ["| constant | default | range | Kafka's | what it bounds |", "|---|---|---|---|---|"]
+    for info in SYSTEM.constant_infos:
+        real = "" if info.real is None else f"{info.real:,}"
+        span = f"{info.low}..{info.high}"
+        rows.append(f"| `{info.name}` | {info.default} | {span} | {real} | {info.meaning} |")
+    return "\n".join(rows)
+
+
+def _example() -> str:
+    return f"```python\n{(ROOT / EXAMPLE).read_text(encoding='utf-8')}```"
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "properties": _properties,
+    "sources": _sources,
+    "features": _features,
+    "constants": _constants,
+    EXAMPLE.as_posix(): _example,
+}
+
+
+def blocks(page: Path) -> dict[str, str]:
+    """The page's marked parts by name; each is one of BLOCKS, or MEASURED."""
+    return {b["name"]: b["text"].strip() for b in BLOCK.finditer(page.read_text(encoding="utf-8"))}
+
+
+# Renewing ----------------------------------------------------------------------------------------
+
+
+def renew(*, slow: bool) -> None:
+    """Writes what is printed and generated into the pages, as it is now."""
+    with tempfile.TemporaryDirectory() as folder:
+        workplace = Workplace(Path(folder))
+        for page in PAGES:
+            old = page.read_text(encoding="utf-8")
+            text = old
+            for shown in commands(page):
+                if shown.text in NOT_RUN or (shown.text in SLOW and not slow):
+                    continue
+                done = workplace.run(shown.text)
+                if done.exit_code != shown.exit_code:
+                    print(f"{shown}: exit {done.exit_code}, not {shown.exit_code}", file=sys.stderr)
+                if shown.output is not None and not is_shown(done.printed, shown.output):
+                    before, prompt, rest = text.partition(f"$ {shown.text}")
+                    output = f"\n{done.printed}\n" if done.printed else "\n"
+                    text = before + prompt + rest.replace(f"\n{shown.output}\n", output, 1)
+            text = BLOCK.sub(lambda block: _renewed(block, slow=slow), text)
+            if text != old:
+                page.write_text(text, encoding="utf-8")
+                print(f"renewed: {page.relative_to(ROOT)}", file=sys.stderr)
+
+
+def _renewed(block: re.Match[str], *, slow: bool) -> str:
+    if block["name"] == MEASURED:
+        old = dict(zip(RUNS, block["text"].splitlines()[len(RUNS_HEAD) :], strict=False))
+        rows = [run.row() if slow or not run.slow else old.get(run, "") for run in RUNS]
+        text = "\n".join([*RUNS_HEAD, *rows])
+    else:
+        text = BLOCKS[block["name"]]()
+    return f"{block['begin']}{text}\n{block['end']}"
+
+
+if __name__ == "__main__":
+    renew(slow="--slow" in sys.argv[1:])

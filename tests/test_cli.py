@@ -1,0 +1,365 @@
+"""The commands: what they print, what they answer to what is wrong, and how they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from typer.testing import CliRunner
+
+from epochfence.cli import app
+
+ROOT = Path(__file__).parent.parent
+KTX = str(ROOT / "bench" / "ktx.py")
+TINY = ("--set", "I=1", "--set", "K=1", "--set", "E=2", "--set", "S=2")
+
+DECLARED = """\
+from epochfence.spec.language import *
+
+N = constant("N", 2, 1, 3, meaning="how far it counts [in steps]")
+KEY = Key("key", 2)
+machine = Machine("machine")
+x = machine.field("x", Int(0, N), doc="a number")
+unread = machine.field("unread", Map(KEY, Bool()))
+k = KEY.variable("k")
+up = Table(machine, event("up"), (Row("up", when=x < N, set={x: x + 1}),))
+turn = Table(machine, event("turn", k), (Row("turn", set={unread[k]: ~unread[k]}),))
+over = Table(machine, event("over", k), (Row("over", when=x == N, set={x: x + 1}),))
+stay = Table(machine, event("stay", k), (Row("stay [on]", when=x > N, set={x: 0}),))
+small = invariant("Small", x <= N, "x is at most N [of the constants].", "a book")
+low = invariant("Low", x < N, "x stays below N [of the constants].")
+up_only = step_property("UpOnly", after(x) >= x, "x never falls.")
+
+holds = System("holds", (up, turn, stay), (small, up_only), constants=(N,), terminal=True)
+breaks = System("breaks", (up, turn), (small, low), constants=(N,), terminal=True)
+stuck = System("stuck", (up,), (small,), constants=(N,))
+faulty = System("faulty", (up, over), (small,), constants=(N,), terminal=True)
+empty = System("empty", (up,), (), constants=(N,), terminal=True)
+"""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+def epochfence(*arguments: str | Path) -> Ended:
+    """A command, run in this process."""
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return Ended(done.exit_code, done.stdout, done.stderr)
+
+
+def alone(*arguments: str | Path, **environment: str) -> Ended:
+    """A command in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "epochfence.cli", *map(str, arguments)],
+        cwd=ROOT, env=os.environ | environment, capture_output=True, text=True,
+    )  # fmt: skip
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def declared(tmp_path: Path) -> Path:
+    """A file with systems that come to different verdicts."""
+    (tmp_path / "declared.py").write_text(DECLARED)
+    return tmp_path / "declared.py"
+
+
+# Verdicts -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("system", "code", "name"),
+    [("holds", 0, "HOLDS"), ("stuck", 11, "DEADLOCK"), ("breaks", 12, "BROKEN"),
+     ("faulty", 12, "BROKEN")],
+)  # fmt: skip
+def test_the_exit_code_is_the_verdict_and_its_name_is_printed(
+    declared: Path, system: str, code: int, name: str
+) -> None:
+    ended = epochfence("check", f"{declared}:{system}")
+    assert ended.code == code
+    assert f"(exit {code}, {name})" in " ".join(ended.out.split())
+    assert ended.err == ""
+
+
+def test_a_limit_is_inconclusive() -> None:
+    base = psutil.Process().memory_info().rss / 2**30
+    ended = epochfence("check", KTX, "--memory", f"{base + 0.1:.3f}")
+    assert ended.code == 20
+    assert "the memory limit was met after level" in ended.out
+    assert "(exit 20, INCONCLUSIVE)" in " ".join(ended.out.split())
+    assert "holds" not in ended.out
+
+
+def test_a_run_says_what_it_covered(declared: Path) -> None:
+    ended = epochfence("check", f"{declared}:holds", "--set", "N=3")
+    assert "holds, protocol 1; N=3" in ended.out
+    assert "4 states, 15 transitions, depth 4" not in ended.out
+    assert "4 states, 11 transitions, depth 4" in ended.out
+    assert "machine.stay/stay [on]" in ended.out
+    assert "unread[0]" in ended.out
+
+
+def test_what_stands_in_brackets_is_printed(declared: Path) -> None:
+    broken = epochfence("check", f"{declared}:breaks")
+    assert "[of the constants]" in broken.out
+    assert broken.out.count("[of the constants]") >= 2
+
+
+def test_a_counterexample_is_printed_in_steps(declared: Path) -> None:
+    ended = epochfence("check", f"{declared}:breaks", "--property", "Low")
+    lines = [line.split() for line in ended.out.splitlines()]
+    first, second = (next(line for line in lines if line[:1] == [n]) for n in "12")
+    assert first[1:4] == ["machine", "up", "up"]
+    assert first[-3:] == ["0", "→", "1"]
+    assert second[-3:] == ["1", "→", "2"]
+    assert "Low is broken in the last state: x stays below N" in ended.out
+
+
+def test_options_change_what_is_explored(declared: Path) -> None:
+    assert "Slicing:" in epochfence("check", f"{declared}:holds").out
+    whole = epochfence("check", f"{declared}:holds", "--no-slicing")
+    assert "Slicing:" not in whole.out
+    assert "12 states" in whole.out
+    assert "Low" not in epochfence("check", f"{declared}:breaks", "--property", "Small").out
+    two_phase = str(ROOT / "bench" / "two_phase.py")
+    assert "314 states" in epochfence("check", two_phase, "--set", "RM=5").out
+    all_states = epochfence("check", two_phase, "--set", "RM=5", "--no-symmetry", "--threads", "2")
+    assert "8,832 states" in all_states.out
+
+
+@pytest.mark.parametrize("arguments", [("check", "{}:holds"), ("check", "{}:breaks"),
+                                       ("check", "{}:stuck"), ("check", "{}:faulty"), ("list",),
+                                       ("check", KTX, "--set", "V=0", "--set", "K=1")])  # fmt: skip
+def test_output_fits_100_columns(declared: Path, arguments: tuple[str, ...]) -> None:
+    ended = epochfence(*(argument.format(declared) for argument in arguments))
+    assert max(map(len, ended.out.splitlines())) <= 100
+
+
+# The result for machines --------------------------------------------------------------------------
+
+
+def result(tmp_path: Path, *arguments: str | Path) -> dict[str, Any]:
+    """What --json holds."""
+    output = tmp_path / "result.json"
+    epochfence("check", *arguments, "--json", output)
+    return json.loads(output.read_text())
+
+
+def test_json_has_what_was_promised(tmp_path: Path) -> None:
+    found = result(tmp_path, KTX, *TINY)
+    assert {
+        "system": "ktx", "protocol": "1", "constants": {"I": 1, "K": 1, "E": 2, "S": 2, "V": 1},
+        "verdict": "holds", "exit_code": 0, "states": 5_094, "transitions": 22_028, "depth": 28,
+    }.items() <= found.items()  # fmt: skip
+    assert found["properties"][0] == {"name": "EpochBound", "verdict": "holds",
+                                      "trace_length": None}  # fmt: skip
+    assert len(found["properties"]) == 6
+    assert sum(row["taken"] for row in found["rows"]) == 22_028
+    assert {"name", "taken"} == found["rows"][0].keys()
+    assert found["seconds"] > 0
+    assert found["states_per_second"] > 0
+    assert found["memory_bytes"] > 0
+    assert found["trace"] is None
+
+
+def test_json_of_a_counterexample(tmp_path: Path) -> None:
+    found = result(tmp_path, KTX, *TINY, "--set", "V=0")
+    assert (found["verdict"], found["exit_code"]) == ("broken", 12)
+    broken = [p for p in found["properties"] if p["verdict"] == "broken"]
+    assert broken == [{"name": "NoHanging", "verdict": "broken", "trace_length": 9}]
+    assert len(found["trace"]["steps"]) == 9
+    assert found["trace"]["steps"][0]["row"] == "StartInit"
+
+
+def test_json_is_whole_or_not_there(tmp_path: Path, declared: Path) -> None:
+    missing = tmp_path / "missing" / "result.json"
+    ended = epochfence("check", f"{declared}:holds", "--json", missing)
+    assert (ended.code, ended.out) == (2, "")
+    assert f"no folder {missing.parent}" in ended.err
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    ended = epochfence("check", f"{declared}:holds", "--json", folder)
+    assert ended.code == 2
+    assert "can't write" in ended.err
+    assert sorted(p.name for p in tmp_path.iterdir() if p.name.startswith(".")) == []
+
+
+# What is wrong ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("nothing",), "no system is called nothing: take transactions"),
+        ((KTX, "--protocol", "9"), "no protocol is called 9: take one of 1"),
+        ((KTX, "--set", "Z=1"), "ktx has no constant Z (it has: I, K, E, S, V)"),
+        ((KTX, "--set", "E=0"), "constant E=0 is outside 1..1000"),
+        ((KTX, "--set", "E"), "--set E: write NAME=VALUE with a whole number"),
+        ((KTX, "--set", "E=many"), "--set E=many: write NAME=VALUE with a whole number"),
+        ((KTX, "--set", "=1"), "ktx has no constant"),
+        ((KTX, "--property", "Nothing"), "ktx has no property Nothing (it has: EpochBound,"),
+        ((KTX, "--without", "speed"), "no feature of ktx is called speed"),
+        (("missing.py",), "missing.py: no such file"),
+        ((KTX + ":other",), "has no system called other (it has: system)"),
+        ((KTX, "--memory", "0"), "--memory 0: give a number of GiB above 0"),
+        ((KTX, "--memory", "-1"), "--memory -1: give a number of GiB above 0"),
+        ((KTX, "--checkpoint", "a", "--resume", "b"), "--checkpoint and --resume exclude"),
+        ((KTX, "--resume", "no-such-folder"), "no-such-folder holds no run to resume"),
+    ],
+)
+def test_wrong_input_gets_one_clear_line(arguments: tuple[str, ...], said: str) -> None:
+    ended = epochfence("check", *arguments)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("epochfence: ")
+    assert said in ended.err
+    assert ended.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("check",), ("explode",), ("check", KTX, "--threads", "0"), ("check", KTX, "--memory", "x"),
+     ("check", KTX, "--fast"), ()],
+)  # fmt: skip
+def test_wrong_usage_ends_with_2(arguments: tuple[str, ...]) -> None:
+    ended = epochfence(*arguments)
+    assert ended.code == 2
+    assert ended.out + ended.err != ""
+
+
+def test_a_system_without_a_property_is_an_error_and_no_pass(declared: Path) -> None:
+    ended = epochfence("check", f"{declared}:empty")
+    assert (ended.code, ended.out) == (2, "")
+    assert "names no property: without one there is nothing to check" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = 1 / 0\n", "line 1 fails when it is run: ZeroDivisionError"),
+        ("def f(:\n", "line 1 fails when it is run: SyntaxError"),
+        ("x = 1\n", "must hold one system or be given as FILE.py:NAME: none"),
+        (DECLARED, "FILE.py:NAME: holds, breaks, stuck, faulty, empty"),
+        (DECLARED.replace("x + 1", "k", 1), "line 9: table machine.up, row 'up'"),
+        (
+            DECLARED.replace("Int(0, N)", "Int(0, N), 3").replace("breaks = ", "_ = "),
+            "holds, stuck, faulty",
+        ),
+    ],
+)
+def test_a_file_at_fault_is_named_with_the_line(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "declared.py"
+    file.write_text(text)
+    ended = epochfence("check", file)
+    assert (ended.code, ended.out) == (2, "")
+    assert str(file) in ended.err
+    assert said in ended.err
+
+
+def test_a_declaration_that_fails_under_the_constants_given(declared: Path) -> None:
+    declared.write_text(DECLARED.replace("Int(0, N)", "Int(0, N), 3"))
+    ended = epochfence("check", f"{declared}:holds")
+    assert ended.code == 2
+    assert "machine.x is 0..N: its first value can't be 3" in ended.err
+    assert epochfence("check", f"{declared}:holds", "--set", "N=3").code in (0, 12)
+
+
+def test_runs_are_saved_and_resumed(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    assert epochfence("check", KTX, *TINY, "--checkpoint", folder).code == 0
+    again = epochfence("check", KTX, *TINY, "--checkpoint", folder)
+    assert again.code == 2
+    assert f"{folder} already holds a run: resume it with --resume {folder}" in again.err
+    resumed = epochfence("check", KTX, *TINY, "--resume", folder)
+    assert resumed.code == 0
+    assert "5,094 states, 22,028 transitions, depth 28" in resumed.out
+    other = epochfence("check", KTX, *TINY, "--set", "E=3", "--resume", folder)
+    assert other.code == 2
+    assert "holds another run: constants is" in other.err
+
+
+# The shipped systems ------------------------------------------------------------------------------
+
+
+def test_list_tells_what_can_be_chosen() -> None:
+    ended = epochfence("list")
+    assert ended.code == 0
+    for word in ("transactions", "Protocols: 2.5", "constant", "default", "range", "property",
+                 "NoHangingTransaction", "invariant", "step"):  # fmt: skip
+        assert word in ended.out
+
+
+# What is loaded -----------------------------------------------------------------------------------
+
+HEAVY = ("numpy", "numba", "llvmlite", "z3", "pyspark", "hypothesis")
+
+
+def heavy_after(statement: str) -> list[str]:
+    """The heavy libraries that a statement loads, in a process of its own."""
+    code = f"{statement}\nimport sys\nprint([m for m in {HEAVY!r} if m in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return eval(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import epochfence.model.interpreter",
+        "import epochfence.model",
+        "import epochfence.spec.language",
+        "import epochfence.cli",
+        "from epochfence.spec.systems import shipped; shipped('transactions')",
+        "import contextlib, io\n"
+        "from epochfence.cli import list_\n"
+        "with contextlib.redirect_stdout(io.StringIO()): list_()",
+    ],
+)
+def test_what_explores_nothing_loads_no_compiler(statement: str) -> None:
+    assert heavy_after(statement) == []
+
+
+def test_a_wrong_name_is_told_before_anything_is_loaded() -> None:
+    code = "from epochfence.cli import app\ntry: app(['check', 'nothing'])\nexcept SystemExit: pass"
+    assert heavy_after(code) == []
+
+
+def test_nothing_but_results_goes_to_standard_output() -> None:
+    ended = alone("check", KTX, *TINY)
+    assert ended.code == 0
+    assert ended.out.startswith("ktx, protocol 1; I=1, K=1, E=2, S=2, V=1\n")
+    assert ended.err == ""
+
+
+@pytest.mark.slow
+def test_two_processes_may_compile_at_once(tmp_path: Path) -> None:
+    """Each finds the cache of compiled functions empty, and they race for it."""
+    command = [sys.executable, "-m", "epochfence.cli", "check", KTX, *TINY]
+    for _ in range(2):
+        environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+        runs = [
+            subprocess.Popen(
+                command, cwd=ROOT, env=environment, text=True,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            )
+            for _ in range(3)
+        ]  # fmt: skip
+        for run in runs:
+            out, err = run.communicate(timeout=300)
+            assert run.returncode == 0, err
+            assert "5,094 states, 22,028 transitions, depth 28" in out
+        assert list((tmp_path / "cache").rglob("*.nbi"))

@@ -1,0 +1,260 @@
+"""The documentation is true: its commands run and print what it shows, and its names exist."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from epochfence.checker.check import check
+from epochfence.checker.verdict import Verdict
+from epochfence.spec import language
+from epochfence.spec.language import instantiate
+from epochfence.spec.load import load_system
+from epochfence.tests.documentation import (
+    BLOCKS,
+    EXAMPLE,
+    FENCE,
+    MEASURED,
+    NOT_RUN,
+    PAGES,
+    ROOT,
+    RUNS,
+    RUNS_HEAD,
+    SLOW,
+    Command,
+    Run,
+    Workplace,
+    blocks,
+    commands,
+    is_shown,
+)
+
+DOCS = ROOT / "docs"
+ROOMS = ("spec", "spec/language", "spec/systems", "model", "checker", "diagrams")
+COMMANDS = [found for page in PAGES for found in commands(page)]
+RENEW = "python tests/documentation.py renews it (--slow: long runs as well)"
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+# Commands ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
+    return Workplace(tmp_path_factory.mktemp("root"))
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        pytest.param(found, id=str(found), marks=[pytest.mark.slow] if found.text in SLOW else [])
+        for found in COMMANDS
+        if found.text not in NOT_RUN
+    ],
+)
+def test_a_command_does_what_is_shown(shown: Command, workplace: Workplace) -> None:
+    done = workplace.run(shown.text)
+    assert done.exit_code == shown.exit_code, done.printed
+    if shown.output is not None and not is_shown(done.printed, shown.output):
+        assert done.printed.splitlines() == shown.output.splitlines(), RENEW
+
+
+@each_page
+def test_python_on_a_page_runs(page: Path, workplace: Workplace) -> None:
+    for fence in FENCE.finditer(page.read_text(encoding="utf-8")):
+        if fence["kind"] == "python":
+            done = workplace.run(f"python -c {shlex.quote(fence['text'])}")
+            assert done.exit_code == 0, done.printed
+
+
+def test_make_has_every_target_that_is_named() -> None:
+    targets = set(re.findall(r"^([a-z]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for page in PAGES:
+        named = re.findall(r"(?:`|^|\$ )make ([a-z]+)", page.read_text(), re.MULTILINE)
+        assert set(named) <= targets, page.name
+
+
+def test_no_exception_outlives_its_command() -> None:
+    assert NOT_RUN.keys() | SLOW <= {found.text for found in COMMANDS}
+
+
+def test_the_parser_sees_commands_exit_codes_and_output(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "a\n```sh\nmake it # exit 3\n# a remark\n```\n```console\n$ b\n1\n2\n$ c\n```\n"
+    )
+    found = [(c.line, c.text, c.exit_code, c.output) for c in commands(page)]
+    assert found == [(3, "make it", 3, None), (7, "b", 0, "1\n2"), (10, "c", 0, "")]
+
+
+@pytest.mark.parametrize(
+    ("printed", "shown", "same"),
+    [
+        ("3 states, 0.51 s (6 states/s)", "3 states, 12.00 s (1,200 states/s)", True),
+        ("3 states", "4 states", False),
+        ("a\nb\nc", "a\n...", True),
+        ("a\nb\nc", "a\n...\nc", True),
+        ("a\nb\nc", "...\nb", False),
+        ("a b\nc", "a\nb c", True),
+    ],
+)
+def test_outputs_are_compared_but_for_measures(printed: str, shown: str, same: bool) -> None:
+    assert is_shown(printed, shown) == same
+
+
+# What is declared or counted ---------------------------------------------------------------------
+
+
+@each_page
+def test_what_is_declared_is_told_as_it_is(page: Path) -> None:
+    told = blocks(page)
+    told.pop(MEASURED, None)
+    assert told == {name: BLOCKS[name]() for name in told}, RENEW
+
+
+def test_every_part_is_on_some_page() -> None:
+    assert {name for page in PAGES for name in blocks(page)} == {*BLOCKS, MEASURED}
+
+
+@pytest.mark.parametrize(
+    ("at", "run"),
+    [
+        pytest.param(at, run, id=str(run), marks=[pytest.mark.slow] if run.slow else [])
+        for at, run in enumerate(RUNS)
+    ],
+)
+def test_the_figures_are_those_of_a_run(at: int, run: Run) -> None:
+    rows = blocks(ROOT / "README.md")[MEASURED].splitlines()[len(RUNS_HEAD) :]
+    assert len(rows) == len(RUNS)
+    assert rows[at] == run.row(), RENEW
+
+
+def test_every_exit_code_and_field_of_the_result_is_told() -> None:
+    text = (DOCS / "systems.md").read_text(encoding="utf-8")
+    codes = re.findall(r"^\| (\d+) \| `(\w+)` \|", text, re.MULTILINE)
+    assert {(int(code), name) for code, name in codes} == {(v.value, v.name) for v in Verdict}
+    table = text[text.index("| field |") :].partition("\n\n")[0]
+    fields = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+    result = check(instantiate(load_system(str(ROOT / EXAMPLE))))
+    assert fields == list(result.as_json())
+
+
+# Names -------------------------------------------------------------------------------------------
+
+CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+PATH = re.compile(r"[\w.-]+(/[\w.*-]*)+|[\w-]+\.(py|md|yml|toml|txt)")
+DOTTED = re.compile(r"(spec|model|checker|diagrams)(\.\w+)+")
+
+
+def code(page: Path) -> list[str]:
+    """The pieces of code in the page's text."""
+    return CODE.findall(FENCE.sub("", page.read_text(encoding="utf-8")))
+
+
+def unknown(piece: str) -> Iterator[str]:
+    """What stands for nothing in a piece of code: a path, a dotted name, an option or a word."""
+    if PATH.fullmatch(piece):
+        if not any(any(folder.glob(piece.rstrip("/"))) for folder in (ROOT, DOCS)):
+            yield piece
+    elif DOTTED.fullmatch(piece):
+        if not resolves(piece):
+            yield piece
+    else:
+        yield from set(re.findall(r"(?<!\w)--[a-z-]+", piece)) - options()
+        yield from set(re.findall(r"(?<![\w-])[A-Za-z_]\w+", piece)) - words()
+
+
+@cache
+def program() -> str:
+    """The program's text."""
+    files = [ROOT / name for name in ("Makefile", "pyproject.toml", "__init__.py", "cli.py")]
+    for room in (*ROOMS, "bench", "docs/examples"):
+        files += (ROOT / room).rglob("*.py")
+    return "\n".join(path.read_text(encoding="utf-8") for path in files)
+
+
+@cache
+def words() -> frozenset[str]:
+    """Every word of the program's text."""
+    return frozenset(re.findall(r"\w+", program()))
+
+
+@cache
+def options() -> frozenset[str]:
+    """Every option that a command takes."""
+    return frozenset(re.findall(r'"(--[a-z-]+)"', program())) | {"--help"}
+
+
+def resolves(dotted: str) -> bool:
+    """Whether the dotted name is a module of the package, or something in one."""
+    parts = ["epochfence", *dotted.split(".")]
+    for end in range(len(parts), 1, -1):
+        try:
+            found = import_module(".".join(parts[:end]))
+        except ModuleNotFoundError:
+            continue
+        for name in parts[end:]:
+            found = getattr(found, name, None)
+        return found is not None
+    return False
+
+
+@each_page
+def test_names_exist(page: Path) -> None:
+    assert {piece: gone for piece in code(page) if (gone := list(unknown(piece)))} == {}
+
+
+@pytest.mark.parametrize(
+    "piece", ["checker/gone.py", "checker.lower.gone", "--no-such", "no_such_word(1)", "gone.md"]
+)
+def test_names_that_are_gone_are_seen(piece: str) -> None:
+    assert list(unknown(piece))
+
+
+def told(page: str) -> set[str]:
+    """The words of the page's pieces of code."""
+    return set(re.findall(r"\w+", " ".join(code(DOCS / page))))
+
+
+def test_the_language_is_told_whole() -> None:
+    assert set(language.__all__) - told("language.md") == set()
+
+
+def test_every_module_has_its_place_in_the_architecture() -> None:
+    modules = {path.stem for room in ROOMS for path in (ROOT / room).glob("*.py")}
+    assert modules - {"__init__"} - told("architecture.md") == set()
+
+
+# Form --------------------------------------------------------------------------------------------
+
+
+@each_page
+def test_pages_are_in_form(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert {fence["kind"] for fence in FENCE.finditer(text)} <= {"sh", "console", "python", "text"}
+    may_be_long = ("|", "[![", "<!--")
+    assert [x for x in text.splitlines() if len(x) > 100 and not x.startswith(may_be_long)] == []
+
+
+@each_page
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8"))
+    inside = [target.partition("#")[0] for target in targets if "://" not in target]
+    assert [target for target in inside if target and not (page.parent / target).exists()] == []
+
+
+@pytest.mark.slow
+def test_the_site_builds(tmp_path: Path) -> None:
+    build = ["mkdocs", "build", "--quiet", "--strict", "--site-dir", str(tmp_path)]
+    done = subprocess.run([sys.executable, "-m", *build], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "language" / "index.html").exists()
