@@ -119,6 +119,7 @@ def check(
             aside.write_text(text + "\n")
             aside.replace(output)
         except OSError as error:
+            aside.unlink(missing_ok=True)
             fail(f"can't write {output}: {error.strerror}")
     raise typer.Exit(result.verdict.value)
 

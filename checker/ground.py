@@ -103,9 +103,9 @@ class GroundRow:
 class GroundAction:
     """The rows of an action for certain bindings.
 
-    `instances` are the identities that it binds. One row may be taken for every place in `possible` whose node holds. The rows read that
-    place as a leaf of its own, below 0, where there is more than one (`choice_leaf`): the slot of
-    the bag whose element the action takes.
+    One row may be taken for every place in `possible` whose node holds. The rows read that place as
+    a leaf of its own, below 0, where there is more than one (`choice_leaf`): the slot of the bag
+    whose element the action takes. `instances` are the identities that the action binds.
     """
 
     possible: tuple[Node, ...]

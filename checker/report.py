@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -50,7 +51,8 @@ def progress(console: Console) -> Generator[Callable[[Progress], None]]:
 def tell(result: Result, console: Console) -> None:
     """Prints the verdict, what was covered, and the counterexample where there is one."""
     constants = ", ".join(f"{name}={value}" for name, value in result.constants.items())
-    console.print(f"[bold]{result.system}[/bold], protocol {result.protocol}; {constants}")
+    name = escape(result.system)
+    console.print(f"[bold]{name}[/bold], protocol {escape(result.protocol)}; {constants}")
     if result.trace is not None:
         show_trace(result.trace, console)
     _properties(result, console)
@@ -61,13 +63,15 @@ def tell(result: Result, console: Console) -> None:
         f"compiled in {result.compile_seconds:.2f} s"
     )
     if result.symmetry:
-        console.print(f"Symmetry: states counted up to renaming of {', '.join(result.symmetry)}.")
+        keys = ", ".join(result.symmetry)
+        console.print(f"Symmetry: states counted up to renaming of {keys}.", markup=False)
     for note in result.notes:
-        console.print(f"Note: {note}.")
+        console.print(f"Note: {note}.", markup=False)
     if result.left_out:
         console.print(
             f"Slicing: {len(result.left_out)} parts of the state that nothing looks at were left "
-            f"out: {', '.join(result.left_out)}."
+            f"out: {', '.join(result.left_out)}.",
+            markup=False,
         )
     if result.verdict is Verdict.HOLDS:
         never = result.never_taken
@@ -79,7 +83,7 @@ def tell(result: Result, console: Console) -> None:
             console.print(f"Each of the {len(result.rows)} rows is taken by some run.")
     colour = "green" if result.verdict is Verdict.HOLDS else "red"
     console.print(
-        f"[bold {colour}]{_TITLES[result.verdict]}[/] {result.reason} "
+        f"[bold {colour}]{_TITLES[result.verdict]}[/] {escape(result.reason)} "
         f"(exit {result.verdict.value}, {result.verdict.name})"
     )
 
@@ -88,7 +92,7 @@ def _properties(result: Result, console: Console) -> None:
     table = Table(box=None, pad_edge=False, show_header=False)
     for item in result.properties:
         steps = "" if item.trace_length is None else f"after {item.trace_length} steps"
-        table.add_row(item.name, item.verdict, steps)
+        table.add_row(Text(item.name), item.verdict, steps)
     console.print(table)
 
 

@@ -5,26 +5,29 @@ from __future__ import annotations
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from .language import System
 
 
 def describe(system: System, console: Console) -> None:
     """Prints the system's properties, protocols, features and constants."""
-    console.print(f"[bold]{system.name}[/bold]: {system.doc}")
+    console.print(Text.assemble((system.name, "bold"), f": {system.doc}"))
     if system.reach:
-        console.print(Padding(f"Default bounds: {system.reach}", (0, 0, 0, 2)))
+        console.print(Padding(Text(f"Default bounds: {system.reach}"), (0, 0, 0, 2)))
     protocols = system.protocols
     console.print(f"  Protocols: {', '.join(protocols.releases)} (default {protocols.newest})")
     features = _columns("feature", "from", "before", "what it does")
     for info in protocols.infos:
-        features.add_row(info.name, info.since, info.until or "", info.sentence)
+        cells = (info.name, info.since, info.until or "", info.sentence)
+        features.add_row(*map(Text, cells))
     constants = _columns("constant", "default", "range", "what it bounds")
     for info in system.constant_infos:
-        constants.add_row(info.name, str(info.default), f"{info.low}..{info.high}", info.meaning)
+        cells = (info.name, str(info.default), f"{info.low}..{info.high}", info.meaning)
+        constants.add_row(*map(Text, cells))
     properties = _columns("property", "kind", "what it says")
     for item in system.properties:
-        properties.add_row(item.name, item.kind, item.sentence)
+        properties.add_row(*map(Text, (item.name, item.kind, item.sentence)))
     for table in (features, constants, properties):
         if table.row_count:
             console.print(Padding(table, (0, 0, 0, 2)))
