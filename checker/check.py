@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,9 @@ RANGE = "every value stays in the range of its type"
 
 def available_threads() -> int:
     """The cores that this process may use."""
-    return len(psutil.Process().cpu_affinity() or []) or psutil.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
@@ -146,13 +149,17 @@ def _identity(prepared: Prepared) -> dict[str, Any]:
     return {
         "system": instance.system.name,
         "protocol": instance.protocol,
-        "features": sorted(instance.features),
-        "constants": dict(instance.constants),
-        "properties": [item.name for item in instance.properties],
-        "symmetry": [orbit.key.name for orbit in prepared.symmetry.orbits],
-        "bits": prepared.packing.bits,
-        "declaration": hashlib.sha256(prepared.kernel.text.encode()).hexdigest(),
+        "features": _listed(sorted(instance.features)),
+        **{f"constant {name}": value for name, value in instance.constants.items()},
+        "properties": _listed(item.name for item in instance.properties),
+        "symmetry": _listed(orbit.key.name for orbit in prepared.symmetry.orbits),
+        "left out": _listed(prepared.left_out),
+        "rows": hashlib.sha256(prepared.kernel.text.encode()).hexdigest(),
     }
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
 
 
 def _result(prepared: Prepared, explorer: Explorer, found: Search) -> Result:

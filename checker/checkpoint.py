@@ -78,9 +78,9 @@ class Checkpoint:
         except (ValueError, KeyError, TypeError, OSError) as error:
             raise CheckpointError(f"{path} can't be read: {error}") from None
         differences = [
-            f"{name} is {wanted!r} here and {manifest.get(name)!r} there"
+            "the rows differ" if name == "rows" else f"{name} is {wanted} here and {there} there"
             for name, wanted in self.identity.items()
-            if manifest.get(name) != wanted
+            if (there := manifest.get(name)) != wanted
         ]
         if differences:
             raise CheckpointError(f"{self.folder} holds another run: {'; '.join(differences)}")

@@ -239,10 +239,10 @@ class Explorer:
         for shard, (start, end) in zip(self.shards, self.level_ranges(level), strict=True):
             yield shard.states.array[start * self.stride : end * self.stride].tobytes()
 
-    def expand_level(self, on_round: Callable[[int], None] | None = None) -> list[Bad] | None:
-        """Expands the last level and inserts what it gives; None where memory ran out.
+    def expand_level(self, on_round: Callable[[int], None] | None = None) -> tuple[list[Bad], bool]:
+        """Expands the last level and inserts what it gives.
 
-        Returns the states of the level in which something is wrong.
+        Returns the states of the level in which something is wrong, and whether memory was enough.
         """
         spans = [
             (shard, at, min(at + SPAN, end))
@@ -260,7 +260,7 @@ class Explorer:
             ratio = 1 + self.found.transitions // max(1, self.found.states)
             affordable = (self.memory_limit - self.memory) // (2 * ratio * self.stride)
             if affordable < SPAN:
-                return None
+                return bad, False
             round_size = min(round_size, affordable)
             share: list[list[tuple[int, int, int]]] = [[] for _ in self.workers]
             total = 0
@@ -274,7 +274,7 @@ class Explorer:
                 spans.extend(rest)
                 bad.extend(noted)
             if not all(self._each(self._insert, [(t,) for t in range(self.threads)])):
-                return None
+                return bad, False
             for worker in self.workers:
                 worker.emptied()
             if on_round is not None:
@@ -283,7 +283,7 @@ class Explorer:
         for worker in self.workers:
             self.taken += worker.taken
             worker.taken[:] = 0
-        return bad
+        return bad, True
 
     def _each(self, function, arguments):  # type: ignore[no-untyped-def]
         if self.pool is None:
@@ -382,14 +382,14 @@ def search(
             if on_round is not None:
                 on_round(progress(done))
 
-        bad = explorer.expand_level(tell)
+        bad, whole = explorer.expand_level(tell)
         found.seconds = time.perf_counter() - begun
         found.memory = explorer.memory
-        if bad is None:
-            found.stopped = "memory"
-            break
         if bad:
             found.bad = bad
+            break
+        if not whole:
+            found.stopped = "memory"
             break
         found.taken = [int(n) for n in explorer.taken]
         found.transitions = sum(found.taken)

@@ -67,18 +67,24 @@ def commands(page: Path) -> Iterator[Command]:
     """
     text = page.read_text(encoding="utf-8")
     for fence in FENCE.finditer(text):
-        first = text.count("\n", 0, fence.start()) + 2
-        lines = fence["text"].splitlines()
+        line = text.count("\n", 0, fence.start()) + 2
         if fence["kind"] == "sh":
-            for at, line in enumerate(lines, first):
-                if line and not line.startswith("#"):
-                    yield _command(page, at, line, None)
+            for at, shown in enumerate(fence["text"].splitlines(), line):
+                if shown and not shown.startswith("#"):
+                    yield _command(page, at, shown, None)
         elif fence["kind"] == "console":
-            starts = [at for at, line in enumerate(lines) if line.startswith("$ ")]
-            assert starts[:1] == [0], f"{page.name}:{first}: a console block begins with a command"
-            for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
-                shown = "\n".join(lines[start + 1 : end])
-                yield _command(page, first + start, lines[start].removeprefix("$ "), shown)
+            for prompt, output in _prompts(fence["text"]):
+                yield _command(page, line, prompt, output)
+                line += 1 + len(output.splitlines())
+
+
+def _prompts(console: str) -> Iterator[tuple[str, str]]:
+    """The lines with `$ ` before them in a console's text, each with the lines below."""
+    before, *rest = re.split(r"^\$ ", console, flags=re.MULTILINE)
+    assert not before, f"a console block begins with a command, not with {before!r}"
+    for part in rest:
+        prompt, _, output = part.partition("\n")
+        yield prompt, output.removesuffix("\n")
 
 
 def _command(page: Path, line: int, text: str, output: str | None) -> Command:
@@ -243,21 +249,37 @@ def renew(*, slow: bool) -> None:
         workplace = Workplace(Path(folder))
         for page in PAGES:
             old = page.read_text(encoding="utf-8")
-            text = old
-            for shown in commands(page):
-                if shown.text in NOT_RUN or (shown.text in SLOW and not slow):
-                    continue
-                done = workplace.run(shown.text)
-                if done.exit_code != shown.exit_code:
-                    print(f"{shown}: exit {done.exit_code}, not {shown.exit_code}", file=sys.stderr)
-                if shown.output is not None and not is_shown(done.printed, shown.output):
-                    before, prompt, rest = text.partition(f"$ {shown.text}")
-                    output = f"\n{done.printed}\n" if done.printed else "\n"
-                    text = before + prompt + rest.replace(f"\n{shown.output}\n", output, 1)
+            # in the order of the page: a command may need what an earlier one wrote
+            shown = {
+                found.text: _printed(found, workplace)
+                for found in commands(page)
+                if found.text not in NOT_RUN and (slow or found.text not in SLOW)
+            }
+            text = FENCE.sub(lambda fence, shown=shown: _retold(fence, shown), old)
             text = BLOCK.sub(lambda block: _renewed(block, slow=slow), text)
             if text != old:
                 page.write_text(text, encoding="utf-8")
                 print(f"renewed: {page.relative_to(ROOT)}", file=sys.stderr)
+
+
+def _printed(shown: Command, workplace: Workplace) -> str:
+    """What a page should show below a command: as it is now, if it is true."""
+    done = workplace.run(shown.text)
+    if done.exit_code != shown.exit_code:
+        print(f"{shown}: exit {done.exit_code}, not {shown.exit_code}", file=sys.stderr)
+    if shown.output is None or is_shown(done.printed, shown.output):
+        return shown.output or ""
+    return done.printed
+
+
+def _retold(fence: re.Match[str], shown: dict[str, str]) -> str:
+    if fence["kind"] != "console":
+        return fence[0]
+    lines: list[str] = []
+    for prompt, output in _prompts(fence["text"]):
+        printed = shown.get(EXIT.sub("", prompt), output)
+        lines += [f"$ {prompt}", *([printed] if printed else [])]
+    return "\n".join(["```console", *lines, "```"])
 
 
 def _renewed(block: re.Match[str], *, slow: bool) -> str:

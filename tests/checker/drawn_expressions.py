@@ -97,6 +97,7 @@ class Path:
 
 
 AN_END = "an end"
+ORDERED_BY = {POINT.name: "x", OWNED.name: "y"}
 EMPTY = (type_of(lang.set_of()), type_of(lang.sequence_of()))
 
 
@@ -418,7 +419,7 @@ class Drawing:
         elif whole.op == "sequence_of":
             return whole
         elif isinstance(kind.of, lang.Record) and self.chance(50):
-            grown = lang.insert_by(whole, value, "x" if kind.of == POINT else "y")
+            grown = lang.insert_by(whole, value, ORDERED_BY[kind.of.name])
         elif self.chance(30):
             return lang.without_first(whole)
         elif self.chance(40):

@@ -5,6 +5,7 @@ Types are taken by how many values they have, so that a system has some hundreds
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from random import Random
 from typing import Any
@@ -22,6 +23,7 @@ from epochfence.tests.checker.drawn_expressions import (
     FAST,
     MARK,
     OLD,
+    ORDERED_BY,
     POOL,
     SCALARS,
     A,
@@ -49,7 +51,7 @@ class SystemDrawing(Drawing):
         self.machines: list[Machine] = []
         self.channels: list[lang.Channel] = []
         self.tables: list[Table] = []
-        self.budgets: dict[Event, Operand] = {}
+        self.bounded: list[Event] = []
 
     def instance(self) -> lang.Instance:
         """The system, instantiated."""
@@ -59,7 +61,7 @@ class SystemDrawing(Drawing):
             self.traffic()
         for machine in self.machines:
             for at in range(self.number(1, 3)):
-                self.happening(machine, f"event {at}")
+                self.happening(machine, f"{machine.name}'s event {at}")
         keys = (A, B)[: self.number(1, 2)]
         alone = [pair for m in self.machines if m.key is None for pair in self.fields(m)]
         terminal: Operand = True
@@ -72,11 +74,18 @@ class SystemDrawing(Drawing):
             constants=(N, M),
             protocols=PROTOCOLS,
             channels=tuple(self.channels),
-            budgets=self.budgets,
+            budgets=self.budgets(),
             interchangeable=() if self.names_keys and self.chance(60) else keys,
             terminal=terminal,
         )
         return lang.instantiate(system, self.pick(("1", "2")), self.constants)
+
+    def budgets(self) -> dict[Event | tuple[Event, ...], Operand]:
+        """How often events may happen, each by itself or all together."""
+        events = list(dict.fromkeys(self.bounded))
+        if len(events) > 1 and self.chance(50):
+            return {tuple(events): self.pick((1, 2, M))}
+        return {event: self.pick((1, 2, M)) for event in events}
 
     @property
     def messages(self) -> list[Message]:
@@ -189,6 +198,8 @@ class SystemDrawing(Drawing):
         sent = message(**given)
         for bound in to_each:
             sent = lang.to_each(bound, self.truth(scope, 1), sent)
+        if self.chance(20):
+            sent = replace(sent, when=sent.when & self.truth(scope, 1))
         return sent
 
     # Tables --------------------------------------------------------------------------------
@@ -206,7 +217,7 @@ class SystemDrawing(Drawing):
             variables.append(lang.variable("i", self.pick([k for k in kinds if k in SCALARS])))
         on = lang.event(name, *variables, **parameters)
         if self.room >= 3 and self.chance(25):
-            self.budgets[on] = self.pick((1, 2, M))
+            self.bounded.append(on)
             self.room //= 3
         self.table(machine, on, None)
 
@@ -286,6 +297,8 @@ class SystemDrawing(Drawing):
             case lang.Sequence():
                 one = self.expression(kind.of, scope, 1)
                 longer = self.pick((lang.push, lang.append))(target, one)
+                if isinstance(kind.of, lang.Record) and self.chance(50):
+                    longer = lang.insert_by(target, one, ORDERED_BY[kind.of.name])
                 full = lang.size(target) == kind.capacity
                 return lang.if_(full, self.pick((target, lang.without_first(target))), longer)
             case lang.Bag():

@@ -98,7 +98,7 @@ def test_under_symmetry_as_well(tmp_path: Path) -> None:
     killed_at(6, tmp_path / "run", two_phase)
     result = check(two_phase, Options(resume=tmp_path / "run"))
     assert result.states == 314
-    with pytest.raises(CheckpointError, match=r"symmetry is \[\] here and \['rm'\] there"):
+    with pytest.raises(CheckpointError, match="symmetry is none here and rm there"):
         check(two_phase, Options(resume=tmp_path / "run", symmetry=False))
 
 
@@ -121,8 +121,8 @@ def test_a_copy_of_the_folder_goes_on_by_itself(run: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("constants", "difference"),
     [
-        ({"E": 3}, "constants is {.*'E': 3.*} here and {.*'E': 2.*} there"),
-        ({"V": 0}, "constants is {.*'V': 0.*} here and {.*'V': 1.*} there"),
+        ({"E": 3}, "constant E is 3 here and 2 there"),
+        ({"V": 0}, "constant V is 0 here and 1 there"),
     ],
 )
 def test_other_constants_are_refused(run: Path, constants: dict[str, int], difference: str) -> None:
@@ -133,7 +133,7 @@ def test_other_constants_are_refused(run: Path, constants: dict[str, int], diffe
 def test_other_properties_are_refused(run: Path) -> None:
     one = instantiate(load_system(str(KTX)), constants=dict(ktx().constants),
                       properties=["EpochBound"])  # fmt: skip
-    with pytest.raises(CheckpointError, match=r"properties is \['EpochBound'\] here"):
+    with pytest.raises(CheckpointError, match="properties is EpochBound here"):
         check(one, Options(resume=run))
 
 
@@ -141,7 +141,7 @@ def test_another_slicing_is_refused(run: Path, tmp_path: Path) -> None:
     one = instantiate(load_system(str(KTX)), constants=dict(ktx().constants),
                       properties=["EpochBound"])  # fmt: skip
     killed_at(5, tmp_path / "one", one)
-    with pytest.raises(CheckpointError, match=r"bits is \d+ here and \d+ there"):
+    with pytest.raises(CheckpointError, match="left out is none here and ktx"):
         check(one, Options(resume=tmp_path / "one", slicing=False))
 
 
@@ -158,7 +158,7 @@ def one_row(**row: Any) -> Instance:
 def test_another_declaration_of_the_same_name_is_refused(tmp_path: Path) -> None:
     killed_at(2, tmp_path / "run", one_row())
     assert check(one_row(), Options(resume=tmp_path / "run")).states == 4
-    with pytest.raises(CheckpointError, match=r"declaration is '.*' here and '.*' there"):
+    with pytest.raises(CheckpointError, match="the rows differ"):
         check(one_row(below=2), Options(resume=tmp_path / "run"))
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from epochfence.checker.graph import Graph, Node
-from epochfence.checker.ground import Grounded, ground
+from epochfence.checker.ground import Grounded, GroundRow, choice_leaf, ground
 from epochfence.checker.slicing import sliced, without_constants
 from epochfence.model.interpreter import FullState, Interpreter
 from epochfence.spec import language as lang
@@ -23,10 +23,10 @@ from epochfence.tests.checker.drawn_systems import instances
 
 
 class Evaluation:
-    """The values of nodes where the leaves have certain numbers."""
+    """The values of nodes where the leaves have certain numbers, and choices are made."""
 
-    def __init__(self, leaves: tuple[int, ...]) -> None:
-        self.leaves = leaves
+    def __init__(self, leaves: tuple[int, ...], choice: dict[int, int] | None = None) -> None:
+        self.leaves = dict(enumerate(leaves)) | (choice or {})
         self.known: dict[int, int] = {}
 
     def __call__(self, node: Node) -> int:
@@ -71,21 +71,29 @@ Steps = Counter[tuple[int, tuple[int, ...] | None]]
 def ground_steps(grounded: Grounded, vector: tuple[int, ...]) -> Steps:
     """The rows taken, each with the numbers of the next state's leaves, or none for a fault."""
     found: Steps = Counter()
-    value = Evaluation(vector)
-    for action in grounded.actions:
-        if not value(action.possible):
+    for row, value in taken_rows(grounded, vector):
+        if value(row.fault):
+            found[row.row, None] += 1
             continue
-        taken = [row for row in action.rows if value(row.guard)]
-        assert len(taken) <= 1
-        for row in taken:
-            if value(row.fault):
-                found[row.row, None] += 1
-                continue
-            after = list(vector)
-            for index, node in row.updates.items():
-                after[index] = value(node)
-            found[row.row, tuple(after)] += 1
+        after = list(vector)
+        for index, node in row.updates.items():
+            after[index] = value(node)
+        found[row.row, tuple(after)] += 1
     return found
+
+
+def taken_rows(
+    grounded: Grounded, vector: tuple[int, ...]
+) -> Iterator[tuple[GroundRow, Evaluation]]:
+    """The rows that are taken, with the values that they see."""
+    for action in grounded.actions:
+        for place, possible in enumerate(action.possible):
+            if not Evaluation(vector)(possible):
+                continue
+            value = Evaluation(vector, {choice_leaf(len(action.possible)): place})
+            taken = [row for row in action.rows if value(row.guard)]
+            assert len(taken) <= 1
+            yield from ((row, value) for row in taken)
 
 
 def model_steps(grounded: Grounded, state: FullState) -> Steps:
@@ -123,10 +131,8 @@ def test_rows_and_properties_mean_the_same_in_any_state(
         assert value(grounded.terminal) == machine.holds(instance.terminal, state)
         broken = Counter(
             row.row
-            for action in grounded.actions
-            for row in action.rows
-            if value(action.possible) and value(row.guard)
-            if not value(row.fault) and value(row.broken)
+            for row, seen in taken_rows(grounded, vector)
+            if not seen(row.fault) and seen(row.broken)
         )
         assert broken == Counter(
             step.row

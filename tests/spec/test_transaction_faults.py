@@ -1,0 +1,258 @@
+"""Each property of the transaction protocol fails where what protects it is missing, and known
+bugs of Kafka are found where they were."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pytest
+
+from epochfence.checker.check import check
+from epochfence.checker.verdict import Result, Verdict
+from epochfence.spec import partition as leader
+from epochfence.spec import producer as client
+from epochfence.spec import transaction as coordinator
+from epochfence.spec.features import BEFORE, NEWEST
+from epochfence.spec.language import System, if_, instantiate, lost, some
+from epochfence.spec.messages import NO_EPOCH, Produce, ProduceResponse
+from epochfence.spec.properties import PROPERTIES
+from epochfence.spec.systems import shipped
+from epochfence.tests.spec.alterations import altered
+
+SYSTEM = shipped("transactions")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What breaks the property `breaks`: in `steps` steps, the last by the row `last`.
+
+    `holds_without`: of the unaltered system it holds with the same protocol and bounds. (With the
+    newest protocol everything holds, which is tested once for all.)
+    """
+
+    name: str
+    breaks: str
+    steps: int
+    last: str
+    constants: Mapping[str, int]
+    system: System = SYSTEM
+    protocol: str = NEWEST
+    off: tuple[str, ...] = ()
+    holds_without: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.breaks}: {self.name}"
+
+
+def found(fault: Fault, system: System) -> Result:
+    """The one property checked."""
+    instance = instantiate(
+        system, fault.protocol, fault.constants, switch_off=fault.off, properties=[fault.breaks]
+    )
+    return check(instance)
+
+
+def assert_breaks(fault: Fault) -> list[str]:
+    """Checks what is claimed; answers the steps, each as event and row."""
+    result = found(fault, fault.system)
+    assert result.verdict is Verdict.BROKEN, result.reason
+    assert result.trace is not None
+    steps = [f"{step.action.partition('(')[0]}/{step.row}" for step in result.trace.steps]
+    assert (result.properties[0].trace_length, steps[-1]) == (fault.steps, fault.last)
+    if fault.holds_without:
+        assert found(fault, SYSTEM).verdict is Verdict.HOLDS
+    return steps
+
+
+def bounds(
+    producers: int = 1, partitions: int = 1, transactions: int = 1, faults: int = 0, **kinds: int
+) -> dict[str, int]:
+    """Constants, with these kinds of faults alone."""
+    return {
+        "producers": producers,
+        "partitions": partitions,
+        "transactions": transactions,
+        "faults": faults,
+        **dict.fromkeys(("losses", "crashes", "timeouts", "expiries", "delays"), 0),
+        **kinds,
+    }
+
+
+lost_answer = lost(ProduceResponse)
+NEW_SEQUENCE = Produce(
+    producer=client.producer.this,
+    partition=lost_answer.partition,
+    producer_epoch=client.epoch,
+    base_sequence=client.next_sequence[lost_answer.partition],
+    txn=client.txn.value,
+)
+
+FAULTS = (
+    Fault(
+        "a batch that is sent again takes a new sequence",
+        "NoDuplicate", 12, "Produce/append", bounds(faults=1, losses=1),
+        altered(SYSTEM, table="producer.lost ProduceResponse", row="send again",
+                send=(NEW_SEQUENCE,)),
+    ),
+    Fault(
+        "the leader doesn't remember a transaction's first batch",
+        "NoDuplicate", 12, "Produce/append", bounds(faults=1, losses=1),
+        altered(SYSTEM, table="partition.AddPartitionsByLeaderResponse", row="append",
+                updates={leader.batches: leader.batches}),
+    ),
+    Fault(
+        "the leader acknowledges what it hasn't written",
+        "NoLostAcknowledgement", 16, "EndTxnResponse/ended, with a new epoch", bounds(),
+        altered(SYSTEM, table="partition.AddPartitionsByLeaderResponse", row="append",
+                updates={leader.log: leader.log}),
+    ),
+    Fault(
+        "a timeout doesn't bump the epoch (KAFKA-6119)",
+        "Atomic", 33, "WriteTxnMarkers/end the transaction",
+        bounds(partitions=2, faults=1, timeouts=1),
+        altered(SYSTEM, table="transaction.transaction timeout", row="fence the open transaction",
+                updates={coordinator.pending_epoch: coordinator.producer_epoch}),
+        BEFORE, holds_without=True,
+    ),
+    Fault(
+        "a leader takes a late marker (KAFKA-19446)",
+        "Atomic", 41, "WriteTxnMarkers/end the transaction",
+        bounds(partitions=2, transactions=2, faults=1, delays=1),
+        off=("strict_marker_epoch",),
+    ),
+    Fault(
+        "a leader takes a late marker (KAFKA-19446)",
+        "OutcomeAsTold", 28, "WriteTxnMarkers/end the transaction",
+        bounds(transactions=2, faults=1, delays=1), off=("strict_marker_epoch",),
+    ),
+    Fault(
+        "a leader takes an older epoch's batch",
+        "Order", 31, "Produce/append", bounds(producers=2, transactions=2),
+        altered(SYSTEM, table="partition.Produce", row="stale epoch", when=False),
+        BEFORE, holds_without=True,
+    ),
+    Fault(
+        "InitProducerId gives the current epoch to a new producer",
+        "OneLiveEpoch", 8, "InitProducerIdResponse/initialized", bounds(producers=2),
+        altered(SYSTEM, table="transaction.InitProducerId", row="new producer",
+                updates={coordinator.pending_epoch: if_(
+                    coordinator.producer_epoch == NO_EPOCH, 0, coordinator.producer_epoch)}),
+    ),
+    Fault(
+        "a leader takes a coordinator's late answer (KAFKA-14402)",
+        "NoHangingTransaction", 21, "AddPartitionsByLeaderResponse/append",
+        bounds(faults=1, expiries=1),
+        altered(SYSTEM, table="partition.AddPartitionsByLeaderResponse",
+                row="question no longer counts", when=False),
+        off=("transaction_version_2",), holds_without=True,
+    ),
+    Fault(
+        "the coordinator adds a partition for an older epoch",
+        "ZombieFenced", 13, "AddPartitionsByLeaderResponse/append", bounds(producers=2),
+        altered(SYSTEM, table="transaction.AddPartitionsByLeader", row="other epoch", when=False),
+    ),
+    Fault(
+        "a transaction opens at the marker before it",
+        "StableOffsetForward", 26, "AddPartitionsByLeaderResponse/append", bounds(transactions=2),
+        altered(SYSTEM, table="partition.AddPartitionsByLeaderResponse", row="append",
+                updates={leader.first_offset: some(
+                    if_(leader.log_end_offset > 0, leader.log_end_offset - 1, 0))}),
+    ),
+    Fault(
+        "a leader takes an older epoch's marker",
+        "EpochForward", 35, "WriteTxnMarkers/no transaction to end",
+        bounds(transactions=2, faults=1, delays=1),
+        altered(SYSTEM, table="partition.WriteTxnMarkers", row="stale epoch", when=False),
+    ),
+    Fault(
+        "InitProducerId doesn't wait for a commit under way",
+        "DeclaredTransitions", 17, "log append/producer id given out", bounds(producers=2),
+        altered(SYSTEM, table="transaction.InitProducerId", row="commit or abort under way",
+                when=False),
+    ),
+    Fault(
+        "a leader takes a late marker (KAFKA-19446)",
+        "MarkersMatchDecision", 28, "WriteTxnMarkers/end the transaction",
+        bounds(transactions=2, faults=1, delays=1), off=("strict_marker_epoch",),
+    ),
+)  # fmt: skip
+
+
+def test_every_property_has_a_fault_that_breaks_it() -> None:
+    assert {fault.breaks for fault in FAULTS} == {item.name for item in PROPERTIES}
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
+def test_a_property_fails_where_its_protection_is_missing(fault: Fault) -> None:
+    assert_breaks(fault)
+
+
+# Known bugs of the protocol before version 2 ---------------------------------------------------
+
+VERSION_1 = ("transaction_version_2",)
+MARKER = "WriteTxnMarkers/end the transaction"
+EXPIRED = bounds(transactions=2, faults=1, expiries=1)
+DELAYED = bounds(partitions=2, transactions=2, faults=1, delays=1)
+NO_BUMP = altered(
+    SYSTEM, table="producer.EndTxnResponse", row="ended, and a new epoch needed", when=False
+)
+# Where a marker can be overtaken, that makes the shorter counterexample.
+ORDERLY_MARKERS = altered(
+    SYSTEM, table="transaction.marker overtaken", row="send again on a new connection", when=False
+)
+
+
+def place(steps: list[str], step: str, nth: int = 1) -> int:
+    """Where a step is taken for the nth time."""
+    return [at for at, name in enumerate(steps) if name == step][nth - 1]
+
+
+def assert_adopted(fault: Fault, arrival: str) -> None:
+    steps = assert_breaks(fault)
+    assert place(steps, "batch expires/give up the batch") < place(steps, "EndTxn/end")
+    assert place(steps, "beginTransaction/begin", 2) < place(steps, arrival)
+
+
+def test_a_late_record_is_adopted_by_the_next_transaction() -> None:
+    """KIP-890 (b). The client's new epoch doesn't help: the leader hasn't heard of it."""
+    late = Fault("", "OutcomeAsTold", 35, MARKER, EXPIRED, protocol=BEFORE)
+    assert_adopted(late, "Produce/append")
+
+
+def test_a_verified_late_record_is_adopted_if_the_client_keeps_its_epoch() -> None:
+    """KIP-890 (b). With verification, the client's new epoch after the abort does help."""
+    late = Fault(
+        "", "OutcomeAsTold", 34, MARKER, EXPIRED, NO_BUMP, off=VERSION_1, holds_without=True
+    )
+    assert_adopted(late, "AddPartitionsByLeader/verify, in the transaction")
+
+
+LATE_END = [
+    ("OutcomeAsTold", 31, 33, MARKER),
+    ("NoLostAcknowledgement", 43, 45, "EndTxnResponse/ended"),
+    ("Atomic", 47, 51, MARKER),
+]
+
+
+def assert_ended_late(fault: Fault) -> None:
+    """The request overtaken in the first transaction is carried out in the second."""
+    steps = assert_breaks(fault)
+    second = place(steps, "beginTransaction/begin", 2)
+    assert place(steps, "request overtaken/end again") < second < place(steps, "EndTxn/end", 2)
+
+
+@pytest.mark.parametrize(("breaks", "steps", "_", "last"), LATE_END)
+def test_a_late_end_txn_ends_the_next_transaction(
+    breaks: str, steps: int, _: int, last: str
+) -> None:
+    """KIP-890 (c): read though aborted, lost though acknowledged, torn."""
+    assert_ended_late(Fault("", breaks, steps, last, DELAYED, ORDERLY_MARKERS, BEFORE))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("breaks", "_", "steps", "last"), LATE_END)
+def test_verification_does_not_help_against_a_late_end_txn(
+    breaks: str, _: int, steps: int, last: str
+) -> None:
+    assert_ended_late(Fault("", breaks, steps, last, DELAYED, ORDERLY_MARKERS, off=VERSION_1))

@@ -1,0 +1,281 @@
+"""Kafka's transaction protocol: what holds of it, which features that takes, what runs reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+
+import pytest
+
+from epochfence.checker.check import Options, available_threads, check
+from epochfence.checker.verdict import Result, Verdict
+from epochfence.spec.features import BEFORE, KAFKA, NEWEST
+from epochfence.spec.language import Expression, Row, Table, instantiate
+from epochfence.spec.language.expressions import children_first
+from epochfence.spec.properties import PROPERTIES
+from epochfence.spec.systems import shipped
+
+SYSTEM = shipped("transactions")
+NAMES = [item.name for item in PROPERTIES]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Constants, by default of one client and one partition."""
+
+    producers: int = 1
+    partitions: int = 1
+    transactions: int = 2
+    faults: int = 1
+
+
+ONE_CLIENT, TWO_CLIENTS, DEFAULTS = Bounds(), Bounds(producers=2), Bounds(2, 2, 2, 1)
+
+
+def run(
+    bounds: Bounds,
+    protocol: str = NEWEST,
+    off: tuple[str, ...] = (),
+    properties: tuple[str, ...] | None = None,
+    threads: int = 1,
+) -> Result:
+    """The system checked, once for all tests that ask for the same."""
+    return _run(bounds, protocol, off, properties, threads)
+
+
+@cache
+def _run(
+    bounds: Bounds,
+    protocol: str,
+    off: tuple[str, ...],
+    properties: tuple[str, ...] | None,
+    threads: int,
+) -> Result:
+    instance = instantiate(SYSTEM, protocol, asdict(bounds), switch_off=off, properties=properties)
+    return check(instance, Options(threads=threads))
+
+
+def steps(result: Result) -> list[str]:
+    """The counterexample as events and rows."""
+    assert result.trace is not None
+    return [f"{step.action.partition('(')[0]}/{step.row}" for step in result.trace.steps]
+
+
+def broken(result: Result) -> list[tuple[str, int]]:
+    """The properties that break, with the lengths of their counterexamples."""
+    return [(item.name, item.trace_length) for item in result.properties if item.trace_length]
+
+
+def taken(result: Result) -> set[str]:
+    """The rows that some step took."""
+    return {name for name, count in result.rows if count}
+
+
+def assert_all_hold(result: Result) -> None:
+    assert result.verdict is Verdict.HOLDS, result.reason
+    assert {item.name: item.verdict for item in result.properties} == dict.fromkeys(NAMES, "holds")
+
+
+# The two protocols ----------------------------------------------------------------------------
+
+
+def test_with_the_newest_protocol_everything_holds() -> None:
+    assert_all_hold(run(TWO_CLIENTS))
+
+
+def test_the_defaults_are_those_tested_here() -> None:
+    defaults = {info.name: info.default for info in SYSTEM.constant_infos}
+    assert asdict(DEFAULTS).items() <= defaults.items()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "bounds", [DEFAULTS, replace(TWO_CLIENTS, faults=2)], ids=["defaults", "two faults"]
+)
+def test_with_the_newest_protocol_everything_holds_in_millions_of_states(bounds: Bounds) -> None:
+    result = run(bounds, threads=available_threads())
+    assert_all_hold(result)
+    assert result.states > 1_000_000
+
+
+@pytest.mark.parametrize(
+    "bounds", [TWO_CLIENTS, pytest.param(DEFAULTS, marks=pytest.mark.slow, id="defaults")]
+)
+def test_before_version_2_and_verification_a_late_produce_hangs(bounds: Bounds) -> None:
+    """KAFKA-14402: an expired batch arrives behind the marker that has ended its transaction."""
+    result = run(bounds, BEFORE)
+    assert result.verdict is Verdict.BROKEN
+    assert broken(result) == [("NoHangingTransaction", 19)]
+    done = steps(result)
+    assert done.index("batch expires/give up the batch") < done.index("EndTxn/end")
+    assert done[16:] == [
+        "WriteTxnMarkers/no transaction to end",
+        "WriteTxnMarkersResponse/written",
+        "Produce/append",
+    ]
+
+
+# Features -------------------------------------------------------------------------------------
+
+# What breaks first without a feature, after how many steps, and by which row.
+WITHOUT: dict[tuple[str, ...], tuple[str, int, str] | None] = {
+    ("strict_end_txn_epoch",): None,  # version 2 has a check of its own
+    ("producer_fenced_error",): None,  # it decides what a client can survive
+    ("verification",): None,  # version 2 asks in any case, and its epochs refuse what is late
+    ("pending_first",): None,  # it decides which error is answered
+    ("transaction_version_2",): (
+        "MarkersMatchDecision", 29, "WriteTxnMarkers/end the transaction",
+    ),
+    ("strict_marker_epoch",): (
+        "MarkersMatchDecision", 28, "WriteTxnMarkers/end the transaction",
+    ),
+    ("verification", "transaction_version_2"): ("NoHangingTransaction", 19, "Produce/append"),
+}  # fmt: skip
+
+
+def test_every_feature_is_switched_off_once() -> None:
+    assert {off[0] for off in WITHOUT if len(off) == 1} == {info.name for info in KAFKA.infos}
+
+
+@pytest.mark.parametrize("off", WITHOUT, ids=", ".join)
+def test_what_a_feature_protects(off: tuple[str, ...]) -> None:
+    result = run(ONE_CLIENT, off=off)
+    expected = WITHOUT[off]
+    if expected is None:
+        assert_all_hold(result)
+    else:
+        assert [(*item, steps(result)[-1]) for item in broken(result)] == [expected]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("off", [off for off in WITHOUT if WITHOUT[off] is None], ids=", ".join)
+def test_what_one_client_does_not_need_two_do_not_need_either(off: tuple[str, ...]) -> None:
+    assert_all_hold(run(TWO_CLIENTS, off=off))
+
+
+# Coverage -------------------------------------------------------------------------------------
+
+# Version 1 of transactions in a newest broker is where a leader verifies without adding.
+PROTOCOLS = ((NEWEST, ()), (NEWEST, ("transaction_version_2",)), (BEFORE, ()))
+NOWHERE_BROKEN = ("DeclaredTransitions",)  # so that no run ends early
+_ZERO = "A transaction's only record here has sequence 0 wherever its epoch is new to the leader."
+_SETTLED = (
+    "A client sends a partition's next record when the last one is settled; what it can't settle "
+    "brings a new epoch."
+)
+NEVER_TAKEN = {
+    "transaction.AddPartitionsByLeader/transition in flight, same epoch": (
+        "Version 2 came with KAFKA-18660, which answers earlier."
+    ),
+    "transaction.AddPartitionsByLeader/commit or abort under way": (
+        "Nobody knows the bumped epoch until the completion is pending."
+    ),
+    "transaction.EndTxn/commit of nothing": (
+        "A client commits only what a leader has acknowledged, which is in the transaction then."
+    ),
+    "transaction.WriteTxnMarkersResponse/refused for good": (
+        "No leader learns of a newer epoch before the decision is completed."
+    ),
+    **{
+        f"partition.{event}/{row}": reason
+        for event in ("Produce", "AddPartitionsByLeaderResponse")
+        for row, reason in (
+            ("starts in mid-sequence", _ZERO),
+            ("new epoch in mid-sequence", _ZERO),
+            ("above the first to come", _SETTLED),
+            ("out of order", _SETTLED),
+        )
+    },
+}
+
+
+def covered(protocol: str, off: tuple[str, ...], bounds: Bounds, threads: int = 1) -> set[str]:
+    """The rows that a run takes."""
+    result = run(bounds, protocol, off, NOWHERE_BROKEN, threads)
+    assert result.verdict is Verdict.HOLDS
+    return taken(result)
+
+
+def test_every_row_is_taken_by_a_run_or_listed_with_a_reason() -> None:
+    every = {f"{table.name}/{row.name}" for table in SYSTEM.tables for row in table.rows}
+    bounds = replace(ONE_CLIENT, faults=2)
+    reached = set[str]().union(*(covered(release, off, bounds) for release, off in PROTOCOLS))
+    assert every - reached == set(NEVER_TAKEN)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("protocol", "off"), PROTOCOLS, ids=str)
+def test_no_row_listed_is_taken_with_two_clients(protocol: str, off: tuple[str, ...]) -> None:
+    bounds = replace(TWO_CLIENTS, faults=2)
+    assert covered(protocol, off, bounds, available_threads()).isdisjoint(NEVER_TAKEN)
+
+
+# Counterexamples ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("bounds", "protocol", "off"),
+    [(TWO_CLIENTS, BEFORE, ()), (ONE_CLIENT, NEWEST, ("strict_marker_epoch",))],
+    ids=["invariant", "step property"],
+)
+def test_the_counterexample_is_the_same_with_one_thread_and_with_two(
+    bounds: Bounds, protocol: str, off: tuple[str, ...]
+) -> None:
+    one, two = (run(bounds, protocol, off, threads=threads) for threads in (1, 2))
+    assert one.trace is not None
+    assert one.trace == two.trace
+    assert one.properties == two.properties
+
+
+# Locality -------------------------------------------------------------------------------------
+
+
+def fields(expression: Expression) -> set[str]:
+    """The fields that an expression reads, as machine and name."""
+    every = children_first(expression)
+    return {f"{node.data.machine}.{node.data.name}" for node in every if node.op == "field"}
+
+
+def decisions(table: Table, row: Row) -> Iterator[Expression]:
+    """What decides whether a row is taken, and what it changes."""
+    yield table.when
+    yield row.guard
+    for target, value in table.updates(row):
+        yield target
+        yield value
+
+
+def sendings(table: Table, row: Row) -> Iterator[Expression]:
+    """What decides what a row sends."""
+    for sending in table.sendings(row):
+        yield sending.when
+        for _, value in sending.fields:
+            yield value
+
+
+def foreign(table: Table, parts: Iterator[Expression]) -> set[str]:
+    """Of what is read, that which belongs to another machine."""
+    read = {name for part in parts for name in fields(part)}
+    return {name for name in read if not name.startswith(f"{table.machine.name}.")}
+
+
+def test_a_machine_knows_only_itself_and_the_message() -> None:
+    """Another machine's fields are read only to leave out an answer that nobody would see; the
+    client's tables keep notes of what the application asked for and was told."""
+    decided: dict[str, set[str]] = {"transaction": set(), "partition": set(), "producer": set()}
+    sent: dict[str, set[str]] = {"transaction": set(), "partition": set(), "producer": set()}
+    for table in SYSTEM.tables:
+        for row in table.rows:
+            decided[table.machine.name] |= foreign(table, decisions(table, row))
+            sent[table.machine.name] |= foreign(table, sendings(table, row))
+    assert decided == {
+        "transaction": set(),
+        "partition": set(),
+        "producer": {"application.outcome", "application.acknowledged"},
+    }
+    assert sent == {
+        "transaction": {"producer.connection"},
+        "partition": {"producer.in_flight", "producer.txn", "transaction.marker_connection"},
+        "producer": set(),
+    }
