@@ -82,10 +82,9 @@ def tell(result: Result, console: Console) -> None:
         else:
             console.print(f"Each of the {len(result.rows)} rows is taken by some run.")
     colour = "green" if result.verdict is Verdict.HOLDS else "red"
-    console.print(
-        f"[bold {colour}]{_TITLES[result.verdict]}[/] {escape(result.reason)} "
-        f"(exit {result.verdict.value}, {result.verdict.name})"
-    )
+    told = f"[bold {colour}]{_TITLES[result.verdict]}[/]"
+    reason = f" {result.reason}" if result.reason else ""
+    console.print(f"{told}{reason} (exit {result.verdict.value}, {result.verdict.name})")
 
 
 def _properties(result: Result, console: Console) -> None:

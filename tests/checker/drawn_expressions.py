@@ -43,6 +43,7 @@ FLAT: tuple[Type, ...] = (
     *(lang.Sequence(kind, 2) for kind in (BIT, A, POINT)),
     *(lang.Bag(kind, 2) for kind in (BIT, POINT, OWNED, PARCEL)),
     lang.Sequence(BIT, M), lang.Sequence(COLOUR, 1), lang.Sequence(OWNED, 1),
+    lang.Sequence(POINT, 1), lang.Sequence(POINT, M),
     lang.Bag(SIGNED, M), lang.Bag(GROUP, M), lang.Bag(lang.Set(B), 2),
     lang.Optional(POINT), POINT, OWNED, PARCEL, GROUP,
 )  # fmt: skip
@@ -168,9 +169,11 @@ class Drawing:
         self, wanted: Callable[[Type], bool], scope: Scope, *, indexed: bool = True
     ) -> Expression | None:
         """An expression that reads a value of a wanted type out of a source, if there is one."""
-        found = [path for path in paths(scope) if wanted(path.type)]
-        if not indexed:
-            found = [p for p in found if not any(isinstance(s, lang.Key) for s in p.steps)]
+        found: list[Path] = []
+        for path in paths(scope):
+            keys = [step for step in path.steps if isinstance(step, lang.Key)]
+            if wanted(path.type) and all(indexed and self.has_key(k, scope) for k in keys):
+                found.append(path)
         if not found:
             return None
         path = self.pick(found)
@@ -202,6 +205,13 @@ class Drawing:
             kind = self.pick((A, B, COLOUR, BIT, lang.Bool(), lang.Optional(BIT)))
             bound = lang.variable(name, kind)
         return bound, scope.with_((bound, kind))
+
+    def has_key(self, kind: lang.Key, scope: Scope) -> bool:
+        """Whether there is a key to index with."""
+        return scope.names_keys or any(
+            path.type == kind and not any(isinstance(step, lang.Key) for step in path.steps)
+            for path in paths(scope)
+        )
 
     def key(self, kind: lang.Key, scope: Scope) -> Expression:
         """A key, by its number only where keys may be named."""
@@ -256,7 +266,7 @@ class Drawing:
             # one that isn't a bit may meet a narrower type, where a plain constant is a mistake
             return lang.lift(number) + 0 if number not in (0, 1) else lang.lift(number)
         number = self.arithmetic(scope, depth - 1)
-        if self.chance(6):
+        if self.chance(10):
             return number + 0  # may leave the range
         if self.chance(60):
             return lang.wrap(number, kind)
@@ -386,6 +396,8 @@ class Drawing:
                 return lang.those(bound, self.truth(scope.with_((bound, kind.of)), inner))
             case _:
                 few = self.number(0, 2)
+                if isinstance(kind.of, lang.Key) and not self.has_key(kind.of, scope):
+                    few = 0
                 return lang.set_of(*(self.expression(kind.of, scope, inner) for _ in range(few)))
 
     def several(self, kind: lang.Sequence | lang.Bag, scope: Scope, depth: int) -> Expression:
@@ -426,7 +438,7 @@ class Drawing:
             return lang.push(whole, value)
         else:
             grown = lang.append(whole, value)
-        if self.chance(10):
+        if self.chance(20):
             return grown  # may go beyond the capacity
         return lang.if_(lang.size(whole) < kind.capacity, grown, whole)
 
@@ -445,7 +457,7 @@ class Drawing:
     def map(self, kind: lang.Map, scope: Scope, depth: int) -> Expression:
         """A map, with one value changed or given for every key."""
         found = self.read(lambda other: other == kind, scope)
-        if found is not None and self.chance(60):
+        if found is not None and self.has_key(kind.key, scope) and self.chance(60):
             key = self.key(kind.key, scope)
             return lang.updated(found, key, self.expression(kind.of, scope, depth - 1))
         bound = kind.key.variable(self.pick(("i", "j")))

@@ -47,7 +47,7 @@ class SystemDrawing(Drawing):
         super().__init__(random, {})
         self.room = room
         self.constants = {"N": self.number(1, 3), "M": self.number(1, 2)}
-        self.names_keys = self.chance(60)
+        self.names_keys = self.chance(45)
         self.machines: list[Machine] = []
         self.channels: list[lang.Channel] = []
         self.tables: list[Table] = []
@@ -55,9 +55,12 @@ class SystemDrawing(Drawing):
 
     def instance(self) -> lang.Instance:
         """The system, instantiated."""
+        kept = 25 if self.chance(50) else 1  # room for what travels
+        self.room //= kept
         for at in range(self.number(1, 2)):
             self.machine(f"m{at}")
-        if self.chance(50):
+        self.room *= kept
+        if kept > 1:
             self.traffic()
         for machine in self.machines:
             for at in range(self.number(1, 3)):
@@ -75,7 +78,7 @@ class SystemDrawing(Drawing):
             protocols=PROTOCOLS,
             channels=tuple(self.channels),
             budgets=self.budgets(),
-            interchangeable=() if self.names_keys and self.chance(60) else keys,
+            interchangeable=() if self.names_keys and self.chance(80) else keys,
             terminal=terminal,
         )
         return lang.instantiate(system, self.pick(("1", "2")), self.constants)
@@ -96,7 +99,7 @@ class SystemDrawing(Drawing):
 
     def machine(self, name: str) -> None:
         """A machine with one to three fields."""
-        key = self.pick((None, None, A, B))
+        key = self.pick((None, A, B))
         machine = Machine(name, key)
         copies = 1 if key is None else key.count(self.constants)
         for at in range(self.number(1, 3)):
@@ -150,7 +153,7 @@ class SystemDrawing(Drawing):
         fields: dict[str, Any] = {}
         known = () if answers is None else dict(answers.address).values()
         if to.key is not None and to.key not in known:
-            fields["to_which"] = to.key
+            fields[f"to_{to.name}"] = to.key
         elif self.chance(30) and answers is None:
             fields["from_which"] = self.pick((A, B))
         for label in ("p", "q")[: self.number(0, 2)]:
@@ -207,8 +210,11 @@ class SystemDrawing(Drawing):
     def happening(self, machine: Machine, name: str) -> None:
         """A table on an event with parameters."""
         scope = Scope(tuple(self.fields(machine)), self.names_keys)
-        kinds = [path.type for path in paths(scope) if path.type in SCALARS]
-        kinds += [*kinds, *SCALARS, lang.Optional(BIT)]
+        found = [path.type for path in paths(scope)]
+        kinds = [kind for kind in found if kind in SCALARS]
+        kinds += [kind.key for kind in found if isinstance(kind, lang.Map)]
+        kinds += [kind.of for kind in found if isinstance(kind, lang.Set)]
+        kinds += [*kinds, *kinds, *SCALARS, lang.Optional(BIT)]
         parameters: dict[str, Any] = {}
         variables: list[Expression] = []
         if self.chance(70):
@@ -272,7 +278,7 @@ class SystemDrawing(Drawing):
         """A field of the machine or a part of one."""
         target, kind = self.pick(self.fields(machine))
         for _ in range(2):
-            if isinstance(kind, lang.Map) and self.chance(60):
+            if isinstance(kind, lang.Map) and self.has_key(kind.key, scope) and self.chance(60):
                 target, kind = target[self.key(kind.key, scope)], kind.of
             elif isinstance(kind, lang.Record) and self.chance(50):
                 name, of = self.pick(kind.fields)
@@ -285,7 +291,8 @@ class SystemDrawing(Drawing):
             return self.expression(kind, scope, self.number(1, 3))
         match kind:
             case lang.Int():
-                return lang.wrap(target + self.pick((1, M)), kind)
+                more = target + self.pick((1, M))
+                return more if self.chance(6) else lang.wrap(more, kind)
             case lang.Bool():
                 return ~target
             case lang.Optional():
@@ -309,7 +316,7 @@ class SystemDrawing(Drawing):
                 name, of = self.pick(kind.fields)
                 inside = self.change(getattr(target, name), of, scope, steps - 1)
                 return lang.replace(target, **{name: inside})
-            case lang.Map():
+            case lang.Map() if self.has_key(kind.key, scope):
                 key = self.key(kind.key, scope)
                 inside = self.change(target[key], kind.of, scope, steps - 1)
                 return lang.updated(target, key, inside)
@@ -320,8 +327,8 @@ class SystemDrawing(Drawing):
 
     def property(self, name: str) -> Property:
         """An invariant or a step property over all machines."""
-        sources: list[tuple[Expression, Type]] = []
-        quantified: list[Expression] = []
+        quantified = [key.variable(f"some {key}") for key in (A, B) if self.chance(60)]
+        sources: list[tuple[Expression, Type]] = [(bound, bound.data.type) for bound in quantified]
         for machine in self.machines:
             if machine.key is None:
                 sources += self.fields(machine)

@@ -181,7 +181,7 @@ def test_the_examples_use_every_operator() -> None:
     read: Counter[str] = Counter()
     written: Counter[str] = Counter()
 
-    @settings(max_examples=150, database=None, derandomize=True, suppress_health_check=unhurried)
+    @settings(max_examples=250, database=None, derandomize=True, suppress_health_check=unhurried)
     @given(instances())
     def count(instance: Instance) -> None:
         read.update({node.op for part in parts(instance) for node in children_first(part)})
