@@ -83,7 +83,7 @@ def tell(result: Result, console: Console) -> None:
             console.print(f"Each of the {len(result.rows)} rows is taken by some run.")
     colour = "green" if result.verdict is Verdict.HOLDS else "red"
     told = f"[bold {colour}]{_TITLES[result.verdict]}[/]"
-    reason = f" {result.reason}" if result.reason else ""
+    reason = f" {escape(result.reason)}" if result.reason else ""
     console.print(f"{told}{reason} (exit {result.verdict.value}, {result.verdict.name})")
 
 
