@@ -380,9 +380,9 @@ class _Writer:
             b.position_at_end(inside)
             inner = values.inner()
             self.store(b, row, inner, source, out, rows, cursor)
-            wrong = b.or_(inner.truth(row.fault), inner.truth(row.broken))
-            if not (row.fault.is_constant and row.broken.is_constant):
-                with b.if_then(wrong, likely=False):
+            wrong = self.grounded.graph.or_(row.fault, row.broken)
+            if wrong is not self.grounded.graph.false:
+                with b.if_then(inner.truth(wrong), likely=False):
                     b.store(ir.Constant(_I8, FAULT), fault)
             grown = b.add(cursor, self.i64(1))
             end = b.block

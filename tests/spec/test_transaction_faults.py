@@ -3,8 +3,9 @@ bugs of Kafka are found where they were."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -40,6 +41,7 @@ class Fault:
     protocol: str = NEWEST
     off: tuple[str, ...] = ()
     holds_without: bool = False
+    slow: bool = False
 
     def __str__(self) -> str:
         return f"{self.breaks}: {self.name}"
@@ -51,6 +53,14 @@ def found(fault: Fault, system: System) -> Result:
         system, fault.protocol, fault.constants, switch_off=fault.off, properties=[fault.breaks]
     )
     return check(instance)
+
+
+def cases(faults: Iterable[Fault]) -> list[Any]:
+    """The faults as a test's parameters."""
+    return [
+        pytest.param(fault, marks=[pytest.mark.slow] if fault.slow else [], id=str(fault))
+        for fault in faults
+    ]
 
 
 def assert_breaks(fault: Fault) -> list[str]:
@@ -100,6 +110,7 @@ FAULTS = (
         "NoDuplicate", 12, "Produce/append", bounds(faults=1, losses=1),
         altered(SYSTEM, table="partition.AddPartitionsByLeaderResponse", row="append",
                 updates={leader.batches: leader.batches}),
+        slow=True,
     ),
     Fault(
         "the leader acknowledges what it hasn't written",
@@ -119,7 +130,7 @@ FAULTS = (
         "a leader takes a late marker (KAFKA-19446)",
         "Atomic", 41, "WriteTxnMarkers/end the transaction",
         bounds(partitions=2, transactions=2, faults=1, delays=1),
-        off=("strict_marker_epoch",),
+        off=("strict_marker_epoch",), slow=True,
     ),
     Fault(
         "a leader takes a late marker (KAFKA-19446)",
@@ -183,7 +194,7 @@ def test_every_property_has_a_fault_that_breaks_it() -> None:
     assert {fault.breaks for fault in FAULTS} == {item.name for item in PROPERTIES}
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=str)
+@pytest.mark.parametrize("fault", cases(FAULTS))
 def test_a_property_fails_where_its_protection_is_missing(fault: Fault) -> None:
     assert_breaks(fault)
 
@@ -228,31 +239,23 @@ def test_a_verified_late_record_is_adopted_if_the_client_keeps_its_epoch() -> No
     assert_adopted(late, "AddPartitionsByLeader/verify, in the transaction")
 
 
-LATE_END = [
-    ("OutcomeAsTold", 31, 33, MARKER),
-    ("NoLostAcknowledgement", 43, 45, "EndTxnResponse/ended"),
-    ("Atomic", 47, 51, MARKER),
-]
+LATE_END = (
+    Fault("read though aborted", "OutcomeAsTold", 31, MARKER, DELAYED, ORDERLY_MARKERS, BEFORE),
+    Fault("lost though acknowledged", "NoLostAcknowledgement", 43, "EndTxnResponse/ended", DELAYED,
+          ORDERLY_MARKERS, BEFORE),
+    Fault("torn", "Atomic", 47, MARKER, DELAYED, ORDERLY_MARKERS, BEFORE, slow=True),
+    Fault("read though aborted, verified", "OutcomeAsTold", 33, MARKER, DELAYED,
+          ORDERLY_MARKERS, off=VERSION_1, slow=True),
+    Fault("lost though acknowledged, verified", "NoLostAcknowledgement", 45, "EndTxnResponse/ended",
+          DELAYED, ORDERLY_MARKERS, off=VERSION_1, slow=True),
+    Fault("torn, verified", "Atomic", 51, MARKER, DELAYED, ORDERLY_MARKERS, off=VERSION_1,
+          slow=True),
+)  # fmt: skip
 
 
-def assert_ended_late(fault: Fault) -> None:
-    """The request overtaken in the first transaction is carried out in the second."""
+@pytest.mark.parametrize("fault", cases(LATE_END))
+def test_a_late_end_txn_ends_the_next_transaction(fault: Fault) -> None:
+    """KIP-890 (c). Verification doesn't help: no batch is late, the request that ends them is."""
     steps = assert_breaks(fault)
     second = place(steps, "beginTransaction/begin", 2)
     assert place(steps, "request overtaken/end again") < second < place(steps, "EndTxn/end", 2)
-
-
-@pytest.mark.parametrize(("breaks", "steps", "_", "last"), LATE_END)
-def test_a_late_end_txn_ends_the_next_transaction(
-    breaks: str, steps: int, _: int, last: str
-) -> None:
-    """KIP-890 (c): read though aborted, lost though acknowledged, torn."""
-    assert_ended_late(Fault("", breaks, steps, last, DELAYED, ORDERLY_MARKERS, BEFORE))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("breaks", "_", "steps", "last"), LATE_END)
-def test_verification_does_not_help_against_a_late_end_txn(
-    breaks: str, _: int, steps: int, last: str
-) -> None:
-    assert_ended_late(Fault("", breaks, steps, last, DELAYED, ORDERLY_MARKERS, off=VERSION_1))
