@@ -202,8 +202,25 @@ stable_offset_forward = step_property(
         p,
         after(leader.last_stable_offset.at(p)) >= leader.last_stable_offset.at(p),
     ),
-    "The last stable offset never goes back: what read_committed has shown stays.",
+    "The last stable offset never goes back.",
     "UnifiedLog.lastStableOffset",
+)
+
+_stable = _entry("e", p)
+_kept = element("k", after(leader.log.at(p)))
+read_committed_stays = step_property(
+    "ReadCommittedStays",
+    all_of(
+        p,
+        all_of(
+            _stable,
+            (position(_stable) < leader.last_stable_offset.at(p)).implies(
+                any_of(_kept, (position(_kept) == position(_stable)) & (_kept == _stable))
+            ),
+        ),
+    ),
+    "What read_committed has shown, and the outcome that it showed, stays as it is.",
+    "KIP-98, read_committed",
 )
 
 epoch_forward = step_property(
@@ -264,6 +281,7 @@ PROPERTIES = (
     no_hanging,
     zombie_fenced,
     stable_offset_forward,
+    read_committed_stays,
     epoch_forward,
     declared_transitions,
     markers_match,

@@ -15,7 +15,7 @@ from epochfence.spec import partition as leader
 from epochfence.spec import producer as client
 from epochfence.spec import transaction as coordinator
 from epochfence.spec.features import BEFORE, NEWEST
-from epochfence.spec.language import System, if_, instantiate, lost, some
+from epochfence.spec.language import System, if_, instantiate, lost, some, without_first
 from epochfence.spec.messages import NO_EPOCH, Produce, ProduceResponse
 from epochfence.spec.properties import PROPERTIES
 from epochfence.spec.systems import shipped
@@ -162,6 +162,13 @@ FAULTS = (
         "the coordinator adds a partition for an older epoch",
         "ZombieFenced", 13, "AddPartitionsByLeaderResponse/append", bounds(producers=2),
         altered(SYSTEM, table="transaction.AddPartitionsByLeader", row="other epoch", when=False),
+    ),
+    Fault(
+        "a repeated marker cuts off the head of the log",
+        "ReadCommittedStays", 19, "WriteTxnMarkers/no transaction to end",
+        bounds(faults=1, losses=1),
+        altered(SYSTEM, table="partition.WriteTxnMarkers", row="no transaction to end",
+                updates={leader.log: without_first(leader.log)}),
     ),
     Fault(
         "a transaction opens at the marker before it",
