@@ -28,7 +28,7 @@ from .store import SHARD_BITS, SHARDS, SLACK, Shard, copy_state, hash_state, sam
 SLICE = 32  # states expanded between two looks at what they gave
 SPAN = 1 << 12  # states that a thread takes at a time
 MOST_FILLED = 1 << 17  # states in a bucket from which on it is emptied first
-LEAST_ROUND, MOST_ROUND = 1 << 14, 1 << 19  # states expanded between two turns of insertion
+LEAST_ROUND, MOST_ROUND = 1 << 14, 1 << 18  # states expanded between two turns of insertion
 
 
 @njit(nogil=True, cache=True)
@@ -253,7 +253,7 @@ class Explorer:
         spans.sort(key=lambda span: span[1])
         bad: list[Bad] = []
         # the longer a round, the more often it finds a part of the table in the cache
-        round_size = min(max(LEAST_ROUND, self.count // 64), MOST_ROUND)
+        round_size = min(max(LEAST_ROUND, self.count // 16), MOST_ROUND)
         left = sum(end - start for _, start, end in spans)
         while spans:
             # a successor takes its place in a bucket, and if it is new in a shard

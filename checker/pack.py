@@ -45,14 +45,6 @@ class Packing:
             words[place.word] |= (vector[index] - place.low) << place.shift
         return b"".join(word.to_bytes(8, "little") for word in words)[: self.stride]
 
-    def unpack(self, packed: bytes) -> dict[int, int]:
-        """The numbers of the leaves that have a place."""
-        data = packed.ljust(8 * self.words, b"\0")
-        words = [int.from_bytes(data[8 * w : 8 * w + 8], "little") for w in range(self.words)]
-        return {
-            index: ((words[p.word] & p.mask) >> p.shift) + p.low for index, p in self.places.items()
-        }
-
 
 def width(leaf: Leaf) -> int:
     """The bits that a leaf needs."""
