@@ -309,6 +309,7 @@ class Explorer:
     def _insert(self, thread: int) -> bool:
         for owner in range(thread, SHARDS, self.threads):
             shard = self.shards[owner]
+            shard.expect(sum(int(worker.filled[owner]) for worker in self.workers))
             for worker in self.workers:
                 count = int(worker.filled[owner])
                 if count and not shard.insert(int(worker.buckets[owner]), count):

@@ -26,7 +26,7 @@ POSITION_BITS = 24
 MOST_PER_SHARD = (1 << POSITION_BITS) - 2
 BLOCK = 32
 LINE = 64  # bytes of a cache line
-FEW = 4 * LINE  # bytes of a shard for each incoming state, up to which all of it is fetched first
+FEW = 4 * LINE  # bytes of a shard for each incoming state, up to which it is fetched first
 SLACK = 16  # bytes behind a run of states that a whole-word access may touch
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
@@ -80,12 +80,6 @@ def insert(incoming, count, stride, states, found, most, table, capacity):
     mask = uint64(capacity - 1)
     hashes = np.empty(BLOCK, dtype=np.uint64)
     done = 0
-    if count > (4 * capacity + found * stride) // FEW:
-        # more is read than a line in so many: in order it comes faster than at random
-        for line in range(0, 4 * capacity, LINE):
-            prefetch(table + line)
-        for line in range(0, found * stride, LINE):
-            prefetch(states + line)
     while done < count and found + BLOCK <= most:
         block = min(BLOCK, count - done)
         base = incoming + done * stride
@@ -135,6 +129,15 @@ def index_states(stride, states, found, table, capacity):
         store32(table + 4 * np.int64(slot), np.uint32(entry))
 
 
+@njit(nogil=True, cache=True)
+def fetch(stride, states, found, table, capacity):
+    """Asks for all of a shard that is likely to be read: its table, and the states found last."""
+    for line in range(0, 4 * capacity, LINE):
+        prefetch(table + line)
+    for line in range(found * 3 // 4 * stride, found * stride, LINE):
+        prefetch(states + line)
+
+
 class Shard:
     """The states that one part of the hash range owns.
 
@@ -165,6 +168,11 @@ class Shard:
             self.stride, self.states.address, self.count, self.table.address, self.capacity
         )
         return True
+
+    def expect(self, count: int) -> None:
+        """Prepares for so many states: where much will be read, in order it comes faster."""
+        if count > self.memory // FEW:
+            fetch(self.stride, self.states.address, self.count, self.table.address, self.capacity)
 
     def insert(self, incoming: int, count: int) -> bool:
         """Puts in `count` packed states from an address; False where there is no room."""
