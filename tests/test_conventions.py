@@ -20,7 +20,7 @@ EXTRAS = PROJECT["optional-dependencies"]
 MACHINE_PATH = re.compile(r"(?<![\w.:/$}~-])/(?:home|root|Users|work|tmp|mnt|scratch)/\w+")
 # Where packages come from is a setting of the machine.
 PACKAGE_INDEX = re.compile(
-    r"https?://[\w.:@-]*(?:pypi|pythonhosted|npmjs|registry|artifactory|nexus|devpi)"
+    r"https?://[\w.:@-]+/(?:[\w-]+/)*simple\b"
     r"|--(?:index-url|extra-index-url|find-links|trusted-host)"
 )
 
@@ -58,7 +58,7 @@ def test_the_patterns_see_what_they_are_for() -> None:
     somebody = "home/" + "somebody"
     assert MACHINE_PATH.search(f"open('/{somebody}/x')")
     assert not MACHINE_PATH.search(f"https://kafka.apache.org/{somebody}")
-    assert PACKAGE_INDEX.search("https:" + "//pypi.org/simple")
+    assert PACKAGE_INDEX.search("https:" + "//index.example/simple")
     assert not PACKAGE_INDEX.search("https:" + "//kafka.apache.org")
 
 
