@@ -114,8 +114,8 @@ class Progress:
 class Search:
     """What a search found.
 
-    `levels` holds, per level and shard, where the level's states start. `stopped` says which limit
-    ended the search early; `bad` what was wrong in the last level looked at.
+    `stopped` says which limit ended the search early; `bad` what was wrong in the last level
+    looked at.
     """
 
     states: int = 0
@@ -139,10 +139,9 @@ class _Worker:
         self.bad = np.zeros(SPAN, dtype=np.uint64)
         self.bad_count = np.zeros(1, dtype=np.int64)
         self.taken = np.zeros(rows, dtype=np.int64)
-        self.most_filled = MOST_FILLED
         self.filled = np.zeros(SHARDS, dtype=np.int64)
         self.fullest = np.zeros(SHARDS, dtype=np.int64)
-        size = ((self.most_filled + burst) * stride + SLACK + 4095) // 4096 * 4096
+        size = ((MOST_FILLED + burst) * stride + SLACK + 4095) // 4096 * 4096
         self.area = Region(size * SHARDS)
         self.buckets = self.area.address + size * np.arange(SHARDS, dtype=np.int64)
 
@@ -160,7 +159,7 @@ class _Worker:
         return int(
             scatter(
                 expand, states, count, self.stride, self.out.address, self.rows, self.bad,
-                self.bad_count, self.taken, self.buckets, self.filled, self.most_filled,
+                self.bad_count, self.taken, self.buckets, self.filled, MOST_FILLED,
             )
         )  # fmt: skip
 
@@ -210,7 +209,7 @@ class Explorer:
         left = len(states) // self.stride
         at = area.address
         while left:
-            part = min(left, worker.most_filled)
+            part = min(left, MOST_FILLED)
             deal(at, part, self.stride, worker.buckets, worker.filled)
             if not all(self._insert(thread) for thread in range(self.threads)):
                 return False

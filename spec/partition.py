@@ -54,6 +54,7 @@ from .messages import (
     Result,
     WriteTxnMarkers,
     WriteTxnMarkersResponse,
+    answer_on,
     partition,
     producer,
     transaction,
@@ -351,14 +352,10 @@ _written = {
 
 
 def _marker_answer(error: Expression) -> Sending:
-    sent_on = _marker.connection
-    return Sending(
-        WriteTxnMarkersResponse,
-        WriteTxnMarkersResponse(
-            partition=_marker.partition, error=error, connection=sent_on
-        ).fields,
-        when=marker_connection[_marker.partition] == sent_on,
-    )
+    return answer_on(
+        marker_connection[_marker.partition], WriteTxnMarkersResponse, _marker.connection,
+        partition=_marker.partition, error=error,
+    )  # fmt: skip
 
 
 write_markers = Table(

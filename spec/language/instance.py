@@ -27,7 +27,7 @@ from .expressions import (
 )
 from .expressions import if_ as choose
 from .properties import Property
-from .systems import Channel, System
+from .systems import Channel, System, events_of
 from .tables import Event, Loss, Message, Row, Sending, Table, instances, substitute
 from .types import Bag, Int, Map, Type, Value, choices, contains, initial_value
 
@@ -139,7 +139,7 @@ class _Builder:
         self.budgets: dict[str, int] = {}
         self.budget_of: dict[Event, str] = {}
         for events, most in system.budgets.items():
-            shared = events if isinstance(events, tuple) else (events,)
+            shared = events_of(events)
             bound = lift(most)
             name = " or ".join(event.name for event in shared)
             if len(shared) > 1 and bound.op == "constant":

@@ -67,7 +67,9 @@ class System:
         self._unique("property", [item.name for item in self.properties])
         self._unique("constant", [info.name for info in self.constant_infos])
         self._unique("channel", [channel.message.name for channel in self.channels])
-        self._unique("budget", [event.name for events in self.budgets for event in _each(events)])
+        self._unique(
+            "budget", [event.name for events in self.budgets for event in events_of(events)]
+        )
         try:
             check_from_outside(self.end)
         except DeclarationError as error:
@@ -77,7 +79,7 @@ class System:
                 self._check_names(part)
             except DeclarationError as error:
                 raise DeclarationError(f"{where}: {error}") from None
-        for event in (event for events in self.budgets for event in _each(events)):
+        for event in (event for events in self.budgets for event in events_of(events)):
             if all(table.on != event for table in self.tables):
                 raise DeclarationError(f"system {self.name}: no table takes {event.name}")
         channels = {channel.message for channel in self.channels}
@@ -144,5 +146,6 @@ class System:
         return lift(self.terminal)
 
 
-def _each(events: Event | tuple[Event, ...]) -> tuple[Event, ...]:
+def events_of(events: Event | tuple[Event, ...]) -> tuple[Event, ...]:
+    """The events that share a budget."""
     return events if isinstance(events, tuple) else (events,)
