@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import psutil
@@ -23,12 +24,12 @@ from numba import njit, uint64
 
 from .lower import Kernel
 from .memory import Region, call_expand
-from .store import SHARD_BITS, SHARDS, SLACK, Shard, copy_state, hash_state, same_state
+from .store import SHARD_BITS, SHARDS, SLACK, Store, copy_state, hash_state, same_state
 
 SLICE = 32  # states expanded between two looks at what they gave
 SPAN = 1 << 12  # states that a thread takes at a time
 MOST_FILLED = 1 << 17  # states in a bucket from which on it is emptied first
-LEAST_ROUND, MOST_ROUND = 1 << 14, 1 << 18  # states expanded between two turns of insertion
+LEAST_ROUND, MOST_ROUND = 1 << 14, 1 << 17  # states expanded between two turns of insertion
 
 
 @njit(nogil=True, cache=True)
@@ -129,9 +130,11 @@ class Search:
 
 
 class _Worker:
-    """One thread's buffers."""
+    """One thread's buffers. `buckets` and `filled` have a place for each shard."""
 
-    def __init__(self, stride: int, most_successors: int, rows: int) -> None:
+    def __init__(
+        self, stride: int, most_successors: int, rows: int, buckets: Any, filled: Any
+    ) -> None:
         self.stride = stride
         burst = SLICE * max(1, most_successors)
         self.out = Region(burst * stride + SLACK)
@@ -139,21 +142,21 @@ class _Worker:
         self.bad = np.zeros(SPAN, dtype=np.uint64)
         self.bad_count = np.zeros(1, dtype=np.int64)
         self.taken = np.zeros(rows, dtype=np.int64)
-        self.filled = np.zeros(SHARDS, dtype=np.int64)
-        self.fullest = np.zeros(SHARDS, dtype=np.int64)
         size = ((MOST_FILLED + burst) * stride + SLACK + 4095) // 4096 * 4096
         self.area = Region(size * SHARDS)
-        self.buckets = self.area.address + size * np.arange(SHARDS, dtype=np.int64)
+        self.buckets = buckets
+        self.buckets[:] = self.area.address + size * np.arange(SHARDS, dtype=np.int64)
+        self.filled = filled
+        self.fullest = np.zeros(SHARDS, dtype=np.int64)
+
+    def note_fullest(self) -> None:
+        """Remembers how full the buckets have been."""
+        np.maximum(self.fullest, self.filled, out=self.fullest)
 
     @property
     def touched(self) -> int:
         """Bytes of the buckets that have been in use."""
         return int(self.fullest.sum()) * self.stride
-
-    def emptied(self) -> None:
-        """Every bucket is empty again."""
-        np.maximum(self.fullest, self.filled, out=self.fullest)
-        self.filled[:] = 0
 
     def scatter(self, expand: int, states: int, count: int) -> int:
         return int(
@@ -179,9 +182,15 @@ class Explorer:
         self.memory_limit = memory_limit
         self.base = psutil.Process().memory_info().rss
         most = max(1 << 12, 2 * memory_limit // (SHARDS * stride))
-        self.shards = [Shard(stride, most, self.may_take) for _ in range(SHARDS)]
+        self.store = Store(stride, most, self.may_take)
         self.levels: list[list[int]] = []
-        self.workers = [_Worker(stride, kernel.most_successors, rows) for _ in range(threads)]
+        self.buckets = np.zeros((threads, SHARDS), dtype=np.int64)
+        self.filled = np.zeros_like(self.buckets)
+        self.emptied = np.zeros_like(self.buckets)
+        self.workers = [
+            _Worker(stride, kernel.most_successors, rows, buckets, filled)
+            for buckets, filled in zip(self.buckets, self.filled, strict=True)
+        ]
         self.pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self.taken = np.zeros(rows, dtype=np.int64)
         self.found = Search(taken=[0] * rows)
@@ -193,13 +202,12 @@ class Explorer:
     @property
     def count(self) -> int:
         """States held."""
-        return sum(shard.count for shard in self.shards)
+        return int(self.store.counts.sum())
 
     @property
     def memory(self) -> int:
         """Bytes of the process, by count of what was touched."""
-        held = sum(shard.memory for shard in self.shards)
-        return self.base + held + sum(worker.touched for worker in self.workers)
+        return self.base + self.store.memory + sum(worker.touched for worker in self.workers)
 
     def insert(self, states: bytes) -> bool:
         """Puts packed states, one behind the other, into their shards; False without room."""
@@ -213,14 +221,14 @@ class Explorer:
             deal(at, part, self.stride, worker.buckets, worker.filled)
             if not all(self._insert(thread) for thread in range(self.threads)):
                 return False
-            worker.emptied()
+            self._clear_buckets()
             at += part * self.stride
             left -= part
         return True
 
     def begin_level(self) -> None:
         """What was inserted since the last call is the next level."""
-        self.levels.append([shard.count for shard in self.shards])
+        self.levels.append(self.store.counts.tolist())
 
     def resume(self, transitions: int, taken: list[int], seconds: float) -> None:
         """Takes over the counts of the levels before the last one that was inserted."""
@@ -235,8 +243,8 @@ class Explorer:
 
     def level_bytes(self, level: int) -> Iterator[bytes]:
         """A level's packed states, shard by shard."""
-        for shard, (start, end) in zip(self.shards, self.level_ranges(level), strict=True):
-            yield shard.states.array[start * self.stride : end * self.stride].tobytes()
+        for shard, (start, end) in enumerate(self.level_ranges(level)):
+            yield self.store.bytes_of(shard, start, end)
 
     def expand_level(self, on_round: Callable[[int], None] | None = None) -> tuple[list[Bad], bool]:
         """Expands the last level and inserts what it gives.
@@ -274,8 +282,7 @@ class Explorer:
                 bad.extend(noted)
             if not all(self._each(self._insert, [(t,) for t in range(self.threads)])):
                 return bad, False
-            for worker in self.workers:
-                worker.emptied()
+            self._clear_buckets()
             if on_round is not None:
                 left_now = sum(end - start for _, start, end in spans)
                 on_round(left - left_now)
@@ -294,26 +301,24 @@ class Explorer:
     ) -> tuple[list[tuple[int, int, int]], list[Bad]]:
         bad: list[Bad] = []
         for place, (shard, start, end) in enumerate(spans):
-            base = self.shards[shard].states.address + start * self.stride
+            base = int(self.store.states[shard]) + start * self.stride
             worker.bad_count[0] = 0
             done = worker.scatter(self.kernel.address, base, end - start)
             for noted in worker.bad[: worker.bad_count[0]]:
-                at = (start + (int(noted) >> 8)) * self.stride
-                state = self.shards[shard].states.array[at : at + self.stride].tobytes()
-                bad.append(Bad(state, int(noted) & 0xFF))
+                at = start + (int(noted) >> 8)
+                bad.append(Bad(self.store.bytes_of(shard, at, at + 1), int(noted) & 0xFF))
             if done < end - start:
                 return [(shard, start + done, end), *spans[place + 1 :]], bad
         return [], bad
 
     def _insert(self, thread: int) -> bool:
-        for owner in range(thread, SHARDS, self.threads):
-            shard = self.shards[owner]
-            shard.expect(sum(int(worker.filled[owner]) for worker in self.workers))
-            for worker in self.workers:
-                count = int(worker.filled[owner])
-                if count and not shard.insert(int(worker.buckets[owner]), count):
-                    return False
-        return True
+        return self.store.insert(thread, self.threads, self.buckets, self.filled, self.emptied)
+
+    def _clear_buckets(self) -> None:
+        for worker in self.workers:
+            worker.note_fullest()
+        self.filled[:] = 0
+        self.emptied[:] = 0
 
     def predecessor(self, state: bytes, level: int) -> bytes:
         """The least packed state of `level` that has `state` as a successor.
@@ -325,17 +330,16 @@ class Explorer:
         target.array[: self.stride] = np.frombuffer(state, dtype=np.uint8)
         hits = np.zeros(SPAN, dtype=np.int64)
         best: bytes | None = None
-        for shard, (start, end) in zip(self.shards, self.level_ranges(level), strict=True):
+        for shard, (start, end) in enumerate(self.level_ranges(level)):
             for at in range(start, end, SPAN):
                 part = min(SPAN, end - at)
-                base = shard.states.address + at * self.stride
+                base = int(self.store.states[shard]) + at * self.stride
                 found = find(
                     self.kernel.address, base, part, self.stride, worker.out.address, worker.rows,
                     worker.bad, worker.bad_count, target.address, hits,
                 )  # fmt: skip
                 for hit in hits[:found]:
-                    from_ = (at + int(hit)) * self.stride
-                    one = shard.states.array[from_ : from_ + self.stride].tobytes()
+                    one = self.store.bytes_of(shard, at + int(hit), at + int(hit) + 1)
                     best = one if best is None else min(best, one)
         if best is None:
             raise LookupError("a state of the search has no predecessor in the level before it")

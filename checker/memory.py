@@ -66,6 +66,16 @@ def prefetch(typing_context: Any, address: Any) -> Any:
 
 
 @intrinsic
+def trailing_zeros(typing_context: Any, word: Any) -> Any:
+    """The zeros below the lowest bit that is set in a word; 64 of a word that is 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.int64(types.uint64), generate
+
+
+@intrinsic
 def call_expand(
     typing_context: Any, function: Any, states: Any, count: Any, out: Any, rows: Any, bad: Any,
     bad_count: Any,

@@ -1,9 +1,9 @@
 """The visited set: shards that each own the states whose hash names them.
 
 A shard keeps its states one behind the other in the order in which they were found, so that a
-level of the search is a range of them, and finds them by a table of open addressing whose 32-bit
-entries hold 8 bits of the hash and the state's position (plus one; 0 is an empty entry). States
-are compared whole.
+level of the search is a range of them. It finds them by a table of open addressing, in groups of
+eight entries: eight bytes of tags, each 8 bits of a hash (0: the entry is empty), looked at in one
+word, then eight positions of three bytes. States are compared whole.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -14,23 +14,26 @@ are compared whole.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numba import njit, uint64
 
-from .memory import Region, load32, load64, prefetch, store32, store64
+from .memory import Region, load32, load64, prefetch, store32, store64, trailing_zeros
 
 SHARD_BITS = 8
 SHARDS = 1 << SHARD_BITS
-POSITION_BITS = 24
-MOST_PER_SHARD = (1 << POSITION_BITS) - 2
-BLOCK = 32
-LINE = 64  # bytes of a cache line
-FEW = 4 * LINE  # bytes of a shard for each incoming state, up to which it is fetched first
+MOST_PER_SHARD = 1 << 24
+LEAST_GROUPS = 1 << 5
+GROUP = 32  # bytes of a group of the table: 8 tags of a byte, 8 positions of 3 bytes
+ROOM = 6  # states of a shard for each group
+BLOCK = 128  # states that are asked for in memory before the first is looked at
 SLACK = 16  # bytes behind a run of states that a whole-word access may touch
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _MIXER = np.uint64(0xD6E8FEB86659FD93)
+_EACH_BYTE = np.uint64(0x0101010101010101)
+_TOP_BITS = np.uint64(0x8080808080808080)
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -69,15 +72,49 @@ def copy_state(source, target, stride):
         offset += 8
 
 
+@njit(nogil=True, cache=True, inline="always")
+def group_of(h, table, groups):
+    """The address of the group where the search for a hash begins."""
+    return table + GROUP * np.int64(((h & uint64(0xFFFFFFFF)) * uint64(groups)) >> uint64(32))
+
+
+@njit(nogil=True, cache=True, inline="always")
+def tag_of(h):
+    """The byte of a hash that entries keep: not 0, which is that of an empty entry."""
+    return max(uint64(1), (h >> uint64(40)) & uint64(0xFF))
+
+
+@njit(nogil=True, cache=True, inline="always")
+def alike(tags, tag):
+    """The top bit of each byte of `tags` that may equal `tag`: of all that do, and few others."""
+    different = tags ^ (tag * _EACH_BYTE)
+    return (different - _EACH_BYTE) & ~different & _TOP_BITS
+
+
+@njit(nogil=True, cache=True, inline="always")
+def position_in(group, entry):
+    """The position that an entry of a group holds."""
+    return np.int64(load32(group + 7 + 3 * entry) >> uint64(8))
+
+
+@njit(nogil=True, cache=True, inline="always")
+def add(group, tags, tag, position):
+    """Fills the first empty entry of a group that has one."""
+    entry = trailing_zeros(alike(tags, uint64(0))) >> 3
+    place = group + 7 + 3 * entry
+    kept = load32(place) & uint64(0xFF)
+    store32(place, np.uint32((uint64(position) << uint64(8)) | kept))
+    store64(group, tags | (tag << uint64(8 * entry)))
+
+
 @njit(nogil=True, cache=True)
-def insert(incoming, count, stride, states, found, most, table, capacity):
+def insert(incoming, count, stride, states, found, most, table, groups):
     """Puts packed states from `incoming` into a shard, up to `count` of them.
 
-    `states` and `table` are the shard's addresses, `found` its number of states, `capacity` its
-    table's number of entries, a power of two. Stops before the shard might hold more than `most`
-    states. Returns how many were looked at, and the new number of states.
+    `states` and `table` are the shard's addresses, `found` its number of states, `groups` the
+    size of its table. Stops before the shard might hold more than `most` states. Returns how many
+    were looked at, and the new number of states.
     """
-    mask = uint64(capacity - 1)
     hashes = np.empty(BLOCK, dtype=np.uint64)
     done = 0
     while done < count and found + BLOCK <= most:
@@ -86,108 +123,129 @@ def insert(incoming, count, stride, states, found, most, table, capacity):
         for i in range(block):
             h = hash_state(base + i * stride, stride)
             hashes[i] = h
-            prefetch(table + 4 * np.int64(h & mask))
+            prefetch(group_of(h, table, groups))
         for i in range(block):
-            h = hashes[i]
-            entry = load32(table + 4 * np.int64(h & mask))
-            if entry:
-                position = np.int64(entry & uint64((1 << POSITION_BITS) - 1)) - 1
-                prefetch(states + position * stride)
+            group = group_of(hashes[i], table, groups)
+            likely = alike(load64(group), tag_of(hashes[i]))
+            entry = trailing_zeros(likely) >> 3 & 7
+            prefetch(states + position_in(group, entry) * stride)
         for i in range(block):
-            h = hashes[i]
-            tag = (h >> uint64(48)) & uint64(0xFF)
+            tag = tag_of(hashes[i])
+            group = group_of(hashes[i], table, groups)
             state = base + i * stride
-            slot = h & mask
             while True:
-                entry = uint64(load32(table + 4 * np.int64(slot)))
-                if entry == 0:
-                    copy_state(state, states + found * stride, stride)
-                    found += 1
-                    new = (tag << uint64(POSITION_BITS)) | uint64(found)
-                    store32(table + 4 * np.int64(slot), np.uint32(new))
-                    break
-                if entry >> uint64(POSITION_BITS) == tag:
-                    position = np.int64(entry & uint64((1 << POSITION_BITS) - 1)) - 1
+                tags = load64(group)
+                likely = alike(tags, tag)
+                known = False
+                while likely:
+                    position = position_in(group, trailing_zeros(likely) >> 3)
                     if same_state(state, states + position * stride, stride):
+                        known = True
                         break
-                slot = (slot + uint64(1)) & mask
+                    likely &= likely - uint64(1)
+                if known:
+                    break
+                if alike(tags, uint64(0)):
+                    copy_state(state, states + found * stride, stride)
+                    add(group, tags, tag, found)
+                    found += 1
+                    break
+                group += GROUP
+                if group == table + GROUP * groups:
+                    group = table
         done += block
     return done, found
 
 
 @njit(nogil=True, cache=True)
-def index_states(stride, states, found, table, capacity):
-    """Fills an empty table with the entries of `found` different states."""
-    mask = uint64(capacity - 1)
+def index_states(stride, states, found, table, groups):
+    """Fills a table anew with the entries of `found` different states."""
+    for word in range(0, GROUP * groups, 8):
+        store64(table + word, uint64(0))
     for position in range(found):
         h = hash_state(states + position * stride, stride)
-        slot = h & mask
-        while load32(table + 4 * np.int64(slot)):
-            slot = (slot + uint64(1)) & mask
-        tag = (h >> uint64(48)) & uint64(0xFF)
-        entry = (tag << uint64(POSITION_BITS)) | uint64(position + 1)
-        store32(table + 4 * np.int64(slot), np.uint32(entry))
+        group = group_of(h, table, groups)
+        while not alike(load64(group), uint64(0)):
+            group += GROUP
+            if group == table + GROUP * groups:
+                group = table
+        add(group, load64(group), tag_of(h), position)
 
 
 @njit(nogil=True, cache=True)
-def fetch(stride, states, found, table, capacity):
-    """Asks for all of a shard that is likely to be read: its table, and the states found last."""
-    for line in range(0, 4 * capacity, LINE):
-        prefetch(table + line)
-    for line in range(found * 3 // 4 * stride, found * stride, LINE):
-        prefetch(states + line)
+def insert_all(first, step, stride, states, counts, most, tables, groups, buckets, filled, emptied):
+    """Empties the buckets of each `step`-th shard from shard `first` on into those shards.
+
+    `buckets`, `filled` and `emptied` have a line for each worker and a column for each shard: the
+    bucket's address, its number of states, and how many of them were put into the shard. Stops at
+    a shard whose table is too small, and returns its index; SHARDS where all is done.
+    """
+    for shard in range(first, SHARDS, step):
+        for worker in range(buckets.shape[0]):
+            left = filled[worker, shard] - emptied[worker, shard]
+            if left:
+                done, counts[shard] = insert(
+                    buckets[worker, shard] + emptied[worker, shard] * stride, left, stride,
+                    states[shard], counts[shard], min(most, ROOM * groups[shard]), tables[shard],
+                    groups[shard],
+                )  # fmt: skip
+                emptied[worker, shard] += done
+                if done < left:
+                    return shard
+    return SHARDS
 
 
-class Shard:
-    """The states that one part of the hash range owns.
+class Store:
+    """The states found so far.
 
-    At most `most` states; `may_take` is asked before a larger table is made, in bytes.
+    At most `most` states in each shard; `may_take` is asked before a table grows, in bytes. A
+    state's position in its shard tells when it was found, and nothing moves or leaves.
     """
 
     def __init__(self, stride: int, most: int, may_take: Callable[[int], bool]) -> None:
         self.may_take = may_take
         self.stride = stride
         self.most = min(most, MOST_PER_SHARD)
-        self.states = Region(self.most * stride + SLACK)
-        self.capacity = 1 << 8
-        self.table = Region(4 * self.capacity)
-        self.count = 0
+        most_groups = LEAST_GROUPS
+        while most_groups * ROOM < self.most:
+            most_groups *= 2
+        # each of the greatest size it could need, of which only what is in use takes memory
+        self._states = [Region(self.most * stride + SLACK) for _ in range(SHARDS)]
+        self._tables = [Region(most_groups * GROUP) for _ in range(SHARDS)]
+        self.states = np.array([region.address for region in self._states], dtype=np.int64)
+        self.tables = np.array([region.address for region in self._tables], dtype=np.int64)
+        self.groups = np.full(SHARDS, LEAST_GROUPS, dtype=np.int64)
+        self.counts = np.zeros(SHARDS, dtype=np.int64)
 
-    @property
-    def room(self) -> int:
-        """The states that the table has entries for, at a load of three quarters."""
-        return min(self.most, self.capacity // 4 * 3)
+    def insert(self, first: int, step: int, buckets: Any, filled: Any, emptied: Any) -> bool:
+        """Empties buckets into shards, as `insert_all` does; False where there is no room."""
+        while True:
+            first = insert_all(
+                first, step, self.stride, self.states, self.counts, self.most, self.tables,
+                self.groups, buckets, filled, emptied,
+            )  # fmt: skip
+            if first >= SHARDS:
+                return True
+            if not self._grow(first):
+                return False
 
-    def grow(self) -> bool:
-        """Doubles the table; False where the shard can't hold more states, or memory is short."""
-        if self.room == self.most or not self.may_take(8 * self.capacity):
+    def _grow(self, shard: int) -> bool:
+        """Doubles a table; False where the shard can't hold more states, or memory is short."""
+        groups = int(self.groups[shard])
+        if ROOM * groups >= self.most or not self.may_take(GROUP * groups):
             return False
-        self.capacity *= 2
-        self.table = Region(4 * self.capacity)
+        self.groups[shard] = 2 * groups
         index_states(
-            self.stride, self.states.address, self.count, self.table.address, self.capacity
+            self.stride, self.states[shard], self.counts[shard], self.tables[shard], 2 * groups
         )
         return True
 
-    def expect(self, count: int) -> None:
-        """Prepares for so many states: where much will be read, in order it comes faster."""
-        if count > self.memory // FEW:
-            fetch(self.stride, self.states.address, self.count, self.table.address, self.capacity)
-
-    def insert(self, incoming: int, count: int) -> bool:
-        """Puts in `count` packed states from an address; False where there is no room."""
-        while count:
-            done, self.count = insert(
-                incoming, count, self.stride, self.states.address, self.count, self.room,
-                self.table.address, self.capacity,
-            )  # fmt: skip
-            incoming += done * self.stride
-            count -= done
-            if count and not self.grow():
-                return False
-        return True
+    def bytes_of(self, shard: int, start: int, end: int) -> bytes:
+        """A shard's packed states from position `start` up to `end`, one behind the other."""
+        part = slice(start * self.stride, end * self.stride)
+        return self._states[shard].array[part].tobytes()
 
     @property
     def memory(self) -> int:
         """Bytes touched."""
-        return self.count * self.stride + 4 * self.capacity
+        return int(self.counts.sum()) * self.stride + int(self.groups.sum()) * GROUP
