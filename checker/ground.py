@@ -319,8 +319,6 @@ class _Grounder:
         """Whether a value that is present may be the number that stands for none."""
         if value.op == "ite":
             return any(self.may_be(branch, none) for branch in value.args[1:])
-        if value.op == "leaf" and value.low == none:
-            return not isinstance(self.leaves[value.value].type, Optional)
         return value.low <= none <= value.high
 
     def padded(self, kind: Type, shape: Slots, capacity: int) -> tuple[Maybe, ...]:
