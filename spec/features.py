@@ -1,58 +1,230 @@
-"""What Kafka's releases do differently, as far as this slice of the protocol goes."""
+"""What Kafka's releases do differently. A release is declared as it was, its faults included."""
 
 from __future__ import annotations
 
 from .language import Protocols, feature
 
-BEFORE, NEWEST = "2.5", "4.3"
+RELEASES = ("2.0", "2.5", "2.7", "3.5", "3.6", "4.0.0", "4.0.1", "4.1", "4.2", "4.3")
+BEFORE, NEWEST = "2.5", RELEASES[-1]
 
+# The coordinator -------------------------------------------------------------------------------
+
+timeout_bumps_epoch = feature(
+    "timeout_bumps_epoch",
+    "2.0",
+    sentence="A transaction that the coordinator aborts by itself ends with a new epoch.",
+    source="KAFKA-6119",
+)
+expected_epoch = feature(
+    "expected_epoch",
+    "2.5",
+    sentence="InitProducerId may name the id and epoch that its sender holds: a bump, which a "
+    "retry repeats without a second bump.",
+    source="KIP-360",
+)
 strict_end_txn_epoch = feature(
     "strict_end_txn_epoch",
-    NEWEST,
+    "2.7",
     sentence="A client's EndTxn must carry the current epoch; before 2.6 a higher one passed.",
     source="KAFKA-9600",
 )
+failed_fence_kept = feature(
+    "failed_fence_kept",
+    "2.7",
+    sentence="A fence whose record was not appended is repeated with the same epoch (from 2.6).",
+    source="KAFKA-9666",
+)
 producer_fenced_error = feature(
     "producer_fenced_error",
-    NEWEST,
+    "2.7",
     sentence="The coordinator says PRODUCER_FENCED (fatal); a leader's INVALID_PRODUCER_EPOCH is "
     "abortable. Before 2.7 both said INVALID_PRODUCER_EPOCH, always fatal.",
     source="KIP-588",
 )
-verification = feature(
-    "verification",
-    NEWEST,
-    sentence="A leader asks the coordinator before the first append of a transaction, and an "
-    "answer counts only as long as its question does (from 3.6; version 2 asks in any case).",
-    source="KIP-890 part 1",
-)
 transaction_version_2 = feature(
     "transaction_version_2",
-    NEWEST,
+    "4.0.0",
     sentence="Every transaction ends with a new epoch, and Produce adds its partition (from 4.0).",
     source="KIP-890 part 2",
 )
 pending_first = feature(
     "pending_first",
-    NEWEST,
+    "4.0.0",
     sentence="A transition in flight is answered before id and epoch are compared (from 4.0).",
     source="KAFKA-18660",
 )
+overflow_answered = feature(
+    "overflow_answered",
+    "4.0.0",
+    sentence="The end of a transaction that uses up the epochs is answered with the new producer "
+    "id.",
+    source="KAFKA-18660",
+)
+single_fence_bump = feature(
+    "single_fence_bump",
+    "4.0.1",
+    sentence="A fencing abort of version 2 takes one new epoch, where 4.0.0 took two.",
+    source="KAFKA-19367",
+)
+previous_id_forgotten = feature(
+    "previous_id_forgotten",
+    "4.2",
+    sentence="The previous producer id is kept for one transition only (before: until the next "
+    "Empty).",
+    source="TransactionMetadata.completeTransitionTo, rewritten in Java",
+)
+rotation_in_log = feature(
+    "rotation_in_log",
+    NEWEST,
+    sentence="The previous and the next producer id are in the transaction log.",
+    source="KAFKA-20310",
+)
+rotation_on_fence = feature(
+    "rotation_on_fence",
+    NEWEST,
+    sentence="A fence at the last epoch of clients takes a new producer id, too.",
+    source="KAFKA-20090",
+)
+# The partition leader -------------------------------------------------------------------------
+
+unknown_producer_accepted = feature(
+    "unknown_producer_accepted",
+    "2.5",
+    sentence="A leader takes any sequence of a producer id that it does not know; before, a "
+    "sequence above 0 was UNKNOWN_PRODUCER_ID.",
+    source="KIP-360",
+)
+state_outlives_records = feature(
+    "state_outlives_records",
+    "2.5",
+    sentence="What a leader knows of a producer stays when the log's head is deleted (from 2.4).",
+    source="KAFKA-7190",
+)
+followers_only_warn = feature(
+    "followers_only_warn",
+    "2.5",
+    sentence="What a follower or a recovery replays is not refused for its epoch.",
+    source="KAFKA-9144",
+)
+verification = feature(
+    "verification",
+    "3.6",
+    sentence="A leader asks the coordinator before the first append of a transaction, and an "
+    "answer counts only as long as its question does (version 2 asks in any case).",
+    source="KIP-890 part 1",
+)
+abortable_error = feature(
+    "abortable_error",
+    "4.0.0",
+    sentence="A partition that is not in the transaction is TRANSACTION_ABORTABLE, and was "
+    "INVALID_TXN_STATE (from 3.8).",
+    source="KIP-890, KIP-1050",
+)
+ongoing_by_epoch = feature(
+    "ongoing_by_epoch",
+    "4.0.0",
+    sentence="A transaction is under way at a leader only for its own epoch; before, for its "
+    "producer id.",
+    source="KIP-890 part 2",
+)
+no_start_in_mid_sequence = feature(
+    "no_start_in_mid_sequence",
+    "4.1",
+    sentence="With version 2 an unknown producer starts at sequence 0.",
+    source="KAFKA-18202",
+)
+stale_epoch_first = feature(
+    "stale_epoch_first",
+    "4.1",
+    sentence="A stale epoch is refused before the coordinator is asked.",
+    source="KAFKA-18042",
+)
 strict_marker_epoch = feature(
     "strict_marker_epoch",
-    NEWEST,
-    sentence="A marker must have a newer epoch than the transaction that it ends (from 4.2).",
+    "4.2",
+    sentence="A marker must have a newer epoch than the transaction that it ends.",
     source="KIP-1228, KAFKA-19446",
+)
+last_epoch_ends_open = feature(
+    "last_epoch_ends_open",
+    NEWEST,
+    sentence="A marker of the largest epoch ends a transaction of that epoch.",
+    source="KAFKA-20090",
+)
+# The client -----------------------------------------------------------------------------------
+
+client_epoch_bump = feature(
+    "client_epoch_bump",
+    "2.5",
+    sentence="A client that lost the order of its sequences goes on with a new epoch; before, an "
+    "idempotent one took a new producer id.",
+    source="KIP-360",
+)
+ordered_resequencing = feature(
+    "ordered_resequencing",
+    "2.5",
+    sentence="Batches in flight are numbered anew in the order of their sequences (from 2.3).",
+    source="KAFKA-8483",
+)
+unknown_id_fatal = feature(
+    "unknown_id_fatal",
+    "4.0.0",
+    sentence="INVALID_PRODUCER_ID_MAPPING is fatal for a client; from 2.5 on it was abortable.",
+    source="KAFKA-18019",
+)
+failed_abort_fatal = feature(
+    "failed_abort_fatal",
+    "4.1",
+    sentence="TRANSACTION_ABORTABLE for an abort is fatal; before, it was ignored.",
+    source="KAFKA-19250",
+)
+# Producer ids ---------------------------------------------------------------------------------
+
+controller_hands_out_ids = feature(
+    "controller_hands_out_ids",
+    "3.5",
+    sentence="The controller gives out blocks of producer ids (from 3.0); before, brokers took "
+    "them from ZooKeeper.",
+    source="KIP-730",
+)
+block_awaited_elsewhere = feature(
+    "block_awaited_elsewhere",
+    "3.6",
+    sentence="A call that finds no producer id fails at once and is tried again; before, it "
+    "waited.",
+    source="RPCProducerIdManager",
 )
 
 KAFKA = Protocols(
-    releases=(BEFORE, NEWEST),
+    releases=RELEASES,
     features=(
+        timeout_bumps_epoch,
+        expected_epoch,
         strict_end_txn_epoch,
+        failed_fence_kept,
         producer_fenced_error,
-        verification,
         transaction_version_2,
         pending_first,
+        overflow_answered,
+        single_fence_bump,
+        previous_id_forgotten,
+        rotation_in_log,
+        rotation_on_fence,
+        unknown_producer_accepted,
+        state_outlives_records,
+        followers_only_warn,
+        verification,
+        abortable_error,
+        ongoing_by_epoch,
+        no_start_in_mid_sequence,
+        stale_epoch_first,
         strict_marker_epoch,
+        last_epoch_ends_open,
+        client_epoch_bump,
+        ordered_resequencing,
+        unknown_id_fatal,
+        failed_abort_fatal,
+        controller_hands_out_ids,
+        block_awaited_elsewhere,
     ),
 )
