@@ -124,7 +124,8 @@ def _settled(system: System, given: Mapping[str, int]) -> dict[str, int]:
         info = infos[name]
         if not info.low <= value <= info.high:
             raise DeclarationError(f"constant {name}={value} is outside {info.low}..{info.high}")
-    return {name: given.get(name, info.default) for name, info in infos.items()}
+    values = {name: given.get(name, info.default) for name, info in infos.items()}
+    return values | {constant.data.name: value for constant, value in system.fixed.items()}
 
 
 class _Builder:
