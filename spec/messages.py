@@ -46,6 +46,11 @@ LOSSES = constant("losses", 1, 0, 1, meaning="1: requests, answers and markers m
 CRASHES = constant("crashes", 1, 0, 1, meaning="1: client instances may crash")
 TIMEOUTS = constant("timeouts", 1, 0, 1, meaning="1: a transaction may time out")
 EXPIRIES = constant("expiries", 1, 0, 1, meaning="1: a batch in flight may expire")
+FAILOVERS = constant("failovers", 1, 0, 1, meaning="1: the coordinator may fail over")
+APPEND_FAILURES = constant(
+    "append_failures", 1, 0, 1, meaning="1: a record may fail to get into the transaction log"
+)
+ID_EXPIRIES = constant("id_expiries", 1, 0, 1, meaning="1: an idle transactional id may expire")
 DELAYS = constant(
     "delays", 1, 0, 1, meaning="1: a request or marker in flight may be overtaken by its retry"
 )
@@ -60,6 +65,7 @@ NO_EPOCH = -1  # nor is there a producer id, then
 EPOCH = Int(NO_EPOCH, LARGEST_EPOCH, "epoch")
 SEQUENCE = Int(0, TRANSACTIONS, "sequence")
 CONNECTION = Int(0, FAULTS, "connection")
+COORDINATOR_EPOCH = Int(0, FAULTS, "coordinator epoch")
 
 Errors = enum(
     "Errors",

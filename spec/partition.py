@@ -37,6 +37,7 @@ from .language import (
     some,
     updated,
 )
+from .markers import marker_connection
 from .messages import (
     CACHED_BATCHES,
     EPOCH,
@@ -61,8 +62,7 @@ from .messages import (
     producer,
     transaction,
 )
-from .producer import answer_batch
-from .transaction import marker_connection
+from .producer import answer_batch, moved
 
 Kind = enum("Kind", "DATA", "COMMIT", "ABORT")
 LogEntry = record(
@@ -314,6 +314,14 @@ verified = Table(
             "coordinator busy",
             when=_answer.error == Errors.CONCURRENT_TRANSACTIONS,
             during=~transaction_version_2,
+            set=_done,
+            reply=_waiting_answer(Errors.NOT_ENOUGH_REPLICAS),
+            source="ReplicaManager.handleProduceAppend",
+        ),
+        Row(
+            "coordinator moved",
+            when=_answer.error.is_in(*moved),
+            during=asks_coordinator,
             set=_done,
             reply=_waiting_answer(Errors.NOT_ENOUGH_REPLICAS),
             source="ReplicaManager.handleProduceAppend",
