@@ -196,11 +196,11 @@ zombie_fenced = step_property(
                 after(_newest.value.producer_id),
                 after(_newest.value.producer_epoch),
                 coordinator.producer_id,
-                coordinator.producer_epoch,
+                log.logged_epoch,
             )
         ),
     ),
-    "Once a new producer or a new transaction is established, no record of an older epoch is "
+    "Once the log has a new producer's or a new transaction's epoch, no record of an older one is "
     "appended anywhere.",
     "KIP-98, fencing; KIP-890",
 )
