@@ -18,6 +18,7 @@ from .features import (
     rotation_on_fence,
     single_fence_bump,
     strict_end_txn_epoch,
+    timeout_bumps_epoch,
     transaction_version_2,
     verification,
 )
@@ -613,9 +614,11 @@ transaction_timeout = Table(
             "fence the open transaction",
             set={
                 pending: PREPARE_EPOCH_FENCE,
-                pending_epoch: if_(failed_fence, producer_epoch, bumped_epoch),
+                pending_epoch: if_(
+                    failed_fence | ~timeout_bumps_epoch, producer_epoch, bumped_epoch
+                ),
             },
-            source="TransactionCoordinator.abortTimedOutTransactions",
+            source="KAFKA-6119, TransactionCoordinator.abortTimedOutTransactions",
         ),
     ),
 )
