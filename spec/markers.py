@@ -17,6 +17,7 @@ from .messages import (
 from .transaction import (
     COMPLETE_COMMIT,
     completing,
+    coordinator_epoch,
     partitions,
     pending,
     producer_epoch,
@@ -43,6 +44,7 @@ def _marker(to: Expression, on: Expression) -> Sending:
         connection=on,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
+        coordinator_epoch=coordinator_epoch,
         result=if_(pending == COMPLETE_COMMIT, Result.COMMIT, Result.ABORT),
     )
 

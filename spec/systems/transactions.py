@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from .. import markers, partition, producer, transaction, transaction_log
+from .. import (
+    markers,
+    partition,
+    partition_markers,
+    producer,
+    transaction,
+    transaction_log,
+)
 from ..features import KAFKA
 from ..language import Channel, System, all_of
 from ..messages import (
@@ -15,6 +22,7 @@ from ..messages import (
     FAULTS,
     ID_EXPIRIES,
     LARGEST_EPOCH,
+    LARGEST_SEQUENCE,
     LOSSES,
     PARTITIONS,
     PRODUCER,
@@ -49,6 +57,7 @@ system = System(
     + transaction_log.TABLES
     + markers.TABLES
     + partition.TABLES
+    + partition_markers.TABLES
     + producer.TABLES,
     properties=PROPERTIES,
     constants=(
@@ -57,6 +66,7 @@ system = System(
         TRANSACTIONS,
         PRODUCER_IDS,
         LARGEST_EPOCH,
+        LARGEST_SEQUENCE,
         CACHED_BATCHES,
         FAULTS,
         LOSSES,
