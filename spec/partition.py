@@ -388,14 +388,6 @@ verified = Table(
             source="AddPartitionsToTxnManager",
         ),
         Row(
-            "not in the transaction",
-            when=_answer.error == Errors.TRANSACTION_ABORTABLE,
-            during=~abortable_error,
-            set=_done,
-            reply=_waiting_answer(Errors.INVALID_TXN_STATE),
-            source="AddPartitionsToTxnManager",
-        ),
-        Row(
             "coordinator busy",
             when=_answer.error == Errors.CONCURRENT_TRANSACTIONS,
             during=~transaction_version_2,
