@@ -10,7 +10,7 @@ import pytest
 
 from epochfence.checker.check import Options, available_threads, check
 from epochfence.checker.verdict import Result, Verdict
-from epochfence.spec.features import BEFORE, KAFKA, NEWEST
+from epochfence.spec.features import BEFORE, NEWEST
 from epochfence.spec.language import Expression, Row, Table, instantiate
 from epochfence.spec.language.expressions import children_first
 from epochfence.spec.properties import PROPERTIES
@@ -187,6 +187,7 @@ _SETTLED = (
     "A client sends a partition's next record when the last one is settled; what it can't settle "
     "brings a new epoch."
 )
+_LEADERS = "Leaders don't change in this system."
 NEVER_TAKEN = {
     "transaction.AddPartitionsByLeader/transition in flight, same epoch": (
         "Version 2 came with KAFKA-18660, which answers earlier."
@@ -201,6 +202,10 @@ NEVER_TAKEN = {
         "A leader that asks the coordinator takes any sequence of an unknown producer."
     ),
     "partition.AddPartitionsByLeaderResponse/out of order": _SETTLED,
+    "partition.Produce/not transactional in a transaction": "Every client is transactional here.",
+    "partition.AddPartitionsByLeaderResponse/asked by a leader before": _LEADERS,
+    "partition.lost AddPartitionsByLeader/asked by a leader before": _LEADERS,
+    "partition.lost AddPartitionsByLeaderResponse/asked by a leader before": _LEADERS,
     **{
         f"partition.{event}/{row}": reason
         for event in ("Produce", "AddPartitionsByLeaderResponse")
