@@ -38,7 +38,9 @@ Errors = enum("Errors", NONE=0, NOT_CONTROLLER=41, STALE_BROKER_EPOCH=77, UNKNOW
 
 callers = Machine("callers", BROKER, doc="Those that a broker has handed out producer ids to.")
 handed_out = callers.field(
-    "handed_out", Sequence(PRODUCER_ID, LARGEST_PRODUCER_ID + BLOCK_SIZE), doc="In this order."
+    "handed_out",
+    Sequence(PRODUCER_ID, LARGEST_PRODUCER_ID + LARGEST_PRODUCER_ID + 1),
+    doc="In this order. There is room for ids that are handed out twice.",
 )
 
 crash = event("crash", event_doc="The broker is gone with what it knows, and is started anew.")

@@ -39,6 +39,7 @@ from .producer_ids import (
     CONNECTION,
     FAULTS,
     HANDLER,
+    HANDLERS,
     LARGEST_PRODUCER_ID,
     NO_PRODUCER_ID,
     PREFETCH_AT,
@@ -91,7 +92,7 @@ request_in_flight = rpc_manager.field(
     "request_in_flight", Bool(), doc="requestInFlight, the flag that admits one request."
 )
 outstanding = rpc_manager.field(
-    "outstanding", Bool(), doc="The channel has a request that it hasn't completed."
+    "outstanding", Int(0, HANDLERS + 1), doc="Requests that the channel hasn't completed."
 )
 answered = rpc_manager.field(
     "answered", Optional(Outcome), doc="Until 3.5: what the channel's thread is about to store."
@@ -247,7 +248,7 @@ switched = Table(
 )
 
 _may_ask = ~prefetched.is_set & ~request_in_flight
-_asked = {request_in_flight: True, outstanding: True}
+_asked = {request_in_flight: True, outstanding: outstanding + 1}
 _after_request = {step[_thread]: if_(waits & ~_has_id, Step.WAITING, Step.IDLE)}
 requested = Table(
     rpc_manager,
@@ -396,7 +397,7 @@ failed_over = Table(
 _response = AllocateProducerIdsResponse
 _HANDLE = f"{_MANAGER}.handleAllocateProducerIdsResponse"
 _CHANNEL = "NodeToControllerRequestThread"
-_completed = {outstanding: False, request_in_flight: False}
+_completed = {outstanding: outstanding - 1, request_in_flight: False}
 
 
 def _not_monotonic(first: Expression) -> Expression:
@@ -453,7 +454,7 @@ received = Table(
             Row(
                 "prefetch",
                 set={
-                    outstanding: False,
+                    outstanding: outstanding - 1,
                     prefetched: _outcome(Errors.NONE, _response.producer_id_start),
                 },
                 source=_HANDLE,
@@ -489,7 +490,7 @@ _next = connection + 1
 lost_connection = Table(
     rpc_manager,
     on=connection_loss,
-    when=outstanding & ~answered.is_set,
+    when=(outstanding > 0) & ~answered.is_set,
     rows=only(
         controller_hands_out_ids,
         Row(
@@ -504,7 +505,7 @@ lost_connection = Table(
 timed_out = Table(
     rpc_manager,
     on=channel_timeout,
-    when=outstanding & ~answered.is_set,
+    when=(outstanding > 0) & ~answered.is_set,
     rows=only(
         controller_hands_out_ids,
         Row(
@@ -527,7 +528,7 @@ registered_again = Table(
     rpc_manager,
     on=register_again,
     elsewhere=(controller,),
-    when=outstanding,
+    when=outstanding > 0,
     rows=only(
         controller_hands_out_ids,
         Row(
@@ -553,7 +554,8 @@ crashed = Table(
                 current_block: NO_PRODUCER_ID,
                 next_producer_id: 0,
                 prefetched: None,
-                **_completed,
+                request_in_flight: False,
+                outstanding: 0,
                 answered: None,
                 step: each(h, Step.IDLE),
                 taken: each(h, NO_PRODUCER_ID),

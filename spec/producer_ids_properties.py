@@ -79,9 +79,10 @@ one_block_ahead = invariant(
     "OneBlockAhead",
     all_of(
         b,
-        ~(rpc.outstanding.at(b) & rpc.prefetched.at(b).is_set)
-        & ~(rpc.outstanding.at(b) & rpc.answered.at(b).is_set)
-        & ~(rpc.answered.at(b).is_set & rpc.prefetched.at(b).is_set),
+        rpc.outstanding.at(b)
+        + if_(rpc.answered.at(b).is_set, 1, 0)
+        + if_(rpc.prefetched.at(b).is_set, 1, 0)
+        <= 1,
     ),
     "A broker has one request under way at most, or one block in reserve, so that it wastes no "
     "blocks.",
