@@ -1,8 +1,12 @@
 """Producer ids from the controller, since 3.0: brokers ask for blocks with AllocateProducerIds.
 
-The controller is KRaft's; brokers of 3.5 that still have ZooKeeper's are not declared. A request
-that its channel sends again, or gives up, may still be processed, and its answer then reaches
-nobody. The backoff after a failure only delays the next request, which may take any time here.
+The controller is KRaft's; brokers of 3.5 that still have ZooKeeper's are not declared, nor are
+brokers that aren't registered. A request that its channel sends again, or gives up, may still be
+processed, and its answer then reaches nobody.
+
+A call that begins anew after it has switched blocks counts as another call here, however often,
+where Kafka's gives up after three. The backoff after a failure only delays the next request, which
+may take any time here.
 """
 
 from __future__ import annotations
@@ -33,6 +37,7 @@ from .language import (
     to_each,
 )
 from .language.expressions import Operand
+from .messages import answer_on
 from .producer_ids import (
     BLOCK_SIZE,
     BROKER,
@@ -293,13 +298,10 @@ def _open(broker: Expression, asked_on: Expression) -> Expression:
 
 
 def _refuse(error: Expression) -> Sending:
-    return Sending(
-        AllocateProducerIdsResponse,
-        AllocateProducerIdsResponse(
-            error=error, connection=_request.connection, producer_id_start=NO_PRODUCER_ID
-        ).fields,
-        when=_open(_request.broker, _request.connection),
-    )
+    return answer_on(
+        connection.at(_request.broker), AllocateProducerIdsResponse, _request.connection,
+        error=error, producer_id_start=NO_PRODUCER_ID,
+    )  # fmt: skip
 
 
 def _complete(when: Expression, error: Expression, first: Expression) -> Sending:

@@ -25,6 +25,7 @@ from .language import (
     set_of,
 )
 from .language.expressions import Operand
+from .messages import answer_on
 from .producer_ids import (
     BLOCK_SIZE,
     BROKER,
@@ -212,6 +213,11 @@ was_read = Table(
     ),
 )
 
+
+def _answer(code: Expression) -> Sending:
+    return answer_on(connection.at(SetData.broker), SetDataResponse, SetData.connection, code=code)
+
+
 write = Table(
     zookeeper,
     on=SetData,
@@ -221,11 +227,7 @@ write = Table(
         Row(
             "written by another",
             when=SetData.version != version,
-            reply=Sending(
-                SetDataResponse,
-                SetDataResponse(connection=SetData.connection, code=Code.BADVERSION).fields,
-                when=connection.at(SetData.broker) == SetData.connection,
-            ),
+            reply=_answer(Code.BADVERSION),
             source="ZooKeeper, setData",
         ),
         Row(
@@ -235,11 +237,7 @@ write = Table(
                 block_broker: set_of(SetData.broker),
                 version: version + 1,
             },
-            reply=Sending(
-                SetDataResponse,
-                SetDataResponse(connection=SetData.connection, code=Code.OK).fields,
-                when=connection.at(SetData.broker) == SetData.connection,
-            ),
+            reply=_answer(Code.OK),
             source="ZooKeeper, setData",
         ),
     ),

@@ -37,9 +37,9 @@ system = System(
     ),
     budgets={(crash, connection_loss, *rpc.FAULTY_EVENTS, *zk.FAULTY_EVENTS): FAULTS},
     interchangeable=(BROKER,),
-    reach="two brokers that race for three blocks until there are none left, two threads of a "
-    "broker at any step of their calls, and two faults at any steps: crashes, new registrations, "
-    "failovers, requests that are sent again or given up and yet processed. They don't reach more "
-    "brokers than blocks, calls that change the block while a thread has just looked which one is "
-    "current, or a controller of ZooKeeper's time.",
+    reach="two brokers that race for three blocks until there are none left, two threads of each "
+    "at any step of their calls, and two faults at any steps: crashes, new registrations, sessions "
+    "that end, failovers, requests that are sent again or given up and yet processed. They don't "
+    "reach a third broker, one that isn't registered, a thread that claims from a block that has "
+    "just been replaced, or a controller of ZooKeeper's time.",
 )

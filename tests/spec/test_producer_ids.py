@@ -145,10 +145,9 @@ def test_without_any_fault_the_race_for_the_last_block_is_enough() -> None:
 
 def test_until_3_5_a_second_block_is_asked_for_while_the_first_one_is_stored() -> None:
     done = steps(run(WAITING, properties=("OneBlockAhead",)))
-    assert done[-2:] == [
-        "AllocateProducerIdsResponse/clear the flag",
-        "maybeRequestNextBlock/ask the controller",
-    ]
+    assert done[-1] == "maybeRequestNextBlock/ask the controller"
+    assert "AllocateProducerIdsResponse/clear the flag" in done
+    assert not any(step.startswith("store the answer") for step in done)
 
 
 def test_nothing_breaks_without_the_controller_once_a_block_is_written_first() -> None:
