@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from .spec.language import DeclarationError, Instance, instantiate
+from .spec.language import DEFAULT, DeclarationError, Instance, instantiate
 from .spec.load import load_system
 from .spec.systems import SHIPPED, shipped
 
@@ -37,6 +37,9 @@ Protocol = Annotated[
 Constants = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A constant.")
 ]
+Bounds = Annotated[
+    str, typer.Option("--bounds", metavar="NAME", help="Bounds that the system names.")
+]
 On = Annotated[list[str] | None, typer.Option("--with", metavar="FEATURE", help="Switched on.")]
 Off = Annotated[
     list[str] | None, typer.Option("--without", metavar="FEATURE", help="Switched off.")
@@ -47,6 +50,7 @@ Off = Annotated[
 def check(
     system: SystemName,
     protocol: Protocol = None,
+    bounds: Bounds = DEFAULT,
     constants: Constants = None,
     properties: Annotated[
         list[str] | None,
@@ -84,7 +88,7 @@ def check(
         fail(f"--memory {memory:g}: give a number of GiB above 0")
     if output is not None and not output.absolute().parent.is_dir():
         fail(f"--json {output}: no folder {output.absolute().parent}")
-    instance = instance_of(system, protocol, constants, with_, without, properties)
+    instance = instance_of(system, protocol, bounds, constants, with_, without, properties)
     if not instance.properties:
         fail(f"{system} names no property: without one there is nothing to check")
     try:
@@ -127,6 +131,7 @@ def check(
 def instance_of(
     system: str,
     protocol: str | None,
+    bounds: str,
     constants: list[str] | None,
     with_: list[str] | None = None,
     without: list[str] | None = None,
@@ -145,6 +150,7 @@ def instance_of(
             load_system(system),
             protocol,
             values,
+            bounds=bounds,
             switch_on=with_ or (),
             switch_off=without or (),
             properties=properties or None,

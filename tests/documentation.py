@@ -229,11 +229,15 @@ def _features() -> str:
 
 
 def _constants() -> str:
-    rows = ["| constant | default | range | Kafka's | what it bounds |", "|---|---|---|---|---|"]
+    named = {name: SYSTEM.values(name) for name in SYSTEM.bound_names}
+    names = " | ".join(named)
+    rows = [f"| constant | {names} | range | Kafka's | what it bounds |"]
+    rows.append("|---" * rows[0].count(" |") + "|")
     for info in SYSTEM.constant_infos:
         real = "" if info.real is None else f"{info.real:,}"
         span = f"{info.low}..{info.high}"
-        rows.append(f"| `{info.name}` | {info.default} | {span} | {real} | {info.meaning} |")
+        values = " | ".join(str(values[info.name]) for values in named.values())
+        rows.append(f"| `{info.name}` | {values} | {span} | {real} | {info.meaning} |")
     return "\n".join(rows)
 
 

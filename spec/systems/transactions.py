@@ -55,6 +55,8 @@ system = System(
         EXPIRIES,
         DELAYS,
     ),
+    # a timeout does what another instance's InitProducerId does as well
+    bounds={"large": {FAULTS: 2, TIMEOUTS: 0}},
     protocols=KAFKA,
     channels=(
         Channel(InitProducerId, 2),
