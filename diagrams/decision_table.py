@@ -26,7 +26,7 @@ def decision_table(table: Table, protocols: Protocols) -> str:
             when = code(readable(row.guard))
         else:
             when = "otherwise" if above & holds else "always"
-        does = code(_does(table, row)) or "nothing"
+        does = code(line for effect in effects(table, row) for line in effect) or "nothing"
         lines.append(f"| {_title(row, span(holds, protocols.releases))} | {when} | {does} |")
         above |= holds
     return "\n".join(lines) + "\n"
@@ -42,13 +42,14 @@ def _title(row: Row, releases: str) -> str:
     return "<br>".join(parts)
 
 
-def _does(table: Table, row: Row) -> Iterator[str]:
+def effects(table: Table, row: Row) -> Iterator[list[str]]:
+    """What the row does: the next state, an update, the reply, a message; each over some lines."""
     if row.goto is not None:
-        yield from _led_by("goto", readable(lift(row.goto)))
+        yield _led_by("goto", readable(lift(row.goto)))
     for target, value in row.set.items():
-        yield from readable_update(target, lift(value))
+        yield readable_update(target, lift(value))
     for verb, sending in _messages(table, row):
-        yield from _led_by(verb, readable_sending(sending, table.on))
+        yield _led_by(verb, readable_sending(sending, table.on))
 
 
 def _messages(table: Table, row: Row) -> Iterator[tuple[str, Sending]]:
@@ -62,9 +63,8 @@ def _messages(table: Table, row: Row) -> Iterator[tuple[str, Sending]]:
         yield "send", sending
 
 
-def _led_by(verb: str, lines: list[str]) -> Iterator[str]:
-    yield f"{verb} {lines[0]}"
-    yield from (f"  {line}" for line in lines[1:])
+def _led_by(verb: str, lines: list[str]) -> list[str]:
+    return [f"{verb} {lines[0]}", *(f"  {line}" for line in lines[1:])]
 
 
 def code(lines: Iterable[str]) -> str:
