@@ -19,7 +19,7 @@ from rich.text import Text
 from ..spec.language import Expression, Row, Sending, System, Table, lift
 from ..spec.language.expressions import children_first
 from ..spec.language.protocols import FeatureInfo
-from .decision_table import effects
+from .decision_table import effects, replies
 from .facts import Facts, feature_facts, happening, possible, settled, taken, truth_of
 from .notation import readable
 
@@ -29,15 +29,19 @@ _SIGNS: dict[Change, str] = {"added": "+", "removed": "-", "changed": "~"}
 
 @dataclass(frozen=True)
 class Told:
-    """A row, or a table's own condition, as a release has it: when it holds, and what it does."""
+    """A row, or a table's own condition, as a release has it: when it holds, what it does and
+    what it replies."""
 
     when: str
     does: tuple[str, ...] = ()
+    reply: str = ""
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Condition and effects, each over some lines."""
-        return (*((f"when {_hung(self.when)}",) if self.when else ()), *self.does)
+        """Condition, effects and reply, each over some lines."""
+        when = (_led_by("when", self.when),) if self.when else ()
+        reply = (_led_by("reply", self.reply),) if self.reply else ()
+        return (*when, *self.does, *reply)
 
 
 @dataclass(frozen=True)
@@ -166,7 +170,9 @@ def _settled_row(row: Row, facts: Facts) -> Row:
 
 
 def _told(table: Table, row: Row) -> Told:
-    return Told(_condition(row.guard), tuple("\n".join(effect) for effect in effects(table, row)))
+    does = tuple("\n".join(lines) for lines in effects(table, row))
+    reply = "".join("\n".join(lines) for lines in replies(table, row))
+    return Told(_condition(row.guard), does, reply)
 
 
 def _condition(expression: Expression) -> str:
@@ -250,5 +256,5 @@ def _wrapped(line: str, width: int, indent: str) -> list[str]:
     return wrap(line, width, subsequent_indent=indent, break_on_hyphens=False)
 
 
-def _hung(condition: str) -> str:
-    return condition.replace("\n", "\n" + " " * len("when "))
+def _led_by(word: str, text: str) -> str:
+    return f"{word} " + text.replace("\n", "\n" + " " * (len(word) + 1))

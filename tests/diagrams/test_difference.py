@@ -71,8 +71,9 @@ def test_a_changed_row_is_told_with_its_features_settled() -> None:
     assert rows(found) == [("order.Pay", "changed", "pay")]
     assert pay.before is not None
     assert pay.after is not None
-    assert pay.before.does == ("goto if(Pay.fast, Shipped, Paid)", "reply PayResponse(error=NONE)")
-    assert pay.after.does == ("goto Paid", "reply PayResponse(error=NONE)")
+    assert pay.before.does == ("goto if(Pay.fast, Shipped, Paid)",)
+    assert pay.after.does == ("goto Paid",)
+    assert pay.before.reply == pay.after.reply == "PayResponse(error=NONE)"
     assert (pay.source, [info.name for info in pay.features]) == ("The till", ["express"])
     text = told(found)
     assert "- goto if(Pay.fast, Shipped, Paid)" in text
