@@ -169,7 +169,7 @@ def _result(prepared: Prepared, explorer: Explorer, found: Search) -> Result:
     result = Result(
         system=instance.system.name,
         protocol=instance.protocol,
-        constants=dict(instance.constants),
+        constants={i.name: instance.constants[i.name] for i in instance.system.constant_infos},
         features=sorted(instance.features),
         verdict=Verdict.HOLDS,
         reason="",

@@ -7,7 +7,17 @@ but its answer reaches nobody. Such an answer is never put in flight, as nobody 
 
 from __future__ import annotations
 
-from .language import Expression, Int, Key, Machine, Message, Sending, constant, enum, message
+from .language import (
+    Expression,
+    Int,
+    Key,
+    Machine,
+    Message,
+    Sending,
+    constant,
+    enum,
+    message,
+)
 from .language.expressions import Operand
 
 PRODUCERS = constant(
@@ -15,6 +25,13 @@ PRODUCERS = constant(
 )
 PARTITIONS = constant("partitions", 2, 1, 4, meaning="partitions written to")
 TRANSACTIONS = constant("transactions", 2, 1, 8, meaning="transactions that applications begin")
+RECORDS = constant(
+    "records", 1, 1, 8, meaning="records that an application sends to a partition, in each "
+    "transaction where there are any",
+)  # fmt: skip
+PRODUCER_IDS = constant(
+    "producer_ids", 1, 1, 4, real=2**63 - 1, meaning="producer ids that can be handed out"
+)
 LARGEST_EPOCH = constant(
     "largest_epoch", 4, 2, 1000, real=32767,
     meaning="the largest producer epoch, reserved for the coordinator",
@@ -36,8 +53,10 @@ DELAYS = constant(
 PRODUCER = Key("producer", PRODUCERS)
 PARTITION = Key("partition", PARTITIONS)
 TRANSACTION = Key("txn", TRANSACTIONS)
+RECORD = Key("record", RECORDS)
+PRODUCER_ID = Key("producer_id", PRODUCER_IDS)
 
-NO_EPOCH = -1
+NO_EPOCH = -1  # nor is there a producer id, then
 EPOCH = Int(NO_EPOCH, LARGEST_EPOCH, "epoch")
 SEQUENCE = Int(0, TRANSACTIONS, "sequence")
 CONNECTION = Int(0, FAULTS, "connection")
@@ -45,11 +64,16 @@ CONNECTION = Int(0, FAULTS, "connection")
 Errors = enum(
     "Errors",
     NONE=0,
+    COORDINATOR_LOAD_IN_PROGRESS=14,
+    COORDINATOR_NOT_AVAILABLE=15,
+    NOT_COORDINATOR=16,
     NOT_ENOUGH_REPLICAS=19,
     OUT_OF_ORDER_SEQUENCE_NUMBER=45,
     INVALID_PRODUCER_EPOCH=47,
     INVALID_TXN_STATE=48,
+    INVALID_PRODUCER_ID_MAPPING=49,
     CONCURRENT_TRANSACTIONS=51,
+    UNKNOWN_PRODUCER_ID=59,
     PRODUCER_FENCED=90,
     TRANSACTION_ABORTABLE=120,
     UNKNOWN_SERVER_ERROR=-1,
@@ -65,44 +89,49 @@ connection = producer.field("connection", CONNECTION, doc="The number of its ope
 # A producer and the coordinator ----------------------------------------------------------------
 
 InitProducerId = message(
-    "InitProducerId", transaction, producer=PRODUCER, connection=CONNECTION, expected_epoch=EPOCH
-)
+    "InitProducerId", transaction, producer=PRODUCER, connection=CONNECTION,
+    expected_id=PRODUCER_ID, expected_epoch=EPOCH, carried=("expected_id",),
+)  # fmt: skip
 InitProducerIdResponse = message(
     "InitProducerIdResponse", producer, answers=InitProducerId, error=Errors,
-    connection=CONNECTION, producer_epoch=EPOCH,
+    connection=CONNECTION, producer_id=PRODUCER_ID, producer_epoch=EPOCH,
+    carried=("producer_id",),
 )  # fmt: skip
 AddPartitionsToTxn = message(
     "AddPartitionsToTxn", transaction, producer=PRODUCER, partition=PARTITION,
-    connection=CONNECTION, producer_epoch=EPOCH,
+    connection=CONNECTION, producer_id=PRODUCER_ID, producer_epoch=EPOCH,
+    carried=("producer_id",),
 )  # fmt: skip
 AddPartitionsToTxnResponse = message(
     "AddPartitionsToTxnResponse", producer, answers=AddPartitionsToTxn, error=Errors,
     connection=CONNECTION,
 )  # fmt: skip
 EndTxn = message(
-    "EndTxn", transaction, producer=PRODUCER, connection=CONNECTION, producer_epoch=EPOCH,
-    result=Result,
+    "EndTxn", transaction, producer=PRODUCER, connection=CONNECTION, producer_id=PRODUCER_ID,
+    producer_epoch=EPOCH, result=Result, carried=("producer_id",),
 )  # fmt: skip
 EndTxnResponse = message(
     "EndTxnResponse", producer, answers=EndTxn, error=Errors, connection=CONNECTION,
-    producer_epoch=EPOCH,
+    producer_id=PRODUCER_ID, producer_epoch=EPOCH, carried=("producer_id",),
 )  # fmt: skip
 
 # A producer and a leader -----------------------------------------------------------------------
 
 Produce = message(
-    "Produce", partition, producer=PRODUCER, partition=PARTITION, producer_epoch=EPOCH,
-    base_sequence=SEQUENCE, txn=TRANSACTION, carried=("txn",),
+    "Produce", partition, producer=PRODUCER, partition=PARTITION, producer_id=PRODUCER_ID,
+    producer_epoch=EPOCH, base_sequence=SEQUENCE, record=RECORD, txn=TRANSACTION,
+    carried=("producer_id", "record", "txn"),
 )  # fmt: skip
 ProduceResponse = message(
-    "ProduceResponse", producer, answers=Produce, error=Errors, txn=TRANSACTION, carried=("txn",)
-)
+    "ProduceResponse", producer, answers=Produce, error=Errors, record=RECORD,
+    txn=TRANSACTION, carried=("record", "txn"),
+)  # fmt: skip
 
 # A leader and the coordinator ------------------------------------------------------------------
 
 AddPartitionsByLeader = message(
     "AddPartitionsByLeader", transaction, partition=PARTITION, producer=PRODUCER,
-    producer_epoch=EPOCH,
+    producer_id=PRODUCER_ID, producer_epoch=EPOCH, carried=("producer_id",),
     message_doc="AddPartitionsToTxn version 4 and above, which a leader sends for a Produce: with "
     "transaction version 2 to add the partition, before it only to verify that it was added.",
 )  # fmt: skip
@@ -111,7 +140,7 @@ AddPartitionsByLeaderResponse = message(
 )
 WriteTxnMarkers = message(
     "WriteTxnMarkers", partition, partition=PARTITION, connection=CONNECTION,
-    producer_epoch=EPOCH, result=Result,
+    producer_id=PRODUCER_ID, producer_epoch=EPOCH, result=Result, carried=("producer_id",),
 )  # fmt: skip
 WriteTxnMarkersResponse = message(
     "WriteTxnMarkersResponse", transaction, answers=WriteTxnMarkers, error=Errors,

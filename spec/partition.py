@@ -44,6 +44,8 @@ from .messages import (
     LOSSES,
     NO_EPOCH,
     PRODUCER,
+    PRODUCER_ID,
+    RECORD,
     SEQUENCE,
     TRANSACTION,
     TRANSACTIONS,
@@ -63,11 +65,15 @@ from .producer import answer_batch
 from .transaction import marker_connection
 
 Kind = enum("Kind", "DATA", "COMMIT", "ABORT")
-LogEntry = record("LogEntry", kind=Kind, producer_epoch=EPOCH, txn=Optional(TRANSACTION))
+LogEntry = record(
+    "LogEntry", kind=Kind, producer_id=PRODUCER_ID, producer_epoch=EPOCH, record=RECORD,
+    txn=Optional(TRANSACTION),
+)  # fmt: skip
 LOG_SIZE = TRANSACTIONS + TRANSACTIONS + 1
 Batch = record(
-    "Batch", producer_epoch=EPOCH, base_sequence=SEQUENCE, txn=TRANSACTION, guarded=Bool()
-)
+    "Batch", producer_id=PRODUCER_ID, producer_epoch=EPOCH, base_sequence=SEQUENCE, record=RECORD,
+    txn=TRANSACTION, guarded=Bool(),
+)  # fmt: skip
 Verification = record("Verification", producer_epoch=EPOCH, lowest_sequence=SEQUENCE)
 
 log = partition.field("log", Sequence(LogEntry, LOG_SIZE))
@@ -105,9 +111,7 @@ _SEQUENCE = "ProducerAppendInfo.checkSequence"
 
 
 def _append_rows(
-    epoch: Expression,
-    sequence: Expression,
-    txn: Expression,
+    batch: Message | Expression,
     guarded: Expression | None,
     answer: Callable[[Expression], Sending],
     settled: dict[Expression, Expression],
@@ -118,6 +122,7 @@ def _append_rows(
     `guarded` says whether the question about it still counts (none: there was no need to ask),
     `settled` is what the batch's outcome clears, `unguarded` the batches that wait after an append.
     """
+    epoch, sequence = batch.producer_epoch, batch.base_sequence
     new_epoch = epoch != producer_epoch
     unknown = producer_epoch == NO_EPOCH
     following = if_(last(batches).is_set, last(batches).value + 1, 0)
@@ -181,7 +186,16 @@ def _append_rows(
         Row(
             "append",
             set={
-                log: append(log, LogEntry(kind=Kind.DATA, producer_epoch=epoch, txn=txn)),
+                log: append(
+                    log,
+                    LogEntry(
+                        kind=Kind.DATA,
+                        producer_id=batch.producer_id,
+                        producer_epoch=epoch,
+                        record=batch.record,
+                        txn=batch.txn,
+                    ),
+                ),
                 producer_epoch: epoch,
                 batches: if_(new_epoch, sequence_of(sequence), push(batches, sequence)),
                 first_offset: if_(is_open, first_offset, some(log_end_offset)),
@@ -201,7 +215,7 @@ _asks = asks_coordinator & ~_ongoing
 
 
 def _produce_answer(error: Expression) -> Sending:
-    return answer_batch(Produce.producer, Produce.partition, Produce.txn, error)
+    return answer_batch(Produce.producer, Produce.partition, Produce.record, Produce.txn, error)
 
 
 produce = Table(
@@ -245,8 +259,10 @@ produce = Table(
                 ),
                 waiting[Produce.producer]: some(
                     Batch(
+                        producer_id=Produce.producer_id,
                         producer_epoch=Produce.producer_epoch,
                         base_sequence=Produce.base_sequence,
+                        record=Produce.record,
                         txn=Produce.txn,
                         guarded=True,
                     )
@@ -256,15 +272,14 @@ produce = Table(
                 AddPartitionsByLeader(
                     partition=Produce.partition,
                     producer=Produce.producer,
+                    producer_id=Produce.producer_id,
                     producer_epoch=Produce.producer_epoch,
                 ),
             ),
             source="KIP-890, ReplicaManager.maybeSendPartitionsToTransactionCoordinator",
         ),
         *_append_rows(
-            Produce.producer_epoch,
-            Produce.base_sequence,
-            Produce.txn,
+            Produce,
             None,
             _produce_answer,
             {},
@@ -279,7 +294,7 @@ _batch = _waiting.value
 
 
 def _waiting_answer(error: Expression) -> Sending:
-    return answer_batch(_answer.producer, _answer.partition, _batch.txn, error)
+    return answer_batch(_answer.producer, _answer.partition, _batch.record, _batch.txn, error)
 
 
 _done = {_waiting: lift(None)}
@@ -311,9 +326,7 @@ verified = Table(
             source="ReplicaManager.handleProduceAppend",
         ),
         *_append_rows(
-            _batch.producer_epoch,
-            _batch.base_sequence,
-            _batch.txn,
+            _batch,
             _batch.guarded,
             _waiting_answer,
             _done,
@@ -387,7 +400,9 @@ write_markers = Table(
                     log,
                     LogEntry(
                         kind=if_(_marker.result == Result.COMMIT, Kind.COMMIT, Kind.ABORT),
+                        producer_id=_marker.producer_id,
                         producer_epoch=_marker.producer_epoch,
+                        record=0,
                         txn=None,
                     ),
                 ),
@@ -423,6 +438,7 @@ def _lost_question(message: Message) -> Table:
                     answer_batch(
                         loss.producer,
                         loss.partition,
+                        batch.value.record,
                         batch.value.txn,
                         Errors.NOT_ENOUGH_REPLICAS,
                     ),

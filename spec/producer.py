@@ -42,6 +42,7 @@ from .messages import (
     LOSSES,
     NO_EPOCH,
     PARTITION,
+    PRODUCER_ID,
     SEQUENCE,
     TRANSACTION,
     AddPartitionsToTxn,
@@ -75,6 +76,7 @@ COMMITTING, ABORTING = State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION
 ABORTABLE_ERROR = State.ABORTABLE_ERROR
 
 state = producer.state_field("state", State)
+producer_id = producer.field("producer_id", PRODUCER_ID)
 epoch = producer.field("epoch", EPOCH, NO_EPOCH)
 txn = producer.field("txn", Optional(TRANSACTION), doc="The application's transaction.")
 next_sequence = producer.field("next_sequence", Map(PARTITION, SEQUENCE))
@@ -136,21 +138,31 @@ me = producer.this
 
 def _init(on: Expression) -> Sending:
     """The epoch held is the expected one: none for a client that starts."""
-    return InitProducerId(producer=me, connection=on, expected_epoch=epoch)
+    return InitProducerId(producer=me, connection=on, expected_id=producer_id, expected_epoch=epoch)
 
 
 def _add(to: Expression, on: Expression) -> Sending:
-    return AddPartitionsToTxn(producer=me, partition=to, connection=on, producer_epoch=epoch)
+    return AddPartitionsToTxn(
+        producer=me, partition=to, connection=on, producer_id=producer_id, producer_epoch=epoch
+    )
 
 
 def _produce(to: Expression, sequence: Expression) -> Sending:
     return Produce(
-        producer=me, partition=to, producer_epoch=epoch, base_sequence=sequence, txn=txn.value
+        producer=me,
+        partition=to,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        record=0,
+        txn=txn.value,
     )
 
 
 def _end(result: Expression, on: Expression) -> Sending:
-    return EndTxn(producer=me, connection=on, producer_epoch=epoch, result=result)
+    return EndTxn(
+        producer=me, connection=on, producer_id=producer_id, producer_epoch=epoch, result=result
+    )
 
 
 _result = if_(state == COMMITTING, Result.COMMIT, Result.ABORT)
@@ -183,6 +195,7 @@ initialized = Table(
             when=InitProducerIdResponse.error == Errors.NONE,
             goto=READY,
             set={
+                producer_id: InitProducerIdResponse.producer_id,
                 epoch: InitProducerIdResponse.producer_epoch,
                 next_sequence: NO_SEQUENCES,
                 must_bump: False,
@@ -292,12 +305,18 @@ def _awaited(event: Message | Loss) -> Expression:
 
 
 def answer_batch(
-    client: Expression, where: Expression, batch_txn: Expression, error: Expression
+    client: Expression,
+    where: Expression,
+    record: Expression,
+    batch_txn: Expression,
+    error: Expression,
 ) -> Sending:
     """A leader's answer to a batch, if its client still waits for one."""
     return Sending(
         ProduceResponse,
-        ProduceResponse(producer=client, partition=where, txn=batch_txn, error=error).fields,
+        ProduceResponse(
+            producer=client, partition=where, record=record, txn=batch_txn, error=error
+        ).fields,
         when=where.is_in(in_flight.at(client)) & (txn.at(client) == batch_txn),
     )
 
@@ -397,7 +416,13 @@ ended = Table(
             when=_ended.error == Errors.NONE,
             during=transaction_version_2,
             goto=READY,
-            set=_note(_told) | ENDED | {epoch: _ended.producer_epoch, next_sequence: NO_SEQUENCES},
+            set=_note(_told)
+            | ENDED
+            | {
+                producer_id: _ended.producer_id,
+                epoch: _ended.producer_epoch,
+                next_sequence: NO_SEQUENCES,
+            },
             source="KIP-890 part 2",
         ),
         Row(

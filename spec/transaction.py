@@ -46,6 +46,7 @@ from .messages import (
     NO_EPOCH,
     PARTITION,
     PRODUCER,
+    PRODUCER_ID,
     TIMEOUTS,
     AddPartitionsByLeader,
     AddPartitionsByLeaderResponse,
@@ -86,6 +87,7 @@ state = transaction.state_field("state", TransactionState, EMPTY)
 pending = transaction.field(
     "pending", Optional(TransactionState), doc="The state whose record is being appended."
 )
+producer_id = transaction.field("producer_id", PRODUCER_ID)
 producer_epoch = transaction.field("producer_epoch", EPOCH, NO_EPOCH)
 last_producer_epoch = transaction.field(
     "last_producer_epoch", EPOCH, NO_EPOCH, doc="The epoch before, for the retry of a request."
@@ -144,7 +146,8 @@ _expected = InitProducerId.expected_epoch
 def _init_answer(error: Expression) -> Sending:
     return answer_on(
         connection.at(InitProducerId.producer), InitProducerIdResponse, InitProducerId.connection,
-        producer=InitProducerId.producer, error=error, producer_epoch=NO_EPOCH,
+        producer=InitProducerId.producer, error=error, producer_id=producer_id,
+        producer_epoch=NO_EPOCH,
     )  # fmt: skip
 
 
@@ -333,7 +336,7 @@ _prepare = if_(_commits, PREPARE_COMMIT, PREPARE_ABORT)
 def _end_answer(error: Expression, epoch: Expression | int = NO_EPOCH) -> Sending:
     return answer_on(
         connection.at(EndTxn.producer), EndTxnResponse, EndTxn.connection,
-        producer=EndTxn.producer, error=error, producer_epoch=epoch,
+        producer=EndTxn.producer, error=error, producer_id=producer_id, producer_epoch=epoch,
     )  # fmt: skip
 
 
@@ -346,6 +349,7 @@ _fencer_waits = to_each(
         producer=c,
         error=Errors.CONCURRENT_TRANSACTIONS,
         connection=connection.at(c),
+        producer_id=producer_id,
         producer_epoch=NO_EPOCH,
     ),
 )
@@ -552,6 +556,7 @@ log_appended = Table(
                         producer=c,
                         error=Errors.NONE,
                         connection=connection.at(c),
+                        producer_id=producer_id,
                         producer_epoch=pending_epoch,
                     ),
                 ),
@@ -643,6 +648,7 @@ completion_begins = Table(
                         producer=c,
                         error=Errors.NONE,
                         connection=connection.at(c),
+                        producer_id=producer_id,
                         producer_epoch=if_(transaction_version_2, producer_epoch, NO_EPOCH),
                     ),
                 ),
@@ -664,6 +670,7 @@ def _marker(to: Expression, on: Expression) -> Sending:
     return WriteTxnMarkers(
         partition=to,
         connection=on,
+        producer_id=producer_id,
         producer_epoch=producer_epoch,
         result=if_(pending == COMPLETE_COMMIT, Result.COMMIT, Result.ABORT),
     )

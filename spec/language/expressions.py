@@ -365,13 +365,13 @@ def size(collection: Expression) -> Expression:
     return Expression("size", (collection,))
 
 
-def make(record: Record, **fields: Operand) -> Expression:
+def make(record: Record, /, **fields: Operand) -> Expression:
     """A record with these fields; a field left out takes its type's initial value."""
     names = tuple(sorted(fields))
     return Expression("make", tuple(lift(fields[name]) for name in names), (record, names))
 
 
-def replace(record: Expression, **fields: Operand) -> Expression:
+def replace(record: Expression, /, **fields: Operand) -> Expression:
     """The record with these fields changed."""
     names = tuple(sorted(fields))
     return Expression("replace", (record, *(lift(fields[name]) for name in names)), names)

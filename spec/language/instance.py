@@ -124,7 +124,8 @@ def _settled(system: System, bounds: str, given: Mapping[str, int]) -> dict[str,
             known = ", ".join(infos) or "none"
             raise DeclarationError(f"{system.name} has no constant {name} (it has: {known})")
         infos[name].check(value)
-    return {**system.values(bounds), **given}
+    fixed = {constant.data.name: value for constant, value in system.fixed.items()}
+    return {**system.values(bounds), **given, **fixed}
 
 
 class _Builder:

@@ -42,9 +42,10 @@ DEFAULT = "default"
 class System:
     """What is checked: tables, the channels between machines, and what must hold.
 
-    `bounds` names values of constants that are chosen together; those called "default" are the
-    system's own defaults, beneath the others and above the constants' own. `budgets` bound how
-    often an event, or any of several, may happen in a run. `interchangeable`
+    `fixed` settles constants of shared machines that this system has no choice of. `bounds` names
+    values of the others that are chosen together; those called "default" are the system's own
+    defaults, beneath the rest and above the constants' own. `budgets` bound how often an event, or
+    any of several, may happen in a run. `interchangeable`
     keys may be renamed without changing anything, which symmetry reduction uses. A state without a
     successor is a deadlock unless `terminal` holds in it. `reach` says what the default bounds
     reach and what they don't.
@@ -60,6 +61,7 @@ class System:
     properties: tuple[Property, ...]
     doc: str = ""
     constants: tuple[Expression, ...] = ()
+    fixed: Mapping[Expression, int] = field(default_factory=dict[Expression, int])
     bounds: Mapping[str, Mapping[Expression, int]] = field(
         default_factory=dict[str, Mapping[Expression, int]]
     )
@@ -74,7 +76,8 @@ class System:
         self._unique("table", [table.name for table in self.tables])
         self._unique("machine", [machine.name for machine in self._every_machine()])
         self._unique("property", [item.name for item in self.properties])
-        self._unique("constant", [info.name for info in self.constant_infos])
+        constants = (*self.constants, *self.fixed)
+        self._unique("constant", [constant.data.name for constant in constants])
         self._unique("channel", [channel.message.name for channel in self.channels])
         self._unique(
             "budget", [event.name for events in self.budgets for event in events_of(events)]
@@ -127,7 +130,7 @@ class System:
 
     def _check_names(self, expression: Expression) -> None:
         features = {info.name for info in self.protocols.infos}
-        constants = {info.name for info in self.constant_infos}
+        constants = {constant.data.name for constant in (*self.constants, *self.fixed)}
         machines = {machine.name for machine in self.machines}
         for node in children_first(expression):
             if node.op == "feature" and node.data.name not in features:
@@ -152,7 +155,7 @@ class System:
 
     @property
     def constant_infos(self) -> tuple[ConstantInfo, ...]:
-        """What the constants stand for."""
+        """What the constants that a run may set stand for."""
         return tuple(constant.data for constant in self.constants)
 
     def values(self, bounds: str = DEFAULT) -> dict[str, int]:

@@ -184,7 +184,7 @@ class Record:
     def __str__(self) -> str:
         return self.name
 
-    def __call__(self, **fields: Operand) -> Expression:
+    def __call__(self, /, **fields: Operand) -> Expression:
         return make(self, **fields)
 
     def type_of(self, name: str) -> Type | None:
