@@ -8,6 +8,7 @@ but its answer reaches nobody. Such an answer is never put in flight, as nobody 
 from __future__ import annotations
 
 from .language import (
+    Bool,
     Expression,
     Int,
     Key,
@@ -30,11 +31,15 @@ RECORDS = constant(
     "transaction where there are any",
 )  # fmt: skip
 PRODUCER_IDS = constant(
-    "producer_ids", 1, 1, 4, real=2**63 - 1, meaning="producer ids that can be handed out"
+    "producer_ids", 2, 1, 4, real=2**63 - 1, meaning="producer ids that can be handed out"
 )
 LARGEST_EPOCH = constant(
-    "largest_epoch", 4, 2, 1000, real=32767,
+    "largest_epoch", 3, 2, 1000, real=32767,
     meaning="the largest producer epoch, reserved for the coordinator",
+)  # fmt: skip
+LARGEST_SEQUENCE = constant(
+    "largest_sequence", 3, 1, 1000, real=2**31 - 1,
+    meaning="the largest sequence number, after which comes 0",
 )  # fmt: skip
 CACHED_BATCHES = constant(
     "cached_batches", 1, 1, 5, real=5, meaning="batches that a leader remembers per producer id"
@@ -46,6 +51,11 @@ LOSSES = constant("losses", 1, 0, 1, meaning="1: requests, answers and markers m
 CRASHES = constant("crashes", 1, 0, 1, meaning="1: client instances may crash")
 TIMEOUTS = constant("timeouts", 1, 0, 1, meaning="1: a transaction may time out")
 EXPIRIES = constant("expiries", 1, 0, 1, meaning="1: a batch in flight may expire")
+FAILOVERS = constant("failovers", 1, 0, 1, meaning="1: the coordinator may fail over")
+APPEND_FAILURES = constant(
+    "append_failures", 1, 0, 1, meaning="1: a record may fail to get into the transaction log"
+)
+ID_EXPIRIES = constant("id_expiries", 1, 0, 1, meaning="1: an idle transactional id may expire")
 DELAYS = constant(
     "delays", 1, 0, 1, meaning="1: a request or marker in flight may be overtaken by its retry"
 )
@@ -58,8 +68,9 @@ PRODUCER_ID = Key("producer_id", PRODUCER_IDS)
 
 NO_EPOCH = -1  # nor is there a producer id, then
 EPOCH = Int(NO_EPOCH, LARGEST_EPOCH, "epoch")
-SEQUENCE = Int(0, TRANSACTIONS, "sequence")
+SEQUENCE = Int(0, LARGEST_SEQUENCE, "sequence")
 CONNECTION = Int(0, FAULTS, "connection")
+COORDINATOR_EPOCH = Int(0, FAULTS, "coordinator epoch")
 
 Errors = enum(
     "Errors",
@@ -73,6 +84,7 @@ Errors = enum(
     INVALID_TXN_STATE=48,
     INVALID_PRODUCER_ID_MAPPING=49,
     CONCURRENT_TRANSACTIONS=51,
+    TRANSACTION_COORDINATOR_FENCED=52,
     UNKNOWN_PRODUCER_ID=59,
     PRODUCER_FENCED=90,
     TRANSACTION_ABORTABLE=120,
@@ -119,8 +131,10 @@ EndTxnResponse = message(
 
 Produce = message(
     "Produce", partition, producer=PRODUCER, partition=PARTITION, producer_id=PRODUCER_ID,
-    producer_epoch=EPOCH, base_sequence=SEQUENCE, record=RECORD, txn=TRANSACTION,
-    carried=("producer_id", "record", "txn"),
+    producer_epoch=EPOCH, base_sequence=SEQUENCE, idempotent_only=Bool(), record=RECORD,
+    txn=TRANSACTION, carried=("producer_id", "record", "txn"),
+    message_doc="A batch of one record, so that its base sequence is its last. It is transactional "
+    "unless it comes from a client without transactional id, which is idempotent only.",
 )  # fmt: skip
 ProduceResponse = message(
     "ProduceResponse", producer, answers=Produce, error=Errors, record=RECORD,
@@ -140,7 +154,8 @@ AddPartitionsByLeaderResponse = message(
 )
 WriteTxnMarkers = message(
     "WriteTxnMarkers", partition, partition=PARTITION, connection=CONNECTION,
-    producer_id=PRODUCER_ID, producer_epoch=EPOCH, result=Result, carried=("producer_id",),
+    producer_id=PRODUCER_ID, producer_epoch=EPOCH, result=Result,
+    coordinator_epoch=COORDINATOR_EPOCH, carried=("producer_id",),
 )  # fmt: skip
 WriteTxnMarkersResponse = message(
     "WriteTxnMarkersResponse", transaction, answers=WriteTxnMarkers, error=Errors,

@@ -91,7 +91,7 @@ class System:
                 self._check_bounds(values)
             except DeclarationError as error:
                 raise DeclarationError(f"system {self.name}, bounds {name}: {error}") from None
-        for where, part in self._parts():
+        for where, part in self.parts():
             try:
                 self._check_names(part)
             except DeclarationError as error:
@@ -113,7 +113,7 @@ class System:
         every = [m for table in self.tables for m in (table.machine, *table.elsewhere)]
         return list(dict.fromkeys(every))
 
-    def _parts(self) -> Iterator[tuple[str, Expression]]:
+    def parts(self) -> Iterator[tuple[str, Expression]]:
         """Every expression, with where it stands."""
         for table in self.tables:
             yield f"table {table.name}", table.when

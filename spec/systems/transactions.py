@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from .. import partition, producer, transaction
+from .. import (
+    markers,
+    partition,
+    partition_markers,
+    producer,
+    transaction,
+    transaction_log,
+)
 from ..features import KAFKA
 from ..language import Channel, System, all_of
 from ..messages import (
+    APPEND_FAILURES,
     CACHED_BATCHES,
     CRASHES,
     DELAYS,
     EXPIRIES,
+    FAILOVERS,
     FAULTS,
+    ID_EXPIRIES,
     LARGEST_EPOCH,
+    LARGEST_SEQUENCE,
     LOSSES,
     PARTITIONS,
     PRODUCER,
@@ -42,7 +53,12 @@ system = System(
     doc="One transactional id shared by client instances (one can be a zombie), its coordinator "
     "and the leaders of the partitions written to; requests, answers and markers are lost, "
     "delayed, repeated and overtaken.",
-    tables=transaction.TABLES + partition.TABLES + producer.TABLES,
+    tables=transaction.TABLES
+    + transaction_log.TABLES
+    + markers.TABLES
+    + partition.TABLES
+    + partition_markers.TABLES
+    + producer.TABLES,
     properties=PROPERTIES,
     constants=(
         PRODUCERS,
@@ -50,12 +66,16 @@ system = System(
         TRANSACTIONS,
         PRODUCER_IDS,
         LARGEST_EPOCH,
+        LARGEST_SEQUENCE,
         CACHED_BATCHES,
         FAULTS,
         LOSSES,
         CRASHES,
         TIMEOUTS,
         EXPIRIES,
+        FAILOVERS,
+        APPEND_FAILURES,
+        ID_EXPIRIES,
         DELAYS,
     ),
     fixed={RECORDS: 1},
@@ -79,10 +99,17 @@ system = System(
         Channel(WriteTxnMarkers, 2),
         Channel(WriteTxnMarkersResponse),
     ),
-    budgets={producer.FAULTY_EVENTS + partition.FAULTY_EVENTS + transaction.FAULTY_EVENTS: FAULTS},
+    budgets={
+        (
+            *producer.FAULTY_EVENTS,
+            *partition.FAULTY_EVENTS,
+            transaction.timeout,
+            *transaction_log.FAULTY_EVENTS,
+            *markers.FAULTY_EVENTS,
+        ): FAULTS
+    },
     interchangeable=(PRODUCER,),
-    terminal=transaction.exhausted
-    | all_of(_i, producer.state.at(_i).is_in(producer.READY, producer.FATAL_ERROR)),
+    terminal=all_of(_i, producer.state.at(_i).is_in(producer.READY, producer.FATAL_ERROR)),
     reach="two instances that fence each other at any moment, two transactions in a row with a "
     "late request, answer or marker of the first, and any one fault at any step. They don't reach "
     "two faults in one run (faults=2 does, with partitions=1 in seconds), a producer id that is "

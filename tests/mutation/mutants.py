@@ -63,7 +63,10 @@ def every_mutant() -> dict[str, Mutant]:
     for table in tables:
         (owner, *_) = [system for system in _systems() if table in system.tables]
         for mutant in mutants(owner, table):
-            assert mutant.name not in found, f"two mutants are called {mutant.name}"
+            what, alike = mutant.what, 1
+            while mutant.name in found:
+                alike += 1
+                mutant = replace(mutant, what=f"{what} ({alike})")
             found[mutant.name] = mutant
     return found
 
@@ -130,10 +133,8 @@ def _replies(row: Row) -> Iterator[tuple[str, Sending | Expression]]:
     elif row.reply is not None:
         for name, value in row.reply.fields:
             for member, changed in _others(value):
-                fields = tuple(
-                    (n, changed if n == name else v) for n, v in row.reply.fields
-                )  # fmt: skip
-                yield member, replace(row.reply, fields=fields)
+                fields = tuple((n, changed if n == name else v) for n, v in row.reply.fields)
+                yield f"{name}={member}", replace(row.reply, fields=fields)
 
 
 def _others(value: Expression) -> Iterator[tuple[str, Expression]]:
