@@ -256,8 +256,8 @@ epoch_forward = step_property(
             n, after(_epoch_at_leader == NO_EPOCH) | (after(_epoch_at_leader) >= _epoch_at_leader)
         ),
     ),
-    "Of a producer id the epoch never goes back, neither in the transaction log nor at a leader, unless "
-    "the leader forgets the producer.",
+    "Of a producer id the epoch never goes back, neither in the transaction log nor at a leader, "
+    "unless the leader forgets the producer.",
     "KIP-98",
 )
 

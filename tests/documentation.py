@@ -230,11 +230,15 @@ def _features() -> str:
 
 
 def _constants(system: System) -> str:
-    rows = ["| constant | default | range | Kafka's | what it bounds |", "|---|---|---|---|---|"]
+    named = {name: system.values(name) for name in system.bound_names}
+    names = " | ".join(named)
+    rows = [f"| constant | {names} | range | Kafka's | what it bounds |"]
+    rows.append("|---" * rows[0].count(" |") + "|")
     for info in system.constant_infos:
         real = "" if info.real is None else f"{info.real:,}"
         span = f"{info.low}..{info.high}"
-        rows.append(f"| `{info.name}` | {info.default} | {span} | {real} | {info.meaning} |")
+        values = " | ".join(str(values[info.name]) for values in named.values())
+        rows.append(f"| `{info.name}` | {values} | {span} | {real} | {info.meaning} |")
     return "\n".join(rows)
 
 

@@ -79,6 +79,11 @@ system = System(
         DELAYS,
     ),
     fixed={RECORDS: 1},
+    bounds={
+        "small": {PARTITIONS: 1},
+        # a timeout does what another instance's InitProducerId does as well
+        "large": {FAULTS: 2, TIMEOUTS: 0},
+    },
     protocols=KAFKA,
     channels=(
         Channel(InitProducerId, 2),

@@ -86,7 +86,7 @@ def test_with_the_newest_protocol_everything_holds() -> None:
 
 
 def test_the_defaults_are_those_tested_here() -> None:
-    defaults = {info.name: info.default for info in SYSTEM.constant_infos}
+    defaults = SYSTEM.values()
     assert asdict(DEFAULTS).items() <= defaults.items()
 
 
