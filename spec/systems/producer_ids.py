@@ -41,6 +41,6 @@ system = System(
     reach="two brokers that race for three blocks until there are none left, two threads of each "
     "at any step of their calls, and one fault at any step (two with the large bounds): a crash, "
     "a new registration, a session that ends, a failover, a request that is sent again or given up "
-    "and yet processed. They don't reach a third broker, one that isn't registered, a thread that claims from a block that has "
-    "just been replaced, or a controller of ZooKeeper's time.",
+    "and yet processed. They don't reach a third broker, one that isn't registered, a thread that "
+    "claims from a block that has just been replaced, or a controller of ZooKeeper's time.",
 )
