@@ -6,6 +6,7 @@ had 4 before.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -15,7 +16,7 @@ from epochfence.model.interpreter import Interpreter
 from epochfence.spec import messages
 from epochfence.spec.features import BEFORE, NEWEST
 from epochfence.spec.language import Message, instantiate
-from epochfence.spec.language.types import Map, Type, Value
+from epochfence.spec.language.types import Map, Type, Value, initial_value
 from epochfence.spec.systems import shipped
 
 VERSION_1 = "version 1"  # of transactions, in the newest release
@@ -44,13 +45,16 @@ def unwrapped(kind: Type, value: Any) -> Any:
     return unwrapped(kind.of, value[0]) if isinstance(kind, Map) else value
 
 
-def after(release: str, message: Message, content: tuple[Value, ...], **given: Value) -> Any:
+def after(release: str, message: Message, content: Mapping[str, Value], **given: Value) -> Any:
     """The variables once a message was taken; `given` are the fields before that matter, with the
-    machine before the name."""
+    machine before the name. What isn't given has its initial value."""
     model = machine(release)
     kinds = {variable.name: variable.type for variable in model.instance.variables}
     state = model.as_mapping(next(iter(model.initial_states())))
-    given[f"network_{message.name}"] = (content,)
+    fields = message.content.fields
+    given[f"network_{message.name}"] = (
+        tuple(content.get(n, initial_value(of, model.instance.constants)) for n, of in fields),
+    )
     for name, value in given.items():
         full = name.replace("_", ".", 1)
         state[full] = wrapped(kinds[full], value)
@@ -75,7 +79,7 @@ def answer(following: Any, response: Message) -> str:
 
 
 def coordinator(
-    release: str, request: Message, response: Message, content: tuple[Value, ...],
+    release: str, request: Message, response: Message, content: Mapping[str, Value],
     state: str, pending: str | None = None, partitions: frozenset[int] = frozenset(),
 ) -> str:  # fmt: skip
     """The answer, or the state that is prepared with its epoch and the one before it."""
@@ -111,7 +115,7 @@ def test_init_producer_id(
     request, response = messages.InitProducerId, messages.InitProducerIdResponse
     if release == BEFORE:
         outcome = outcome.replace("PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
-    content = (0, expected_epoch)
+    content = {"expected_epoch": expected_epoch}
     assert coordinator(release, request, response, content, state, pending) == outcome
 
 
@@ -138,11 +142,13 @@ def test_add_partitions_to_txn(
     partitions = HERE if state == "ONGOING" else frozenset[int]()
     for release, outcome in zip((BEFORE, VERSION_1), outcomes, strict=False):
         request, response = messages.AddPartitionsToTxn, messages.AddPartitionsToTxnResponse
-        content = (0, producer_epoch)
+        content = {"producer_epoch": producer_epoch}
         told = coordinator(release, request, response, content, state, pending, partitions)
         assert told == outcome
     request, response = messages.AddPartitionsByLeader, messages.AddPartitionsByLeaderResponse
-    told = coordinator(NEWEST, request, response, (producer_epoch,), state, pending, partitions)
+    told = coordinator(
+        NEWEST, request, response, {"producer_epoch": producer_epoch}, state, pending, partitions
+    )
     assert told == outcomes[-1]
 
 
@@ -161,14 +167,15 @@ def test_verification(
     state: str, pending: str | None, producer_epoch: int, partitions: frozenset[int], outcome: str
 ) -> None:
     request, response = messages.AddPartitionsByLeader, messages.AddPartitionsByLeaderResponse
-    content = (producer_epoch,)
+    content = {"producer_epoch": producer_epoch}
     told = coordinator(VERSION_1, request, response, content, state, pending, partitions)
     assert told == outcome
 
 
 def end_txn(release: str, state: str, pending: str | None, result: str, epoch: int) -> str:
     request, response = messages.EndTxn, messages.EndTxnResponse
-    return coordinator(release, request, response, (0, epoch, result), state, pending)
+    content = {"producer_epoch": epoch, "result": result}
+    return coordinator(release, request, response, content, state, pending)
 
 
 @pytest.mark.parametrize(
