@@ -68,10 +68,10 @@ single_fence_bump = feature(
 )
 previous_id_forgotten = feature(
     "previous_id_forgotten",
-    "4.2",
+    "4.1",
     sentence="The previous producer id is kept for one transition only (before: until the next "
     "Empty).",
-    source="TransactionMetadata.completeTransitionTo, rewritten in Java",
+    source="KAFKA-15370, TransactionMetadata.completeTransitionTo",
 )
 rotation_in_log = feature(
     "rotation_in_log",

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .features import (
-    failed_fence_kept,
     overflow_answered,
     previous_id_forgotten,
     rotation_in_log,
@@ -133,6 +132,7 @@ _decided: Updates = {
     last_producer_epoch: pending_last_epoch,
     logged_epoch: pending_epoch,
     logged_partitions: partitions,
+    failed_fence: False,
 } | _previous_at_all
 
 RECORDS: Mapping[Expression, Updates] = {
@@ -327,9 +327,6 @@ append_fails = Table(
                 **_NOBODY_ASKS,
                 fenced_for: NOBODY,
                 next_id: None,
-                # before version 2 a fence has taken its epoch by now
-                failed_fence: failed_fence_kept
-                & (failed_fence | (is_known & (producer_epoch != logged_epoch))),
             },
             send=_tell_all(Errors.COORDINATOR_NOT_AVAILABLE),
             source="TransactionStateManager.appendTransactionToLog",
