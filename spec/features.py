@@ -85,6 +85,13 @@ rotation_on_fence = feature(
     sentence="A fence at the last epoch of clients takes a new producer id, too.",
     source="KAFKA-20090",
 )
+last_epoch_in_log = feature(
+    "last_epoch_in_log",
+    None,
+    sentence="The epoch before is in the transaction log, so that a bump can be asked for again "
+    "across a failover (proposed).",
+    source="KAFKA-20357",
+)
 # The partition leader -------------------------------------------------------------------------
 
 unknown_producer_accepted = feature(
@@ -210,6 +217,7 @@ KAFKA = Protocols(
         previous_id_forgotten,
         rotation_in_log,
         rotation_on_fence,
+        last_epoch_in_log,
         unknown_producer_accepted,
         state_outlives_records,
         followers_only_warn,

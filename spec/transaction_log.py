@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .features import (
+    last_epoch_in_log,
     overflow_answered,
     previous_id_forgotten,
     rotation_in_log,
@@ -341,7 +342,6 @@ _memory_lost: Updates = {
     **_NOTHING_PENDING,
     **_NOBODY_ASKS,
     fenced_for: NOBODY,
-    last_producer_epoch: NO_EPOCH,
     failed_fence: False,
     marker_sent: set_of(),
     marker_connection: each(p, marker_connection[p] + 1),
@@ -351,13 +351,17 @@ _memory_lost: Updates = {
 
 def _reloaded(fields: Updates) -> Updates:
     """The entry as a new coordinator has it, where the log's last record says `fields`."""
-    previous, following = fields.get(previous_id, previous_id), fields.get(next_id, next_id)
+
+    def said(of: Expression, in_log: Expression, without: Operand) -> Operand:
+        return if_(in_log, fields.get(of, of), without)
+
     return {
         **fields,
         **_memory_lost,
         pending_id: fields.get(producer_id, producer_id),
-        previous_id: if_(rotation_in_log, previous, None),
-        next_id: if_(rotation_in_log, following, None),
+        last_producer_epoch: said(last_producer_epoch, last_epoch_in_log, NO_EPOCH),
+        previous_id: said(previous_id, rotation_in_log, None),
+        next_id: said(next_id, rotation_in_log, None),
     }
 
 
