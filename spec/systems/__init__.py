@@ -13,7 +13,16 @@ def _transactions() -> System:
     return system
 
 
-SHIPPED: dict[str, Callable[[], System]] = {"transactions": _transactions}
+def _idempotence() -> System:
+    from .idempotence import system
+
+    return system
+
+
+SHIPPED: dict[str, Callable[[], System]] = {
+    "transactions": _transactions,
+    "idempotence": _idempotence,
+}
 
 
 def shipped(name: str) -> System:
