@@ -8,6 +8,7 @@ but its answer reaches nobody. Such an answer is never put in flight, as nobody 
 from __future__ import annotations
 
 from .language import (
+    Bool,
     Expression,
     Int,
     Key,
@@ -36,6 +37,10 @@ LARGEST_EPOCH = constant(
     "largest_epoch", 4, 2, 1000, real=32767,
     meaning="the largest producer epoch, reserved for the coordinator",
 )  # fmt: skip
+LARGEST_SEQUENCE = constant(
+    "largest_sequence", 3, 1, 1000, real=2**31 - 1,
+    meaning="the largest sequence number, after which comes 0",
+)  # fmt: skip
 CACHED_BATCHES = constant(
     "cached_batches", 1, 1, 5, real=5, meaning="batches that a leader remembers per producer id"
 )
@@ -58,8 +63,9 @@ PRODUCER_ID = Key("producer_id", PRODUCER_IDS)
 
 NO_EPOCH = -1  # nor is there a producer id, then
 EPOCH = Int(NO_EPOCH, LARGEST_EPOCH, "epoch")
-SEQUENCE = Int(0, TRANSACTIONS, "sequence")
+SEQUENCE = Int(0, LARGEST_SEQUENCE, "sequence")
 CONNECTION = Int(0, FAULTS, "connection")
+COORDINATOR_EPOCH = Int(0, FAULTS, "coordinator epoch")
 
 Errors = enum(
     "Errors",
@@ -73,6 +79,7 @@ Errors = enum(
     INVALID_TXN_STATE=48,
     INVALID_PRODUCER_ID_MAPPING=49,
     CONCURRENT_TRANSACTIONS=51,
+    TRANSACTION_COORDINATOR_FENCED=52,
     UNKNOWN_PRODUCER_ID=59,
     PRODUCER_FENCED=90,
     TRANSACTION_ABORTABLE=120,
@@ -119,8 +126,10 @@ EndTxnResponse = message(
 
 Produce = message(
     "Produce", partition, producer=PRODUCER, partition=PARTITION, producer_id=PRODUCER_ID,
-    producer_epoch=EPOCH, base_sequence=SEQUENCE, record=RECORD, txn=TRANSACTION,
-    carried=("producer_id", "record", "txn"),
+    producer_epoch=EPOCH, base_sequence=SEQUENCE, idempotent_only=Bool(), record=RECORD,
+    txn=TRANSACTION, carried=("producer_id", "record", "txn"),
+    message_doc="A batch of one record, so that its base sequence is its last. It is transactional "
+    "unless it comes from a client without transactional id, which is idempotent only.",
 )  # fmt: skip
 ProduceResponse = message(
     "ProduceResponse", producer, answers=Produce, error=Errors, record=RECORD,
@@ -140,7 +149,8 @@ AddPartitionsByLeaderResponse = message(
 )
 WriteTxnMarkers = message(
     "WriteTxnMarkers", partition, partition=PARTITION, connection=CONNECTION,
-    producer_id=PRODUCER_ID, producer_epoch=EPOCH, result=Result, carried=("producer_id",),
+    producer_id=PRODUCER_ID, producer_epoch=EPOCH, result=Result,
+    coordinator_epoch=COORDINATOR_EPOCH, carried=("producer_id",),
 )  # fmt: skip
 WriteTxnMarkersResponse = message(
     "WriteTxnMarkersResponse", transaction, answers=WriteTxnMarkers, error=Errors,

@@ -1,15 +1,27 @@
-"""A partition leader: its log, and what it remembers of the transactional producer.
+"""A partition leader: its log, what it remembers of each producer id, and how it takes batches.
 
 Replication is not part of this slice: an appended record is replicated at once, so that the high
 watermark is the log's end. A marker that ends no transaction changes nothing that a reader could
 see, so that it isn't kept in the log.
+
+Questions to the coordinator go out one by one here. A broker queues them, and a newer one for the
+transactional id replaces an older one in the queue, which fails as the coordinator would have it
+fail, or is tried again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from .features import strict_marker_epoch, transaction_version_2, verification
+from .features import (
+    abortable_error,
+    no_start_in_mid_sequence,
+    ongoing_by_epoch,
+    stale_epoch_first,
+    transaction_version_2,
+    unknown_producer_accepted,
+    verification,
+)
 from .language import (
     Bool,
     Expression,
@@ -21,14 +33,19 @@ from .language import (
     Sending,
     Sequence,
     Table,
+    all_of,
+    any_of,
     append,
+    count_of,
     each,
+    element,
     enum,
     if_,
     last,
     lift,
     lost,
     minimum,
+    position,
     push,
     record,
     replace,
@@ -36,16 +53,19 @@ from .language import (
     size,
     some,
     updated,
+    wrap,
 )
+from .language.expressions import Operand
 from .messages import (
     CACHED_BATCHES,
+    COORDINATOR_EPOCH,
     EPOCH,
-    LARGEST_EPOCH,
     LOSSES,
     NO_EPOCH,
     PRODUCER,
     PRODUCER_ID,
     RECORD,
+    RECORDS,
     SEQUENCE,
     TRANSACTION,
     TRANSACTIONS,
@@ -53,79 +73,107 @@ from .messages import (
     AddPartitionsByLeaderResponse,
     Errors,
     Produce,
-    Result,
-    WriteTxnMarkers,
-    WriteTxnMarkersResponse,
-    answer_on,
     partition,
     producer,
-    transaction,
 )
 from .producer import answer_batch
-from .transaction import marker_connection
 
 Kind = enum("Kind", "DATA", "COMMIT", "ABORT")
 LogEntry = record(
-    "LogEntry", kind=Kind, producer_id=PRODUCER_ID, producer_epoch=EPOCH, record=RECORD,
-    txn=Optional(TRANSACTION),
+    "LogEntry", kind=Kind, producer_id=PRODUCER_ID, producer_epoch=EPOCH, idempotent_only=Bool(),
+    record=RECORD, txn=Optional(TRANSACTION),
 )  # fmt: skip
-LOG_SIZE = TRANSACTIONS + TRANSACTIONS + 1
+LOG_SIZE = TRANSACTIONS + TRANSACTIONS + RECORDS
+OFFSET = Int(0, LOG_SIZE, "offset")
+BatchMetadata = record("BatchMetadata", last_sequence=SEQUENCE, last_offset=OFFSET)
+ProducerStateEntry = record(
+    "ProducerStateEntry",
+    producer_epoch=EPOCH,
+    batches=Sequence(BatchMetadata, CACHED_BATCHES),
+    coordinator_epoch=COORDINATOR_EPOCH,
+    current_txn_first_offset=Optional(OFFSET),
+)
+VerificationStateEntry = record(
+    "VerificationStateEntry", producer_epoch=EPOCH, lowest_sequence=SEQUENCE
+)
 Batch = record(
     "Batch", producer_id=PRODUCER_ID, producer_epoch=EPOCH, base_sequence=SEQUENCE, record=RECORD,
     txn=TRANSACTION, guarded=Bool(),
 )  # fmt: skip
-Verification = record("Verification", producer_epoch=EPOCH, lowest_sequence=SEQUENCE)
 
 log = partition.field("log", Sequence(LogEntry, LOG_SIZE))
-producer_epoch = partition.field(
-    "producer_epoch", EPOCH, NO_EPOCH, doc="Of the last batch or marker."
-)
-batches = partition.field(
-    "batches", Sequence(SEQUENCE, CACHED_BATCHES), doc="The sequences of the last batches."
-)
-first_offset = partition.field(
-    "first_offset", Optional(Int(0, LOG_SIZE)), doc="Where the open transaction starts."
-)
+producer_state = partition.field(
+    "producer_state", Map(PRODUCER_ID, ProducerStateEntry),
+    doc="Of each producer id the epoch of its last batch or marker, its last batches in that epoch,"
+    " the highest coordinator epoch of its markers, and where its open transaction starts.",
+)  # fmt: skip
 verifying = partition.field(
-    "verifying", Optional(Verification), doc="What the coordinator is being asked about."
-)
+    "verifying", Map(PRODUCER_ID, Optional(VerificationStateEntry)),
+    doc="What the coordinator is being asked about.",
+)  # fmt: skip
 waiting = partition.field(
     "waiting", Map(PRODUCER, Optional(Batch)),
     doc="Batches that wait for the coordinator; `guarded` while their question still counts.",
 )  # fmt: skip
 
 c = PRODUCER.variable("c")
+n = PRODUCER_ID.variable("n")
+e = element("e", log)
+_start = producer_state[n].current_txn_first_offset
+is_open = any_of(n, _start.is_set)
 log_end_offset = size(log)
-last_stable_offset = if_(first_offset.is_set, first_offset.value, log_end_offset)
-is_open = first_offset.is_set
-UNGUARDED = each(
-    c, if_(waiting[c].is_set, some(replace(waiting[c].value, guarded=False)), waiting[c])
-)
+last_stable_offset = count_of(e, all_of(n, _start.is_set.implies(position(e) < _start.value)))
 
 # version 2 adds the partition by asking, with verification or without
 asks_coordinator = verification | transaction_version_2
 
+
+def is_ongoing(producer_id: Expression, epoch: Expression) -> Expression:
+    """Whether the leader takes a batch of this id and epoch for one of the open transaction."""
+    entry = producer_state[producer_id]
+    same_epoch = ~ongoing_by_epoch | (entry.producer_epoch == epoch)
+    return entry.current_txn_first_offset.is_set & same_epoch
+
+
+def unguarded(producer_id: Expression, unless: Operand = False) -> Expression:
+    """The waiting batches when the questions about a producer id no longer count.
+
+    `unless` is about the waiting batch of client `c`.
+    """
+    batch = waiting[c]
+    concerned = batch.is_set & (batch.value.producer_id == producer_id) & ~lift(unless)
+    return each(c, if_(concerned, some(replace(batch.value, guarded=False)), batch))
+
+
 _ANALYZE = "UnifiedLog.analyzeAndValidateProducerState"
-_EPOCH = "ProducerAppendInfo.checkProducerEpoch"
+CHECK_EPOCH = "ProducerAppendInfo.checkProducerEpoch"
 _SEQUENCE = "ProducerAppendInfo.checkSequence"
 
 
 def _append_rows(
     batch: Message | Expression,
+    transactional: Expression,
     guarded: Expression | None,
     answer: Callable[[Expression], Sending],
     settled: dict[Expression, Expression],
-    unguarded: Expression,
+    left_waiting: Expression,
 ) -> tuple[Row, ...]:
     """The checks of a data batch in their order, for a batch that came in or one that waited.
 
     `guarded` says whether the question about it still counts (none: there was no need to ask),
-    `settled` is what the batch's outcome clears, `unguarded` the batches that wait after an append.
+    `settled` is what the batch's outcome clears, `left_waiting` the batches that wait after an
+    append.
     """
-    epoch, sequence = batch.producer_epoch, batch.base_sequence
-    new_epoch = epoch != producer_epoch
-    unknown = producer_epoch == NO_EPOCH
-    following = if_(last(batches).is_set, last(batches).value + 1, 0)
+    producer_id, epoch, sequence = batch.producer_id, batch.producer_epoch, batch.base_sequence
+    entry, verified = producer_state[producer_id], verifying[producer_id]
+    new_epoch = epoch != entry.producer_epoch
+    stale = epoch < entry.producer_epoch
+    unknown = entry.producer_epoch == NO_EPOCH
+    opened = entry.current_txn_first_offset.is_set
+    newest = last(entry.batches)
+    following = if_(newest.is_set, wrap(newest.value.last_sequence + 1, SEQUENCE), 0)
+    cached = element("cached", entry.batches)
+    metadata = BatchMetadata(last_sequence=sequence, last_offset=log_end_offset)
 
     def refused(
         name: str,
@@ -139,37 +187,55 @@ def _append_rows(
             during=lift(during),
         )  # fmt: skip
 
-    unanswered: list[Row] = []
+    asked: list[Row] = []
     if guarded is not None:
-        late = ~(is_open & ~new_epoch) & (epoch >= producer_epoch) & ~guarded
-        unanswered.append(
+        starts = ~is_ongoing(producer_id, epoch)
+        asked = [
             refused(
-                "question no longer counts", late, Errors.INVALID_TXN_STATE, _ANALYZE, verification
-            )
-        )
+                "stale epoch, whatever the answer",
+                starts & stale,
+                Errors.INVALID_PRODUCER_EPOCH,
+                _ANALYZE,
+                stale_epoch_first,
+            ),
+            refused(
+                "question no longer counts",
+                starts & ~guarded,
+                Errors.INVALID_TXN_STATE,
+                _ANALYZE,
+                verification,
+            ),
+        ]
     return (
         Row(
             "duplicate",
-            when=~new_epoch & sequence.is_in(batches),
+            when=~new_epoch & any_of(cached, cached.last_sequence == sequence),
             set=dict(settled),
             reply=answer(Errors.NONE),
             source="ProducerStateEntry.findDuplicateBatch",
         ),
-        *unanswered,
-        refused("stale epoch", epoch < producer_epoch, Errors.INVALID_PRODUCER_EPOCH, _EPOCH),
+        *asked,
+        refused("stale epoch", stale, Errors.INVALID_PRODUCER_EPOCH, CHECK_EPOCH),
         refused(
             "starts in mid-sequence",
-            verifying.is_set & (sequence != 0) & (size(batches) == 0),
+            verified.is_set & (sequence != 0) & (size(entry.batches) == 0),
             Errors.OUT_OF_ORDER_SEQUENCE_NUMBER,
             "KAFKA-18202",
-            transaction_version_2,
+            no_start_in_mid_sequence & transaction_version_2,
         ),
         refused(
             "above the first to come",
-            verifying.is_set & (sequence > verifying.value.lowest_sequence),
+            verified.is_set & (sequence > verified.value.lowest_sequence),
             Errors.OUT_OF_ORDER_SEQUENCE_NUMBER,
             _SEQUENCE,
             asks_coordinator,
+        ),
+        refused(
+            "last sequence not known",
+            (unknown | (~new_epoch & (size(entry.batches) == 0))) & (sequence != 0),
+            Errors.UNKNOWN_PRODUCER_ID,
+            "KAFKA-5793, KAFKA-7298",
+            ~unknown_producer_accepted,
         ),
         refused(
             "new epoch in mid-sequence",
@@ -183,6 +249,12 @@ def _append_rows(
             Errors.OUT_OF_ORDER_SEQUENCE_NUMBER,
             _SEQUENCE,
         ),
+        refused(
+            "not transactional in a transaction",
+            opened & ~transactional,
+            Errors.INVALID_TXN_STATE,
+            "ProducerAppendInfo.appendDataBatch",
+        ),
         Row(
             "append",
             set={
@@ -190,17 +262,20 @@ def _append_rows(
                     log,
                     LogEntry(
                         kind=Kind.DATA,
-                        producer_id=batch.producer_id,
+                        producer_id=producer_id,
                         producer_epoch=epoch,
+                        idempotent_only=~transactional,
                         record=batch.record,
                         txn=batch.txn,
                     ),
                 ),
-                producer_epoch: epoch,
-                batches: if_(new_epoch, sequence_of(sequence), push(batches, sequence)),
-                first_offset: if_(is_open, first_offset, some(log_end_offset)),
-                verifying: None,
-                waiting: unguarded,
+                entry.producer_epoch: epoch,
+                entry.batches: if_(new_epoch, sequence_of(metadata), push(entry.batches, metadata)),
+                entry.current_txn_first_offset: if_(
+                    opened | ~transactional, entry.current_txn_first_offset, some(log_end_offset)
+                ),
+                verified: if_(transactional, None, verified),
+                waiting: left_waiting,
             },
             reply=answer(Errors.NONE),
             source="ProducerAppendInfo.appendDataBatch",
@@ -210,8 +285,10 @@ def _append_rows(
 
 # Produce ---------------------------------------------------------------------------------------
 
-_ongoing = is_open & (Produce.producer_epoch == producer_epoch)
-_asks = asks_coordinator & ~_ongoing
+_id, _epoch = Produce.producer_id, Produce.producer_epoch
+_transactional = ~Produce.idempotent_only
+_asks = asks_coordinator & _transactional & ~is_ongoing(_id, _epoch)
+_asked = verifying[_id]
 
 
 def _produce_answer(error: Expression) -> Sending:
@@ -227,40 +304,38 @@ produce = Table(
     rows=(
         Row(
             "stale epoch, before asking",
-            when=_asks & (Produce.producer_epoch < producer_epoch),
-            during=asks_coordinator,
+            when=_asks & (_epoch < producer_state[_id].producer_epoch),
+            during=stale_epoch_first & asks_coordinator,
             reply=_produce_answer(Errors.INVALID_PRODUCER_EPOCH),
-            source="UnifiedLog.maybeStartTransactionVerification",
+            source="KAFKA-18042, UnifiedLog.maybeStartTransactionVerification",
         ),
         Row(
             "ask the coordinator",
             when=_asks,
             during=asks_coordinator,
             set={
-                verifying: some(
+                _asked: some(
                     if_(
-                        verifying.is_set
-                        & (verifying.value.producer_epoch >= Produce.producer_epoch),
+                        ~_asked.is_set | (_asked.value.producer_epoch < _epoch),
+                        VerificationStateEntry(
+                            producer_epoch=_epoch, lowest_sequence=Produce.base_sequence
+                        ),
                         if_(
-                            verifying.value.producer_epoch == Produce.producer_epoch,
+                            _asked.value.producer_epoch == _epoch,
                             replace(
-                                verifying.value,
+                                _asked.value,
                                 lowest_sequence=minimum(
-                                    verifying.value.lowest_sequence, Produce.base_sequence
+                                    _asked.value.lowest_sequence, Produce.base_sequence
                                 ),
                             ),
-                            verifying.value,
-                        ),
-                        Verification(
-                            producer_epoch=Produce.producer_epoch,
-                            lowest_sequence=Produce.base_sequence,
+                            _asked.value,
                         ),
                     )
                 ),
                 waiting[Produce.producer]: some(
                     Batch(
-                        producer_id=Produce.producer_id,
-                        producer_epoch=Produce.producer_epoch,
+                        producer_id=_id,
+                        producer_epoch=_epoch,
                         base_sequence=Produce.base_sequence,
                         record=Produce.record,
                         txn=Produce.txn,
@@ -272,18 +347,19 @@ produce = Table(
                 AddPartitionsByLeader(
                     partition=Produce.partition,
                     producer=Produce.producer,
-                    producer_id=Produce.producer_id,
-                    producer_epoch=Produce.producer_epoch,
+                    producer_id=_id,
+                    producer_epoch=_epoch,
                 ),
             ),
             source="KIP-890, ReplicaManager.maybeSendPartitionsToTransactionCoordinator",
         ),
         *_append_rows(
             Produce,
+            _transactional,
             None,
             _produce_answer,
             {},
-            UNGUARDED,
+            unguarded(_id, unless=~_transactional),
         ),
     ),
 )
@@ -298,6 +374,7 @@ def _waiting_answer(error: Expression) -> Sending:
 
 
 _done = {_waiting: lift(None)}
+_HANDLE = "ReplicaManager.handleProduceAppend"
 verified = Table(
     partition,
     on=_answer,
@@ -311,111 +388,47 @@ verified = Table(
             source="AddPartitionsToTxnManager",
         ),
         Row(
+            "not in the transaction",
+            when=_answer.error == Errors.TRANSACTION_ABORTABLE,
+            during=~abortable_error,
+            set=_done,
+            reply=_waiting_answer(Errors.INVALID_TXN_STATE),
+            source="AddPartitionsToTxnManager",
+        ),
+        Row(
             "coordinator busy",
             when=_answer.error == Errors.CONCURRENT_TRANSACTIONS,
             during=~transaction_version_2,
             set=_done,
             reply=_waiting_answer(Errors.NOT_ENOUGH_REPLICAS),
-            source="ReplicaManager.handleProduceAppend",
+            source=_HANDLE,
+        ),
+        Row(
+            "coordinator moved",
+            when=_answer.error.is_in(
+                Errors.COORDINATOR_LOAD_IN_PROGRESS,
+                Errors.COORDINATOR_NOT_AVAILABLE,
+                Errors.NOT_COORDINATOR,
+            ),
+            during=asks_coordinator,
+            set=_done,
+            reply=_waiting_answer(Errors.NOT_ENOUGH_REPLICAS),
+            source=_HANDLE,
         ),
         Row(
             "refused by the coordinator",
             when=_answer.error != Errors.NONE,
             set=_done,
             reply=_waiting_answer(_answer.error),
-            source="ReplicaManager.handleProduceAppend",
+            source=_HANDLE,
         ),
         *_append_rows(
             _batch,
+            lift(True),
             _batch.guarded,
             _waiting_answer,
             _done,
-            updated(UNGUARDED, _answer.producer, None),
-        ),
-    ),
-)
-
-# Markers ---------------------------------------------------------------------------------------
-
-_marker = WriteTxnMarkers
-_stale = Errors.INVALID_PRODUCER_EPOCH
-_written = {
-    producer_epoch: _marker.producer_epoch,
-    batches: if_(_marker.producer_epoch == producer_epoch, batches, sequence_of()),
-    # version 2: a question at the marker's epoch is about the next transaction
-    verifying: if_(
-        transaction_version_2
-        & verifying.is_set
-        & (verifying.value.producer_epoch == _marker.producer_epoch),
-        verifying,
-        None,
-    ),
-    waiting: each(
-        c,
-        if_(
-            waiting[c].is_set
-            & ~(
-                transaction_version_2 & (waiting[c].value.producer_epoch == _marker.producer_epoch)
-            ),
-            some(replace(waiting[c].value, guarded=False)),
-            waiting[c],
-        ),
-    ),
-}
-
-
-def _marker_answer(error: Expression) -> Sending:
-    return answer_on(
-        marker_connection[_marker.partition], WriteTxnMarkersResponse, _marker.connection,
-        partition=_marker.partition, error=error,
-    )  # fmt: skip
-
-
-write_markers = Table(
-    partition,
-    on=WriteTxnMarkers,
-    elsewhere=(transaction,),
-    rows=(
-        Row(
-            "stale epoch",
-            when=_marker.producer_epoch < producer_epoch,
-            reply=_marker_answer(_stale),
-            source=_EPOCH,
-        ),
-        Row(
-            "marker of an earlier transaction",
-            when=is_open
-            & (_marker.producer_epoch == producer_epoch)
-            & (_marker.producer_epoch != LARGEST_EPOCH),
-            during=strict_marker_epoch & transaction_version_2,
-            reply=_marker_answer(_stale),
-            source="KIP-1228, ProducerAppendInfo.checkProducerEpoch",
-        ),
-        Row(
-            "end the transaction",
-            when=is_open,
-            set=_written
-            | {
-                log: append(
-                    log,
-                    LogEntry(
-                        kind=if_(_marker.result == Result.COMMIT, Kind.COMMIT, Kind.ABORT),
-                        producer_id=_marker.producer_id,
-                        producer_epoch=_marker.producer_epoch,
-                        record=0,
-                        txn=None,
-                    ),
-                ),
-                first_offset: None,
-            },
-            reply=_marker_answer(Errors.NONE),
-            source="ProducerAppendInfo.appendEndTxnMarker",
-        ),
-        Row(
-            "no transaction to end",
-            set=_written,
-            reply=_marker_answer(Errors.NONE),
-            source="ProducerAppendInfo.appendEndTxnMarker, KAFKA-19999",
+            updated(unguarded(_batch.producer_id), _answer.producer, None),
         ),
     ),
 )
@@ -453,7 +466,6 @@ FAULTY_EVENTS = (lost(AddPartitionsByLeader), lost(AddPartitionsByLeaderResponse
 TABLES = (
     produce,
     verified,
-    write_markers,
     _lost_question(AddPartitionsByLeader),
     _lost_question(AddPartitionsByLeaderResponse),
 )

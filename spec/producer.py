@@ -32,6 +32,7 @@ from .language import (
     set_of,
     size,
     to_each,
+    wrap,
 )
 from .language.expressions import Operand
 from .messages import (
@@ -157,6 +158,10 @@ def _produce(to: Expression, sequence: Expression) -> Sending:
         record=0,
         txn=txn.value,
     )
+
+
+def _last_sequence(to: Expression) -> Expression:
+    return wrap(next_sequence[to] - 1, SEQUENCE)
 
 
 def _end(result: Expression, on: Expression) -> Sending:
@@ -286,7 +291,7 @@ sent = Table(
             set={
                 written: written | set_of(_to),
                 in_flight: in_flight | set_of(_to),
-                next_sequence[_to]: next_sequence[_to] + 1,
+                next_sequence[_to]: wrap(next_sequence[_to] + 1, SEQUENCE),
             },
             send=(_produce(_to, next_sequence[_to]),),
             source="Sender.sendProducerData, RecordAccumulator.drainBatchesForOneNode",
@@ -336,7 +341,7 @@ produced = Table(
         Row(
             "retry",
             when=_answer.error.is_in(Errors.CONCURRENT_TRANSACTIONS, Errors.NOT_ENOUGH_REPLICAS),
-            send=(_produce(_from, next_sequence[_from] - 1),),
+            send=(_produce(_from, _last_sequence(_from)),),
             source="Sender.canRetry",
         ),
         Row(
@@ -578,7 +583,7 @@ TABLES = (
     *_lost_either(
         Produce,
         ProduceResponse,
-        lambda loss: _produce(loss.partition, next_sequence[loss.partition] - 1),
+        lambda loss: _produce(loss.partition, _last_sequence(loss.partition)),
     ),
     *_lost_either(EndTxn, EndTxnResponse, lambda _: _end(_result, connection)),
 )

@@ -25,11 +25,12 @@ from .language import (
     size,
     step_property,
 )
-from .messages import NO_EPOCH, PARTITION, PRODUCER, TRANSACTION
+from .messages import NO_EPOCH, PARTITION, PRODUCER, PRODUCER_ID, TRANSACTION
 
 p, q = PARTITION.variable("p"), PARTITION.variable("q")
 i, j = PRODUCER.variable("i"), PRODUCER.variable("j")
 t = TRANSACTION.variable("t")
+n = PRODUCER_ID.variable("n")
 
 COMMIT, ABORT, DATA = leader.Kind.COMMIT, leader.Kind.ABORT, leader.Kind.DATA
 COMMITTING, COMMITTED = client.Outcome.COMMITTING, client.Outcome.COMMITTED
@@ -43,7 +44,11 @@ def _entry(name: str, where: Expression) -> Expression:
 def _ending(entry: Expression, where: Expression) -> Expression:
     """The marker that ends the transaction of a log entry, where it has been written."""
     marker = _entry("m", where)
-    behind = (position(marker) > position(entry)) & (marker.kind != DATA)
+    behind = (
+        (position(marker) > position(entry))
+        & (marker.kind != DATA)
+        & (marker.producer_id == entry.producer_id)
+    )
     return first_of(marker, behind)
 
 
@@ -223,10 +228,11 @@ read_committed_stays = step_property(
     "KIP-98, read_committed",
 )
 
+_epoch_at_leader = leader.producer_state.at(p)[n].producer_epoch
 epoch_forward = step_property(
     "EpochForward",
     (after(coordinator.producer_epoch) >= coordinator.producer_epoch)
-    & all_of(p, after(leader.producer_epoch.at(p)) >= leader.producer_epoch.at(p)),
+    & all_of(p, all_of(n, after(_epoch_at_leader) >= _epoch_at_leader)),
     "The producer epoch never goes back, neither at the coordinator nor at a leader.",
     "KIP-98",
 )

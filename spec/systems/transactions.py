@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import partition, producer, transaction
+from .. import partition, partition_markers, producer, transaction
 from ..features import KAFKA
 from ..language import Channel, System, all_of
 from ..messages import (
@@ -12,6 +12,7 @@ from ..messages import (
     EXPIRIES,
     FAULTS,
     LARGEST_EPOCH,
+    LARGEST_SEQUENCE,
     LOSSES,
     PARTITIONS,
     PRODUCER,
@@ -42,7 +43,7 @@ system = System(
     doc="One transactional id shared by client instances (one can be a zombie), its coordinator "
     "and the leaders of the partitions written to; requests, answers and markers are lost, "
     "delayed, repeated and overtaken.",
-    tables=transaction.TABLES + partition.TABLES + producer.TABLES,
+    tables=transaction.TABLES + partition.TABLES + partition_markers.TABLES + producer.TABLES,
     properties=PROPERTIES,
     constants=(
         PRODUCERS,
@@ -50,6 +51,7 @@ system = System(
         TRANSACTIONS,
         PRODUCER_IDS,
         LARGEST_EPOCH,
+        LARGEST_SEQUENCE,
         CACHED_BATCHES,
         FAULTS,
         LOSSES,
