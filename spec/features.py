@@ -166,6 +166,13 @@ ordered_resequencing = feature(
     sentence="Batches in flight are numbered anew in the order of their sequences (from 2.3).",
     source="KAFKA-8483",
 )
+idempotent_starts_at_0 = feature(
+    "idempotent_starts_at_0",
+    None,
+    sentence="A producer id that a leader doesn't know starts at sequence 0 without transactions, "
+    "too.",
+    source="KAFKA-18202, for transactions alone",
+)
 bump_when_settled = feature(
     "bump_when_settled",
     None,
@@ -236,6 +243,7 @@ KAFKA = Protocols(
         last_epoch_ends_open,
         client_epoch_bump,
         ordered_resequencing,
+        idempotent_starts_at_0,
         bump_when_settled,
         renumbered_under_new_id,
         unknown_id_fatal,

@@ -28,9 +28,7 @@ _first, _second = _entry("e", p), _entry("f", p)
 _in_order = position(_first) < position(_second)
 no_duplicate = invariant(
     "NoDuplicate",
-    all_of(
-        p, all_of(_first, all_of(_second, _in_order.implies(_first.record != _second.record)))
-    ),
+    all_of(p, all_of(_first, all_of(_second, _in_order.implies(_first.record != _second.record)))),
     "A record that an application sent once is in its partition's log at most once.",
     "KIP-98, idempotent producer",
 )

@@ -9,8 +9,6 @@ lost then only uses up an id: asking and being told are one step, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from .features import (
     bump_when_settled,
     client_epoch_bump,
@@ -19,13 +17,11 @@ from .features import (
 )
 from .language import (
     Bool,
-    Event,
     Expression,
     Int,
     Loss,
     Machine,
     Map,
-    Message,
     Optional,
     Row,
     Sending,
@@ -39,8 +35,8 @@ from .language import (
     enum,
     event,
     if_,
-    lift,
     in_transit,
+    lift,
     lost,
     maximum,
     message,
@@ -58,6 +54,7 @@ from .messages import (
     EPOCH,
     EXPIRIES,
     LARGEST_EPOCH,
+    LARGEST_SEQUENCE,
     LOSSES,
     NO_EPOCH,
     PARTITION,
@@ -66,22 +63,17 @@ from .messages import (
     PRODUCER_IDS,
     RECORD,
     SEQUENCE,
-    TRANSACTIONS,
     Errors,
     Produce,
     ProduceResponse,
     partition,
 )
 
-LARGEST_SEQUENCE = TRANSACTIONS
 IN_FLIGHT = constant(
     "in_flight", 2, 1, 5, real=5, meaning="batches in flight to a partition at a time"
 )
 FIRST_EPOCH = constant(
     "first_epoch", 3, 0, 1000, meaning="the producer epoch that the client has come to at the start"
-)
-REFUSALS = constant(
-    "refusals", 1, 0, 1, meaning="1: a leader may refuse a record for good, as one too large"
 )
 
 Status = enum("BatchStatus", "UNSENT", "SENT", "QUEUED", "ACKNOWLEDGED", "FAILED")
@@ -135,7 +127,6 @@ give_producer_id = event("producer id given out")
 
 
 overtaken = in_transit("held up", Produce)
-refused = in_transit("refused", Produce)
 answer_lost = lost(ProduceResponse)
 
 q, s = PARTITION.variable("q"), RECORD.variable("s")
@@ -173,6 +164,7 @@ def _produce(where: Expression, which: Expression, batch: Expression) -> Sending
         producer_id=batch.producer_id,
         producer_epoch=batch.producer_epoch,
         base_sequence=batch.base_sequence,
+        idempotent_only=True,
         record=which,
     )
 
@@ -199,9 +191,7 @@ drained = Table(
     when=(state == State.READY)
     & if_(bump_when_settled, ~_where.is_in(bump_for), size(bump_for) == 0)
     & (batches[_where][_which].status == UNSENT)
-    & all_of(
-        s, (batches[_where][s].status == UNSENT).implies(position(s) >= position(_which))
-    )
+    & all_of(s, (batches[_where][s].status == UNSENT).implies(position(s) >= position(_which)))
     & ~any_of(s, batches[_where][s].status == QUEUED)
     & ~unresolved[_where].is_set
     & (count_of(s, is_open(batches[_where][s])) < IN_FLIGHT)
@@ -564,9 +554,7 @@ _settled = all_of(
     q,
     all_of(
         s,
-        (q.is_in(bump_for) & is_open(_held)).implies(
-            (_held.status == QUEUED) & ~_held.unanswered
-        ),
+        (q.is_in(bump_for) & is_open(_held)).implies((_held.status == QUEUED) & ~_held.unanswered),
     ),
 )
 _BUMP = f"{_MANAGER}.bumpIdempotentProducerEpoch"
@@ -594,8 +582,7 @@ bumped = Table(
         Row(
             "bump",
             during=client_epoch_bump,
-            set={producer_epoch: producer_epoch + 1}
-            | _renumbered(producer_id, producer_epoch + 1),
+            set={producer_epoch: producer_epoch + 1} | _renumbered(producer_id, producer_epoch + 1),
             source=_BUMP,
         ),
     ),
@@ -639,7 +626,7 @@ def _given_up(event: Loss, kind: Expression, send: tuple[Sending, ...] = ()) -> 
 
 _request = {name: getattr(overtaken, name) for name, _ in Produce.parameters}
 
-FAULTY_EVENTS = (expire_batch, overtaken, refused, answer_lost)
+FAULTY_EVENTS = (expire_batch, overtaken, answer_lost)
 TABLES = (
     drained,
     drained_again,

@@ -61,8 +61,8 @@ class ActionRow:
 @dataclass(frozen=True)
 class Action:
     """A table on an event: for every value of `bounds` (and every distinct element of the bag that
-    `choice` ranges over) for which `when` holds, the first row whose guard holds is taken, if it has
-    room. From an ordered channel `taken` is the first message, and nothing is left to choose."""
+    `choice` ranges over) for which `when` holds, the first row whose guard holds is taken, if it
+    has room. From an ordered channel `taken` is the first message: there is nothing to choose."""
 
     table: str
     bounds: tuple[Expression, ...]
@@ -370,7 +370,9 @@ class _Builder:
             traffic = _Traffic(self)
             traffic.take(message, bounds, taken)
             row = ActionRow("lost", lift(True), lift(True), traffic.updates())
-            yield Action(f"{NETWORK}.{message.name}", tuple(bounds), taken, _is_there(taken), (row,))
+            yield Action(
+                f"{NETWORK}.{message.name}", tuple(bounds), taken, _is_there(taken), (row,)
+            )
         name = f"duplicate {message.name}"
         if name in dict(self.counters()):
             traffic = _Traffic(self)

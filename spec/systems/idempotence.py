@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from .. import messages as machines
-from .. import partition, sender
+from .. import partition_idempotent, sender
 from ..features import KAFKA
-from ..language import Channel, Expression, Row, Sending, System, Table, all_of
-from ..language.expressions import lift, rewrite
+from ..language import Channel, System, all_of
 from ..messages import (
     CACHED_BATCHES,
     DELAYS,
     EXPIRIES,
     FAULTS,
     LARGEST_EPOCH,
+    LARGEST_SEQUENCE,
     LOSSES,
     PARTITION,
     PARTITIONS,
@@ -23,7 +20,6 @@ from ..messages import (
     RECORD,
     RECORDS,
     TRANSACTIONS,
-    Errors,
     Produce,
     ProduceResponse,
 )
@@ -32,71 +28,18 @@ from ..properties_idempotence import PROPERTIES
 _p, _r = PARTITION.variable("p"), RECORD.variable("r")
 
 
-_awaited = (
-    sender.batches.at(Produce.producer)[Produce.partition][Produce.record].status == sender.SENT
-)
-
-
-def _answered(row: Row) -> Row:
-    """An answer that nobody would see is not put in flight."""
-    assert isinstance(row.reply, Sending)
-    return replace(row, reply=replace(row.reply, when=_awaited))
-
-
-def _unanswered(row: Row) -> Row:
-    """The same row for a request whose client is not there to be answered."""
-    request = {name: (getattr(Produce, name), getattr(sender.DelayedProduce, name)) for name, _ in Produce.parameters}
-    values = {was: now for was, now in request.values()}
-
-    def late(part: object) -> Expression:
-        return rewrite(lift(part), values.get)
-
-    return replace(
-        row, when=late(row.when), set={late(t): late(v) for t, v in row.set.items()}, reply=None
-    )
-
-
-_rows = [row for row in partition.produce.rows if row.name not in ("ask the coordinator", "stale epoch, before asking")]
-LEADER = (
-    Table(
-        machines.partition, on=Produce, elsewhere=(sender.sender,), rows=tuple(map(_answered, _rows))
-    ),
-    Table(
-        machines.partition, on=sender.DelayedProduce, rows=tuple(map(_unanswered, _rows))
-    ),
-    Table(
-        machines.partition,
-        on=sender.refused,
-        elsewhere=(sender.sender,),
-        when=sender.REFUSALS > 0,
-        rows=(
-            Row(
-                "refuse for good",
-                send=(
-                    ProduceResponse(
-                        producer=sender.refused.producer,
-                        partition=sender.refused.partition,
-                        error=Errors.UNKNOWN_SERVER_ERROR,
-                        record=sender.refused.record,
-                        txn=sender.refused.txn,
-                    ),
-                ),
-            ),
-        ),
-    ),
-)
-
 system = System(
     name="idempotence",
     doc="An idempotent client without transactions, and the leaders of the partitions that it "
     "writes to.",
-    tables=sender.TABLES + LEADER,
+    tables=sender.TABLES + partition_idempotent.TABLES,
     properties=PROPERTIES,
     constants=(
         RECORDS,
         PARTITIONS,
         sender.IN_FLIGHT,
         CACHED_BATCHES,
+        LARGEST_SEQUENCE,
         LARGEST_EPOCH,
         sender.FIRST_EPOCH,
         PRODUCER_IDS,
@@ -104,16 +47,17 @@ system = System(
         LOSSES,
         DELAYS,
         EXPIRIES,
-        sender.REFUSALS,
+        partition_idempotent.REFUSALS,
+        partition_idempotent.SHORTAGES,
     ),
-    fixed={PRODUCERS: 1, TRANSACTIONS: 4},
+    fixed={PRODUCERS: 1, TRANSACTIONS: 2},
     protocols=KAFKA,
     channels=(
         Channel(Produce, sender.IN_FLIGHT, ordered=True),
         Channel(ProduceResponse, sender.IN_FLIGHT, ordered=True),
         Channel(sender.DelayedProduce, FAULTS),
     ),
-    budgets={sender.FAULTY_EVENTS: FAULTS},
+    budgets={sender.FAULTY_EVENTS + partition_idempotent.FAULTY_EVENTS: FAULTS},
     interchangeable=(PARTITION,),
     terminal=(sender.state.at(0) == sender.State.FATAL_ERROR)
     | ((sender.state.at(0) == sender.State.UNINITIALIZED) & ~sender.id_left.at(0))

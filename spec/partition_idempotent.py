@@ -1,0 +1,86 @@
+"""A leader as a client without transactional id meets it.
+
+Its checks are those of any batch (`partition.append_rows`); nothing has to be asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from . import sender as client
+from .features import idempotent_starts_at_0
+from .language import Event, Expression, Row, Sending, Table, append, constant, in_transit, lift
+from .messages import NO_EPOCH, Errors, Produce, ProduceResponse, partition
+from .partition import Kind, LogEntry, append_rows, log, producer_state, waiting
+from .sender import DelayedProduce
+
+REFUSALS = constant(
+    "refusals", 1, 0, 1, meaning="1: a leader may refuse a request for good, as one too large"
+)
+SHORTAGES = constant(
+    "shortages", 1, 0, 1, meaning="1: a leader may have too few replicas for a request"
+)
+
+refused = in_transit("refused", Produce)
+postponed = in_transit("postponed", Produce)
+
+
+def _answers(to: Event) -> Callable[[Expression], Sending]:
+    """Answers to a request, where its client still waits for one."""
+    batch = client.batches.at(to.producer)[to.partition][to.record]
+
+    def answer(error: Expression) -> Sending:
+        address = {"producer": to.producer, "partition": to.partition, "record": to.record}
+        fields = ProduceResponse(**address, error=error).fields
+        return Sending(ProduceResponse, fields, when=batch.status == client.SENT)
+
+    return answer
+
+
+def _unanswered(_: Expression) -> None:
+    """The connection is closed."""
+
+
+def _rows(request: Event, answer: Callable[[Expression], Sending | None]) -> tuple[Row, ...]:
+    unchecked = Row(
+        "no producer id: no check",
+        when=request.producer_epoch == NO_EPOCH,
+        set={
+            log: append(
+                log,
+                LogEntry(
+                    kind=Kind.DATA,
+                    producer_id=request.producer_id,
+                    producer_epoch=NO_EPOCH,
+                    idempotent_only=True,
+                    record=request.record,
+                ),
+            )
+        },
+        reply=answer(Errors.NONE),
+        source="UnifiedLog.analyzeAndValidateProducerState",
+    )
+    unknown = Row(
+        "unknown, in mid-sequence",
+        when=(producer_state[request.producer_id].producer_epoch == NO_EPOCH)
+        & (request.base_sequence != 0),
+        during=idempotent_starts_at_0,
+        reply=answer(Errors.OUT_OF_ORDER_SEQUENCE_NUMBER),
+    )
+    return (unchecked, unknown, *append_rows(request, lift(False), None, answer, {}, waiting))
+
+
+def _answers_only(event: Event, allowed: Expression, name: str, error: Expression) -> Table:
+    row = Row(name, reply=_answers(event)(error), source="ReplicaManager.appendToLocalLog")
+    return Table(partition, on=event, elsewhere=(client.sender,), when=allowed > 0, rows=(row,))
+
+
+FAULTY_EVENTS = (refused, postponed)
+TABLES = (
+    Table(
+        partition, on=Produce, elsewhere=(client.sender,), rows=_rows(Produce, _answers(Produce))
+    ),
+    Table(partition, on=DelayedProduce, rows=_rows(DelayedProduce, _unanswered)),
+    _answers_only(refused, REFUSALS, "refuse for good", Errors.UNKNOWN_SERVER_ERROR),
+    _answers_only(postponed, SHORTAGES, "too few replicas", Errors.NOT_ENOUGH_REPLICAS),
+)
