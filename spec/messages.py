@@ -51,6 +51,13 @@ LOSSES = constant("losses", 1, 0, 1, meaning="1: requests, answers and markers m
 CRASHES = constant("crashes", 1, 0, 1, meaning="1: client instances may crash")
 TIMEOUTS = constant("timeouts", 1, 0, 1, meaning="1: a transaction may time out")
 EXPIRIES = constant("expiries", 1, 0, 1, meaning="1: a batch in flight may expire")
+PRODUCER_EXPIRIES = constant(
+    "producer_expiries", 1, 0, 1, meaning="1: a leader may forget a producer that has been idle"
+)
+DELETIONS = constant("deletions", 1, 0, 1, meaning="1: the head of a log may be deleted")
+LEADER_CHANGES = constant(
+    "leader_changes", 1, 0, 1, meaning="1: a partition's leader may change, or start anew"
+)
 DELAYS = constant(
     "delays", 1, 0, 1, meaning="1: a request or marker in flight may be overtaken by its retry"
 )
@@ -70,6 +77,7 @@ COORDINATOR_EPOCH = Int(0, FAULTS, "coordinator epoch")
 Errors = enum(
     "Errors",
     NONE=0,
+    NOT_LEADER_OR_FOLLOWER=6,
     COORDINATOR_LOAD_IN_PROGRESS=14,
     COORDINATOR_NOT_AVAILABLE=15,
     NOT_COORDINATOR=16,

@@ -32,6 +32,7 @@ from .language import (
     Row,
     Sending,
     Sequence,
+    Set,
     Table,
     all_of,
     any_of,
@@ -44,12 +45,14 @@ from .language import (
     last,
     lift,
     lost,
+    maximum,
     minimum,
     position,
     push,
     record,
     replace,
     sequence_of,
+    set_of,
     size,
     some,
     updated,
@@ -101,7 +104,12 @@ Batch = record(
     txn=TRANSACTION, guarded=Bool(),
 )  # fmt: skip
 
-log = partition.field("log", Sequence(LogEntry, LOG_SIZE))
+log = partition.field(
+    "log", Sequence(LogEntry, LOG_SIZE), doc="All that was appended, from offset 0 on."
+)
+log_start_offset = partition.field(
+    "log_start_offset", OFFSET, doc="What lies before it has been deleted."
+)
 producer_state = partition.field(
     "producer_state", Map(PRODUCER_ID, ProducerStateEntry),
     doc="Of each producer id the epoch of its last batch or marker, its last batches in that epoch,"
@@ -116,13 +124,20 @@ waiting = partition.field(
     doc="Batches that wait for the coordinator; `guarded` while their question still counts.",
 )  # fmt: skip
 
+orphaned = partition.field(
+    "orphaned", Set(PRODUCER),
+    doc="Whose question a leader before this one asked: the answer reaches nobody.",
+)  # fmt: skip
+
 c = PRODUCER.variable("c")
 n = PRODUCER_ID.variable("n")
 e = element("e", log)
 _start = producer_state[n].current_txn_first_offset
 is_open = any_of(n, _start.is_set)
 log_end_offset = size(log)
-last_stable_offset = count_of(e, all_of(n, _start.is_set.implies(position(e) < _start.value)))
+last_stable_offset = maximum(
+    count_of(e, all_of(n, _start.is_set.implies(position(e) < _start.value))), log_start_offset
+)
 
 # version 2 adds the partition by asking, with verification or without
 asks_coordinator = verification | transaction_version_2
@@ -299,7 +314,7 @@ produce = Table(
     partition,
     on=Produce,
     elsewhere=(producer,),
-    when=~(_asks & waiting[Produce.producer].is_set),
+    when=~(_asks & (waiting[Produce.producer].is_set | Produce.producer.is_in(orphaned))),
     doc="A producer's second batch waits until the coordinator has answered about its first.",
     rows=(
         Row(
@@ -381,6 +396,11 @@ verified = Table(
     elsewhere=(producer,),
     rows=(
         Row(
+            "asked by a leader before",
+            when=_answer.producer.is_in(orphaned),
+            set={orphaned: orphaned - set_of(_answer.producer)},
+        ),
+        Row(
             "producer fenced",
             when=_answer.error == Errors.PRODUCER_FENCED,
             set=_done,
@@ -444,6 +464,11 @@ def _lost_question(message: Message) -> Table:
         elsewhere=(producer,),
         when=LOSSES > 0,
         rows=(
+            Row(
+                "asked by a leader before",
+                when=loss.producer.is_in(orphaned),
+                set={orphaned: orphaned - set_of(loss.producer)},
+            ),
             Row(
                 "give up",
                 set={batch: None},

@@ -10,6 +10,7 @@ from . import partition as leader
 from . import producer as client
 from . import transaction as coordinator
 from .features import transaction_version_2
+from .isolation import ending, log_entry
 from .language import (
     Expression,
     after,
@@ -17,7 +18,6 @@ from .language import (
     all_true,
     any_of,
     element,
-    first_of,
     if_,
     invariant,
     last,
@@ -37,34 +37,19 @@ COMMITTING, COMMITTED = client.Outcome.COMMITTING, client.Outcome.COMMITTED
 STATE = coordinator.TransactionState
 
 
-def _entry(name: str, where: Expression) -> Expression:
-    return element(name, leader.log.at(where))
-
-
-def _ending(entry: Expression, where: Expression) -> Expression:
-    """The marker that ends the transaction of a log entry, where it has been written."""
-    marker = _entry("m", where)
-    behind = (
-        (position(marker) > position(entry))
-        & (marker.kind != DATA)
-        & (marker.producer_id == entry.producer_id)
-    )
-    return first_of(marker, behind)
-
-
 def _with_outcome(where: Expression, txn: Expression, outcome: Expression) -> Expression:
     """Whether a record of the application's transaction has been ended so on a partition."""
-    entry = _entry("e", where)
-    ending = _ending(entry, where)
-    return any_of(entry, (entry.txn == txn) & ending.is_set & (ending.value.kind == outcome))
+    entry = log_entry("e", where)
+    marker = ending(entry, where)
+    return any_of(entry, (entry.txn == txn) & marker.is_set & (marker.value.kind == outcome))
 
 
 def _is_there(where: Expression, txn: Expression) -> Expression:
-    entry = _entry("e", where)
+    entry = log_entry("e", where)
     return any_of(entry, entry.txn == txn)
 
 
-_first, _second = _entry("e", p), _entry("f", p)
+_first, _second = log_entry("e", p), log_entry("f", p)
 
 no_duplicate = invariant(
     "NoDuplicate",
@@ -126,7 +111,7 @@ outcome_as_told = invariant(
     "KIP-98, read_committed",
 )
 
-_order_first, _order_second = _entry("e", p), _entry("f", p)
+_order_first, _order_second = log_entry("e", p), log_entry("f", p)
 order = invariant(
     "Order",
     all_of(
@@ -211,7 +196,7 @@ stable_offset_forward = step_property(
     "UnifiedLog.lastStableOffset",
 )
 
-_stable = _entry("e", p)
+_stable = log_entry("e", p)
 _kept = element("k", after(leader.log.at(p)))
 read_committed_stays = step_property(
     "ReadCommittedStays",
@@ -232,8 +217,14 @@ _epoch_at_leader = leader.producer_state.at(p)[n].producer_epoch
 epoch_forward = step_property(
     "EpochForward",
     (after(coordinator.producer_epoch) >= coordinator.producer_epoch)
-    & all_of(p, all_of(n, after(_epoch_at_leader) >= _epoch_at_leader)),
-    "The producer epoch never goes back, neither at the coordinator nor at a leader.",
+    & all_of(
+        p,
+        all_of(
+            n, after(_epoch_at_leader == NO_EPOCH) | (after(_epoch_at_leader) >= _epoch_at_leader)
+        ),
+    ),
+    "The producer epoch never goes back, neither at the coordinator nor at a leader, unless the "
+    "leader forgets the producer.",
     "KIP-98",
 )
 
