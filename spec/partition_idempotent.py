@@ -1,12 +1,15 @@
 """A leader as a client without transactional id meets it.
 
-Its checks are those of any batch (`partition.append_rows`); nothing has to be asked.
+Its checks are those of any batch (`partition.append_rows`); nothing has to be asked, so that no
+batch waits for the coordinator when a leader changes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+from . import partition_recovery as recovery
 from . import sender as client
 from .features import idempotent_starts_at_0
 from .language import Event, Expression, Row, Sending, Table, append, constant, in_transit, lift
@@ -75,7 +78,19 @@ def _answers_only(event: Event, allowed: Expression, name: str, error: Expressio
     return Table(partition, on=event, elsewhere=(client.sender,), when=allowed > 0, rows=(row,))
 
 
-FAULTY_EVENTS = (refused, postponed)
+leader_changes = replace(
+    recovery.leader_changes,
+    elsewhere=(),
+    rows=tuple(replace(row, send=()) for row in recovery.leader_changes.rows),
+)
+
+FAULTY_EVENTS = (
+    refused,
+    postponed,
+    recovery.expire_producer,
+    recovery.delete_records,
+    recovery.change_leader,
+)
 TABLES = (
     Table(
         partition, on=Produce, elsewhere=(client.sender,), rows=_rows(Produce, _answers(Produce))
@@ -83,4 +98,7 @@ TABLES = (
     Table(partition, on=DelayedProduce, rows=_rows(DelayedProduce, _unanswered)),
     _answers_only(refused, REFUSALS, "refuse for good", Errors.UNKNOWN_SERVER_ERROR),
     _answers_only(postponed, SHORTAGES, "too few replicas", Errors.NOT_ENOUGH_REPLICAS),
+    recovery.producer_expires,
+    recovery.records_deleted,
+    leader_changes,
 )

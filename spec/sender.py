@@ -78,6 +78,7 @@ FIRST_EPOCH = constant(
 
 Status = enum("BatchStatus", "UNSENT", "SENT", "QUEUED", "ACKNOWLEDGED", "FAILED")
 UNSENT, SENT, QUEUED = Status.UNSENT, Status.SENT, Status.QUEUED
+ACKNOWLEDGED, FAILED = Status.ACKNOWLEDGED, Status.FAILED
 Batch = record(
     "ProducerBatch", status=Status, producer_id=PRODUCER_ID, producer_epoch=EPOCH,
     base_sequence=SEQUENCE, in_retry=Bool(), sequence_reset=Bool(), unanswered=Bool(),
@@ -129,7 +130,7 @@ give_producer_id = event("producer id given out")
 overtaken = in_transit("held up", Produce)
 answer_lost = lost(ProduceResponse)
 
-q, s = PARTITION.variable("q"), RECORD.variable("s")
+q, s, lower = PARTITION.variable("q"), RECORD.variable("s"), RECORD.variable("lower")
 me = sender.this
 
 _SENDER, _MANAGER = "Sender", "TransactionManager"
@@ -150,8 +151,8 @@ def tracked(batch: Expression) -> Expression:
 
 def _lower(where: Expression, batch: Expression) -> Expression:
     """How many batches in flight have a lower sequence."""
-    other = batches[where][s]
-    return count_of(s, tracked(other) & (other.base_sequence < batch.base_sequence))
+    other = batches[where][lower]
+    return count_of(lower, tracked(other) & (other.base_sequence < batch.base_sequence))
 
 
 # Draining --------------------------------------------------------------------------------------
@@ -300,7 +301,7 @@ def _retried(
             f"{name}, under an old producer id",
             when=lift(when) & ~tracked(batch),
             during=~client_epoch_bump & lift(during),
-            set=_told(batch, Status.FAILED),
+            set=_told(batch, FAILED),
             send=send,
             source=f"{_SENDER}.completeBatch before 2.5",
         ),
@@ -324,7 +325,7 @@ def _failed(where: Expression, which: Expression, when: Operand = True) -> tuple
             "refused",
             when=when,
             during=client_epoch_bump,
-            set=_told(batch, Status.FAILED) | _wants_bump(where),
+            set=_told(batch, FAILED) | _wants_bump(where),
             source=f"{_MANAGER}.handleFailedBatch",
         ),
         Row(
@@ -336,7 +337,7 @@ def _failed(where: Expression, which: Expression, when: Operand = True) -> tuple
                     s,
                     if_(
                         s == which,
-                        Batch(status=Status.FAILED),
+                        Batch(status=FAILED),
                         if_(
                             behind,
                             replace(
@@ -377,7 +378,7 @@ completed = Table(
         Row(
             "acknowledged",
             when=_error == Errors.NONE,
-            set=_told(_batch, Status.ACKNOWLEDGED)
+            set=_told(_batch, ACKNOWLEDGED)
             | {
                 last_acked[_where]: if_(
                     tracked(_batch), maximum(last_acked[_where], _sequence), last_acked[_where]
@@ -426,12 +427,12 @@ completed = Table(
             "order lost: a new producer id",
             when=_out_of_order & tracked(_batch),
             during=~client_epoch_bump,
-            set=_told(_batch, Status.FAILED) | _new_id(),
+            set=_told(_batch, FAILED) | _new_id(),
             source=f"{_MANAGER}.resetProducerId",
         ),
         *_retried(
             _where, _which, "try again", f"{_SENDER}.canRetry",
-            when=_error.is_in(Errors.NOT_ENOUGH_REPLICAS, Errors.CONCURRENT_TRANSACTIONS),
+            when=_error == Errors.NOT_ENOUGH_REPLICAS,
         ),
         Row(
             "fatal",
@@ -445,7 +446,7 @@ completed = Table(
                         s,
                         if_(
                             is_open(batches[q][s]),
-                            Batch(status=Status.FAILED),
+                            Batch(status=FAILED),
                             batches[q][s],
                         ),
                     ),
@@ -472,13 +473,13 @@ expired = Table(
         Row(
             "after a retry: was it appended?",
             when=_expired.in_retry,
-            set=_told(_expired, Status.FAILED)
+            set=_told(_expired, FAILED)
             | {_mark: some(if_(_mark.is_set, maximum(_mark.value, _behind), _behind))},
             source=f"{_MANAGER}.markSequenceUnresolved",
         ),
         Row(
             "at its first attempt",
-            set=_told(_expired, Status.FAILED),
+            set=_told(_expired, FAILED),
             source=f"{_SENDER}.getExpiredInflightBatches",
         ),
     ),
