@@ -12,7 +12,18 @@ from dataclasses import replace
 from . import partition_recovery as recovery
 from . import sender as client
 from .features import idempotent_starts_at_0
-from .language import Event, Expression, Row, Sending, Table, append, constant, in_transit, lift
+from .language import (
+    Event,
+    Expression,
+    Message,
+    Row,
+    Sending,
+    Table,
+    append,
+    constant,
+    in_transit,
+    lift,
+)
 from .messages import NO_EPOCH, Errors, Produce, ProduceResponse, partition
 from .partition import Kind, LogEntry, append_rows, log, producer_state, waiting
 from .sender import DelayedProduce
@@ -44,7 +55,7 @@ def _unanswered(_: Expression) -> None:
     """The connection is closed."""
 
 
-def _rows(request: Event, answer: Callable[[Expression], Sending | None]) -> tuple[Row, ...]:
+def _rows(request: Message, answer: Callable[[Expression], Sending | None]) -> tuple[Row, ...]:
     unchecked = Row(
         "no producer id: no check",
         when=request.producer_epoch == NO_EPOCH,

@@ -9,10 +9,11 @@ lost then only uses up an id: asking and being told are one step, too.
 
 from __future__ import annotations
 
+import dataclasses
+
 from .features import (
     bump_when_settled,
     client_epoch_bump,
-    producer_fenced_error,
     renumbered_under_new_id,
 )
 from .language import (
@@ -39,7 +40,6 @@ from .language import (
     lift,
     lost,
     maximum,
-    message,
     position,
     record,
     replace,
@@ -66,7 +66,6 @@ from .messages import (
     Errors,
     Produce,
     ProduceResponse,
-    partition,
 )
 
 IN_FLIGHT = constant(
@@ -83,18 +82,19 @@ Batch = record(
     "ProducerBatch", status=Status, producer_id=PRODUCER_ID, producer_epoch=EPOCH,
     base_sequence=SEQUENCE, in_retry=Bool(), sequence_reset=Bool(), unanswered=Bool(),
 )  # fmt: skip
-State = enum("ClientState", "UNINITIALIZED", "READY", "FATAL_ERROR")
+State = enum("ClientState", "UNINITIALIZED", "READY")
 NO_SEQUENCE = -1
+
+DelayedProduce = dataclasses.replace(
+    Produce,
+    name="DelayedProduce",
+    doc="A Produce request on a connection that its client has closed: it arrives at any time or "
+    "never, and nobody is answered.",
+)
 
 sender = Machine("sender", PRODUCER, doc="A client's sending side.")
 state = sender.state_field("state", State, State.READY)
 producer_id = sender.field("producer_id", PRODUCER_ID)
-DelayedProduce = message(
-    "DelayedProduce", partition, **dict(Produce.parameters), carried=Produce.carried,
-    message_doc="A Produce request on a connection that its client has closed: it arrives at any "
-    "time or never, and nobody is answered.",
-)  # fmt: skip
-
 producer_epoch = sender.field("producer_epoch", EPOCH, FIRST_EPOCH, doc="Of the whole client.")
 batches = sender.field(
     "batches", Map(PARTITION, Map(RECORD, Batch)),
@@ -125,7 +125,6 @@ expire_batch = event(
 resolve = event("resolve sequences", partition=PARTITION)
 bump = event("bump epoch")
 give_producer_id = event("producer id given out")
-
 
 overtaken = in_transit("held up", Produce)
 answer_lost = lost(ProduceResponse)
@@ -263,12 +262,8 @@ def _told(batch: Expression, status: Expression) -> dict[Expression, Operand]:
     return {batch: Batch(status=status)}
 
 
-def _queued(batch: Expression, unanswered: Operand = False) -> dict[Expression, Operand]:
-    return {
-        batch: replace(
-            batch, status=QUEUED, in_retry=True, unanswered=batch.unanswered | lift(unanswered)
-        )
-    }
+def _queued(batch: Expression, **changed: Operand) -> dict[Expression, Operand]:
+    return {batch: replace(batch, status=QUEUED, in_retry=True, **changed)}
 
 
 def _wants_bump(where: Expression) -> dict[Expression, Operand]:
@@ -286,75 +281,14 @@ def _new_id() -> dict[Expression, Operand]:
     }
 
 
-def _retried(
-    where: Expression, which: Expression, name: str, source: str, *, when: Operand = True,
-    during: Expression | bool = True, unanswered: bool = False,
-    bumps: Operand = None, send: tuple[Sending, ...] = (),
-) -> tuple[Row, ...]:  # fmt: skip
-    """A batch is queued again; before 2.5 only while its producer id is the client's own."""
-    batch = batches[where][which]
-    updates = _queued(batch, unanswered)
-    if bumps is not None:
-        updates |= {bump_for: if_(bumps, bump_for | set_of(where), bump_for)}
-    return (
-        Row(
-            f"{name}, under an old producer id",
-            when=lift(when) & ~tracked(batch),
-            during=~client_epoch_bump & lift(during),
-            set=_told(batch, FAILED),
-            send=send,
-            source=f"{_SENDER}.completeBatch before 2.5",
-        ),
-        Row(
-            name,
-            when=when,
-            during=lift(during),
-            set=updates,
-            send=send,
-            source=source,
-        ),
-    )
-
-
-def _failed(where: Expression, which: Expression, when: Operand = True) -> tuple[Row, ...]:
-    """A batch fails for good, with an error that says that it was not appended."""
-    batch, other = batches[where][which], batches[where][s]
-    behind = tracked(batch) & tracked(other) & (other.base_sequence > batch.base_sequence)
-    return (
-        Row(
-            "refused",
-            when=when,
-            during=client_epoch_bump,
-            set=_told(batch, FAILED) | _wants_bump(where),
-            source=f"{_MANAGER}.handleFailedBatch",
-        ),
-        Row(
-            "refused, and those behind it move up",
-            when=when,
-            during=~client_epoch_bump,
-            set={
-                batches[where]: each(
-                    s,
-                    if_(
-                        s == which,
-                        Batch(status=FAILED),
-                        if_(
-                            behind,
-                            replace(
-                                other,
-                                base_sequence=other.base_sequence - 1,
-                                sequence_reset=True,
-                            ),
-                            other,
-                        ),
-                    ),
-                ),
-                next_sequence[where]: if_(
-                    tracked(batch), next_sequence[where] - 1, next_sequence[where]
-                ),
-            },
-            source=f"{_MANAGER}.adjustSequencesDueToFailedBatch before 2.5",
-        ),
+def _under_old_id(batch: Expression, when: Operand, send: tuple[Sending, ...] = ()) -> Row:
+    return Row(
+        "under an old producer id, and given up",
+        when=lift(when) & ~tracked(batch),
+        during=~client_epoch_bump,
+        set=_told(batch, FAILED),
+        send=send,
+        source=f"{_SENDER}.completeBatch before 2.5",
     )
 
 
@@ -367,9 +301,9 @@ _out_of_order = _error == Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
 _unknown = _error == Errors.UNKNOWN_PRODUCER_ID
 _is_next = _sequence == last_acked[_where] + 1
 _unresolved = unresolved[_where]
-_not_first = ~_unresolved.is_set & (_batch.sequence_reset | ~_is_next)
 _other = batches[_where][s]
 
+_CAN_RETRY = f"{_MANAGER}.canRetry"
 completed = Table(
     sender,
     on=ProduceResponse,
@@ -386,22 +320,50 @@ completed = Table(
             },
             source=f"{_MANAGER}.handleCompletedBatch",
         ),
-        *_retried(
-            _where, _which, "another is missing before it", f"{_MANAGER}.canRetry",
-            when=_out_of_order & _not_first,
-        ),
-        *_retried(
-            _where, _which, "order lost", f"{_MANAGER}.canRetry",
-            when=_out_of_order, during=client_epoch_bump,
-            bumps=~_unresolved.is_set | (_unresolved == _sequence),
-        ),
-        *_retried(
-            _where, _which, "forgotten, and numbered anew before", f"{_MANAGER}.canRetry",
-            when=_unknown & _batch.sequence_reset, during=~client_epoch_bump,
+        _under_old_id(_batch, _error != Errors.NONE),
+        Row(
+            "try again",
+            when=_error == Errors.NOT_ENOUGH_REPLICAS,
+            set=_queued(_batch),
+            source=f"{_SENDER}.canRetry",
         ),
         Row(
-            "forgotten: start again at 0",
-            when=_unknown & tracked(_batch),
+            "out of order behind another",
+            when=_out_of_order & ~_unresolved.is_set & (_batch.sequence_reset | ~_is_next),
+            set=_queued(_batch),
+            source=_CAN_RETRY,
+        ),
+        Row(
+            "out of order as the next: a new epoch",
+            when=_out_of_order & (~_unresolved.is_set | (_unresolved == _sequence)),
+            during=client_epoch_bump,
+            set=_queued(_batch) | _wants_bump(_where),
+            source=_CAN_RETRY,
+        ),
+        Row(
+            "out of order behind what is unresolved",
+            when=_out_of_order,
+            during=client_epoch_bump,
+            set=_queued(_batch),
+            source=_CAN_RETRY,
+        ),
+        Row(
+            "out of order as the next: a new producer id",
+            when=_out_of_order,
+            during=~client_epoch_bump,
+            set=_told(_batch, FAILED) | _new_id(),
+            source=f"{_MANAGER}.resetProducerId",
+        ),
+        Row(
+            "unknown at the leader, after new sequences",
+            when=_unknown & _batch.sequence_reset,
+            during=~client_epoch_bump,
+            set=_queued(_batch),
+            source=_CAN_RETRY,
+        ),
+        Row(
+            "unknown at the leader: new sequences",
+            when=_unknown,
             during=~client_epoch_bump,
             set={
                 batches[_where]: each(
@@ -421,43 +383,41 @@ completed = Table(
                 next_sequence[_where]: count_of(s, tracked(_other)),
                 last_acked[_where]: NO_SEQUENCE,
             },
-            source=f"{_MANAGER}.startSequencesAtBeginning before 2.5",
+            source="KAFKA-5793, TransactionManager.startSequencesAtBeginning",
+            note="Retention has deleted the records that the leader knew the producer id by.",
         ),
         Row(
-            "order lost: a new producer id",
-            when=_out_of_order & tracked(_batch),
+            "refused: a new epoch",
+            during=client_epoch_bump,
+            set=_told(_batch, FAILED) | _wants_bump(_where),
+            source=f"{_MANAGER}.handleFailedBatch",
+        ),
+        Row(
+            "refused, and those behind it move up",
             during=~client_epoch_bump,
-            set=_told(_batch, FAILED) | _new_id(),
-            source=f"{_MANAGER}.resetProducerId",
-        ),
-        *_retried(
-            _where, _which, "try again", f"{_SENDER}.canRetry",
-            when=_error == Errors.NOT_ENOUGH_REPLICAS,
-        ),
-        Row(
-            "fatal",
-            when=_error == Errors.INVALID_PRODUCER_EPOCH,
-            during=client_epoch_bump & ~producer_fenced_error,
-            goto=State.FATAL_ERROR,
             set={
-                batches: each(
-                    q,
-                    each(
-                        s,
+                batches[_where]: each(
+                    s,
+                    if_(
+                        s == _which,
+                        Batch(status=FAILED),
                         if_(
-                            is_open(batches[q][s]),
-                            Batch(status=FAILED),
-                            batches[q][s],
+                            tracked(_other) & (_other.base_sequence > _sequence),
+                            replace(
+                                _other,
+                                base_sequence=_other.base_sequence - 1,
+                                sequence_reset=True,
+                            ),
+                            _other,
                         ),
                     ),
                 ),
-                bump_for: set_of(),
+                next_sequence[_where]: next_sequence[_where] - 1,
             },
-            source=f"{_MANAGER}.maybeTransitionToErrorState",
+            source=f"{_MANAGER}.adjustSequencesDueToFailedBatch before 2.5",
         ),
-        *_failed(_where, _which),
     ),
-)  # fmt: skip
+)
 
 _expired = batches[expire_batch.partition][expire_batch.record]
 _older = batches[expire_batch.partition][s]
@@ -619,10 +579,14 @@ _DISCONNECT = "NetworkClient.handleDisconnections"
 
 def _given_up(event: Loss, kind: Expression, send: tuple[Sending, ...] = ()) -> Table:
     """A request is given up, or its answer is lost: the batch is queued again."""
-    where, which = event.partition, event.record
-    waits = batches[where][which].status == SENT
-    rows = _retried(where, which, "queue again", _DISCONNECT, unanswered=True, send=send)
-    return Table(sender, on=event, when=(kind > 0) & waits, rows=rows)
+    batch = batches[event.partition][event.record]
+    again = Row("queue again", set=_queued(batch, unanswered=True), send=send, source=_DISCONNECT)
+    return Table(
+        sender,
+        on=event,
+        when=(kind > 0) & (batch.status == SENT),
+        rows=(_under_old_id(batch, True, send), again),
+    )
 
 
 _request = {name: getattr(overtaken, name) for name, _ in Produce.parameters}

@@ -68,8 +68,7 @@ system = System(
     ),
     budgets={client.FAULTY_EVENTS + leader.FAULTY_EVENTS: FAULTS},
     interchangeable=(PARTITION,),
-    terminal=(_state == client.State.FATAL_ERROR)
-    | ((_state == client.State.UNINITIALIZED) & ~client.id_left.at(_ME))
+    terminal=((_state == client.State.UNINITIALIZED) & ~client.id_left.at(_ME))
     | all_of(_p, all_of(_r, ~client.is_open(client.batches.at(_ME)[_p][_r]))),
     reach="",
 )
