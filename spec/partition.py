@@ -4,7 +4,8 @@ Replication is not part of this slice: an appended record is replicated at once,
 watermark is the log's end. A marker that ends no transaction changes nothing that a reader could
 see, so that it isn't kept in the log.
 
-Questions to the coordinator go out one by one here. A broker queues them, and a newer one for the
+A batch is checked and appended in one step, and so is a batch that waited for the coordinator.
+Questions to the coordinator go out one by one. A broker queues them, and a newer one for the
 transactional id replaces an older one in the queue, which fails as the coordinator would have it
 fail, or is tried again.
 """
@@ -47,6 +48,7 @@ from .language import (
     lost,
     maximum,
     minimum,
+    only,
     position,
     push,
     record,
@@ -202,10 +204,22 @@ def append_rows(
             during=lift(during),
         )  # fmt: skip
 
-    asked: list[Row] = []
-    if guarded is not None:
-        starts = ~is_ongoing(producer_id, epoch)
-        asked = [
+    def only_if(there: bool, *rows: Row) -> tuple[Row, ...]:
+        return rows if there else ()
+
+    waited = guarded is not None
+    counts = guarded if waited else lift(True)
+    starts = ~is_ongoing(producer_id, epoch)
+    return (
+        Row(
+            "duplicate",
+            when=~new_epoch & any_of(cached, cached.last_sequence == sequence),
+            set=dict(settled),
+            reply=answer(Errors.NONE),
+            source="ProducerStateEntry.findDuplicateBatch",
+        ),
+        *only_if(
+            waited,
             refused(
                 "stale epoch, whatever the answer",
                 starts & stale,
@@ -215,21 +229,12 @@ def append_rows(
             ),
             refused(
                 "question no longer counts",
-                starts & ~guarded,
+                starts & ~counts,
                 Errors.INVALID_TXN_STATE,
                 _ANALYZE,
                 verification,
             ),
-        ]
-    return (
-        Row(
-            "duplicate",
-            when=~new_epoch & any_of(cached, cached.last_sequence == sequence),
-            set=dict(settled),
-            reply=answer(Errors.NONE),
-            source="ProducerStateEntry.findDuplicateBatch",
         ),
-        *asked,
         refused("stale epoch", stale, Errors.INVALID_PRODUCER_EPOCH, CHECK_EPOCH),
         refused(
             "starts in mid-sequence",
@@ -245,12 +250,15 @@ def append_rows(
             _SEQUENCE,
             asks_coordinator,
         ),
-        refused(
-            "last sequence not known",
-            (unknown | (~new_epoch & (size(entry.batches) == 0))) & (sequence != 0),
-            Errors.UNKNOWN_PRODUCER_ID,
-            "KAFKA-5793, KAFKA-7298",
-            ~unknown_producer_accepted,
+        *only_if(
+            not waited,
+            refused(
+                "last sequence not known",
+                (unknown | (~new_epoch & (size(entry.batches) == 0))) & (sequence != 0),
+                Errors.UNKNOWN_PRODUCER_ID,
+                "KAFKA-5793, KAFKA-7298",
+                ~unknown_producer_accepted,
+            ),
         ),
         refused(
             "new epoch in mid-sequence",
@@ -264,11 +272,14 @@ def append_rows(
             Errors.OUT_OF_ORDER_SEQUENCE_NUMBER,
             _SEQUENCE,
         ),
-        refused(
-            "not transactional in a transaction",
-            opened & ~transactional,
-            Errors.INVALID_TXN_STATE,
-            "ProducerAppendInfo.appendDataBatch",
+        *only_if(
+            not waited,
+            refused(
+                "not transactional in a transaction",
+                opened & ~transactional,
+                Errors.INVALID_TXN_STATE,
+                "ProducerAppendInfo.appendDataBatch",
+            ),
         ),
         Row(
             "append",
@@ -394,7 +405,8 @@ verified = Table(
     partition,
     on=_answer,
     elsewhere=(producer,),
-    rows=(
+    rows=only(
+        asks_coordinator,
         Row(
             "asked by a leader before",
             when=_answer.producer.is_in(orphaned),
@@ -430,7 +442,6 @@ verified = Table(
                 Errors.COORDINATOR_NOT_AVAILABLE,
                 Errors.NOT_COORDINATOR,
             ),
-            during=asks_coordinator,
             set=_done,
             reply=_waiting_answer(Errors.NOT_ENOUGH_REPLICAS),
             source=_HANDLE,
@@ -463,7 +474,8 @@ def _lost_question(message: Message) -> Table:
         on=loss,
         elsewhere=(producer,),
         when=LOSSES > 0,
-        rows=(
+        rows=only(
+            asks_coordinator,
             Row(
                 "asked by a leader before",
                 when=loss.producer.is_in(orphaned),

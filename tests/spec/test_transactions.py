@@ -124,6 +124,14 @@ WITHOUT: dict[tuple[str, ...], tuple[str, int, str] | None] = {
     ("producer_fenced_error",): None,  # it decides what a client can survive
     ("verification",): None,  # version 2 asks in any case, and its epochs refuse what is late
     ("pending_first",): None,  # it decides which error is answered
+    ("unknown_producer_accepted",): None,  # no leader forgets a producer here
+    ("state_outlives_records",): None,  # nor are records deleted
+    ("followers_only_warn",): None,  # there are no followers
+    ("abortable_error",): None,  # it decides which error is answered
+    ("ongoing_by_epoch",): None,  # of two epochs at a leader, the coordinator knows one alone
+    ("no_start_in_mid_sequence",): None,  # each epoch starts at sequence 0
+    ("stale_epoch_first",): None,  # it spares a question
+    ("last_epoch_ends_open",): None,  # nobody comes so far
     ("transaction_version_2",): (
         "MarkersMatchDecision", 29, "WriteTxnMarkers/end the transaction",
     ),
@@ -152,14 +160,16 @@ def test_what_holds_without_a_feature(off: tuple[str, ...]) -> None:
 
 # Coverage -------------------------------------------------------------------------------------
 
-# Version 1 of transactions in a newest broker is where a leader verifies without adding.
-PROTOCOLS = ((NEWEST, ()), (NEWEST, ("transaction_version_2",)), (BEFORE, ()))
+# Version 1 of transactions in a newest broker is where a leader verifies without adding; the first
+# leaders that verified asked about stale epochs, too.
+PROTOCOLS = ((NEWEST, ()), (NEWEST, ("transaction_version_2",)), (BEFORE, ()), ("3.6", ()))
 NOWHERE_BROKEN = ("DeclaredTransitions",)  # so that no run ends early
 _ZERO = "A transaction's only record here has sequence 0 wherever its epoch is new to the leader."
 _SETTLED = (
     "A client sends a partition's next record when the last one is settled; what it can't settle "
     "brings a new epoch."
 )
+_LEADERS = "Leaders don't change in this system."
 NEVER_TAKEN = {
     "transaction.AddPartitionsByLeader/transition in flight, same epoch": (
         "Version 2 came with KAFKA-18660, which answers earlier."
@@ -173,6 +183,13 @@ NEVER_TAKEN = {
     "transaction.WriteTxnMarkersResponse/refused for good": (
         "No leader learns of a newer epoch before the decision is completed."
     ),
+    "partition.Produce/last sequence not known": _ZERO,
+    "partition.Produce/not transactional in a transaction": "Every client is transactional here.",
+    "partition.AddPartitionsByLeaderResponse/asked by a leader before": _LEADERS,
+    "partition.lost AddPartitionsByLeader/asked by a leader before": _LEADERS,
+    "partition.lost AddPartitionsByLeaderResponse/asked by a leader before": _LEADERS,
+    "partition.AddPartitionsByLeaderResponse/coordinator moved": "There is one coordinator.",
+    "partition.WriteTxnMarkers/coordinator fenced": "There is one coordinator.",
     **{
         f"partition.{event}/{row}": reason
         for event in ("Produce", "AddPartitionsByLeaderResponse")
@@ -197,6 +214,7 @@ def test_every_row_is_taken_by_a_run_or_listed_with_a_reason() -> None:
     every = {f"{table.name}/{row.name}" for table in SYSTEM.tables for row in table.rows}
     bounds = replace(ONE_CLIENT, faults=2)
     reached = set[str]().union(*(covered(release, off, bounds) for release, off in PROTOCOLS))
+    reached |= covered("3.6", (), replace(TWO_CLIENTS, faults=0))
     assert every - reached == set(NEVER_TAKEN)
 
 
