@@ -918,6 +918,8 @@ class _Grounder:
             assert isinstance(bag, Slots)
             # the rows are grounded once, for a slot that `chosen` names
             slots = bag.slots
+            if not slots:
+                continue  # a channel of no capacity
             chosen = g.leaf(choice_leaf(len(slots)), 0, len(slots) - 1, False)
             content = slots[-1].value
             for place in range(len(slots) - 2, -1, -1):

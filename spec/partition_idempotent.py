@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from . import partition_recovery as recovery
 from . import sender as client
-from .features import idempotent_starts_at_0
+from .features import client_epoch_bump, idempotent_starts_at_0
 from .language import (
     Event,
     Expression,
@@ -19,12 +19,13 @@ from .language import (
     Row,
     Sending,
     Table,
+    any_of,
     append,
     constant,
     in_transit,
     lift,
 )
-from .messages import NO_EPOCH, Errors, Produce, ProduceResponse, partition
+from .messages import NO_EPOCH, RECORD, Errors, Produce, ProduceResponse, partition
 from .partition import Kind, LogEntry, append_rows, log, producer_state, waiting
 from .sender import DelayedProduce
 
@@ -35,6 +36,7 @@ SHORTAGES = constant(
     "shortages", 1, 0, 1, meaning="1: a leader may have too few replicas for a request"
 )
 
+_ONLY = 0  # the client
 refused = in_transit("refused", Produce)
 postponed = in_transit("postponed", Produce)
 
@@ -89,6 +91,15 @@ def _answers_only(event: Event, allowed: Expression, name: str, error: Expressio
     return Table(partition, on=event, elsewhere=(client.sender,), when=allowed > 0, rows=(row,))
 
 
+_r = RECORD.variable("r")
+_batch = client.batches.at(_ONLY)[partition.this][_r]
+producer_expires = replace(
+    recovery.producer_expires,
+    elsewhere=(client.sender,),
+    when=recovery.producer_expires.when & client_epoch_bump & ~any_of(_r, client.is_open(_batch)),
+    doc="It takes longer than a batch lives (producer.id.expiration.ms, delivery.timeout.ms) and, "
+    "before 2.5, longer than its records are kept.",
+)
 leader_changes = replace(
     recovery.leader_changes,
     elsewhere=(),
@@ -109,7 +120,7 @@ TABLES = (
     Table(partition, on=DelayedProduce, rows=_rows(DelayedProduce, _unanswered)),
     _answers_only(refused, REFUSALS, "refuse for good", Errors.UNKNOWN_SERVER_ERROR),
     _answers_only(postponed, SHORTAGES, "too few replicas", Errors.NOT_ENOUGH_REPLICAS),
-    recovery.producer_expires,
+    producer_expires,
     recovery.records_deleted,
     leader_changes,
 )
