@@ -50,6 +50,7 @@ class Scenario:
 
 
 ONE_CLIENT = (("producers", 1), ("faults", 2))
+ONE_TRANSACTION = (("transactions", 1),)
 TWO_PARTITIONS = (("producers", 1), ("partitions", 2), ("transactions", 1))
 
 # The scenarios of a system, those that kill most first; `scenarios` says what others are run with.
@@ -60,7 +61,8 @@ CHOSEN: dict[str, tuple[Scenario, ...]] = {
         Scenario("4.3", TWO_PARTITIONS),
         Scenario("3.6", ONE_CLIENT),
         Scenario("2.5", ONE_CLIENT),
-        Scenario("2.5", (("transactions", 1),)),
+        Scenario("4.0.0", ONE_TRANSACTION),
+        Scenario("2.0", ONE_TRANSACTION),
     ),
 }
 
@@ -96,6 +98,18 @@ class Counts:
         size = (result.states, result.transitions, result.depth)
         recorded = (self.states, self.transitions, self.depth)
         return size == recorded and dict(result.rows) == self.rows
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A scenario of a system, and what it comes to without a fault."""
+
+    system: System
+    scenario: Scenario
+    counts: Counts
+
+    def __str__(self) -> str:
+        return f"{self.system.name} {self.scenario}"
 
 
 class TooLarge(Exception):
@@ -141,6 +155,11 @@ def baseline() -> dict[tuple[str, str], Counts]:
         for system, found in recorded.items()
         for scenario, c in found.items()
     }
+
+
+def trials(system: System) -> list[Trial]:
+    """The system's scenarios, as recorded."""
+    return [Trial(system, each, baseline()[system.name, str(each)]) for each in scenarios(system)]
 
 
 def renew_baseline() -> None:
