@@ -194,6 +194,19 @@ block_awaited_elsewhere = feature(
     "waited.",
     source="RPCProducerIdManager",
 )
+block_current_once_written = feature(
+    "block_current_once_written",
+    "3.5",
+    sentence="A block from ZooKeeper is in use once it has been written (from 3.0); before, from "
+    "the attempt on, even where that failed.",
+    source="KAFKA-12620",
+)
+overlap_refused = feature(
+    "overlap_refused",
+    NEWEST,
+    sentence="A block that starts with the last id of the current one is refused, too.",
+    source="KAFKA-20031",
+)
 
 KAFKA = Protocols(
     releases=RELEASES,
@@ -226,5 +239,7 @@ KAFKA = Protocols(
         failed_abort_fatal,
         controller_hands_out_ids,
         block_awaited_elsewhere,
+        block_current_once_written,
+        overlap_refused,
     ),
 )

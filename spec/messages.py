@@ -56,6 +56,13 @@ APPEND_FAILURES = constant(
     "append_failures", 1, 0, 1, meaning="1: a record may fail to get into the transaction log"
 )
 ID_EXPIRIES = constant("id_expiries", 1, 0, 1, meaning="1: an idle transactional id may expire")
+PRODUCER_EXPIRIES = constant(
+    "producer_expiries", 1, 0, 1, meaning="1: a leader may forget a producer that has been idle"
+)
+DELETIONS = constant("deletions", 1, 0, 1, meaning="1: the head of a log may be deleted")
+LEADER_CHANGES = constant(
+    "leader_changes", 1, 0, 1, meaning="1: a partition's leader may change, or start anew"
+)
 DELAYS = constant(
     "delays", 1, 0, 1, meaning="1: a request or marker in flight may be overtaken by its retry"
 )
@@ -75,6 +82,7 @@ COORDINATOR_EPOCH = Int(0, FAULTS, "coordinator epoch")
 Errors = enum(
     "Errors",
     NONE=0,
+    NOT_LEADER_OR_FOLLOWER=6,
     COORDINATOR_LOAD_IN_PROGRESS=14,
     COORDINATOR_NOT_AVAILABLE=15,
     NOT_COORDINATOR=16,

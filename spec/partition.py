@@ -4,7 +4,8 @@ Replication is not part of this slice: an appended record is replicated at once,
 watermark is the log's end. A marker that ends no transaction changes nothing that a reader could
 see, so that it isn't kept in the log.
 
-Questions to the coordinator go out one by one here. A broker queues them, and a newer one for the
+A batch is checked and appended in one step, and so is a batch that waited for the coordinator.
+Questions to the coordinator go out one by one. A broker queues them, and a newer one for the
 transactional id replaces an older one in the queue, which fails as the coordinator would have it
 fail, or is tried again.
 """
@@ -14,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .features import (
-    abortable_error,
     no_start_in_mid_sequence,
     ongoing_by_epoch,
     stale_epoch_first,
@@ -32,6 +32,7 @@ from .language import (
     Row,
     Sending,
     Sequence,
+    Set,
     Table,
     all_of,
     any_of,
@@ -44,12 +45,15 @@ from .language import (
     last,
     lift,
     lost,
+    maximum,
     minimum,
+    only,
     position,
     push,
     record,
     replace,
     sequence_of,
+    set_of,
     size,
     some,
     updated,
@@ -101,7 +105,12 @@ Batch = record(
     txn=TRANSACTION, guarded=Bool(),
 )  # fmt: skip
 
-log = partition.field("log", Sequence(LogEntry, LOG_SIZE))
+log = partition.field(
+    "log", Sequence(LogEntry, LOG_SIZE), doc="All that was appended, from offset 0 on."
+)
+log_start_offset = partition.field(
+    "log_start_offset", OFFSET, doc="What lies before it has been deleted."
+)
 producer_state = partition.field(
     "producer_state", Map(PRODUCER_ID, ProducerStateEntry),
     doc="Of each producer id the epoch of its last batch or marker, its last batches in that epoch,"
@@ -116,13 +125,20 @@ waiting = partition.field(
     doc="Batches that wait for the coordinator; `guarded` while their question still counts.",
 )  # fmt: skip
 
+orphaned = partition.field(
+    "orphaned", Set(PRODUCER),
+    doc="Whose question a leader before this one asked: the answer reaches nobody.",
+)  # fmt: skip
+
 c = PRODUCER.variable("c")
 n = PRODUCER_ID.variable("n")
 e = element("e", log)
 _start = producer_state[n].current_txn_first_offset
 is_open = any_of(n, _start.is_set)
 log_end_offset = size(log)
-last_stable_offset = count_of(e, all_of(n, _start.is_set.implies(position(e) < _start.value)))
+last_stable_offset = maximum(
+    count_of(e, all_of(n, _start.is_set.implies(position(e) < _start.value))), log_start_offset
+)
 
 # version 2 adds the partition by asking, with verification or without
 asks_coordinator = verification | transaction_version_2
@@ -187,10 +203,22 @@ def _append_rows(
             during=lift(during),
         )  # fmt: skip
 
-    asked: list[Row] = []
-    if guarded is not None:
-        starts = ~is_ongoing(producer_id, epoch)
-        asked = [
+    def only_if(there: bool, *rows: Row) -> tuple[Row, ...]:
+        return rows if there else ()
+
+    waited = guarded is not None
+    counts = guarded if waited else lift(True)
+    starts = ~is_ongoing(producer_id, epoch)
+    return (
+        Row(
+            "duplicate",
+            when=~new_epoch & any_of(cached, cached.last_sequence == sequence),
+            set=dict(settled),
+            reply=answer(Errors.NONE),
+            source="ProducerStateEntry.findDuplicateBatch",
+        ),
+        *only_if(
+            waited,
             refused(
                 "stale epoch, whatever the answer",
                 starts & stale,
@@ -200,21 +228,12 @@ def _append_rows(
             ),
             refused(
                 "question no longer counts",
-                starts & ~guarded,
+                starts & ~counts,
                 Errors.INVALID_TXN_STATE,
                 _ANALYZE,
                 verification,
             ),
-        ]
-    return (
-        Row(
-            "duplicate",
-            when=~new_epoch & any_of(cached, cached.last_sequence == sequence),
-            set=dict(settled),
-            reply=answer(Errors.NONE),
-            source="ProducerStateEntry.findDuplicateBatch",
         ),
-        *asked,
         refused("stale epoch", stale, Errors.INVALID_PRODUCER_EPOCH, CHECK_EPOCH),
         refused(
             "starts in mid-sequence",
@@ -230,12 +249,15 @@ def _append_rows(
             _SEQUENCE,
             asks_coordinator,
         ),
-        refused(
-            "last sequence not known",
-            (unknown | (~new_epoch & (size(entry.batches) == 0))) & (sequence != 0),
-            Errors.UNKNOWN_PRODUCER_ID,
-            "KAFKA-5793, KAFKA-7298",
-            ~unknown_producer_accepted,
+        *only_if(
+            not waited,
+            refused(
+                "last sequence not known",
+                (unknown | (~new_epoch & (size(entry.batches) == 0))) & (sequence != 0),
+                Errors.UNKNOWN_PRODUCER_ID,
+                "KAFKA-5793, KAFKA-7298",
+                ~unknown_producer_accepted,
+            ),
         ),
         refused(
             "new epoch in mid-sequence",
@@ -249,11 +271,14 @@ def _append_rows(
             Errors.OUT_OF_ORDER_SEQUENCE_NUMBER,
             _SEQUENCE,
         ),
-        refused(
-            "not transactional in a transaction",
-            opened & ~transactional,
-            Errors.INVALID_TXN_STATE,
-            "ProducerAppendInfo.appendDataBatch",
+        *only_if(
+            not waited,
+            refused(
+                "not transactional in a transaction",
+                opened & ~transactional,
+                Errors.INVALID_TXN_STATE,
+                "ProducerAppendInfo.appendDataBatch",
+            ),
         ),
         Row(
             "append",
@@ -299,7 +324,7 @@ produce = Table(
     partition,
     on=Produce,
     elsewhere=(producer,),
-    when=~(_asks & waiting[Produce.producer].is_set),
+    when=~(_asks & (waiting[Produce.producer].is_set | Produce.producer.is_in(orphaned))),
     doc="A producer's second batch waits until the coordinator has answered about its first.",
     rows=(
         Row(
@@ -379,7 +404,13 @@ verified = Table(
     partition,
     on=_answer,
     elsewhere=(producer,),
-    rows=(
+    rows=only(
+        asks_coordinator,
+        Row(
+            "asked by a leader before",
+            when=_answer.producer.is_in(orphaned),
+            set={orphaned: orphaned - set_of(_answer.producer)},
+        ),
         Row(
             "producer fenced",
             when=_answer.error == Errors.PRODUCER_FENCED,
@@ -431,7 +462,13 @@ def _lost_question(message: Message) -> Table:
         on=loss,
         elsewhere=(producer,),
         when=LOSSES > 0,
-        rows=(
+        rows=only(
+            asks_coordinator,
+            Row(
+                "asked by a leader before",
+                when=loss.producer.is_in(orphaned),
+                set={orphaned: orphaned - set_of(loss.producer)},
+            ),
             Row(
                 "give up",
                 set={batch: None},

@@ -363,7 +363,11 @@ produced = Table(
         ),
         Row(
             "retry",
-            when=_answer.error.is_in(Errors.CONCURRENT_TRANSACTIONS, Errors.NOT_ENOUGH_REPLICAS),
+            when=_answer.error.is_in(
+                Errors.CONCURRENT_TRANSACTIONS,
+                Errors.NOT_ENOUGH_REPLICAS,
+                Errors.NOT_LEADER_OR_FOLLOWER,
+            ),
             send=(_produce(_from, _last_sequence(_from)),),
             source="Sender.canRetry",
         ),

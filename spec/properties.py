@@ -11,6 +11,7 @@ from . import producer as client
 from . import transaction as coordinator
 from . import transaction_log as log
 from .features import transaction_version_2
+from .isolation import ending, log_entry
 from .language import (
     Expression,
     after,
@@ -18,7 +19,6 @@ from .language import (
     all_true,
     any_of,
     element,
-    first_of,
     if_,
     invariant,
     last,
@@ -54,34 +54,19 @@ def _older(
     )
 
 
-def _entry(name: str, where: Expression) -> Expression:
-    return element(name, leader.log.at(where))
-
-
-def _ending(entry: Expression, where: Expression) -> Expression:
-    """The marker that ends the transaction of a log entry, where it has been written."""
-    marker = _entry("m", where)
-    behind = (
-        (position(marker) > position(entry))
-        & (marker.kind != DATA)
-        & (marker.producer_id == entry.producer_id)
-    )
-    return first_of(marker, behind)
-
-
 def _with_outcome(where: Expression, txn: Expression, outcome: Expression) -> Expression:
     """Whether a record of the application's transaction has been ended so on a partition."""
-    entry = _entry("e", where)
-    ending = _ending(entry, where)
-    return any_of(entry, (entry.txn == txn) & ending.is_set & (ending.value.kind == outcome))
+    entry = log_entry("e", where)
+    marker = ending(entry, where)
+    return any_of(entry, (entry.txn == txn) & marker.is_set & (marker.value.kind == outcome))
 
 
 def _is_there(where: Expression, txn: Expression) -> Expression:
-    entry = _entry("e", where)
+    entry = log_entry("e", where)
     return any_of(entry, entry.txn == txn)
 
 
-_first, _second = _entry("e", p), _entry("f", p)
+_first, _second = log_entry("e", p), log_entry("f", p)
 
 no_duplicate = invariant(
     "NoDuplicate",
@@ -143,7 +128,7 @@ outcome_as_told = invariant(
     "KIP-98, read_committed",
 )
 
-_order_first, _order_second = _entry("e", p), _entry("f", p)
+_order_first, _order_second = log_entry("e", p), log_entry("f", p)
 order = invariant(
     "Order",
     all_of(
@@ -241,7 +226,7 @@ stable_offset_forward = step_property(
     "UnifiedLog.lastStableOffset",
 )
 
-_stable = _entry("e", p)
+_stable = log_entry("e", p)
 _kept = element("k", after(leader.log.at(p)))
 read_committed_stays = step_property(
     "ReadCommittedStays",
@@ -265,8 +250,14 @@ epoch_forward = step_property(
     & (after(coordinator.producer_id) == coordinator.producer_id).implies(
         after(log.logged_epoch) >= log.logged_epoch
     )
-    & all_of(p, all_of(n, after(_epoch_at_leader) >= _epoch_at_leader)),
-    "Of a producer id the epoch never goes back, neither in the transaction log nor at a leader.",
+    & all_of(
+        p,
+        all_of(
+            n, after(_epoch_at_leader == NO_EPOCH) | (after(_epoch_at_leader) >= _epoch_at_leader)
+        ),
+    ),
+    "Of a producer id the epoch never goes back, neither in the transaction log nor at a leader, "
+    "unless the leader forgets the producer.",
     "KIP-98",
 )
 

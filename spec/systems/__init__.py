@@ -13,7 +13,16 @@ def _transactions() -> System:
     return system
 
 
-SHIPPED: dict[str, Callable[[], System]] = {"transactions": _transactions}
+def _producer_ids() -> System:
+    from .producer_ids import system
+
+    return system
+
+
+SHIPPED: dict[str, Callable[[], System]] = {
+    "transactions": _transactions,
+    "producer-ids": _producer_ids,
+}
 
 
 def shipped(name: str) -> System:

@@ -16,7 +16,12 @@ from epochfence.spec import producer as client
 from epochfence.spec import transaction as coordinator
 from epochfence.spec.features import BEFORE, NEWEST
 from epochfence.spec.language import System, if_, instantiate, lost, some, without_first
-from epochfence.spec.messages import NO_EPOCH, Produce, ProduceResponse
+from epochfence.spec.messages import (
+    NO_EPOCH,
+    AddPartitionsByLeaderResponse,
+    Produce,
+    ProduceResponse,
+)
 from epochfence.spec.properties import PROPERTIES
 from epochfence.spec.systems import shipped
 from epochfence.tests.spec.alterations import altered
@@ -109,6 +114,8 @@ NEW_SEQUENCE = Produce(
     record=0,
     txn=client.txn.value,
 )
+_waited = leader.waiting[AddPartitionsByLeaderResponse.producer].value
+WAITED = leader.producer_state[_waited.producer_id]
 
 FAULTS = (
     Fault(
@@ -121,7 +128,7 @@ FAULTS = (
         "the leader doesn't remember a transaction's first batch",
         "NoDuplicate", 12, "Produce/append", bounds(faults=1, losses=1),
         altered(SYSTEM, table="partition.AddPartitionsByLeaderResponse", row="append",
-                updates={leader.batches: leader.batches}),
+                updates={WAITED.batches: WAITED.batches}),
         slow=True,
     ),
     Fault(
@@ -184,7 +191,7 @@ FAULTS = (
         "a transaction opens at the marker before it",
         "StableOffsetForward", 26, "AddPartitionsByLeaderResponse/append", bounds(transactions=2),
         altered(SYSTEM, table="partition.AddPartitionsByLeaderResponse", row="append",
-                updates={leader.first_offset: some(
+                updates={WAITED.current_txn_first_offset: some(
                     if_(leader.log_end_offset > 0, leader.log_end_offset - 1, 0))}),
     ),
     Fault(

@@ -1,0 +1,211 @@
+"""A partition leader on its own: what it answers to one event after another, on plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from epochfence.model.interpreter import Interpreter
+from epochfence.spec import messages
+from epochfence.spec import partition_recovery as recovery
+from epochfence.spec.features import NEWEST
+from epochfence.spec.language import Event, Message, System, instantiate
+from epochfence.spec.language.types import Map, Type, Value, initial_value
+from epochfence.spec.language.values import evaluate
+from epochfence.spec.partition import last_stable_offset
+from epochfence.spec.systems import shipped
+
+BOUNDS = {
+    "producers": 2,
+    "partitions": 1,
+    "transactions": 6,
+    "producer_ids": 2,
+    "largest_epoch": 9,
+    "largest_sequence": 9,
+    "cached_batches": 5,
+    "faults": 6,
+}
+VERSION_1 = ("transaction_version_2",)  # without it
+IDEMPOTENCE_ONLY = ("transaction_version_2", "verification")  # without them nobody is asked
+
+
+def with_recovery(system: System) -> System:
+    """The system with all that a leader may forget, as further faults."""
+    (events,) = system.budgets
+    assert isinstance(events, tuple)
+    return replace(
+        system,
+        tables=system.tables + recovery.TABLES,
+        constants=(
+            *system.constants,
+            messages.PRODUCER_EXPIRIES,
+            messages.DELETIONS,
+            messages.LEADER_CHANGES,
+        ),
+        budgets={events + recovery.FAULTY_EVENTS: messages.FAULTS},
+    )
+
+
+@cache
+def machine(release: str, off: tuple[str, ...]) -> Interpreter:
+    """The transactions system with recovery, in a release without some features."""
+    system = with_recovery(shipped("transactions"))
+    return Interpreter(instantiate(system, release, BOUNDS, switch_off=off))
+
+
+def placed(kind: Type, value: Value, keys: tuple[int, ...]) -> Value:
+    """A map of `kind` with `value` at `keys` and initial values elsewhere."""
+    if not keys:
+        return value
+    assert isinstance(kind, Map)
+    inner = [initial_value(kind.of, BOUNDS)] * kind.key.count(BOUNDS)
+    inner[keys[0]] = placed(kind.of, value, keys[1:])
+    return tuple(inner)
+
+
+def entry(
+    epoch: int, *sequences: int, opened: int | None = None, coordinator_epoch: int = 0
+) -> Value:
+    """A ProducerStateEntry with these batches cached, their offsets from 0 on."""
+    batches = tuple((sequence, offset) for offset, sequence in enumerate(sequences))
+    return (epoch, batches, coordinator_epoch, opened)
+
+
+class Leader:
+    """A leader in a release, from its first state on or with other fields of it given.
+
+    Every client awaits an answer, so that none is left out.
+    """
+
+    def __init__(self, release: str = NEWEST, *off: str, **given: Value) -> None:
+        self.model = machine(release, off)
+        self.state = self.model.as_mapping(next(iter(self.model.initial_states())))
+        self.state["producer.in_flight"] = (frozenset({0}),) * BOUNDS["producers"]
+        self.state["producer.txn"] = (0,) * BOUNDS["producers"]
+        for name, value in given.items():
+            self.state[f"partition.{name}"] = (value,)
+
+    def field(self, name: str) -> Any:
+        """A field of the leader."""
+        value: Any = self.state[f"partition.{name}"]
+        return value[0]
+
+    def entry(self, producer_id: int = 0) -> Any:
+        """What it knows of a producer id: epoch, batches, coordinator epoch, open since."""
+        return self.field("producer_state")[producer_id]
+
+    @property
+    def log(self) -> list[str]:
+        """The kinds of what was appended."""
+        return [line[0] for line in self.field("log")]
+
+    def stable(self) -> int:
+        """The last stable offset."""
+        value = evaluate(last_stable_offset.at(0), self.state, self.model.instance.constants)
+        assert isinstance(value, int)
+        return value
+
+    def does(self, event: Event, **parameters: Value) -> str | None:
+        """Takes an event with these parameters; the row taken, none where it is not enabled."""
+        table = f"partition.{event.name}"
+        for step in self.model.steps(tuple(self.state.values())):
+            bound = {
+                variable.data.name: value
+                for variable, value in step.bound
+                if variable.op == "variable"
+            }
+            if step.action.table == table and all(bound[n] == v for n, v in parameters.items()):
+                assert step.state is not None, step.fault
+                self.state = self.model.as_mapping(step.state)
+                return self.model.instance.row_names[step.row].partition("/")[2]
+        return None
+
+    def takes(self, message: Message, address: Mapping[str, int], **content: Value) -> str | None:
+        """Takes a message off the network; the row taken."""
+        name = f"network.{message.name}"
+        initial = dict(
+            zip(
+                (n for n, _ in message.content.fields),
+                initial_value(message.content, BOUNDS),  # type: ignore[arg-type]
+                strict=True,
+            )
+        )
+        record = tuple((initial | content).values())
+        kind = self.model.types[name]
+        keys = tuple(address[key] for key, _ in message.address)
+        self.state[name] = placed(kind, (record,), keys)
+        return self.does(message)
+
+    def sent(self, message: Message, client: int = 0) -> dict[str, Value] | None:
+        """What it has sent to or for a client, taken off the network; none where there is none."""
+        name = f"network.{message.name}"
+        at: Any = self.state[name]
+        for key, _ in message.address:
+            at = at[client if key == "producer" else 0]
+        self.state[name] = initial_value(self.model.types[name], BOUNDS)
+        names = (n for n, _ in message.content.fields)
+        return dict(zip(names, at[0], strict=True)) if at else None
+
+    def produce(
+        self, epoch: int, sequence: int, *, producer_id: int = 0, client: int = 0,
+        idempotent_only: bool = False,
+    ) -> str:  # fmt: skip
+        """Its answer to a batch: an error, `written`, `duplicate`, `asks`, or `waits`."""
+        before = len(self.log)
+        row = self.takes(
+            messages.Produce, {"producer": client, "partition": 0},
+            producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence,
+            idempotent_only=idempotent_only,
+        )  # fmt: skip
+        if row is None:
+            return "waits"
+        if self.sent(messages.AddPartitionsByLeader, client):
+            return "asks"
+        return self.told(before, client)
+
+    def hears(self, error: str, client: int = 0) -> str:
+        """Its answer to the batch that waits, once the coordinator has answered; empty: none."""
+        before = len(self.log)
+        address = {"producer": client, "partition": 0}
+        assert self.takes(messages.AddPartitionsByLeaderResponse, address, error=error)
+        return self.told(before, client)
+
+    def told(self, before: int, client: int) -> str:
+        """The answer to a batch, where the log had `before` entries when it came."""
+        answer = self.sent(messages.ProduceResponse, client)
+        if answer is None:
+            return ""
+        if answer["error"] != "NONE":
+            assert len(self.log) == before
+            return str(answer["error"])
+        return "written" if len(self.log) > before else "duplicate"
+
+    def verified(self, epoch: int, sequence: int, *, client: int = 0, producer_id: int = 0) -> str:
+        """Its answer to a batch about which the coordinator, asked, has nothing to say."""
+        told = self.produce(epoch, sequence, client=client, producer_id=producer_id)
+        return self.hears("NONE", client) if told == "asks" else told
+
+    def marker(
+        self, epoch: int, result: str = "ABORT", *, producer_id: int = 0, coordinator_epoch: int = 0
+    ) -> str:
+        """Its answer to a marker: an error, or what that ended: `ended` or `nothing`."""
+        before = len(self.log)
+        assert self.takes(
+            messages.WriteTxnMarkers, {"partition": 0}, producer_id=producer_id,
+            producer_epoch=epoch, result=result, coordinator_epoch=coordinator_epoch,
+        )  # fmt: skip
+        answer = self.sent(messages.WriteTxnMarkersResponse)
+        assert answer is not None
+        if answer["error"] != "NONE":
+            return str(answer["error"])
+        return "ended" if len(self.log) > before else "nothing"
+
+
+NOBODY = entry(-1)
+
+
+def leader(release: str, *off: str, known: Value = NOBODY, **given: Value) -> Leader:
+    """A leader that knows this of producer id 0 and nothing of the other."""
+    return Leader(release, *off, producer_state=(known, NOBODY), **given)
