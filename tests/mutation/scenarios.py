@@ -30,27 +30,29 @@ MOST_STATES = 3_000_000
 @dataclass(frozen=True)
 class Scenario:
     """A run of a system: a release, the system's bounds of the name "small" (its defaults, where it
-    names none), constants on top of them, and features switched off."""
+    names none), constants on top of them, and features switched on."""
 
     protocol: str
     constants: tuple[tuple[str, int], ...] = ()
-    off: tuple[str, ...] = ()
+    on: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         parts = [self.protocol, *(f"{name}={value}" for name, value in self.constants)]
-        return ", ".join([*parts, *(f"without {name}" for name in self.off)])
+        return ", ".join([*parts, *(f"with {name}" for name in self.on)])
 
     def instance(self, system: System, properties: tuple[str, ...] | None = None) -> Instance:
         """The system settled."""
         bounds = SMALL if SMALL in system.bound_names else DEFAULT
         return instantiate(
-            system, self.protocol, dict(self.constants), bounds=bounds, switch_off=self.off,
+            system, self.protocol, dict(self.constants), bounds=bounds, switch_on=self.on,
             properties=properties,
         )  # fmt: skip
 
 
 ONE_CLIENT = (("producers", 1), ("faults", 2))
 ONE_TRANSACTION = (("transactions", 1),)
+THREE_BLOCKS = (("block_size", 2), ("largest_producer_id", 6), ("faults", 1))
+ONE_HANDLER = (("handlers", 1), *THREE_BLOCKS)
 TWO_PARTITIONS = (("producers", 1), ("partitions", 2), ("transactions", 1))
 
 # The scenarios of a system, those that kill most first; `scenarios` says what others are run with.
@@ -63,6 +65,11 @@ CHOSEN: dict[str, tuple[Scenario, ...]] = {
         Scenario("2.5", ONE_CLIENT),
         Scenario("4.0.0", ONE_TRANSACTION),
         Scenario("2.0", ONE_TRANSACTION),
+    ),
+    "producer-ids": (
+        Scenario("4.3", ONE_HANDLER),
+        Scenario("3.5", ONE_HANDLER),
+        Scenario("2.7", THREE_BLOCKS, ("block_current_once_written",)),
     ),
 }
 
