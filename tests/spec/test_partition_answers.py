@@ -155,7 +155,8 @@ def test_a_question_is_kept_with_the_newest_epoch_and_its_lowest_sequence() -> N
     ("error", "outcomes"),
     [  # in 3.6, in the newest release with version 1 and with version 2
         (FENCED, (IPE, IPE, IPE)),
-        (ABORTABLE, (BAD_STATE, ABORTABLE, ABORTABLE)),
+        (ABORTABLE, (ABORTABLE,) * 3),
+        (BAD_STATE, (BAD_STATE,) * 3),
         (BUSY, (LATER, LATER, BUSY)),
         ("NOT_COORDINATOR", (LATER, LATER, LATER)),
         ("COORDINATOR_NOT_AVAILABLE", (LATER, LATER, LATER)),

@@ -150,11 +150,8 @@ def test_a_leader_that_forgets_with_the_record_takes_it_again() -> None:
     result = explored("2.0", "NoDuplicate", producers=1)
     assert result.verdict is Verdict.BROKEN
     assert result.trace is not None
-    assert [step.row for step in result.trace.steps[-4:]] == [
-        "append",
-        "send again",
-        "producers go with their records",
-        "append",
-    ]
+    first, *between, again = [step.row for step in result.trace.steps[-4:]]
+    assert (first, again) == ("append", "append")
+    assert set(between) == {"send again", "producers go with their records"}
     for release, on in (("2.0", ("state_outlives_records",)), ("2.5", ())):
         assert explored(release, "NoDuplicate", on=on, producers=1).verdict is Verdict.HOLDS
