@@ -20,7 +20,8 @@ from epochfence.spec.language import System, instantiate
 from epochfence.spec.systems import shipped
 
 ROOT = Path(__file__).parents[1]
-GENERATED = {"protocol.md"}  # tests/diagrams/test_pages.py looks after it
+# tests/diagrams/test_pages.py and tests/mutation/test_sample.py look after them
+GENERATED = {"protocol.md", "mutation.md"}
 PAGES = [
     ROOT / "README.md",
     *sorted(path for path in (ROOT / "docs").glob("*.md") if path.name not in GENERATED),

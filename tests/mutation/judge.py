@@ -31,21 +31,14 @@ from epochfence.checker.check import prepare
 from epochfence.checker.explore import Explorer, search
 from epochfence.checker.trace import represent
 from epochfence.checker.verdict import Result, Verdict
-from epochfence.spec.language import DeclarationError, Instance, System
+from epochfence.spec.language import DeclarationError, Instance
 from epochfence.spec.systems import SHIPPED
 from epochfence.tests.mutation.mutants import Mutant
-from epochfence.tests.mutation.scenarios import (
-    MEMORY,
-    Counts,
-    Scenario,
-    TooLarge,
-    baseline,
-    run,
-    scenarios,
-)
+from epochfence.tests.mutation.scenarios import MEMORY, Counts, TooLarge, Trial, run
 
 ROOT = Path(__file__).parents[2]
 ANSWERS = sorted((ROOT / "tests" / "spec").glob("test_*_answers.py"))
+NEVER_TAKEN = "its row is never taken"
 BLOW_UP = 10  # times the states of the original: more is another behaviour for certain
 
 Fate: TypeAlias = Literal["properties", "answers", "coverage", "counts", "equivalent", "survivor"]
@@ -63,44 +56,46 @@ class Outcome:
     by: str = ""
 
 
-def judge(mutant: Mutant, *, quick: bool = False) -> Outcome:
+def judge(mutant: Mutant, trials: list[Trial], *, quick: bool = False) -> Outcome:
     """Runs the mutant until a property kills it, or (`quick`) anything does."""
     told: dict[Fate, str] = {}
-    tried: list[tuple[System, Scenario]] = []
-    for system in mutant.systems():
-        for scenario in scenarios(system):
-            if "properties" in told or (quick and told):
-                break
-            counts = baseline()[system.name, str(scenario)]
-            if not _matters(mutant, counts):
-                continue
-            tried.append((system, scenario))
-            where = f"{system.name} {scenario}"
-            try:
-                instance = scenario.instance(mutant.of(system), counts.holds)
-                result = run(instance, BLOW_UP * counts.states)
-            except TooLarge:
-                told.setdefault("counts", f"{where}: too many states")
-                continue
-            except DeclarationError as error:
-                told["properties"] = f"{where}: {error}"
-                continue
-            if result.verdict is not Verdict.HOLDS:
-                told["properties"] = f"{where}: {_broken(result)}"
-            elif not counts.covers(result):
-                told.setdefault("coverage", where)
-            elif not counts.match(result):
-                told.setdefault("counts", where)
+    tried: list[Trial] = []
+    for trial in trials:
+        if "properties" in told or (quick and told):
+            break
+        if not _matters(mutant, trial.counts):
+            continue
+        tried.append(trial)
+        seen = _seen(mutant, trial)
+        if seen is not None:
+            fate, by = seen
+            told.setdefault(fate, f"{trial}{by}")
     if not ("properties" in told or (quick and told)) and _answers_differ(mutant):
         told["answers"] = ""
     for fate in KILLED:
         if fate in told:
             return Outcome(mutant.name, mutant.machine, fate, told[fate])
     if not tried:
-        return Outcome(mutant.name, mutant.machine, "survivor", "its row is never taken")
-    if all(_same_states(mutant, system, scenario) for system, scenario in tried):
+        return Outcome(mutant.name, mutant.machine, "survivor", NEVER_TAKEN)
+    if all(_same_states(mutant, trial) for trial in tried):
         return Outcome(mutant.name, mutant.machine, "equivalent")
     return Outcome(mutant.name, mutant.machine, "survivor", "other states, in the same numbers")
+
+
+def _seen(mutant: Mutant, trial: Trial) -> tuple[Fate, str] | None:
+    """What a run sees of the mutant."""
+    try:
+        instance = trial.scenario.instance(mutant.of(trial.system), trial.counts.holds)
+        result = run(instance, BLOW_UP * trial.counts.states)
+    except TooLarge:
+        return "counts", ": too many states"
+    except DeclarationError as error:
+        return "properties", f": {error}"
+    if result.verdict is not Verdict.HOLDS:
+        return "properties", f": {_broken(result)}"
+    if not trial.counts.covers(result):
+        return "coverage", ""
+    return None if trial.counts.match(result) else ("counts", "")
 
 
 def _matters(mutant: Mutant, counts: Counts) -> bool:
@@ -153,15 +148,14 @@ def _test(files: list[Path], mutant: Mutant | None) -> None:
 # Equivalence -------------------------------------------------------------------------------------
 
 
-def _same_states(mutant: Mutant, system: System, scenario: Scenario) -> bool:
-    counts = baseline()[system.name, str(scenario)]
-    original = _original_states(system, scenario, counts.holds)
-    return _states(scenario.instance(mutant.of(system), counts.holds)) == original
+def _same_states(mutant: Mutant, trial: Trial) -> bool:
+    instance = trial.scenario.instance(mutant.of(trial.system), trial.counts.holds)
+    return _states(instance) == _original_states(trial)
 
 
 @cache
-def _original_states(system: System, scenario: Scenario, holds: tuple[str, ...]) -> str:
-    return _states(scenario.instance(system, holds))
+def _original_states(trial: Trial) -> str:
+    return _states(trial.scenario.instance(trial.system, trial.counts.holds))
 
 
 def _states(instance: Instance) -> str:

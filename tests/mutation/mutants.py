@@ -76,9 +76,8 @@ def mutants(system: System, table: Table) -> Iterator[Mutant]:
     for at, row in enumerate(table.rows):
         for what, other, inside in _faults(row):
             rows = (*table.rows[:at], other, *table.rows[at + 1 :])
-            mutant = Mutant(table, (row.name,), what, rows, inside)
-            if _can_be(mutant, system):
-                yield mutant
+            if _can_be(table, rows):
+                yield Mutant(table, (row.name,), what, rows, inside)
         below = table.rows[at + 1 : at + 2]
         if below and _may_both_hold(system, row, below[0]):
             rows = (*table.rows[:at], *below, row, *table.rows[at + 2 :])
@@ -86,9 +85,9 @@ def mutants(system: System, table: Table) -> Iterator[Mutant]:
             yield Mutant(table, names, f"below {below[0].name!r}", rows)
 
 
-def _can_be(mutant: Mutant, system: System) -> bool:
+def _can_be(table: Table, rows: tuple[Row, ...]) -> bool:
     try:
-        mutant.of(system)
+        replace(table, rows=rows)
     except DeclarationError:
         return False
     return True

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from epochfence.diagrams.decision_table import plain
 from epochfence.tests.mutation.judge import KILLED, ROOT, Outcome
+from epochfence.tests.spec import test_producer_ids, test_transactions
 
 PAGE = ROOT / "docs" / "mutation.md"
 SURVIVORS = Path(__file__).parent / "survivors.toml"
@@ -41,9 +42,11 @@ of the others that are killed. `make mutation` runs them all, which takes a whil
 
 @cache
 def reasons() -> dict[str, str]:
-    """Why mutants survive, by the name of a mutant or of a row."""
+    """Why mutants survive, by the name of a mutant or of a row: rows that nothing takes have their
+    reason already."""
     declared = tomllib.loads(SURVIVORS.read_text(encoding="utf-8")).get("reason", [])
-    return {name: item["text"] for item in declared for name in item["names"]}
+    named = {name: item["text"] for item in declared for name in item["names"]}
+    return {**test_transactions.NEVER_TAKEN, **test_producer_ids.NEVER_TAKEN, **named}
 
 
 def reason(mutant: str) -> str | None:

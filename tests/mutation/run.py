@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
-from functools import partial
+from functools import cache, partial
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -30,7 +30,7 @@ from epochfence.spec.systems import SHIPPED
 from epochfence.tests.mutation import report
 from epochfence.tests.mutation.judge import ANSWERS, ROOT, Outcome, judge
 from epochfence.tests.mutation.mutants import Mutant, every_mutant
-from epochfence.tests.mutation.scenarios import BASELINE, renew_baseline
+from epochfence.tests.mutation.scenarios import BASELINE, renew_baseline, trials
 
 KEPT = ROOT / "build" / "mutation.jsonl"
 AT_ONCE = 40  # mutants that a process judges before another one takes its place
@@ -73,8 +73,12 @@ def judged(names: list[str], jobs: int, *, quick: bool = False) -> Iterator[Outc
             raise
 
 
+known = cache(trials)
+
+
 def _judge(name: str, quick: bool) -> Outcome:
-    return judge(every_mutant()[name], quick=quick)
+    mutant = every_mutant()[name]
+    return judge(mutant, [t for system in mutant.systems() for t in known(system)], quick=quick)
 
 
 # What was judged before --------------------------------------------------------------------------

@@ -30,26 +30,29 @@ MOST_STATES = 3_000_000
 @dataclass(frozen=True)
 class Scenario:
     """A run of a system: a release, the system's bounds of the name "small" (its defaults, where it
-    names none), constants on top of them, and features switched off."""
+    names none), constants on top of them, and features switched on."""
 
     protocol: str
     constants: tuple[tuple[str, int], ...] = ()
-    off: tuple[str, ...] = ()
+    on: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         parts = [self.protocol, *(f"{name}={value}" for name, value in self.constants)]
-        return ", ".join([*parts, *(f"without {name}" for name in self.off)])
+        return ", ".join([*parts, *(f"with {name}" for name in self.on)])
 
     def instance(self, system: System, properties: tuple[str, ...] | None = None) -> Instance:
         """The system settled."""
         bounds = SMALL if SMALL in system.bound_names else DEFAULT
         return instantiate(
-            system, self.protocol, dict(self.constants), bounds=bounds, switch_off=self.off,
+            system, self.protocol, dict(self.constants), bounds=bounds, switch_on=self.on,
             properties=properties,
         )  # fmt: skip
 
 
 ONE_CLIENT = (("producers", 1), ("faults", 2))
+ONE_TRANSACTION = (("transactions", 1),)
+THREE_BLOCKS = (("block_size", 2), ("largest_producer_id", 6), ("faults", 1))
+ONE_HANDLER = (("handlers", 1), *THREE_BLOCKS)
 TWO_PARTITIONS = (("producers", 1), ("partitions", 2), ("transactions", 1))
 
 # The scenarios of a system, those that kill most first; `scenarios` says what others are run with.
@@ -60,7 +63,13 @@ CHOSEN: dict[str, tuple[Scenario, ...]] = {
         Scenario("4.3", TWO_PARTITIONS),
         Scenario("3.6", ONE_CLIENT),
         Scenario("2.5", ONE_CLIENT),
-        Scenario("2.5", (("transactions", 1),)),
+        Scenario("4.0.0", ONE_TRANSACTION),
+        Scenario("2.0", ONE_TRANSACTION),
+    ),
+    "producer-ids": (
+        Scenario("4.3", ONE_HANDLER),
+        Scenario("3.5", ONE_HANDLER),
+        Scenario("2.7", THREE_BLOCKS, ("block_current_once_written",)),
     ),
 }
 
@@ -96,6 +105,18 @@ class Counts:
         size = (result.states, result.transitions, result.depth)
         recorded = (self.states, self.transitions, self.depth)
         return size == recorded and dict(result.rows) == self.rows
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A scenario of a system, and what it comes to without a fault."""
+
+    system: System
+    scenario: Scenario
+    counts: Counts
+
+    def __str__(self) -> str:
+        return f"{self.system.name} {self.scenario}"
 
 
 class TooLarge(Exception):
@@ -141,6 +162,11 @@ def baseline() -> dict[tuple[str, str], Counts]:
         for system, found in recorded.items()
         for scenario, c in found.items()
     }
+
+
+def trials(system: System) -> list[Trial]:
+    """The system's scenarios, as recorded."""
+    return [Trial(system, each, baseline()[system.name, str(each)]) for each in scenarios(system)]
 
 
 def renew_baseline() -> None:

@@ -125,9 +125,8 @@ class Leader:
     def receives(self, message: Message, address: Mapping[str, int], **content: Value) -> None:
         """Puts a message on the network; what isn't said of it has initial values."""
         name = f"network.{message.name}"
-        names = (n for n, _ in message.content.fields)
-        initial: Any = initial_value(message.content, BOUNDS)
-        record = tuple((dict(zip(names, initial, strict=True)) | content).values())
+        fields = message.content.fields
+        record = tuple(content.get(n, initial_value(of, BOUNDS)) for n, of in fields)
         keys = tuple(address[key] for key, _ in message.address)
         self.state[name] = placed(self.model.types[name], (record,), keys)
 
