@@ -1,6 +1,6 @@
 # What one does here, each with one command. The first target that needs it sets up .venv.
 PYTHON ?= python3
-# More arguments for check, test or bench: make test ARGS='-m "not slow"'
+# More arguments for check, test, mutation or bench: make test ARGS='-m "not slow"'
 ARGS ?=
 
 VENV := .venv
@@ -9,10 +9,10 @@ READY := $(VENV)/.ready
 PIP_INSTALL := install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test lint bench docs lock clean python
+.PHONY: help setup check test mutation lint bench docs lock clean python
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
 setup: $(READY) ## the environment in .venv, with the versions of constraints.txt
 
@@ -21,6 +21,9 @@ check: $(READY) ## every interleaving of the transaction protocol, within bounds
 
 test: $(READY) ## all tests
 	$(BIN)/pytest -n 2 --dist loadscope $(ARGS)
+
+mutation: $(READY) ## how many mutants of the tables the properties and tests kill
+	$(BIN)/python tests/mutation/run.py $(ARGS)
 
 lint: $(READY) ## style, format and types
 	$(BIN)/ruff check .

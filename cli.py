@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from .spec.language import DeclarationError, Instance, instantiate
+from .spec.language import DEFAULT, DeclarationError, Instance, instantiate
 from .spec.load import load_system
 from .spec.systems import SHIPPED, shipped
 
@@ -37,16 +37,42 @@ Protocol = Annotated[
 Constants = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A constant.")
 ]
+Bounds = Annotated[
+    str, typer.Option("--bounds", metavar="NAME", help="Bounds that the system names.")
+]
 On = Annotated[list[str] | None, typer.Option("--with", metavar="FEATURE", help="Switched on.")]
 Off = Annotated[
     list[str] | None, typer.Option("--without", metavar="FEATURE", help="Switched off.")
 ]
+Json = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", help="The result for machines.")
+]
+
+
+def check_folder(output: Path | None) -> None:
+    """Ends with one line where the file can't be written later, for want of its folder."""
+    if output is not None and not output.absolute().parent.is_dir():
+        fail(f"--json {output}: no folder {output.absolute().parent}")
+
+
+def write_json(output: Path | None, data: object) -> None:
+    """Writes the file, if one is wanted, as a whole or not at all."""
+    if output is None:
+        return
+    aside = output.with_name(f".{output.name}.part")
+    try:
+        aside.write_text(json.dumps(data, indent=2) + "\n")
+        aside.replace(output)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        fail(f"can't write {output}: {error.strerror}")
 
 
 @app.command()
 def check(
     system: SystemName,
     protocol: Protocol = None,
+    bounds: Bounds = DEFAULT,
     constants: Constants = None,
     properties: Annotated[
         list[str] | None,
@@ -73,18 +99,15 @@ def check(
     resume: Annotated[
         Path | None, typer.Option("--resume", metavar="DIR", help="Go on from a checkpoint.")
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="The result for machines.")
-    ] = None,
+    output: Json = None,
 ) -> None:
     """Explore every interleaving of SYSTEM within its bounds and tell what holds."""
     if checkpoint is not None and resume is not None:
         fail("--checkpoint and --resume exclude each other: a resumed run goes on saving")
     if memory is not None and memory <= 0:
         fail(f"--memory {memory:g}: give a number of GiB above 0")
-    if output is not None and not output.absolute().parent.is_dir():
-        fail(f"--json {output}: no folder {output.absolute().parent}")
-    instance = instance_of(system, protocol, constants, with_, without, properties)
+    check_folder(output)
+    instance = instance_of(system, protocol, bounds, constants, with_, without, properties)
     if not instance.properties:
         fail(f"{system} names no property: without one there is nothing to check")
     try:
@@ -112,21 +135,14 @@ def check(
         print(f"epochfence: internal error, please report it: {error}", file=sys.stderr)
         raise typer.Exit(INTERNAL) from None
     report.tell(result, Console(width=100, highlight=False, soft_wrap=False))
-    if output is not None:
-        text = json.dumps(result.as_json(), indent=2)
-        aside = output.with_name(f".{output.name}.part")
-        try:
-            aside.write_text(text + "\n")
-            aside.replace(output)
-        except OSError as error:
-            aside.unlink(missing_ok=True)
-            fail(f"can't write {output}: {error.strerror}")
+    write_json(output, result.as_json())
     raise typer.Exit(result.verdict.value)
 
 
 def instance_of(
     system: str,
     protocol: str | None,
+    bounds: str,
     constants: list[str] | None,
     with_: list[str] | None = None,
     without: list[str] | None = None,
@@ -145,6 +161,7 @@ def instance_of(
             load_system(system),
             protocol,
             values,
+            bounds=bounds,
             switch_on=with_ or (),
             switch_off=without or (),
             properties=properties or None,
@@ -192,6 +209,35 @@ def diagram(
             write(graph, output)
     except (DeclarationError, DrawingError) as error:
         fail(error)
+
+
+@app.command()
+def diff(
+    protocols: Annotated[
+        tuple[str, str], typer.Option("--protocols", metavar="A B", help="The two releases.")
+    ],
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="MACHINE|SYSTEM",
+            help="A shipped machine or system, or FILE.py[:SYSTEM] (default: all that is shipped).",
+        ),
+    ] = None,
+    output: Json = None,
+) -> None:
+    """List the rows that two releases have differently, and what differs in them."""
+    from .diagrams.difference import compare, tell
+    from .diagrams.find import find_tables
+
+    check_folder(output)
+    before, after = protocols
+    try:
+        found = compare(find_tables(name), before, after)
+    except DeclarationError as error:
+        fail(error)
+    tell(found, before, after, Console(width=100, highlight=False))
+    tables = [table.as_json() for table in found]
+    write_json(output, {"before": before, "after": after, "tables": tables})
 
 
 @app.command("list")

@@ -3,68 +3,83 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from ..spec.language import Protocols, Row, Sending, Table, lift
-from .graph import NONE, span
+from .facts import settled, taken
+from .graph import span
 from .notation import readable, readable_sending, readable_update
 
 NO_BREAK = "\u00a0"
+_HEAD = "| row | when | then | reply | releases | source |"
+_NARROW = 24
 
 
-def decision_table(table: Table, protocols: Protocols) -> str:
-    """The rows in order, each with its releases and source, its condition, and what it does."""
-    lines = ["| row | when | then |", "| --- | --- | --- |"]
+def decision_table(
+    table: Table, protocols: Protocols, happens: Collection[str] | None = None
+) -> str:
+    """The rows in order: name, condition, what it does, reply, releases and source.
+
+    `happens` are the releases in which the event can happen (none: all of them). A row is there in
+    those of them in which it can be taken.
+    """
+    there: dict[str, set[str]] = {row.name: set() for row in table.rows}
+    for release in protocols.releases if happens is None else happens:
+        for row, _ in taken(table, protocols, release, {}):
+            there[row.name].add(release)
+    lines = [_HEAD, "| --- " * _HEAD.count(" |") + "|"]
     above: set[str] = set()
     for row in table.rows:
-        holds = {
-            release
-            for release in protocols.releases
-            if protocols.holds(row.during, protocols.features_at(release))
-        }
+        releases, during = there[row.name], settled(row.during, {})
         if row.guard.op != "const":
             when = code(readable(row.guard))
         else:
-            when = "otherwise" if above & holds else "always"
-        does = code(_does(table, row)) or "nothing"
-        lines.append(f"| {_title(row, span(holds, protocols.releases))} | {when} | {does} |")
-        above |= holds
+            when = "otherwise" if above & releases else "always"
+        does = code(line for effect in effects(table, row) for line in effect)
+        reply = code(line for answer in replies(table, row) for line in answer)
+        cells = (
+            _lines(f"**{plain(row.name)}**", plain(row.note)),
+            when,
+            does if does or reply else "nothing",
+            reply,
+            _lines(
+                plain(span(releases, protocols.releases) or "all"),
+                "" if during.op == "const" else code(readable(during, _NARROW)),
+            ),
+            # Long names of methods may be broken at their dots.
+            re.sub(r"(?<=[a-z])\.(?=[a-z])", ".<wbr>", plain(row.source)),
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+        above |= releases
     return "\n".join(lines) + "\n"
 
 
-def _title(row: Row, releases: str) -> str:
-    parts = [f"**{plain(row.name)}**"]
-    if releases:
-        parts.append("in none of the releases" if releases == NONE else f"only in {releases}")
-    parts += [plain(row.note)] if row.note else []
-    # Long names of methods may be broken at their dots.
-    parts += [re.sub(r"(?<=[a-z])\.(?=[a-z])", ".<wbr>", plain(row.source))] if row.source else []
-    return "<br>".join(parts)
+def _lines(*parts: str) -> str:
+    return "<br>".join(part for part in parts if part)
 
 
-def _does(table: Table, row: Row) -> Iterator[str]:
+def effects(table: Table, row: Row) -> Iterator[list[str]]:
+    """What the row does but for its reply: the next state, an update, a message; over some lines
+    each."""
     if row.goto is not None:
-        yield from _led_by("goto", readable(lift(row.goto)))
+        yield _led_by("goto", readable(lift(row.goto)))
     for target, value in row.set.items():
-        yield from readable_update(target, lift(value))
-    for verb, sending in _messages(table, row):
-        yield from _led_by(verb, readable_sending(sending, table.on))
+        yield readable_update(target, lift(value))
+    for sending in row.send:
+        yield _led_by("send", readable_sending(sending, table.on))
 
 
-def _messages(table: Table, row: Row) -> Iterator[tuple[str, Sending]]:
-    """As the row declares them: the address of a reply goes without saying."""
+def replies(table: Table, row: Row) -> Iterator[list[str]]:
+    """The row's reply, if it has one: as declared, as its address goes without saying."""
     if isinstance(row.reply, Sending):
-        yield "reply", row.reply
+        yield readable_sending(row.reply, table.on)
     elif row.reply is not None:
         assert table.response is not None  # the table's own check
-        yield "reply", table.response(error=row.reply)
-    for sending in row.send:
-        yield "send", sending
+        yield readable_sending(table.response(error=row.reply), table.on)
 
 
-def _led_by(verb: str, lines: list[str]) -> Iterator[str]:
-    yield f"{verb} {lines[0]}"
-    yield from (f"  {line}" for line in lines[1:])
+def _led_by(verb: str, lines: list[str]) -> list[str]:
+    return [f"{verb} {lines[0]}", *(f"  {line}" for line in lines[1:])]
 
 
 def code(lines: Iterable[str]) -> str:

@@ -28,7 +28,7 @@ from ..spec.language import (
     any_true,
     lift,
 )
-from ..spec.language.expressions import EnumValue, children_first
+from ..spec.language.expressions import EnumValue, children_first, rewrite
 from ..spec.language.typecheck import type_of
 from ..spec.language.types import Type, Value
 
@@ -117,6 +117,27 @@ def assume(e: Expression, truth: bool, facts: Facts | None) -> Facts | None:
     if known is None or possible(e, known) == truth_of(truth):
         return known
     return {**known, e: truth_of(truth)}
+
+
+def settled(e: Expression, facts: Facts) -> Expression:
+    """What is left of an expression where `facts` hold: without the conditions that they decide."""
+
+    def change(node: Expression) -> Expression | None:
+        args = node.args
+        values = possible(node, facts) if isinstance(_kind(node), Bool) else None
+        if values is not None and len(values) == 1:
+            return lift(values == truth_of(True))
+        match node.op:
+            case "if" if (truth := possible(args[0], facts)) and len(truth) == 1:
+                return settled(args[1] if True in truth else args[2], facts)
+            case "and" | "or" if isinstance(_kind(node), Bool):
+                # what decides it would have decided the whole
+                left = [argument for argument in args if len(possible(argument, facts) or BOTH) > 1]
+                return settled(left[0], facts) if len(left) == 1 else None
+            case _:
+                return None
+
+    return rewrite(e, change)
 
 
 def _derived(e: Expression, facts: Facts) -> Values | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..spec.language import DeclarationError, Machine, System
+from ..spec.language import DeclarationError, Machine, System, Table
 from ..spec.load import load_system
 from ..spec.systems import SHIPPED, shipped
 from .graph import Graph
@@ -29,6 +29,21 @@ def find_graph(
     if found is None:
         return system_graph(system, releases)
     return state_diagram(system, found, releases).graph(all_rows=all_rows)
+
+
+def find_tables(name: str | None = None) -> list[tuple[System, tuple[Table, ...]]]:
+    """The tables of all shipped systems, or of the one system or machine of that name, by system.
+
+    A name may be that of a shipped system or machine, or `FILE.py[:NAME]`. Raises DeclarationError
+    for one that nothing has.
+    """
+    systems = [shipped(each) for each in SHIPPED]
+    if name is None:
+        return [(system, system.tables) for system in systems]
+    found, machine = _find(name, None)
+    if machine is None:
+        return [(found, found.tables)]
+    return [(s, tuple(t for t in s.tables if t.machine.name == machine.name)) for s in systems]
 
 
 def _find(name: str, machine: str | None) -> tuple[System, Machine | None]:

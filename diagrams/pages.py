@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ..spec.language import Machine, Message, System, Table
@@ -14,6 +14,7 @@ from ..spec.language.expressions import show
 from ..spec.language.tables import FieldInfo
 from ..spec.systems import SHIPPED, shipped
 from .decision_table import code, decision_table, plain
+from .facts import happening
 from .graph import Graph
 from .notation import readable
 from .render import to_same_svg
@@ -21,37 +22,43 @@ from .state import state_diagram
 from .system import system_graph
 
 PAGE = "protocol.md"
+FOLDER = "protocol"
 DRAWINGS = "diagrams"
 
-_HEAD = """\
-<!-- Generated from the declarations in spec/ by `make docs`: edits here are overwritten. -->
+_NOTE = (
+    "<!-- Generated from the declarations in spec/ by `make docs`: edits here are overwritten. -->"
+)
+
+_HEAD = f"""\
+{_NOTE}
 
 # The protocol
 
-What the shipped systems declare, for reading. The checker, the executable model and this page read
-the same rows.
+What the shipped systems declare, for reading. The checker, the executable model and these pages
+read the same rows.
 
-In a table, the first row whose condition holds is taken; a reply repeats those fields of its
-request that aren't shown. In a state diagram, an arrow is labelled with the event and the row, and
-stands for every state in which the row's condition can hold. A double border marks a state that no
-arrow leaves. What is dashed is there only in the releases that stand with it. Click a drawing to
-see it large.
+In a table, the first row whose condition holds is taken. Its name says in words when that is, its
+condition says it in the language. A reply repeats those fields of its request that aren't shown. A
+row is there in the releases that are listed, and below them stand the features that decide it;
+`none` are rows that only come with single features switched on or off.
+
+In a state diagram, an arrow is labelled with the event and the row, and stands for every state in
+which the row's condition can hold. A double border marks a state that no arrow leaves. What is
+dashed is there only in the releases that stand with it. Click a drawing to see it large.
 """
 
 
 def pages(systems: Iterable[System]) -> dict[str, bytes]:
-    """The generated files on these systems, by their path in the documentation's folder."""
-    page = _Page()
-    for system in systems:
-        page.add_system(system)
-    return {PAGE: "\n".join(page.text).encode(), **page.drawings}
+    """The generated files on these systems, by their path in the documentation's folder: an
+    overview, a page for each machine, and their drawings."""
+    return _Pages(tuple(systems)).files()
 
 
 def write(folder: Path) -> None:
-    """Writes the files on the shipped systems, and removes drawings of what is gone."""
+    """Writes the files on the shipped systems, and removes those of what is gone."""
     files = pages(map(shipped, SHIPPED))
-    for old in (folder / DRAWINGS).glob("*.svg"):
-        if f"{DRAWINGS}/{old.name}" not in files:
+    for old in [*(folder / DRAWINGS).glob("*.svg"), *(folder / FOLDER).glob("*.md")]:
+        if old.relative_to(folder).as_posix() not in files:
             old.unlink()
     for name, content in files.items():
         path = folder / name
@@ -59,51 +66,90 @@ def write(folder: Path) -> None:
         path.write_bytes(content)
 
 
-class _Page:
-    """The page as it grows. What two systems share is told once, under the first."""
+class _Pages:
+    """The pages as they grow. A machine or table that systems share is told once."""
 
-    def __init__(self) -> None:
-        self.text = [_HEAD]
+    def __init__(self, systems: tuple[System, ...]) -> None:
+        self.systems = systems
         self.drawings: dict[str, bytes] = {}
-        self.told: set[Table | Machine] = set()
+        self.live = {
+            (system, release): happening(system, release)
+            for system in systems
+            for release in system.protocols.releases
+        }
+        self.names: dict[Machine, str] = {}
+        for system in systems:
+            for machine in system.machines:
+                known = self.names.values()
+                name = (
+                    machine.name if machine.name not in known else f"{system.name}-{machine.name}"
+                )
+                self.names.setdefault(machine, name)
 
-    def add_system(self, system: System) -> None:
-        """Its messages, and its machines as far as they are new."""
-        releases = ", ".join(system.protocols.releases)
-        self.text.append(f"## {plain(system.name)}\n\n{plain(system.doc)} Releases: {releases}.\n")
-        self.draw(system_graph(system), f"system-{system.name}", "Who sends what to whom")
+    def files(self) -> dict[str, bytes]:
+        """Every file by its path."""
+        texts = {PAGE: [_HEAD, *(part for s in self.systems for part in self.system(s))]}
+        for machine, name in self.names.items():
+            texts[f"{FOLDER}/{name}.md"] = [_NOTE + "\n", *self.machine(machine)]
+        return {path: "\n".join(text).encode() for path, text in texts.items()} | self.drawings
+
+    def system(self, system: System) -> Iterator[str]:
+        """Its releases, its messages and its machines."""
+        yield f"## {plain(system.name)}\n\n{plain(system.doc)}\n"
+        yield f"Releases: {', '.join(system.protocols.releases)}.\n"
+        drawn = system_graph(system)
+        yield self.drawn(drawn, f"system-{system.name}", "Who sends what to whom", DRAWINGS)
+        yield "| machine | what it is | events |\n| --- | --- | --- |"
         for machine in system.machines:
-            tables = [t for t in system.tables if t.machine is machine and t not in self.told]
-            if tables or machine not in self.told:
-                self.add_machine(system, machine, tables)
-            self.told |= {machine, *tables}
+            events = ", ".join(plain(t.on.name) for t in system.tables if t.machine is machine)
+            name = self.names[machine]
+            link = f"[{plain(machine.name)}]({FOLDER}/{name}.md)"
+            yield f"| {link} | {plain(machine.doc)} | {events} |"
+        yield ""
 
-    def add_machine(self, system: System, machine: Machine, tables: list[Table]) -> None:
+    def machine(self, machine: Machine) -> Iterator[str]:
         """Its fields, its states and its tables."""
-        self.text.append(f"### {plain(machine.name)}\n\n{plain(machine.doc)}\n")
-        self.text.append(_fields(machine))
-        if machine.state is not None:
-            name = f"{system.name}-{machine.name}"
-            drawn = state_diagram(system, machine).graph()
-            self.draw(drawn, name, f"The states of {machine.name}, by event and row")
-        for table in tables:
-            self.add_table(system, table)
+        owners = [system for system in self.systems if machine in system.machines]
+        yield f"# {plain(machine.name)}\n\n{plain(machine.doc)}\n"
+        yield _fields(machine)
+        told: dict[Table, list[System]] = {}
+        drawn: list[list[Table]] = []
+        for system in owners:
+            tables = [table for table in system.tables if table.machine is machine]
+            for table in tables:
+                told.setdefault(table, []).append(system)
+            if machine.state is not None and tables not in drawn:
+                drawn.append(tables)
+                graph = state_diagram(system, machine).graph()
+                title = f"The states of {machine.name} in {system.name}, by event and row"
+                yield self.drawn(graph, f"{system.name}-{machine.name}", title, f"../{DRAWINGS}")
+        for table, systems in told.items():
+            yield from self.table(table, systems, everywhere=len(systems) == len(owners))
 
-    def add_table(self, system: System, table: Table) -> None:
-        """What happens on one event."""
-        self.text.append(f"#### {plain(table.on.name)}\n")
+    def table(self, table: Table, systems: list[System], *, everywhere: bool) -> Iterator[str]:
+        """What happens on one event, in these of the systems that have the machine."""
+        yield f"## {plain(table.on.name)}\n"
         said = [plain(text) for text in (table.on.doc, table.doc) if text]
+        if not everywhere:
+            said.append(f"In {plain(', '.join(system.name for system in systems))} only.")
         if table.when.op != "const":
             head = "Stays in flight until" if isinstance(table.on, Message) else "Happens only when"
             said.append(f"{head}<br>{code(readable(table.when))}")
-        self.text += [f"{text}\n" for text in said]
-        self.text.append(decision_table(table, system.protocols))
+        for text in said:
+            yield f"{text}\n"
+        protocols = systems[0].protocols
+        happens = [
+            release
+            for release in protocols.releases
+            if any(table in self.live.get((system, release), ()) for system in systems)
+        ]
+        yield decision_table(table, protocols, happens)
 
-    def draw(self, graph: Graph, name: str, title: str) -> None:
+    def drawn(self, graph: Graph, name: str, title: str, folder: str) -> str:
         """A drawing that opens by itself when it is clicked."""
-        path = f"{DRAWINGS}/{name}.svg"
-        self.drawings[path] = to_same_svg(graph)
-        self.text.append(f"[![{title}]({path})]({path})\n")
+        self.drawings[f"{DRAWINGS}/{name}.svg"] = to_same_svg(graph)
+        path = f"{folder}/{name}.svg"
+        return f"[![{title}]({path})]({path})\n"
 
 
 def _fields(machine: Machine) -> str:

@@ -11,7 +11,7 @@ from .language import System
 
 
 def describe(system: System, console: Console) -> None:
-    """Prints the system's properties, protocols, features and constants."""
+    """Prints the system's properties, protocols, features, and constants with their bounds."""
     console.print(Text.assemble((system.name, "bold"), f": {system.doc}"))
     if system.reach:
         console.print(Padding(Text(f"Default bounds: {system.reach}"), (0, 0, 0, 2)))
@@ -21,9 +21,11 @@ def describe(system: System, console: Console) -> None:
     for info in protocols.infos:
         cells = (info.name, info.since or "none", info.until or "", info.sentence)
         features.add_row(*map(Text, cells))
-    constants = _columns("constant", "default", "range", "what it bounds")
+    named = {name: system.values(name) for name in system.bound_names}
+    constants = _columns("constant", *named, "range", "what it bounds")
     for info in system.constant_infos:
-        cells = (info.name, str(info.default), f"{info.low}..{info.high}", info.meaning)
+        values = [str(values[info.name]) for values in named.values()]
+        cells = (info.name, *values, f"{info.low}..{info.high}", info.meaning)
         constants.add_row(*map(Text, cells))
     properties = _columns("property", "kind", "what it says")
     for item in system.properties:

@@ -68,10 +68,10 @@ single_fence_bump = feature(
 )
 previous_id_forgotten = feature(
     "previous_id_forgotten",
-    "4.2",
+    "4.1",
     sentence="The previous producer id is kept for one transition only (before: until the next "
     "Empty).",
-    source="TransactionMetadata.completeTransitionTo, rewritten in Java",
+    source="KAFKA-15370, TransactionMetadata.completeTransitionTo",
 )
 rotation_in_log = feature(
     "rotation_in_log",
@@ -84,6 +84,13 @@ rotation_on_fence = feature(
     NEWEST,
     sentence="A fence at the last epoch of clients takes a new producer id, too.",
     source="KAFKA-20090",
+)
+last_epoch_in_log = feature(
+    "last_epoch_in_log",
+    None,
+    sentence="The epoch before is in the transaction log, so that a bump can be asked for again "
+    "across a failover (proposed).",
+    source="KAFKA-20357",
 )
 # The partition leader -------------------------------------------------------------------------
 
@@ -215,6 +222,19 @@ block_awaited_elsewhere = feature(
     "waited.",
     source="RPCProducerIdManager",
 )
+block_current_once_written = feature(
+    "block_current_once_written",
+    "3.5",
+    sentence="A block from ZooKeeper is in use once it has been written (from 3.0); before, from "
+    "the attempt on, even where that failed.",
+    source="KAFKA-12620",
+)
+overlap_refused = feature(
+    "overlap_refused",
+    NEWEST,
+    sentence="A block that starts with the last id of the current one is refused, too.",
+    source="KAFKA-20031",
+)
 
 KAFKA = Protocols(
     releases=RELEASES,
@@ -231,6 +251,7 @@ KAFKA = Protocols(
         previous_id_forgotten,
         rotation_in_log,
         rotation_on_fence,
+        last_epoch_in_log,
         unknown_producer_accepted,
         state_outlives_records,
         followers_only_warn,
@@ -250,5 +271,7 @@ KAFKA = Protocols(
         failed_abort_fatal,
         controller_hands_out_ids,
         block_awaited_elsewhere,
+        block_current_once_written,
+        overlap_refused,
     ),
 )

@@ -31,10 +31,10 @@ RECORDS = constant(
     "transaction where there are any",
 )  # fmt: skip
 PRODUCER_IDS = constant(
-    "producer_ids", 1, 1, 4, real=2**63 - 1, meaning="producer ids that can be handed out"
+    "producer_ids", 2, 1, 4, real=2**63 - 1, meaning="producer ids that can be handed out"
 )
 LARGEST_EPOCH = constant(
-    "largest_epoch", 4, 2, 1000, real=32767,
+    "largest_epoch", 3, 2, 1000, real=32767,
     meaning="the largest producer epoch, reserved for the coordinator",
 )  # fmt: skip
 LARGEST_SEQUENCE = constant(
@@ -51,6 +51,11 @@ LOSSES = constant("losses", 1, 0, 1, meaning="1: requests, answers and markers m
 CRASHES = constant("crashes", 1, 0, 1, meaning="1: client instances may crash")
 TIMEOUTS = constant("timeouts", 1, 0, 1, meaning="1: a transaction may time out")
 EXPIRIES = constant("expiries", 1, 0, 1, meaning="1: a batch in flight may expire")
+FAILOVERS = constant("failovers", 1, 0, 1, meaning="1: the coordinator may fail over")
+APPEND_FAILURES = constant(
+    "append_failures", 1, 0, 1, meaning="1: a record may fail to get into the transaction log"
+)
+ID_EXPIRIES = constant("id_expiries", 1, 0, 1, meaning="1: an idle transactional id may expire")
 PRODUCER_EXPIRIES = constant(
     "producer_expiries", 1, 0, 1, meaning="1: a leader may forget a producer that has been idle"
 )

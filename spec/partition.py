@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .features import (
-    abortable_error,
     no_start_in_mid_sequence,
     ongoing_by_epoch,
     stale_epoch_first,
@@ -81,7 +80,7 @@ from .messages import (
     partition,
     producer,
 )
-from .producer import answer_batch
+from .producer import answer_batch, moved
 
 Kind = enum("Kind", "DATA", "COMMIT", "ABORT")
 LogEntry = record(
@@ -420,14 +419,6 @@ verified = Table(
             source="AddPartitionsToTxnManager",
         ),
         Row(
-            "not in the transaction",
-            when=_answer.error == Errors.TRANSACTION_ABORTABLE,
-            during=~abortable_error,
-            set=_done,
-            reply=_waiting_answer(Errors.INVALID_TXN_STATE),
-            source="AddPartitionsToTxnManager",
-        ),
-        Row(
             "coordinator busy",
             when=_answer.error == Errors.CONCURRENT_TRANSACTIONS,
             during=~transaction_version_2,
@@ -437,11 +428,8 @@ verified = Table(
         ),
         Row(
             "coordinator moved",
-            when=_answer.error.is_in(
-                Errors.COORDINATOR_LOAD_IN_PROGRESS,
-                Errors.COORDINATOR_NOT_AVAILABLE,
-                Errors.NOT_COORDINATOR,
-            ),
+            when=_answer.error.is_in(*moved),
+            during=asks_coordinator,
             set=_done,
             reply=_waiting_answer(Errors.NOT_ENOUGH_REPLICAS),
             source=_HANDLE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .features import last_epoch_ends_open, strict_marker_epoch, transaction_version_2
 from .language import Expression, Row, Sending, Table, append, if_, sequence_of
+from .markers import marker_connection
 from .messages import (
     LARGEST_EPOCH,
     Errors,
@@ -25,7 +26,6 @@ from .partition import (
     verifying,
     waiting,
 )
-from .transaction import marker_connection
 
 _marker = WriteTxnMarkers
 _id, _epoch = _marker.producer_id, _marker.producer_epoch

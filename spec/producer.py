@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .features import producer_fenced_error, transaction_version_2
+from .features import (
+    client_epoch_bump,
+    producer_fenced_error,
+    transaction_version_2,
+    unknown_id_fatal,
+)
 from .language import Bool as Truth
 from .language import (
     Expression,
@@ -86,6 +91,9 @@ in_flight = producer.field("in_flight", Set(PARTITION), doc="Whose batch isn't a
 adding = producer.field("adding", Set(PARTITION), doc="Asked to be added; at most one at a time.")
 added = producer.field("added", Set(PARTITION), doc="In the transaction, as far as is known.")
 must_bump = producer.field("must_bump", Truth(), doc="A new epoch is needed after the abort.")
+id_unknown = producer.field(
+    "id_unknown", Truth(), doc="The coordinator doesn't know its producer id any more."
+)
 
 Outcome = enum("Outcome", "NOT_BEGUN", "BEGUN", "COMMITTING", "COMMITTED", "ABORTED")
 application = Machine("application", TRANSACTION, doc="What applications know of a transaction.")
@@ -116,6 +124,12 @@ partition = PARTITION.variable("q")
 
 _MANAGER = "TransactionManager"
 NO_SEQUENCES = each(partition, 0)
+NO_ID = 0  # which one doesn't matter without an epoch
+moved = (
+    Errors.COORDINATOR_LOAD_IN_PROGRESS,
+    Errors.COORDINATOR_NOT_AVAILABLE,
+    Errors.NOT_COORDINATOR,
+)
 idle = (size(in_flight) == 0) & (size(adding) == 0)
 started = if_(transaction_version_2, size(written) > 0, size(added) > 0)
 ENDED: dict[Expression, Operand] = {
@@ -204,12 +218,13 @@ initialized = Table(
                 epoch: InitProducerIdResponse.producer_epoch,
                 next_sequence: NO_SEQUENCES,
                 must_bump: False,
+                id_unknown: False,
             },
             source=_INIT,
         ),
         Row(
             "retry",
-            when=InitProducerIdResponse.error == Errors.CONCURRENT_TRANSACTIONS,
+            when=InitProducerIdResponse.error.is_in(Errors.CONCURRENT_TRANSACTIONS, *moved),
             send=(_init(connection),),
             source=_INIT,
         ),
@@ -269,9 +284,17 @@ added_to_transaction = Table(
         ),
         Row(
             "retry",
-            when=_added.error == Errors.CONCURRENT_TRANSACTIONS,
+            when=_added.error.is_in(Errors.CONCURRENT_TRANSACTIONS, *moved),
             send=(_add(_added.partition, connection),),
             source=_ADDED,
+        ),
+        Row(
+            "unknown producer id",
+            when=_added.error == Errors.INVALID_PRODUCER_ID_MAPPING,
+            during=client_epoch_bump & ~unknown_id_fatal,
+            goto=ABORTABLE_ERROR,
+            set={adding: set_of(), must_bump: True, id_unknown: True},
+            source=f"{_MANAGER}.abortableErrorIfPossible",
         ),
         Row("fatal", goto=FATAL_ERROR, set=dict(ENDED), source=_ADDED),
     ),
@@ -302,7 +325,7 @@ sent = Table(
 _answer = ProduceResponse
 _from = _answer.partition
 _failed = {in_flight: in_flight - set_of(_from)}
-_bump = {must_bump: must_bump | ~transaction_version_2}
+_bump = {must_bump: must_bump | (client_epoch_bump & ~transaction_version_2)}
 
 
 def _awaited(event: Message | Loss) -> Expression:
@@ -357,6 +380,14 @@ produced = Table(
             source="Sender.handleFailedBatch before 2.7",
         ),
         Row(
+            "unknown producer id",
+            when=_answer.error == Errors.INVALID_PRODUCER_ID_MAPPING,
+            during=unknown_id_fatal,
+            goto=FATAL_ERROR,
+            set=dict(ENDED),
+            source="KAFKA-18019",
+        ),
+        Row(
             "abortable",
             goto=ABORTABLE_ERROR,
             set=_failed | _bump,
@@ -396,6 +427,15 @@ abort = Table(
     elsewhere=(application,),
     when=state.is_in(IN_TRANSACTION, ABORTABLE_ERROR) & idle,
     rows=(
+        Row(
+            "a new producer id instead",
+            when=id_unknown,
+            during=client_epoch_bump & ~unknown_id_fatal,
+            goto=INITIALIZING,
+            set=_note(Outcome.ABORTED) | ENDED,
+            send=(_init(connection),),
+            source=f"{_MANAGER}.beginCompletingTransaction before 4.0",
+        ),
         Row(
             "abort",
             when=started,
@@ -453,9 +493,17 @@ ended = Table(
         ),
         Row(
             "retry",
-            when=_ended.error == Errors.CONCURRENT_TRANSACTIONS,
+            when=_ended.error.is_in(Errors.CONCURRENT_TRANSACTIONS, *moved),
             send=(_end(_result, connection),),
             source=_END,
+        ),
+        Row(
+            "unknown producer id",
+            when=_ended.error == Errors.INVALID_PRODUCER_ID_MAPPING,
+            during=client_epoch_bump & ~unknown_id_fatal,
+            goto=ABORTABLE_ERROR,
+            set={must_bump: True, id_unknown: True},
+            source=f"{_MANAGER}.abortableErrorIfPossible",
         ),
         Row("fatal", goto=FATAL_ERROR, set=dict(ENDED), source=_END),
     ),
@@ -520,9 +568,11 @@ crashed = Table(
             goto=UNINITIALIZED,
             set=ENDED
             | {
+                producer_id: NO_ID,
                 epoch: NO_EPOCH,
                 next_sequence: NO_SEQUENCES,
                 must_bump: False,
+                id_unknown: False,
                 connection: _next,
             },
         ),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from . import partition as leader
 from . import producer as client
 from . import transaction as coordinator
+from . import transaction_log as log
 from .features import transaction_version_2
 from .isolation import ending, log_entry
 from .language import (
@@ -25,7 +26,15 @@ from .language import (
     size,
     step_property,
 )
-from .messages import NO_EPOCH, PARTITION, PRODUCER, PRODUCER_ID, TRANSACTION
+from .messages import (
+    LARGEST_EPOCH,
+    NO_EPOCH,
+    PARTITION,
+    PRODUCER,
+    PRODUCER_ID,
+    TRANSACTION,
+    connection,
+)
 
 p, q = PARTITION.variable("p"), PARTITION.variable("q")
 i, j = PRODUCER.variable("i"), PRODUCER.variable("j")
@@ -35,6 +44,15 @@ n = PRODUCER_ID.variable("n")
 COMMIT, ABORT, DATA = leader.Kind.COMMIT, leader.Kind.ABORT, leader.Kind.DATA
 COMMITTING, COMMITTED = client.Outcome.COMMITTING, client.Outcome.COMMITTED
 STATE = coordinator.TransactionState
+
+
+def _older(
+    one_id: Expression, one_epoch: Expression, other_id: Expression, other_epoch: Expression
+) -> Expression:
+    """Whether the first pair was given out before the second: producer ids only grow."""
+    return (position(one_id) < position(other_id)) | (
+        (one_id == other_id) & (one_epoch < other_epoch)
+    )
 
 
 def _with_outcome(where: Expression, txn: Expression, outcome: Expression) -> Expression:
@@ -125,7 +143,12 @@ order = invariant(
                     & (_order_first.kind == DATA)
                     & (_order_second.kind == DATA)
                 ).implies(
-                    (_order_first.producer_epoch <= _order_second.producer_epoch)
+                    ~_older(
+                        _order_second.producer_id,
+                        _order_second.producer_epoch,
+                        _order_first.producer_id,
+                        _order_first.producer_epoch,
+                    )
                     & (position(_order_first.txn.value) <= position(_order_second.txn.value))
                 ),
             ),
@@ -147,10 +170,11 @@ one_live_epoch = invariant(
                 & (client.epoch.at(i) != NO_EPOCH)
                 & (client.state.at(i) != client.FATAL_ERROR)
                 & (client.state.at(j) != client.FATAL_ERROR)
+                & (client.producer_id.at(i) == client.producer_id.at(j))
             ).implies(client.epoch.at(i) != client.epoch.at(j)),
         ),
     ),
-    "No two client instances hold the same epoch.",
+    "No two client instances hold the same producer id and epoch.",
     "KIP-98, InitProducerId",
 )
 
@@ -165,9 +189,16 @@ zombie_fenced = step_property(
             & after(_newest.value.kind == DATA)
             & coordinator.state.is_in(STATE.EMPTY, STATE.ONGOING)
             & ~coordinator.pending.is_set
-        ).implies(after(_newest.value.producer_epoch) >= coordinator.producer_epoch),
+        ).implies(
+            ~_older(
+                after(_newest.value.producer_id),
+                after(_newest.value.producer_epoch),
+                coordinator.producer_id,
+                log.logged_epoch,
+            )
+        ),
     ),
-    "Once a new producer or a new transaction is established, no record of an older epoch is "
+    "Once the log has a new producer's or a new transaction's epoch, no record of an older one is "
     "appended anywhere.",
     "KIP-98, fencing; KIP-890",
 )
@@ -216,16 +247,104 @@ read_committed_stays = step_property(
 _epoch_at_leader = leader.producer_state.at(p)[n].producer_epoch
 epoch_forward = step_property(
     "EpochForward",
-    (after(coordinator.producer_epoch) >= coordinator.producer_epoch)
+    (after(position(coordinator.producer_id)) >= position(coordinator.producer_id))
+    & (after(coordinator.producer_id) == coordinator.producer_id).implies(
+        after(log.logged_epoch) >= log.logged_epoch
+    )
     & all_of(
         p,
         all_of(
             n, after(_epoch_at_leader == NO_EPOCH) | (after(_epoch_at_leader) >= _epoch_at_leader)
         ),
     ),
-    "The producer epoch never goes back, neither at the coordinator nor at a leader, unless the "
-    "leader forgets the producer.",
+    "Of a producer id the epoch never goes back, neither in the transaction log nor at a leader, "
+    "unless the leader forgets the producer.",
     "KIP-98",
+)
+
+_has_epoch = (client.epoch.at(i) != NO_EPOCH) & (client.state.at(i) != client.FATAL_ERROR)
+reserved_epoch = invariant(
+    "ReservedEpoch",
+    all_of(i, client.epoch.at(i) < LARGEST_EPOCH),
+    "No client gets the largest epoch, which is kept for the coordinator to fence with.",
+    "TransactionMetadata.isEpochExhausted; KAFKA-18660",
+)
+
+answer_stands = invariant(
+    "AnswerStands",
+    all_of(
+        i,
+        _has_epoch.implies(
+            ~_older(
+                coordinator.producer_id,
+                coordinator.producer_epoch,
+                client.producer_id.at(i),
+                client.epoch.at(i),
+            )
+            | ((coordinator.next_id == client.producer_id.at(i)) & (client.epoch.at(i) == 0))
+        ),
+    ),
+    "The producer id and epoch that a client was given are the coordinator's, or were, or will be "
+    "when the end under way is complete, whatever broker coordinates.",
+    "KAFKA-20310",
+)
+
+bumped_once = step_property(
+    "BumpedOnce",
+    all_of(
+        i,
+        (
+            _has_epoch
+            & (after(client.epoch.at(i)) > client.epoch.at(i))
+            & (after(client.producer_id.at(i)) == client.producer_id.at(i))
+        ).implies(after(client.epoch.at(i)) == client.epoch.at(i) + 1),
+    ),
+    "A client that goes on gets the epoch after its own: a retried InitProducerId or EndTxn does "
+    "not act twice.",
+    "KIP-360",
+)
+
+_fenced = _has_epoch & _older(
+    client.producer_id.at(i), client.epoch.at(i), client.producer_id.at(j), client.epoch.at(j)
+)
+fenced_for_good = step_property(
+    "FencedForGood",
+    all_of(
+        i,
+        all_of(
+            j,
+            (_fenced & (client.state.at(j) != client.FATAL_ERROR) & after(_has_epoch)).implies(
+                ~_older(
+                    client.producer_id.at(j),
+                    client.epoch.at(j),
+                    after(client.producer_id.at(i)),
+                    after(client.epoch.at(i)),
+                )
+            ),
+        ),
+    ),
+    "A client instance that a newer one has fenced gets no newer epoch or producer id, unless it "
+    "is started anew.",
+    "KIP-98, fencing; KAFKA-18019",
+)
+
+_bumping = (client.state.at(i) == client.INITIALIZING) & (client.epoch.at(i) != NO_EPOCH)
+_alone = all_of(
+    j, (connection.at(j) == 0) & ((i == j) | (client.state.at(j) == client.UNINITIALIZED))
+)
+not_fenced_by_itself = step_property(
+    "NotFencedByItself",
+    all_of(i, (_bumping & _alone).implies(after(client.state.at(i) != client.FATAL_ERROR))),
+    "A client that asks for its next epoch, and asks again, gets it, where there has been no other "
+    "instance and no request is late.",
+    "KIP-360; KAFKA-20357",
+)
+
+epochs_not_wasted = invariant(
+    "EpochsNotWasted",
+    coordinator.producer_epoch <= log.logged_epoch + 1,
+    "However often the coordinator can't write a fence into the log, that takes one epoch.",
+    "KAFKA-9666",
 )
 
 _state = coordinator.state
@@ -280,6 +399,12 @@ PROPERTIES = (
     stable_offset_forward,
     read_committed_stays,
     epoch_forward,
+    reserved_epoch,
+    answer_stands,
+    bumped_once,
+    fenced_for_good,
+    not_fenced_by_itself,
+    epochs_not_wasted,
     declared_transitions,
     markers_match,
 )

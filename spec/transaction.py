@@ -1,9 +1,9 @@
-"""The transaction coordinator: its entry for one transactional id.
+"""The transaction coordinator: its entry for one transactional id, and the requests about it.
 
 A change is first *pending* while its record is appended to the transaction log, and takes effect
-when the append has completed; the answer goes out then. The entry's producer id is fixed in this
-slice: an epoch that is used up isn't replaced by a new producer id, so that InitProducerId and,
-with transaction version 2, EndTxn aren't taken up at the last epoch that clients may hold.
+when the append has completed (`transaction_log`); the answer goes out then. Between two brokers
+that coordinate there is no third: a request that reaches a coordinator while it loads is answered
+COORDINATOR_LOAD_IN_PROGRESS and comes again, as if the network had delayed it.
 """
 
 from __future__ import annotations
@@ -11,14 +11,22 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .features import (
+    abortable_error,
+    expected_epoch,
+    failed_fence_kept,
     pending_first,
     producer_fenced_error,
+    rotation_on_fence,
+    single_fence_bump,
     strict_end_txn_epoch,
+    timeout_bumps_epoch,
     transaction_version_2,
     verification,
 )
+from .language import Bool as Truth
 from .language import (
     Expression,
+    Int,
     Map,
     Message,
     Optional,
@@ -30,23 +38,22 @@ from .language import (
     enum,
     event,
     if_,
-    lost,
+    minimum,
     only,
     set_of,
-    size,
     some,
     to_each,
 )
 from .messages import (
     CONNECTION,
-    DELAYS,
+    COORDINATOR_EPOCH,
     EPOCH,
     LARGEST_EPOCH,
-    LOSSES,
     NO_EPOCH,
     PARTITION,
     PRODUCER,
     PRODUCER_ID,
+    PRODUCER_IDS,
     TIMEOUTS,
     AddPartitionsByLeader,
     AddPartitionsByLeaderResponse,
@@ -58,8 +65,6 @@ from .messages import (
     InitProducerId,
     InitProducerIdResponse,
     Result,
-    WriteTxnMarkers,
-    WriteTxnMarkersResponse,
     answer_on,
     connection,
     producer,
@@ -77,27 +82,48 @@ TransactionState = enum(
     DEAD=6,
     PREPARE_EPOCH_FENCE=7,
 )
-EMPTY, ONGOING = TransactionState.EMPTY, TransactionState.ONGOING
+EMPTY, ONGOING, DEAD = TransactionState.EMPTY, TransactionState.ONGOING, TransactionState.DEAD
 PREPARE_COMMIT, PREPARE_ABORT = TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT
 COMPLETE_COMMIT = TransactionState.COMPLETE_COMMIT
 COMPLETE_ABORT = TransactionState.COMPLETE_ABORT
 PREPARE_EPOCH_FENCE = TransactionState.PREPARE_EPOCH_FENCE
+
+# The entry -------------------------------------------------------------------------------------
 
 state = transaction.state_field("state", TransactionState, EMPTY)
 pending = transaction.field(
     "pending", Optional(TransactionState), doc="The state whose record is being appended."
 )
 producer_id = transaction.field("producer_id", PRODUCER_ID)
-producer_epoch = transaction.field("producer_epoch", EPOCH, NO_EPOCH)
+producer_epoch = transaction.field(
+    "producer_epoch", EPOCH, NO_EPOCH, doc="Without one, the transactional id isn't known."
+)
 last_producer_epoch = transaction.field(
     "last_producer_epoch", EPOCH, NO_EPOCH, doc="The epoch before, for the retry of a request."
+)
+previous_id = transaction.field(
+    "previous_id", Optional(PRODUCER_ID), doc="The producer id before, for the retry of a request."
+)
+next_id = transaction.field(
+    "next_id", Optional(PRODUCER_ID), doc="The producer id after the end that is under way."
+)
+newest_id = transaction.field(
+    "newest_id", Int(0, PRODUCER_IDS - 1), doc="The last producer id that was handed out."
 )
 partitions = transaction.field(
     "partitions", Set(PARTITION), doc="Those in the transaction whose marker isn't acknowledged."
 )
+pending_id = transaction.field("pending_id", PRODUCER_ID)
 pending_epoch = transaction.field("pending_epoch", EPOCH, NO_EPOCH)
 pending_last_epoch = transaction.field("pending_last_epoch", EPOCH, NO_EPOCH)
 pending_partitions = transaction.field("pending_partitions", Set(PARTITION))
+failed_fence = transaction.field(
+    "failed_fence", Truth(),
+    doc="A fence's record is not in the log (or not yet): the next fence takes no other epoch.",
+)  # fmt: skip
+coordinator_epoch = transaction.field(
+    "coordinator_epoch", COORDINATOR_EPOCH, doc="The leader epoch of the log's partition."
+)
 asked_by = transaction.field(
     "asked_by", Map(PRODUCER, Optional(CONNECTION)), doc="Who waits for the pending change."
 )
@@ -108,29 +134,31 @@ fenced_for = transaction.field(
 adding_for = transaction.field(
     "adding_for", Map(PRODUCER, Set(PARTITION)), doc="Whose partition is being added."
 )
-marker_sent = transaction.field("marker_sent", Set(PARTITION), doc="Markers not yet answered.")
-marker_connection = transaction.field("marker_connection", Map(PARTITION, CONNECTION))
 
-log_append = event("log append", event_doc="The pending record has been replicated.")
 continue_fence = event("continue the fence", event_doc="The second half of a fencing abort.")
-begin_completion = event("begin completion", event_doc="After the Prepare record was appended.")
 timeout = event("transaction timeout", event_doc="The transaction is older than its timeout.")
-send_marker = event("send marker", partition=PARTITION)
-marker_overtaken = event(
-    "marker overtaken", partition=PARTITION,
-    event_doc="The leader's connection breaks: the marker is sent again, the old one may arrive.",
-)  # fmt: skip
 
 p = PARTITION.variable("p")
 c = PRODUCER.variable("c")
 
 fenced = if_(producer_fenced_error, Errors.PRODUCER_FENCED, Errors.INVALID_PRODUCER_EPOCH)
 exhausted = producer_epoch >= LARGEST_EPOCH - 1
+is_known = producer_epoch != NO_EPOCH
+is_settled = state.is_in(EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT)
 is_prepared = state.is_in(PREPARE_COMMIT, PREPARE_ABORT)
 fencing = pending == PREPARE_EPOCH_FENCE
 in_transition = pending.is_set & ~fencing
 completing = pending.is_in(COMPLETE_COMMIT, COMPLETE_ABORT)
+bumped_epoch = minimum(producer_epoch + 1, LARGEST_EPOCH)
+id_left = newest_id < PRODUCER_IDS - 1
+# KAFKA-9666: what a fence that takes its epoch before the append makes of the epoch before
+_FENCE_TAKEN: dict[Expression, Expression] = {
+    last_producer_epoch: if_(failed_fence_kept, NO_EPOCH, producer_epoch),
+    failed_fence: failed_fence_kept,
+}
 NOBODY = each(c, None)
+_PREPARE = "TransactionMetadata.prepareTransitionTo"
+_NEW_ID = "RPCProducerIdManager.generateProducerId"
 
 
 def _asks(request: Message) -> dict[Expression, Expression]:
@@ -140,7 +168,9 @@ def _asks(request: Message) -> dict[Expression, Expression]:
 # InitProducerId --------------------------------------------------------------------------------
 
 _init = "TransactionCoordinator.prepareInitProducerIdTransit"
+_is_expected = expected_epoch & (InitProducerId.expected_epoch != NO_EPOCH)
 _expected = InitProducerId.expected_epoch
+_init_asks = {pending: EMPTY, pending_id: producer_id} | _asks(InitProducerId)
 
 
 def _init_answer(error: Expression) -> Sending:
@@ -155,8 +185,6 @@ init_producer_id = Table(
     transaction,
     on=InitProducerId,
     elsewhere=(producer,),
-    # at the last epoch of clients, a new producer id would be needed
-    when=pending.is_set | is_prepared | ~exhausted | (~transaction_version_2 & (state == ONGOING)),
     rows=(
         Row(
             "transition in flight",
@@ -165,59 +193,114 @@ init_producer_id = Table(
             source=_init,
         ),
         Row(
+            "other producer id",
+            when=_is_expected
+            & is_known
+            & (InitProducerId.expected_id != producer_id)
+            & ~((previous_id == InitProducerId.expected_id) & (_expected >= LARGEST_EPOCH - 1)),
+            during=expected_epoch,
+            reply=_init_answer(fenced),
+            source="KIP-360, TransactionCoordinator.isValidProducerId",
+        ),
+        Row(
             "commit or abort under way",
             when=is_prepared,
             reply=_init_answer(Errors.CONCURRENT_TRANSACTIONS),
             source=_init,
         ),
         Row(
+            "fence at the largest epoch",
+            when=(state == ONGOING) & (producer_epoch == LARGEST_EPOCH),
+            during=~rotation_on_fence,
+            reply=_init_answer(Errors.UNKNOWN_SERVER_ERROR),
+            source="TransactionMetadata.prepareFenceProducerEpoch before 4.3",
+        ),
+        Row(
             "fence the open transaction",
             when=state == ONGOING,
             set={
                 pending: PREPARE_EPOCH_FENCE,
-                pending_epoch: producer_epoch + 1,
+                pending_epoch: if_(failed_fence, producer_epoch, bumped_epoch),
                 fenced_for[InitProducerId.producer]: some(InitProducerId.connection),
             },
             source="KIP-98, TransactionMetadata.prepareFenceProducerEpoch",
         ),
         Row(
+            "epochs used up, other epoch",
+            when=exhausted & _is_expected & (_expected != producer_epoch),
+            reply=_init_answer(Errors.UNKNOWN_SERVER_ERROR),
+            source="TransactionMetadata.prepareIncrementProducerEpoch",
+        ),
+        Row(
+            "no producer id to be had",
+            when=exhausted & ~id_left,
+            reply=_init_answer(Errors.COORDINATOR_LOAD_IN_PROGRESS),
+            source=_NEW_ID,
+        ),
+        Row(
+            "new producer id",
+            when=exhausted,
+            set=_init_asks
+            | {
+                pending_id: newest_id + 1,
+                newest_id: newest_id + 1,
+                pending_epoch: 0,
+                pending_last_epoch: if_(_is_expected, producer_epoch, NO_EPOCH),
+            },
+            source="TransactionMetadata.prepareProducerIdRotation",
+        ),
+        Row(
             "new producer",
-            when=_expected == NO_EPOCH,
-            set={
-                pending: EMPTY,
-                pending_epoch: producer_epoch + 1,
-                pending_last_epoch: NO_EPOCH,
-            }
-            | _asks(InitProducerId),
+            when=~_is_expected,
+            set=_init_asks | {pending_epoch: producer_epoch + 1, pending_last_epoch: NO_EPOCH},
             source="TransactionMetadata.prepareIncrementProducerEpoch",
         ),
         Row(
             "bump of the current epoch",
-            when=_expected == producer_epoch,
-            set={
-                pending: EMPTY,
-                pending_epoch: producer_epoch + 1,
-                pending_last_epoch: producer_epoch,
-            }
-            | _asks(InitProducerId),
-            source="KIP-360",
+            when=(_expected == producer_epoch) | ~is_known,
+            during=expected_epoch,
+            set=_init_asks
+            | {pending_epoch: producer_epoch + 1, pending_last_epoch: producer_epoch},
+            source="KIP-360, TransactionMetadata.prepareIncrementProducerEpoch",
         ),
         Row(
             "retry of a bump",
             when=_expected == last_producer_epoch,
-            set={
-                pending: EMPTY,
-                pending_epoch: producer_epoch,
-                pending_last_epoch: last_producer_epoch,
-            }
-            | _asks(InitProducerId),
-            source="KIP-360",
+            during=expected_epoch,
+            set=_init_asks
+            | {pending_epoch: producer_epoch, pending_last_epoch: last_producer_epoch},
+            source="KIP-360, TransactionMetadata.prepareIncrementProducerEpoch",
         ),
-        Row("stale producer", reply=_init_answer(fenced), source="KIP-360"),
+        Row(
+            "stale producer",
+            during=expected_epoch,
+            reply=_init_answer(fenced),
+            source="KIP-360, TransactionMetadata.prepareIncrementProducerEpoch",
+        ),
     ),
 )
 
 # AddPartitionsToTxn ----------------------------------------------------------------------------
+
+
+def _same_producer(
+    request: Message, answer: Callable[[Expression], Sending], source: str, name: str = ""
+) -> tuple[Row, Row]:
+    """The rows for a transactional id that isn't known, and for another producer id."""
+    return (
+        Row(
+            f"{name}unknown transactional id",
+            when=~is_known,
+            reply=answer(Errors.INVALID_PRODUCER_ID_MAPPING),
+            source=source,
+        ),
+        Row(
+            f"{name}other producer id",
+            when=request.producer_id != producer_id,
+            reply=answer(Errors.INVALID_PRODUCER_ID_MAPPING),
+            source=source,
+        ),
+    )
 
 
 def _add_partitions(
@@ -229,7 +312,9 @@ def _add_partitions(
     source = "TransactionCoordinator.handleAddPartitionsToTransaction"
     wanted = request.partition
     busy = answer(Errors.CONCURRENT_TRANSACTIONS)
+    unknown, other = _same_producer(request, answer, source)
     return (
+        unknown,
         Row(
             "transition in flight",
             when=pending.is_set,
@@ -237,6 +322,7 @@ def _add_partitions(
             reply=busy,
             source="KAFKA-18660",
         ),
+        other,
         Row(
             "other epoch",
             when=request.producer_epoch != producer_epoch,
@@ -293,6 +379,7 @@ def _leader_answer(error: Expression) -> Sending:
 _VERIFY = "TransactionCoordinator.handleVerifyPartitionsInTransaction"
 _verify_only = only(
     verification & ~transaction_version_2,
+    *_same_producer(AddPartitionsByLeader, _leader_answer, _VERIFY, "verify, "),
     Row(
         "verify, other epoch",
         when=AddPartitionsByLeader.producer_epoch != producer_epoch,
@@ -313,7 +400,9 @@ _verify_only = only(
     ),
     Row(
         "verify, not in the transaction",
-        reply=_leader_answer(Errors.TRANSACTION_ABORTABLE),
+        reply=_leader_answer(
+            if_(abortable_error, Errors.TRANSACTION_ABORTABLE, Errors.INVALID_TXN_STATE)
+        ),
         source=_VERIFY,
     ),
 )
@@ -342,21 +431,29 @@ def _end_answer(error: Expression, epoch: Expression | int = NO_EPOCH) -> Sendin
 
 _busy = _end_answer(Errors.CONCURRENT_TRANSACTIONS)
 _invalid = _end_answer(Errors.INVALID_TXN_STATE)
-_fencer_waits = to_each(
-    c,
-    fenced_for[c] == connection.at(c),
-    InitProducerIdResponse(
-        producer=c,
-        error=Errors.CONCURRENT_TRANSACTIONS,
-        connection=connection.at(c),
-        producer_id=producer_id,
-        producer_epoch=NO_EPOCH,
-    ),
-)
+
+
+def tell_fencers(error: Expression) -> Sending:
+    """The answer to whose InitProducerId made the coordinator abort a transaction."""
+    return to_each(
+        c,
+        fenced_for[c] == connection.at(c),
+        InitProducerIdResponse(
+            producer=c,
+            error=error,
+            connection=connection.at(c),
+            producer_id=producer_id,
+            producer_epoch=NO_EPOCH,
+        ),
+    )
+
+
+_fencer_waits = tell_fencers(Errors.CONCURRENT_TRANSACTIONS)
 
 _END_1 = "TransactionCoordinator.endTransactionWithTV1"
 _end_before_version_2 = only(
     ~transaction_version_2,
+    *_same_producer(EndTxn, _end_answer, _END_1),
     Row(
         "other epoch",
         when=_epoch != producer_epoch,
@@ -378,11 +475,11 @@ _end_before_version_2 = only(
         set={
             pending: PREPARE_ABORT,
             producer_epoch: _epoch,
-            last_producer_epoch: NO_EPOCH,
             pending_epoch: _epoch,
-            pending_last_epoch: NO_EPOCH,
+            pending_last_epoch: _FENCE_TAKEN[last_producer_epoch],
             fenced_for: NOBODY,
         }
+        | _FENCE_TAKEN
         | _asks(EndTxn),
         send=(_fencer_waits,),
         source=_END_1,
@@ -391,7 +488,7 @@ _end_before_version_2 = only(
         "commit meets a fence",
         when=fencing,
         reply=_end_answer(Errors.UNKNOWN_SERVER_ERROR),
-        source="TransactionMetadata.prepareTransitionTo",
+        source=_PREPARE,
     ),
     Row(
         "end",
@@ -415,21 +512,42 @@ _end_before_version_2 = only(
 )
 
 _END_2 = "TransactionCoordinator.endTransaction"
-_is_retry = producer_epoch == _epoch + 1
-_bumped = {pending_epoch: producer_epoch + 1, pending_last_epoch: producer_epoch}
+_retry_of_bump = (EndTxn.producer_id == producer_id) & (producer_epoch == _epoch + 1)
+_retry_of_overflow = (
+    (previous_id == EndTxn.producer_id) & (_epoch == LARGEST_EPOCH - 1) & (producer_epoch == 0)
+)
+_is_retry = ~fencing & (_retry_of_bump | _retry_of_overflow)
+_ends = state.is_in(COMPLETE_COMMIT, COMPLETE_ABORT)
+_bumped: dict[Expression, Expression | int | None] = {
+    pending_epoch: bumped_epoch,
+    pending_last_epoch: producer_epoch,
+}
+_needs_id = exhausted & (rotation_on_fence | ~fencing)
+_with_new_id = _bumped | {
+    next_id: if_(_needs_id, some(newest_id + 1), None),
+    newest_id: if_(_needs_id, newest_id + 1, newest_id),
+}
 _end_version_2 = only(
     transaction_version_2,
+    Row(
+        "unknown transactional id, version 2",
+        when=~is_known,
+        reply=_end_answer(Errors.INVALID_PRODUCER_ID_MAPPING),
+        source=_END_2,
+    ),
     Row("transition in flight, version 2", when=in_transition, reply=_busy, source=_END_2),
+    Row(
+        "other producer id, version 2",
+        when=(EndTxn.producer_id != producer_id) & ~(_is_retry & _retry_of_overflow),
+        reply=_end_answer(Errors.INVALID_PRODUCER_ID_MAPPING),
+        source=_END_2,
+    ),
     Row(
         "other epoch, version 2",
         when=~if_(
             is_prepared,
-            _is_retry,
-            if_(
-                state.is_in(COMPLETE_COMMIT, COMPLETE_ABORT),
-                _is_retry | (_epoch == producer_epoch),
-                _epoch == producer_epoch,
-            ),
+            _is_retry & _retry_of_bump,
+            if_(_ends, _is_retry | (_epoch == producer_epoch), _epoch == producer_epoch),
         ),
         reply=_end_answer(fenced),
         source=_END_2,
@@ -438,20 +556,7 @@ _end_version_2 = only(
         "commit meets a fence, version 2",
         when=fencing & _commits,
         reply=_end_answer(Errors.UNKNOWN_SERVER_ERROR),
-        source="TransactionMetadata.prepareTransitionTo",
-    ),
-    Row(
-        "abort overtakes a fence, version 2",
-        when=fencing,
-        set={pending: PREPARE_ABORT, fenced_for: NOBODY} | _bumped | _asks(EndTxn),
-        send=(_fencer_waits,),
-        source=_END_2,
-    ),
-    Row(
-        "end, version 2",
-        when=state == ONGOING,
-        set={pending: _prepare} | _bumped | _asks(EndTxn),
-        source="TransactionMetadata.prepareAbortOrCommit",
+        source=_PREPARE,
     ),
     Row(
         "ended so already, version 2",
@@ -459,18 +564,45 @@ _end_version_2 = only(
         reply=_end_answer(Errors.NONE, producer_epoch),
         source=_END_2,
     ),
-    Row(
-        "ended otherwise already",
-        when=_is_retry & state.is_in(COMPLETE_COMMIT, COMPLETE_ABORT),
-        reply=_invalid,
-        source=_END_2,
-    ),
+    Row("ended otherwise already", when=_is_retry & _ends, reply=_invalid, source=_END_2),
     Row("end under way, version 2", when=state == _prepare, reply=_busy, source=_END_2),
     Row("other end under way", when=is_prepared, reply=_invalid, source=_END_2),
-    Row("commit of nothing", when=_commits, reply=_invalid, source=_END_2),
+    Row("commit of nothing", when=_commits & is_settled, reply=_invalid, source=_END_2),
+    Row(
+        "end at the largest epoch",
+        when=(producer_epoch == LARGEST_EPOCH) & (_commits | ~rotation_on_fence),
+        reply=_end_answer(Errors.UNKNOWN_SERVER_ERROR),
+        source="TransactionMetadata.prepareTransitionTo, an epoch below 0",
+    ),
+    Row(
+        "no producer id to be had",
+        when=_needs_id & ~id_left,
+        reply=_end_answer(Errors.COORDINATOR_LOAD_IN_PROGRESS),
+        source=_NEW_ID,
+    ),
+    Row(
+        "abort overtakes a fence, version 2",
+        when=fencing,
+        set={
+            pending: PREPARE_ABORT,
+            last_producer_epoch: if_(single_fence_bump, last_producer_epoch, NO_EPOCH),
+            failed_fence: if_(single_fence_bump, failed_fence, failed_fence_kept),
+            fenced_for: NOBODY,
+        }
+        | _with_new_id
+        | _asks(EndTxn),
+        send=(_fencer_waits,),
+        source=_END_2,
+    ),
+    Row(
+        "end, version 2",
+        when=state == ONGOING,
+        set={pending: _prepare} | _with_new_id | _asks(EndTxn),
+        source="TransactionMetadata.prepareAbortOrCommit",
+    ),
     Row(
         "abort of nothing",
-        set={pending: PREPARE_ABORT} | _bumped | _asks(EndTxn),
+        set={pending: PREPARE_ABORT} | _with_new_id | _asks(EndTxn),
         source="KIP-890 part 2, the empty abort",
     ),
 )
@@ -479,8 +611,6 @@ end_txn = Table(
     transaction,
     on=EndTxn,
     elsewhere=(producer,),
-    # at the last epoch of clients, version 2 needs a new producer id
-    when=~transaction_version_2 | in_transition | ~exhausted | (_epoch != producer_epoch),
     rows=_end_before_version_2 + _end_version_2,
 )
 
@@ -492,12 +622,17 @@ transaction_timeout = Table(
     when=(TIMEOUTS > 0)
     & (state == ONGOING)
     & ~pending.is_set
-    & (~transaction_version_2 | ~exhausted),
+    & (rotation_on_fence | (producer_epoch < LARGEST_EPOCH)),
     rows=(
         Row(
             "fence the open transaction",
-            set={pending: PREPARE_EPOCH_FENCE, pending_epoch: producer_epoch + 1},
-            source="TransactionCoordinator.abortTimedOutTransactions",
+            set={
+                pending: PREPARE_EPOCH_FENCE,
+                pending_epoch: if_(
+                    failed_fence | ~timeout_bumps_epoch, producer_epoch, bumped_epoch
+                ),
+            },
+            source="KAFKA-6119, TransactionCoordinator.abortTimedOutTransactions",
         ),
     ),
 )
@@ -505,6 +640,7 @@ transaction_timeout = Table(
 fence_continues = Table(
     transaction,
     on=continue_fence,
+    elsewhere=(producer,),
     when=fencing,
     rows=(
         Row(
@@ -513,10 +649,52 @@ fence_continues = Table(
             set={
                 pending: PREPARE_ABORT,
                 producer_epoch: pending_epoch,
-                last_producer_epoch: NO_EPOCH,
-                pending_last_epoch: NO_EPOCH,
-            },
+                pending_last_epoch: _FENCE_TAKEN[last_producer_epoch],
+            }
+            | _FENCE_TAKEN,
             source="TransactionCoordinator.endTransactionWithTV1, not from a client",
+        ),
+        Row(
+            "a second new epoch overflows",
+            when=pending_epoch == LARGEST_EPOCH,
+            during=transaction_version_2 & ~single_fence_bump,
+            note="The transaction stays open, and nobody holds the epoch that could end it.",
+            set={
+                pending: None,
+                pending_epoch: NO_EPOCH,
+                producer_epoch: pending_epoch,
+                last_producer_epoch: NO_EPOCH,
+                fenced_for: NOBODY,
+            },
+            send=(tell_fencers(Errors.UNKNOWN_SERVER_ERROR),),
+            source="TransactionMetadata.prepareTransitionTo in 4.0.0, an epoch below 0",
+        ),
+        Row(
+            "abort, which bumps the epoch a second time",
+            during=transaction_version_2 & ~single_fence_bump,
+            set={
+                pending: PREPARE_ABORT,
+                producer_epoch: pending_epoch,
+                pending_epoch: pending_epoch + 1,
+                pending_last_epoch: pending_epoch,
+            }
+            | _FENCE_TAKEN,
+            source="TransactionCoordinator.endTransaction in 4.0.0",
+        ),
+        Row(
+            "no producer id to be had",
+            when=_needs_id & ~id_left,
+            during=transaction_version_2 & rotation_on_fence,
+            set={pending: None, pending_epoch: NO_EPOCH, fenced_for: NOBODY},
+            send=(tell_fencers(Errors.COORDINATOR_LOAD_IN_PROGRESS),),
+            source=_NEW_ID,
+        ),
+        Row(
+            "abort with a new producer id",
+            when=_needs_id,
+            during=transaction_version_2 & rotation_on_fence,
+            set={pending: PREPARE_ABORT} | _with_new_id,
+            source="KAFKA-20090",
         ),
         Row(
             "abort, which bumps the epoch",
@@ -527,244 +705,6 @@ fence_continues = Table(
     ),
 )
 
-# The transaction log ---------------------------------------------------------------------------
-
-_settled = {pending: None, pending_epoch: NO_EPOCH, pending_last_epoch: NO_EPOCH}
-_APPENDED = "TransactionMetadata.completeTransitionTo"
-
-log_appended = Table(
-    transaction,
-    on=log_append,
-    elsewhere=(producer,),
-    when=in_transition & (~completing | (size(partitions) == 0)),
-    rows=(
-        Row(
-            "producer id given out",
-            when=pending == EMPTY,
-            goto=EMPTY,
-            set=_settled
-            | {
-                producer_epoch: pending_epoch,
-                last_producer_epoch: pending_last_epoch,
-                asked_by: NOBODY,
-            },
-            send=(
-                to_each(
-                    c,
-                    asked_by[c] == connection.at(c),
-                    InitProducerIdResponse(
-                        producer=c,
-                        error=Errors.NONE,
-                        connection=connection.at(c),
-                        producer_id=producer_id,
-                        producer_epoch=pending_epoch,
-                    ),
-                ),
-            ),
-            source=_APPENDED,
-        ),
-        Row(
-            "partitions added",
-            when=pending == ONGOING,
-            goto=ONGOING,
-            set=_settled
-            | {
-                partitions: pending_partitions,
-                pending_partitions: set_of(),
-                asked_by: NOBODY,
-                adding_for: each(c, set_of()),
-            },
-            send=(
-                to_each(
-                    c,
-                    ~transaction_version_2 & (asked_by[c] == connection.at(c)),
-                    to_each(
-                        p,
-                        p.is_in(adding_for[c]),
-                        AddPartitionsToTxnResponse(
-                            producer=c,
-                            partition=p,
-                            error=Errors.NONE,
-                            connection=connection.at(c),
-                        ),
-                    ),
-                ),
-                to_each(
-                    c,
-                    transaction_version_2,
-                    to_each(
-                        p,
-                        p.is_in(adding_for[c]),
-                        AddPartitionsByLeaderResponse(producer=c, partition=p, error=Errors.NONE),
-                    ),
-                ),
-            ),
-            source=_APPENDED,
-        ),
-        Row(
-            "commit decided",
-            when=pending == PREPARE_COMMIT,
-            goto=PREPARE_COMMIT,
-            set=_settled | {producer_epoch: pending_epoch, last_producer_epoch: pending_last_epoch},
-            source=_APPENDED,
-        ),
-        Row(
-            "abort decided",
-            when=pending == PREPARE_ABORT,
-            goto=PREPARE_ABORT,
-            set=_settled | {producer_epoch: pending_epoch, last_producer_epoch: pending_last_epoch},
-            source=_APPENDED,
-        ),
-        Row(
-            "commit completed",
-            when=pending == COMPLETE_COMMIT,
-            goto=COMPLETE_COMMIT,
-            set=_settled,
-            source=_APPENDED,
-        ),
-        Row("abort completed", goto=COMPLETE_ABORT, set=_settled, source=_APPENDED),
-    ),
-)
-
-completion_begins = Table(
-    transaction,
-    on=begin_completion,
-    elsewhere=(producer,),
-    when=is_prepared & ~pending.is_set,
-    rows=(
-        Row(
-            "answer and send markers",
-            set={
-                pending: if_(state == PREPARE_COMMIT, COMPLETE_COMMIT, COMPLETE_ABORT),
-                asked_by: NOBODY,
-                fenced_for: NOBODY,
-            },
-            send=(
-                _fencer_waits,
-                to_each(
-                    c,
-                    asked_by[c] == connection.at(c),
-                    EndTxnResponse(
-                        producer=c,
-                        error=Errors.NONE,
-                        connection=connection.at(c),
-                        producer_id=producer_id,
-                        producer_epoch=if_(transaction_version_2, producer_epoch, NO_EPOCH),
-                    ),
-                ),
-            ),
-            source="TransactionCoordinator.endTransaction, after the Prepare record",
-        ),
-    ),
-)
-
-# Markers ---------------------------------------------------------------------------------------
-
-
-_to = send_marker.partition
-_MARKERS = "TransactionMarkerChannelManager"
-_answered = WriteTxnMarkersResponse.partition
-
-
-def _marker(to: Expression, on: Expression) -> Sending:
-    return WriteTxnMarkers(
-        partition=to,
-        connection=on,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        result=if_(pending == COMPLETE_COMMIT, Result.COMMIT, Result.ABORT),
-    )
-
-
-markers_sent = Table(
-    transaction,
-    on=send_marker,
-    when=completing & _to.is_in(partitions) & ~_to.is_in(marker_sent),
-    rows=(
-        Row(
-            "send",
-            set={marker_sent: marker_sent | set_of(_to)},
-            send=(_marker(_to, marker_connection[_to]),),
-            source=f"{_MARKERS}.addTxnMarkersToSend",
-        ),
-    ),
-)
-
-markers_overtaken = Table(
-    transaction,
-    on=marker_overtaken,
-    when=(DELAYS > 0) & marker_overtaken.partition.is_in(marker_sent),
-    rows=(
-        Row(
-            "send again on a new connection",
-            set={
-                marker_connection[marker_overtaken.partition]: marker_connection[
-                    marker_overtaken.partition
-                ]
-                + 1
-            },
-            send=(
-                _marker(
-                    marker_overtaken.partition, marker_connection[marker_overtaken.partition] + 1
-                ),
-            ),
-            source=f"{_MARKERS}, a broker disconnects",
-        ),
-    ),
-)
-
-markers_answered = Table(
-    transaction,
-    on=WriteTxnMarkersResponse,
-    rows=(
-        Row(
-            "on a closed connection",
-            when=WriteTxnMarkersResponse.connection != marker_connection[_answered],
-        ),
-        Row(
-            "written",
-            when=WriteTxnMarkersResponse.error == Errors.NONE,
-            set={
-                partitions: partitions - set_of(_answered),
-                marker_sent: marker_sent - set_of(_answered),
-            },
-            source="TransactionMarkerRequestCompletionHandler",
-        ),
-        Row(
-            "refused for good",
-            note="The completion is dropped: the entry stays in its Prepare state.",
-            source="TransactionMarkerRequestCompletionHandler",
-        ),
-    ),
-)
-
-
-def _lost_marker(message: Message) -> Table:
-    """The leader's connection breaks before the marker, or its answer, has arrived."""
-    loss = lost(message)
-    return Table(
-        transaction,
-        on=loss,
-        when=LOSSES > 0,
-        rows=(
-            Row(
-                "on a closed connection", when=loss.connection != marker_connection[loss.partition]
-            ),
-            Row(
-                "send again",
-                send=(_marker(loss.partition, marker_connection[loss.partition]),),
-                source=f"{_MARKERS}, a broker disconnects",
-            ),
-        ),
-    )
-
-
-FAULTY_EVENTS = (
-    timeout,
-    marker_overtaken,
-    lost(WriteTxnMarkers),
-    lost(WriteTxnMarkersResponse),
-)
 TABLES = (
     init_producer_id,
     add_partitions,
@@ -772,11 +712,4 @@ TABLES = (
     end_txn,
     transaction_timeout,
     fence_continues,
-    log_appended,
-    completion_begins,
-    markers_sent,
-    markers_overtaken,
-    markers_answered,
-    _lost_marker(WriteTxnMarkers),
-    _lost_marker(WriteTxnMarkersResponse),
 )

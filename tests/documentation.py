@@ -16,11 +16,12 @@ from pathlib import Path
 
 from epochfence.checker.check import Options, available_threads, check
 from epochfence.checker.verdict import Result, Verdict
-from epochfence.spec.language import instantiate
+from epochfence.spec.language import System, instantiate
 from epochfence.spec.systems import shipped
 
 ROOT = Path(__file__).parents[1]
-GENERATED = {"protocol.md"}  # tests/diagrams/test_pages.py looks after it
+# tests/diagrams/test_pages.py and tests/mutation/test_sample.py look after them
+GENERATED = {"protocol.md", "mutation.md"}
 PAGES = [
     ROOT / "README.md",
     *sorted(path for path in (ROOT / "docs").glob("*.md") if path.name not in GENERATED),
@@ -35,6 +36,7 @@ NOT_RUN = {
 }
 
 SYSTEM = shipped("transactions")
+PRODUCER_IDS = shipped("producer-ids")
 
 
 # Commands ----------------------------------------------------------------------------------------
@@ -216,9 +218,9 @@ def _properties() -> str:
     return "\n".join(rows)
 
 
-def _sources() -> str:
+def _sources(system: System) -> str:
     rows = ["| property | kind | source |", "|---|---|---|"]
-    rows += [f"| `{item.name}` | {item.kind} | {item.source} |" for item in SYSTEM.properties]
+    rows += [f"| `{item.name}` | {item.kind} | {item.source} |" for item in system.properties]
     return "\n".join(rows)
 
 
@@ -228,12 +230,16 @@ def _features() -> str:
     return "\n".join(rows)
 
 
-def _constants() -> str:
-    rows = ["| constant | default | range | Kafka's | what it bounds |", "|---|---|---|---|---|"]
-    for info in SYSTEM.constant_infos:
+def _constants(system: System) -> str:
+    named = {name: system.values(name) for name in system.bound_names}
+    names = " | ".join(named)
+    rows = [f"| constant | {names} | range | Kafka's | what it bounds |"]
+    rows.append("|---" * rows[0].count(" |") + "|")
+    for info in system.constant_infos:
         real = "" if info.real is None else f"{info.real:,}"
         span = f"{info.low}..{info.high}"
-        rows.append(f"| `{info.name}` | {info.default} | {span} | {real} | {info.meaning} |")
+        values = " | ".join(str(values[info.name]) for values in named.values())
+        rows.append(f"| `{info.name}` | {values} | {span} | {real} | {info.meaning} |")
     return "\n".join(rows)
 
 
@@ -243,9 +249,11 @@ def _example() -> str:
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "properties": _properties,
-    "sources": _sources,
+    "sources": lambda: _sources(SYSTEM),
     "features": _features,
-    "constants": _constants,
+    "constants": lambda: _constants(SYSTEM),
+    "constants of producer-ids": lambda: _constants(PRODUCER_IDS),
+    "sources of producer-ids": lambda: _sources(PRODUCER_IDS),
     EXAMPLE.as_posix(): _example,
 }
 

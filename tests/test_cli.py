@@ -37,7 +37,8 @@ small = invariant("Small", x <= N, "x is at most N [of the constants].", "a book
 low = invariant("Low", x < N, "x stays below N [of the constants].")
 up_only = step_property("UpOnly", after(x) >= x, "x never falls.")
 
-holds = System("holds", (up, turn, stay), (small, up_only), constants=(N,), terminal=True)
+holds = System("holds", (up, turn, stay), (small, up_only), constants=(N,), terminal=True,
+               bounds={"large": {N: 3}})
 breaks = System("breaks", (up, turn), (small, low), constants=(N,), terminal=True)
 stuck = System("stuck", (up,), (small,), constants=(N,))
 faulty = System("faulty", (up, over), (small,), constants=(N,), terminal=True)
@@ -112,6 +113,15 @@ def test_a_run_says_what_it_covered(declared: Path) -> None:
     assert "4 states, 11 transitions, depth 4" in ended.out
     assert "machine.stay/stay [on]" in ended.out
     assert "unread[0]" in ended.out
+
+
+def test_bounds_by_name_and_constants_on_top_of_them(declared: Path) -> None:
+    assert (
+        "holds, protocol 1; N=3"
+        in epochfence("check", f"{declared}:holds", "--bounds", "large").out
+    )
+    smaller = epochfence("check", f"{declared}:holds", "--bounds", "large", "--set", "N=1")
+    assert "holds, protocol 1; N=1" in smaller.out
 
 
 def test_what_stands_in_brackets_is_printed(declared: Path) -> None:
@@ -209,6 +219,7 @@ def test_json_is_whole_or_not_there(tmp_path: Path, declared: Path) -> None:
         ((KTX, "--protocol", "9"), "no protocol is called 9: take one of 1"),
         ((KTX, "--set", "Z=1"), "ktx has no constant Z (it has: I, K, E, S, V)"),
         ((KTX, "--set", "E=0"), "constant E=0 is outside 1..1000"),
+        ((KTX, "--bounds", "huge"), "ktx has no bounds called huge (it has: default)"),
         ((KTX, "--set", "E"), "--set E: write NAME=VALUE with a whole number"),
         ((KTX, "--set", "E=many"), "--set E=many: write NAME=VALUE with a whole number"),
         ((KTX, "--set", "=1"), "ktx has no constant"),
@@ -294,8 +305,8 @@ def test_runs_are_saved_and_resumed(tmp_path: Path) -> None:
 def test_list_tells_what_can_be_chosen() -> None:
     ended = epochfence("list")
     assert ended.code == 0
-    for word in ("transactions", "Protocols: 2.5", "constant", "default", "range", "property",
-                 "NoHangingTransaction", "invariant", "step"):  # fmt: skip
+    for word in ("transactions", "Protocols: 2.0", "constant", "default", "large", "range",
+                 "property", "NoHangingTransaction", "invariant", "step"):  # fmt: skip
         assert word in ended.out
 
 

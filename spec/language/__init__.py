@@ -42,7 +42,7 @@ from .expressions import (
 from .instance import Action, ActionRow, Instance, Variable, instantiate
 from .properties import Property, invariant, step_property
 from .protocols import ONE_PROTOCOL, Protocols, feature
-from .systems import Channel, System
+from .systems import DEFAULT, Channel, System
 from .tables import (
     Event,
     Loss,
@@ -61,6 +61,7 @@ from .tables import (
 from .types import Bag, Bool, Enum, Int, Key, Map, Optional, Record, Sequence, Set, enum, record
 
 __all__ = [
+    "DEFAULT",
     "ONE_PROTOCOL",
     "Action",
     "ActionRow",

@@ -221,6 +221,12 @@ class ConstantInfo:
     real: int | None = None
     meaning: str = ""
 
+    def check(self, value: int) -> None:
+        """Raises DeclarationError for a value outside of its range."""
+        if not self.low <= value <= self.high:
+            where = f"{self.low}..{self.high}"
+            raise DeclarationError(f"constant {self.name}={value} is outside {where}")
+
 
 def constant(
     name: str, default: int, low: int = 0, high: int = 2**31 - 1, *,

@@ -30,7 +30,7 @@ from .expressions import (
 )
 from .expressions import if_ as choose
 from .properties import Property
-from .systems import Channel, System, events_of
+from .systems import DEFAULT, Channel, System, events_of
 from .tables import Event, Loss, Message, Row, Sending, Table, instances, substitute
 from .types import Bag, Int, Map, Type, Value, choices, contains, initial_value
 from .types import Sequence as Line
@@ -104,15 +104,17 @@ def instantiate(
     protocol: str | None = None,
     constants: Mapping[str, int] | None = None,
     *,
+    bounds: str = DEFAULT,
     switch_on: Iterable[str] = (),
     switch_off: Iterable[str] = (),
     properties: Iterable[str] | None = None,
 ) -> Instance:
-    """The system with `protocol`, its constants where `constants` doesn't set them at their
-    defaults, single features switched, and the named properties alone (none: all of them).
+    """The system with `protocol`, its constants as the bounds of that name have them where
+    `constants` doesn't set them, single features switched, and the named properties alone (none:
+    all of them).
 
-    Raises DeclarationError for an unknown protocol, constant, feature or property, and for a
-    constant outside its range.
+    Raises DeclarationError for an unknown protocol, constant, feature or property, for bounds of
+    another name, and for a constant outside its range.
     """
     release = protocol or system.protocols.newest
     on, off = set(switch_on), set(switch_off)
@@ -120,21 +122,19 @@ def instantiate(
     for name in sorted((on | off) - known):
         raise DeclarationError(f"no feature of {system.name} is called {name}")
     features = frozenset((system.protocols.features_at(release) | on) - off)
-    values = _settled(system, constants or {})
+    values = _settled(system, bounds, constants or {})
     return _Builder(system, release, features, values).build(properties)
 
 
-def _settled(system: System, given: Mapping[str, int]) -> dict[str, int]:
+def _settled(system: System, bounds: str, given: Mapping[str, int]) -> dict[str, int]:
     infos = {info.name: info for info in system.constant_infos}
     for name, value in given.items():
         if name not in infos:
             known = ", ".join(infos) or "none"
             raise DeclarationError(f"{system.name} has no constant {name} (it has: {known})")
-        info = infos[name]
-        if not info.low <= value <= info.high:
-            raise DeclarationError(f"constant {name}={value} is outside {info.low}..{info.high}")
-    values = {name: given.get(name, info.default) for name, info in infos.items()}
-    return values | {constant.data.name: value for constant, value in system.fixed.items()}
+        infos[name].check(value)
+    fixed = {constant.data.name: value for constant, value in system.fixed.items()}
+    return {**system.values(bounds), **given, **fixed}
 
 
 class _Builder:

@@ -38,19 +38,25 @@ Budgets: TypeAlias = (
 )
 
 
+DEFAULT = "default"
+
+
 @dataclass(frozen=True, eq=False)
 class System:
     """What is checked: tables, the channels between machines, and what must hold.
 
-    `fixed` settles constants of shared machines that this system has no choice of. `budgets` bound
-    how often an event, or any of several, may happen in a run. `interchangeable`
+    `fixed` settles constants of shared machines that this system has no choice of. `bounds` names
+    values of the others that are chosen together; those called "default" are the system's own
+    defaults, beneath the rest and above the constants' own. `budgets` bound how often an event, or
+    any of several, may happen in a run. `interchangeable`
     keys may be renamed without changing anything, which symmetry reduction uses. A state without a
     successor is a deadlock unless `terminal` holds in it. `reach` says what the default bounds
     reach and what they don't.
 
     Raises DeclarationError for a feature that the protocols don't declare, a constant that the
-    system doesn't, a message without a channel, a property of a machine without a table, a budget
-    of an event without one, and for two tables, machines, properties or channels of one name.
+    system doesn't, a bound outside of its constant's range, a message without a channel, a property
+    of a machine without a table, a budget of an event without one, and for two tables, machines,
+    properties or channels of one name.
     """
 
     name: str
@@ -59,6 +65,9 @@ class System:
     doc: str = ""
     constants: tuple[Expression, ...] = ()
     fixed: Mapping[Expression, int] = field(default_factory=dict[Expression, int])
+    bounds: Mapping[str, Mapping[Expression, int]] = field(
+        default_factory=dict[str, Mapping[Expression, int]]
+    )
     protocols: Protocols = ONE_PROTOCOL
     channels: tuple[Channel, ...] = ()
     budgets: Budgets = field(default_factory=dict[Event, Operand])
@@ -80,7 +89,12 @@ class System:
             check_from_outside(self.end)
         except DeclarationError as error:
             raise DeclarationError(f"system {self.name}, terminal: {error}") from None
-        for where, part in self._parts():
+        for name, values in self.bounds.items():
+            try:
+                self._check_bounds(values)
+            except DeclarationError as error:
+                raise DeclarationError(f"system {self.name}, bounds {name}: {error}") from None
+        for where, part in self.parts():
             try:
                 self._check_names(part)
             except DeclarationError as error:
@@ -102,7 +116,7 @@ class System:
         every = [m for table in self.tables for m in (table.machine, *table.elsewhere)]
         return list(dict.fromkeys(every))
 
-    def _parts(self) -> Iterator[tuple[str, Expression]]:
+    def parts(self) -> Iterator[tuple[str, Expression]]:
         """Every expression, with where it stands."""
         for table in self.tables:
             yield f"table {table.name}", table.when
@@ -131,6 +145,12 @@ class System:
                     f"`{node}` is a field of {node.data.machine}, which has no table in {self.name}"
                 )
 
+    def _check_bounds(self, values: Mapping[Expression, int]) -> None:
+        for constant, value in values.items():
+            if constant not in self.constants:
+                raise DeclarationError(f"`{constant}` is no constant of {self.name}")
+            constant.data.check(value)
+
     def _unique(self, what: str, names: list[str]) -> None:
         for name in names:
             if names.count(name) > 1:
@@ -140,6 +160,25 @@ class System:
     def constant_infos(self) -> tuple[ConstantInfo, ...]:
         """What the constants that a run may set stand for."""
         return tuple(constant.data for constant in self.constants)
+
+    def values(self, bounds: str = DEFAULT) -> dict[str, int]:
+        """Every constant by name, as it is under the bounds of that name.
+
+        Raises DeclarationError where there are none.
+        """
+        if bounds not in self.bound_names:
+            known = ", ".join(self.bound_names)
+            raise DeclarationError(f"{self.name} has no bounds called {bounds} (it has: {known})")
+        values = {info.name: info.default for info in self.constant_infos}
+        for name in (DEFAULT, bounds):
+            chosen = self.bounds.get(name, {})
+            values.update((constant.data.name, value) for constant, value in chosen.items())
+        return values
+
+    @property
+    def bound_names(self) -> tuple[str, ...]:
+        """The names of the bounds, the default ones first."""
+        return tuple(dict.fromkeys((DEFAULT, *self.bounds)))
 
     @property
     def machines(self) -> tuple[Machine, ...]:

@@ -13,6 +13,12 @@ def _transactions() -> System:
     return system
 
 
+def _producer_ids() -> System:
+    from .producer_ids import system
+
+    return system
+
+
 def _idempotence() -> System:
     from .idempotence import system
 
@@ -21,6 +27,7 @@ def _idempotence() -> System:
 
 SHIPPED: dict[str, Callable[[], System]] = {
     "transactions": _transactions,
+    "producer-ids": _producer_ids,
     "idempotence": _idempotence,
 }
 

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from .. import partition, partition_markers, producer, transaction
+from .. import (
+    markers,
+    partition,
+    partition_markers,
+    producer,
+    transaction,
+    transaction_log,
+)
 from ..features import KAFKA
 from ..language import Channel, System, all_of
 from ..messages import (
+    APPEND_FAILURES,
     CACHED_BATCHES,
     CRASHES,
     DELAYS,
     EXPIRIES,
+    FAILOVERS,
     FAULTS,
+    ID_EXPIRIES,
     LARGEST_EPOCH,
     LARGEST_SEQUENCE,
     LOSSES,
@@ -43,7 +53,12 @@ system = System(
     doc="One transactional id shared by client instances (one can be a zombie), its coordinator "
     "and the leaders of the partitions written to; requests, answers and markers are lost, "
     "delayed, repeated and overtaken.",
-    tables=transaction.TABLES + partition.TABLES + partition_markers.TABLES + producer.TABLES,
+    tables=transaction.TABLES
+    + transaction_log.TABLES
+    + markers.TABLES
+    + partition.TABLES
+    + partition_markers.TABLES
+    + producer.TABLES,
     properties=PROPERTIES,
     constants=(
         PRODUCERS,
@@ -58,9 +73,17 @@ system = System(
         CRASHES,
         TIMEOUTS,
         EXPIRIES,
+        FAILOVERS,
+        APPEND_FAILURES,
+        ID_EXPIRIES,
         DELAYS,
     ),
     fixed={RECORDS: 1},
+    bounds={
+        "small": {PARTITIONS: 1},
+        # a timeout does what another instance's InitProducerId does as well
+        "large": {FAULTS: 2, TIMEOUTS: 0},
+    },
     protocols=KAFKA,
     channels=(
         Channel(InitProducerId, 2),
@@ -76,10 +99,17 @@ system = System(
         Channel(WriteTxnMarkers, 2),
         Channel(WriteTxnMarkersResponse),
     ),
-    budgets={producer.FAULTY_EVENTS + partition.FAULTY_EVENTS + transaction.FAULTY_EVENTS: FAULTS},
+    budgets={
+        (
+            *producer.FAULTY_EVENTS,
+            *partition.FAULTY_EVENTS,
+            transaction.timeout,
+            *transaction_log.FAULTY_EVENTS,
+            *markers.FAULTY_EVENTS,
+        ): FAULTS
+    },
     interchangeable=(PRODUCER,),
-    terminal=transaction.exhausted
-    | all_of(_i, producer.state.at(_i).is_in(producer.READY, producer.FATAL_ERROR)),
+    terminal=all_of(_i, producer.state.at(_i).is_in(producer.READY, producer.FATAL_ERROR)),
     reach="two instances that fence each other at any moment, two transactions in a row with a "
     "late request, answer or marker of the first, and any one fault at any step. They don't reach "
     "two faults in one run (faults=2 does, with partitions=1 in seconds), a producer id that is "

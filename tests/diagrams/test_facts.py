@@ -5,7 +5,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochfence.diagrams.facts import Facts, assume, possible
+from epochfence.diagrams.facts import Facts, assume, possible, settled
 from epochfence.spec.language import (
     Bool,
     Expression,
@@ -91,6 +91,34 @@ def test_what_is_excluded_never_happens(name: str, steps: list[tuple[Expression,
             assert states == []
             return
         assert all(hold(facts, state) for state in states)
+
+
+@given(st.sampled_from(Color.names), conditions, conditions)
+def test_what_is_settled_has_the_value_that_it_had(
+    name: str, known: Expression, e: Expression
+) -> None:
+    facts = assume(known, True, {color: frozenset({name})})
+    if facts is None:
+        return
+    states = [state for state in STATES if state["m.color"] == name and value_in(state, known)]
+    left = settled(e, facts)
+    assert all(value_in(state, left) == value_in(state, e) for state in states)
+
+
+def test_what_is_decided_is_gone() -> None:
+    green: Facts = {color: frozenset({"GREEN"})}
+    is_green, is_red = color == Color.GREEN, color == Color.RED
+    for whole, left in (
+        (is_green & flag, flag),
+        (flag | is_red, flag),
+        (is_red & flag, lift(False)),
+        (~is_red, lift(True)),
+        (if_(is_green, number, number + 1), number),
+        (if_(is_red & flag, number, number + 1), number + 1),
+        (all_of(k, flags[k] & is_green), all_of(k, flags[k])),
+        (if_(flag, number, number + 1), if_(flag, number, number + 1)),
+    ):
+        assert settled(whole, green).same_as(left)
 
 
 def test_what_follows_is_found() -> None:

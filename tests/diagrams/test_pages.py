@@ -4,50 +4,86 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from epochfence.diagrams.pages import DRAWINGS, PAGE, pages, write
+from epochfence.diagrams.pages import DRAWINGS, FOLDER, PAGE, pages, write
 from epochfence.spec.load import load_system
 from epochfence.spec.systems import SHIPPED, shipped
 
 DOCS = Path(__file__).parents[2] / "docs"
 ORDERS = load_system(str(Path(__file__).parent / "orders.py"))
+LINK = re.compile(r"\((\S+?\.(?:svg|md))\)")
 
 
 def test_the_committed_pages_are_up_to_date() -> None:
     generated = pages(map(shipped, SHIPPED))
-    kept = {f"{DRAWINGS}/{path.name}" for path in (DOCS / DRAWINGS).glob("*.svg")}
-    assert kept == generated.keys() - {PAGE}, "run make docs"
+    kept = [*(DOCS / DRAWINGS).glob("*.svg"), *(DOCS / FOLDER).glob("*.md")]
+    assert {path.relative_to(DOCS).as_posix() for path in kept} == generated.keys() - {PAGE}
     stale = [name for name, text in generated.items() if (DOCS / name).read_bytes() != text]
     assert stale == [], "run make docs"
 
 
-def test_writing_removes_drawings_of_what_is_gone(tmp_path: Path) -> None:
-    old = tmp_path / DRAWINGS / "gone.svg"
-    old.parent.mkdir()
-    old.touch()
+def test_the_navigation_has_every_page() -> None:
+    navigation = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
+    listed = re.findall(r"^ +- (protocol\S*\.md)$", navigation, re.MULTILINE)
+    assert listed == [name for name in pages(map(shipped, SHIPPED)) if name.endswith(".md")]
+
+
+def test_writing_removes_files_of_what_is_gone(tmp_path: Path) -> None:
+    for folder, name in ((DRAWINGS, "gone.svg"), (FOLDER, "gone.md")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / name).touch()
     write(tmp_path)
     written = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*")}
     assert written == pages(map(shipped, SHIPPED)).keys()
 
 
-def test_a_page_tells_of_every_machine_table_and_row() -> None:
+def test_pages_tell_of_every_machine_table_and_row() -> None:
     files = pages([ORDERS])
-    text = files[PAGE].decode()
     for machine in ORDERS.machines:
-        assert f"\n### {machine.name}\n" in text
-    for table in ORDERS.tables:
-        assert f"\n#### {table.on.name}\n" in text
-        for row in table.rows:
-            assert f"| **{row.name}**" in text
-    assert set(re.findall(r"\((diagrams/\S+?\.svg)\)", text)) == files.keys() - {PAGE}
+        text = files[f"{FOLDER}/{machine.name}.md"].decode()
+        assert f"\n# {machine.name}\n" in text
+        assert f"[{machine.name}]({FOLDER}/{machine.name}.md)" in files[PAGE].decode()
+        for table in (table for table in ORDERS.tables if table.machine is machine):
+            assert f"\n## {table.on.name}\n" in text
+            for row in table.rows:
+                assert f"| **{row.name}**" in text
+
+
+def test_links_lead_to_every_file() -> None:
+    files = pages([ORDERS])
+    led: set[str] = set()
+    for name in (name for name in files if name.endswith(".md")):
+        for target in LINK.findall(files[name].decode()):
+            led.add((DOCS / name).parent.joinpath(target).resolve().relative_to(DOCS).as_posix())
+    assert led == files.keys() - {PAGE}
 
 
 def test_a_removed_row_changes_the_page() -> None:
     first, *rest = ORDERS.tables
     less = replace(ORDERS, tables=(replace(first, rows=first.rows[1:]), *rest))
-    assert pages([less])[PAGE] != pages([ORDERS])[PAGE]
+    assert pages([less]) != pages([ORDERS])
+
+
+def test_rows_are_there_only_where_their_event_can_happen() -> None:
+    """Nobody sends Place before the second release."""
+    refunds = ORDERS.protocols.features[0]
+    begin = ORDERS.tables[0]
+    late = replace(begin, rows=(replace(begin.rows[0], during=refunds),))
+    files = pages([replace(ORDERS, tables=(late, *ORDERS.tables[1:]))])
+    text = files[f"{FOLDER}/order.md"].decode()
+    assert re.search(r"\*\*too late\*\* \| otherwise \| nothing \|  \| 2–3 \|", text)
 
 
 def test_what_two_systems_share_is_told_once() -> None:
-    text = pages([ORDERS, replace(ORDERS, name="more orders")])[PAGE].decode()
-    assert text.count("\n## ") == 2
-    assert text.count("\n### order\n") == 1
+    more = replace(ORDERS, name="more orders", tables=ORDERS.tables[:-1])
+    files = pages([ORDERS, more])
+    assert files[PAGE].decode().count("\n## ") == 2
+    assert files.keys() - pages([ORDERS]).keys() == {f"{DRAWINGS}/system-more orders.svg"}
+    order, customer = (files[f"{FOLDER}/{name}.md"].decode() for name in ("order", "customer"))
+    assert "only.\n" not in order
+    assert "## PayResponse\n\nIn orders only.\n" in customer
+
+
+def test_two_machines_of_one_name_have_a_page_each() -> None:
+    orders = load_system(str(Path(__file__).parent / "orders.py"))
+    files = pages([ORDERS, replace(orders, name="others")])
+    assert {f"{FOLDER}/order.md", f"{FOLDER}/others-order.md"} <= files.keys()

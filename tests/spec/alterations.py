@@ -1,4 +1,4 @@
-"""Systems with one row changed, as a fault in an implementation would change it."""
+"""Systems with rows changed, as a fault in an implementation would change them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,19 @@ from typing import Any
 
 from epochfence.spec.language import Expression, Row, System, Table
 from epochfence.spec.language.expressions import Operand
+
+
+def with_rows(system: System, table: Table, rows: tuple[Row, ...]) -> System:
+    """The system with other rows in one of its tables.
+
+    Raises DeclarationError for rows that can't be, LookupError for a table of no such system.
+    """
+    if table not in system.tables:
+        raise LookupError(f"{system.name} has no table {table.name}")
+    changed = replace(table, rows=rows)
+    return replace(
+        system, tables=tuple(changed if each is table else each for each in system.tables)
+    )
 
 
 def altered(
@@ -32,7 +45,4 @@ def altered(
             return line
         return replace(line, set={**line.set, **(updates or {})}, **parts)
 
-    def rewritten(one: Table) -> Table:
-        return replace(one, rows=tuple(map(changed, one.rows))) if one in found else one
-
-    return replace(system, tables=tuple(map(rewritten, system.tables)))
+    return with_rows(system, found[0], tuple(map(changed, found[0].rows)))

@@ -42,6 +42,16 @@ def test_a_system_is_described_with_all_that_can_be_chosen() -> None:
     assert max(map(len, text.splitlines())) <= 100
 
 
+def test_bounds_stand_beside_the_defaults() -> None:
+    other = lang.constant("M", 5, 1, 9)
+    bounds = {"default": {N: 1}, "large": {N: 3, other: 9}}
+    text = told(System("mine", (table,), (), constants=(N, other), bounds=bounds))
+    lines = [line.split() for line in text.splitlines()]
+    assert ["constant", "default", "large", "range", "what", "it", "bounds"] in lines
+    assert ["N", "1", "3", "1..3", "how", "far", "it", "counts", "[in", "steps]"] in lines
+    assert ["M", "5", "9", "1..9"] in lines
+
+
 def test_what_there_is_none_of_has_no_table() -> None:
     text = told(System("mine", (table,), (), constants=(N,)))
     assert "feature" not in text

@@ -352,6 +352,21 @@ SYSTEM_MISTAKES: dict[str, tuple[Callable[[], System], str]] = {
     "a message sent without a channel": (
         lambda: system(calling), r"call \(table depot.tick\) has no channel"
     ),
+    "bounds of a constant of no system": (
+        lambda: system(bounds={"large": {HIDDEN: 2}}),
+        "^system the system, bounds large: `hidden` is no constant of the system",
+    ),
+    "bounds of another constant of the name": (
+        lambda: system(bounds={"large": {lang.constant("N", 3): 2}}),
+        "^system the system, bounds large: `N` is no constant of the system",
+    ),
+    "bounds of what is no constant": (
+        lambda: system(bounds={"large": {x: 2}}), "bounds large: `x` is no constant of the system"
+    ),
+    "bounds out of a constant's range": (
+        lambda: system(bounds={"default": {N: -1}}),
+        r"^system the system, bounds default: constant N=-1 is outside 1\.\.4",
+    ),
     "two channels for a message": (
         lambda: system(calling, channels=(lang.Channel(call), lang.Channel(call, 2))),
         "two channel declarations of call",

@@ -70,6 +70,22 @@ def test_constants_take_their_defaults_or_what_is_given() -> None:
     assert lang.instantiate(system(), constants={"N": 3}).constants == {"N": 3}
 
 
+def test_bounds_by_name_lie_above_the_defaults_and_below_what_is_given() -> None:
+    other = lang.constant("M", 5)
+    named = system(constants=(N, other), bounds={"default": {N: 1}, "large": {other: 9}})
+    for bounds, given, expected in (
+        ("default", {}, {"N": 1, "M": 5}),
+        ("large", {}, {"N": 1, "M": 9}),
+        ("large", {"N": 4}, {"N": 4, "M": 9}),
+    ):
+        assert lang.instantiate(named, constants=given, bounds=bounds).constants == expected
+    assert lang.instantiate(named).constants == {"N": 1, "M": 5}
+    with pytest.raises(
+        DeclarationError, match=r"store has no bounds called huge \(it has: default"
+    ):
+        lang.instantiate(named, bounds="huge")
+
+
 @pytest.mark.parametrize(
     ("constants", "said"),
     [

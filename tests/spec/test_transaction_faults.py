@@ -4,7 +4,7 @@ bugs of Kafka are found where they were."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -33,6 +33,7 @@ SYSTEM = shipped("transactions")
 class Fault:
     """What breaks the property `breaks`: in `steps` steps, the last by the row `last`.
 
+    Features that are `off` belong to the protocol; the one that is `missing` is the fault.
     `holds_without`: of the unaltered system it holds with the same protocol and bounds. (With the
     newest protocol everything holds, which is tested once for all.)
     """
@@ -45,6 +46,7 @@ class Fault:
     system: System = SYSTEM
     protocol: str = NEWEST
     off: tuple[str, ...] = ()
+    missing: str = ""
     holds_without: bool = False
     slow: bool = False
 
@@ -52,10 +54,11 @@ class Fault:
         return f"{self.breaks}: {self.name}"
 
 
-def found(fault: Fault, system: System) -> Result:
+def found(fault: Fault) -> Result:
     """The one property checked."""
+    off = [*fault.off, *filter(None, [fault.missing])]
     instance = instantiate(
-        system, fault.protocol, fault.constants, switch_off=fault.off, properties=[fault.breaks]
+        fault.system, fault.protocol, fault.constants, switch_off=off, properties=[fault.breaks]
     )
     return check(instance)
 
@@ -70,14 +73,21 @@ def cases(faults: Iterable[Fault]) -> list[Any]:
 
 def assert_breaks(fault: Fault) -> list[str]:
     """Checks what is claimed; answers the steps, each as event and row."""
-    result = found(fault, fault.system)
+    result = found(fault)
     assert result.verdict is Verdict.BROKEN, result.reason
     assert result.trace is not None
     steps = [f"{step.action.partition('(')[0]}/{step.row}" for step in result.trace.steps]
     assert (result.properties[0].trace_length, steps[-1]) == (fault.steps, fault.last)
     if fault.holds_without:
-        assert found(fault, SYSTEM).verdict is Verdict.HOLDS
+        sound = replace(fault, system=SYSTEM, missing="")
+        assert found(sound).verdict is Verdict.HOLDS
     return steps
+
+
+KINDS = (
+    "losses", "crashes", "timeouts", "expiries", "failovers", "append_failures", "id_expiries",
+    "delays",
+)  # fmt: skip
 
 
 def bounds(
@@ -89,7 +99,7 @@ def bounds(
         "partitions": partitions,
         "transactions": transactions,
         "faults": faults,
-        **dict.fromkeys(("losses", "crashes", "timeouts", "expiries", "delays"), 0),
+        **dict.fromkeys(KINDS, 0),
         **kinds,
     }
 
@@ -98,8 +108,10 @@ lost_answer = lost(ProduceResponse)
 NEW_SEQUENCE = Produce(
     producer=client.producer.this,
     partition=lost_answer.partition,
+    producer_id=client.producer_id,
     producer_epoch=client.epoch,
     base_sequence=client.next_sequence[lost_answer.partition],
+    record=0,
     txn=client.txn.value,
 )
 _waited = leader.waiting[AddPartitionsByLeaderResponse.producer].value
@@ -129,20 +141,18 @@ FAULTS = (
         "a timeout doesn't bump the epoch (KAFKA-6119)",
         "Atomic", 33, "WriteTxnMarkers/end the transaction",
         bounds(partitions=2, faults=1, timeouts=1),
-        altered(SYSTEM, table="transaction.transaction timeout", row="fence the open transaction",
-                updates={coordinator.pending_epoch: coordinator.producer_epoch}),
-        BEFORE, holds_without=True,
+        protocol=BEFORE, missing="timeout_bumps_epoch", holds_without=True,
     ),
     Fault(
         "a leader takes a late marker (KAFKA-19446)",
         "Atomic", 41, "WriteTxnMarkers/end the transaction",
         bounds(partitions=2, transactions=2, faults=1, delays=1),
-        off=("strict_marker_epoch",), slow=True,
+        missing="strict_marker_epoch", slow=True,
     ),
     Fault(
         "a leader takes a late marker (KAFKA-19446)",
         "OutcomeAsTold", 28, "WriteTxnMarkers/end the transaction",
-        bounds(transactions=2, faults=1, delays=1), off=("strict_marker_epoch",),
+        bounds(transactions=2, faults=1, delays=1), missing="strict_marker_epoch",
     ),
     Fault(
         "a leader takes an older epoch's batch",
@@ -191,6 +201,23 @@ FAULTS = (
         altered(SYSTEM, table="partition.WriteTxnMarkers", row="stale epoch", when=False),
     ),
     Fault(
+        "the end at the last epoch is answered with the pair before (KAFKA-18660)",
+        "ReservedEpoch", 32, "EndTxnResponse/ended, with a new epoch",
+        bounds(largest_epoch=2, producer_ids=2, transactions=2), missing="overflow_answered",
+    ),
+    Fault(
+        "the log doesn't keep the next producer id (KAFKA-20310)",
+        "AnswerStands", 33, "EndTxnResponse/ended, with a new epoch",
+        bounds(largest_epoch=2, producer_ids=2, transactions=2, faults=1, failovers=1),
+        missing="rotation_in_log",
+    ),
+    Fault(
+        "InitProducerId bumps whatever epoch is expected (KIP-360)",
+        "BumpedOnce", 26, "InitProducerIdResponse/initialized",
+        bounds(faults=2, losses=1, expiries=1), missing="expected_epoch", protocol=BEFORE,
+        holds_without=True,
+    ),
+    Fault(
         "InitProducerId doesn't wait for a commit under way",
         "DeclaredTransitions", 17, "log append/producer id given out", bounds(producers=2),
         altered(SYSTEM, table="transaction.InitProducerId", row="commit or abort under way",
@@ -199,7 +226,7 @@ FAULTS = (
     Fault(
         "a leader takes a late marker (KAFKA-19446)",
         "MarkersMatchDecision", 28, "WriteTxnMarkers/end the transaction",
-        bounds(transactions=2, faults=1, delays=1), off=("strict_marker_epoch",),
+        bounds(transactions=2, faults=1, delays=1), missing="strict_marker_epoch",
     ),
 )  # fmt: skip
 

@@ -1,0 +1,260 @@
+"""What differs between two releases: rows added, removed and changed, table by table.
+
+A row is there in a release if its features have it, its condition can hold below the rows before
+it, and its event can happen. What it says is compared with the release's features settled.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import Any, Literal, TypeAlias
+
+from rich.console import Console
+from rich.table import Table as Columns
+from rich.text import Text
+
+from ..spec.language import Expression, Row, Sending, System, Table, lift
+from ..spec.language.expressions import children_first
+from ..spec.language.protocols import FeatureInfo
+from .decision_table import effects, replies
+from .facts import Facts, feature_facts, happening, possible, settled, taken, truth_of
+from .notation import readable
+
+Change: TypeAlias = Literal["added", "removed", "changed"]
+_SIGNS: dict[Change, str] = {"added": "+", "removed": "-", "changed": "~"}
+
+
+@dataclass(frozen=True)
+class Told:
+    """A row, or a table's own condition, as a release has it: when it holds, what it does and
+    what it replies."""
+
+    when: str
+    does: tuple[str, ...] = ()
+    reply: str = ""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Condition, effects and reply, each over some lines."""
+        when = (_led_by("when", self.when),) if self.when else ()
+        reply = (_led_by("reply", self.reply),) if self.reply else ()
+        return (*when, *self.does, *reply)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A row (or, without a name, a table's own condition) that two releases have differently.
+
+    `features` are those that hold in one of the releases alone and stand in it, or else in the
+    conditions before it.
+    """
+
+    row: str
+    change: Change
+    source: str
+    features: tuple[FeatureInfo, ...]
+    before: Told | None
+    after: Told | None
+
+
+@dataclass(frozen=True)
+class TableDifference:
+    """What differs in a table of these systems. `only_in` is the one release of the two in which
+    its event can happen, where it can't in both."""
+
+    systems: tuple[str, ...]
+    machine: str
+    event: str
+    only_in: str | None
+    differences: tuple[Difference, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """The differences as plain data."""
+        return dataclasses.asdict(self)
+
+
+def compare(
+    tables: Iterable[tuple[System, tuple[Table, ...]]], before: str, after: str
+) -> list[TableDifference]:
+    """What differs between two releases, for each table in which something does.
+
+    Raises DeclarationError for a release that a system doesn't have.
+    """
+    systems: dict[Table, list[System]] = {}
+    live: dict[tuple[str, Table], System] = {}
+    for system, some in tables:
+        happen = {release: happening(system, release) for release in (before, after)}
+        for table in some:
+            systems.setdefault(table, []).append(system)
+            for release in (before, after):
+                if table in happen[release]:
+                    live.setdefault((release, table), system)
+    found: list[TableDifference] = []
+    for table, owners in systems.items():
+        where = {release: live.get((release, table)) for release in (before, after)}
+        differences = tuple(_differences(table, owners[0], where, before, after))
+        if differences:
+            happens = [release for release, system in where.items() if system is not None]
+            found.append(
+                TableDifference(
+                    tuple(system.name for system in owners),
+                    table.machine.name,
+                    table.on.name,
+                    happens[0] if len(happens) == 1 else None,
+                    differences,
+                )
+            )
+    return found
+
+
+def _differences(
+    table: Table, owner: System, where: Mapping[str, System | None], before: str, after: str
+) -> Iterator[Difference]:
+    old, new = (_rows(table, where[release], release) for release in (before, after))
+    protocols = owner.protocols
+    differing = protocols.features_at(before) ^ protocols.features_at(after)
+
+    def behind(parts: Iterable[Expression]) -> tuple[FeatureInfo, ...]:
+        nodes = (node for part in parts for node in children_first(part))
+        return tuple(
+            {n.data.name: n.data for n in nodes if n.op == "feature" and n.data.name in differing}
+            .values()
+        )  # fmt: skip
+
+    if old and new and old[""] != new[""]:
+        yield Difference("", "changed", "", behind([table.when]), old[""], new[""])
+    for row in table.rows:
+        one, other = old.get(row.name), new.get(row.name)
+        if one == other:
+            continue
+        change = "added" if one is None else "removed" if other is None else "changed"
+        features = behind(_parts(table, row)) or behind(_above(table, row))
+        yield Difference(row.name, change, row.source, features, one, other)
+
+
+def _rows(table: Table, system: System | None, release: str) -> dict[str, Told]:
+    """The rows that a release has, by name, and under no name the table's own condition."""
+    if system is None:
+        return {}
+    facts = feature_facts(system.protocols, release)
+    rows = [row for row, _ in taken(table, system.protocols, release, {})]
+    told = {row.name: _told(table, _settled_row(row, facts)) for row in rows}
+    return {"": Told(_condition(settled(table.when, facts))), **told} if told else {}
+
+
+def _settled_row(row: Row, facts: Facts) -> Row:
+    def sent(sending: Sending) -> Sending:
+        fields = tuple((name, settled(value, facts)) for name, value in sending.fields)
+        when = settled(sending.when, facts)
+        return dataclasses.replace(sending, fields=fields, when=when)
+
+    def may_be_sent(sending: Sending) -> bool:
+        return possible(sending.when, facts) != truth_of(False)
+
+    reply = row.reply
+    if isinstance(reply, Sending):
+        reply = sent(reply) if may_be_sent(reply) else None
+    elif reply is not None:
+        reply = settled(reply, facts)
+    return dataclasses.replace(
+        row,
+        when=settled(row.guard, facts),
+        goto=None if row.goto is None else settled(lift(row.goto), facts),
+        set={target: settled(lift(value), facts) for target, value in row.set.items()},
+        reply=reply,
+        send=tuple(sent(sending) for sending in row.send if may_be_sent(sending)),
+    )
+
+
+def _told(table: Table, row: Row) -> Told:
+    does = tuple("\n".join(lines) for lines in effects(table, row))
+    reply = "".join("\n".join(lines) for lines in replies(table, row))
+    return Told(_condition(row.guard), does, reply)
+
+
+def _condition(expression: Expression) -> str:
+    return "" if expression.op == "const" else "\n".join(readable(expression))
+
+
+def _parts(table: Table, row: Row) -> Iterator[Expression]:
+    """Every expression that says whether the row is there and what it does."""
+    yield from (row.during, row.guard)
+    for update in table.updates(row):
+        yield from update
+    for sending in table.sendings(row):
+        yield sending.when
+        yield from (value for _, value in sending.fields)
+
+
+def _above(table: Table, row: Row) -> Iterator[Expression]:
+    """What decides whether an event gets as far as the row."""
+    yield table.when
+    for before in table.rows[: table.rows.index(row)]:
+        yield from (before.during, before.guard)
+
+
+# For a person to read ---------------------------------------------------------------------------
+
+_NAME_WIDTH, _TEXT_WIDTH = 36, 60
+
+
+def tell(found: list[TableDifference], before: str, after: str, console: Console) -> None:
+    """Prints the differences, a table each: what only `before` has by -, what only `after` by +."""
+    for table in found:
+        title = Text.assemble((f"{table.machine}, {table.event}", "bold"))
+        if table.only_in is not None:
+            title.append(f" (happens only in {table.only_in})")
+        console.print(title)
+        columns = Columns(box=None, show_header=False, padding=(0, 1, 0, 0))
+        columns.add_column(width=_NAME_WIDTH)
+        columns.add_column(width=_TEXT_WIDTH)
+        for item in table.differences:
+            columns.add_row(_title(item), _lines(item))
+        console.print(columns)
+        console.print()
+    every = [item.change for table in found for item in table.differences if item.row]
+    if not found:
+        console.print(f"No row differs between {before} and {after}.")
+    else:
+        counts = (f"{every.count(change)} {change}" for change in _SIGNS)
+        console.print(f"From {before} to {after}, rows: {', '.join(counts)}.")
+
+
+def _title(item: Difference) -> Text:
+    name = f"{_SIGNS[item.change]} {item.row or 'the condition of all rows'}"
+    remarks = [item.source] if item.source else []
+    for info in item.features:
+        until = "" if info.until is None else f", until {info.until}"
+        remarks.append(f"{info.name} from {info.since}{until}: {info.source}".rstrip(": "))
+    return Text("\n").join(
+        [
+            *(Text(line) for line in _wrapped(name, _NAME_WIDTH, "  ")),
+            *(
+                Text(line, "dim")
+                for remark in remarks
+                for line in _wrapped(f"  {remark}", _NAME_WIDTH, "    ")
+            ),
+        ]
+    )
+
+
+def _lines(item: Difference) -> Text:
+    old, new = (told.parts if told is not None else () for told in (item.before, item.after))
+    lines: list[Text] = []
+    for sign, style, parts, others in (("-", "red", old, new), ("+", "green", new, old)):
+        gone = (part for part in parts if part not in others)
+        for line in (line for part in gone for line in part.splitlines()):
+            wrapped = _wrapped(line, _TEXT_WIDTH - 2, "        ")
+            lines += [Text(f"{sign} {piece}", style) for piece in wrapped]
+    return Text("\n").join(lines)
+
+
+def _wrapped(line: str, width: int, indent: str) -> list[str]:
+    return wrap(line, width, subsequent_indent=indent, break_on_hyphens=False)
+
+
+def _led_by(word: str, text: str) -> str:
+    return f"{word} " + text.replace("\n", "\n" + " " * (len(word) + 1))

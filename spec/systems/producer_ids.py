@@ -1,0 +1,46 @@
+"""Brokers that take blocks of producer ids from a shared store and hand them out."""
+
+from __future__ import annotations
+
+from .. import producer_ids_controller as rpc
+from .. import producer_ids_zookeeper as zk
+from ..features import KAFKA
+from ..language import Channel, System
+from ..producer_ids import (
+    BLOCK_SIZE,
+    BROKER,
+    BROKERS,
+    FAULTS,
+    HANDLERS,
+    LARGEST_PRODUCER_ID,
+    PREFETCH_AT,
+    connection_loss,
+    crash,
+)
+from ..producer_ids_properties import PROPERTIES
+
+_SENT_AGAIN = FAULTS + 1  # each fault may leave a request behind
+
+system = System(
+    name="producer-ids",
+    doc="Brokers that race for blocks of producer ids, from ZooKeeper or from the controller, and "
+    "hand them out until there are none left.",
+    tables=rpc.TABLES + zk.TABLES,
+    properties=PROPERTIES,
+    constants=(BROKERS, HANDLERS, BLOCK_SIZE, LARGEST_PRODUCER_ID, PREFETCH_AT, FAULTS),
+    bounds={"large": {FAULTS: 2}},
+    protocols=KAFKA,
+    channels=(
+        Channel(rpc.AllocateProducerIds, _SENT_AGAIN),
+        Channel(rpc.AllocateProducerIdsResponse),
+        Channel(zk.SetData, _SENT_AGAIN),
+        Channel(zk.SetDataResponse),
+    ),
+    budgets={(crash, connection_loss, *rpc.FAULTY_EVENTS, *zk.FAULTY_EVENTS): FAULTS},
+    interchangeable=(BROKER,),
+    reach="two brokers that race for three blocks until there are none left, two threads of each "
+    "at any step of their calls, and one fault at any step (two with the large bounds): a crash, "
+    "a new registration, a session that ends, a failover, a request that is sent again or given up "
+    "and yet processed. They don't reach a third broker, one that isn't registered, a thread that "
+    "claims from a block that has just been replaced, or a controller of ZooKeeper's time.",
+)

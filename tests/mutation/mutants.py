@@ -1,0 +1,159 @@
+"""Mutants: the shipped tables with one small fault each, as a slip of the pen would make it.
+
+Operators: a guard negated (a row without one is taken away), an update dropped, a target state or
+another constant of an enum changed, a reply's error changed, a reply or a message not sent, and two
+neighbouring rows swapped. Left out is what can't be told apart from the original by its form: rows
+swapped that exclude each other, or that no release has both of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+
+from epochfence.diagrams.facts import assume
+from epochfence.spec.language import Expression, Row, Sending, System, Table, lift
+from epochfence.spec.language.errors import DeclarationError
+from epochfence.spec.language.expressions import EnumValue, rewrite, show
+from epochfence.spec.systems import SHIPPED, shipped
+from epochfence.tests.spec.alterations import with_rows
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A table with other rows. `touched` are the rows that differ; `inside` says that they differ
+    only in what they do, so that nothing changes where they are never taken."""
+
+    table: Table
+    touched: tuple[str, ...]
+    what: str
+    rows: tuple[Row, ...]
+    inside: bool = False
+
+    @property
+    def name(self) -> str:
+        """Table, row and fault, as reports and the list of survivors name it."""
+        return f"{self.table.name}/{self.touched[0]}: {self.what}"
+
+    @property
+    def machine(self) -> str:
+        """The machine that is at fault."""
+        return self.table.machine.name
+
+    def systems(self) -> list[System]:
+        """The shipped systems that have the table."""
+        return [system for system in _systems() if self.table in system.tables]
+
+    def of(self, system: System) -> System:
+        """The system with the fault."""
+        return with_rows(system, self.table, self.rows)
+
+
+@cache
+def _systems() -> tuple[System, ...]:
+    return tuple(map(shipped, SHIPPED))
+
+
+@cache
+def every_mutant() -> dict[str, Mutant]:
+    """The mutants of all shipped tables, by name."""
+    tables = dict.fromkeys(table for system in _systems() for table in system.tables)
+    found: dict[str, Mutant] = {}
+    for table in tables:
+        (owner, *_) = [system for system in _systems() if table in system.tables]
+        for mutant in mutants(owner, table):
+            what, alike = mutant.what, 1
+            while mutant.name in found:
+                alike += 1
+                mutant = replace(mutant, what=f"{what} ({alike})")
+            found[mutant.name] = mutant
+    return found
+
+
+def mutants(system: System, table: Table) -> Iterator[Mutant]:
+    """The mutants of a table of the system."""
+    for at, row in enumerate(table.rows):
+        for what, other, inside in _faults(row):
+            rows = (*table.rows[:at], other, *table.rows[at + 1 :])
+            if _can_be(table, rows):
+                yield Mutant(table, (row.name,), what, rows, inside)
+        below = table.rows[at + 1 : at + 2]
+        if below and _may_both_hold(system, row, below[0]):
+            rows = (*table.rows[:at], *below, row, *table.rows[at + 2 :])
+            names = (row.name, below[0].name)
+            yield Mutant(table, names, f"below {below[0].name!r}", rows)
+
+
+def _can_be(table: Table, rows: tuple[Row, ...]) -> bool:
+    try:
+        replace(table, rows=rows)
+    except DeclarationError:
+        return False
+    return True
+
+
+def _may_both_hold(system: System, row: Row, other: Row) -> bool:
+    protocols = system.protocols
+    every = [protocols.features_at(release) for release in protocols.releases]
+    if not any(
+        protocols.holds(row.during, features) and protocols.holds(other.during, features)
+        for features in every
+    ):
+        return False
+    return assume(other.guard, True, assume(row.guard, True, {})) is not None
+
+
+def _faults(row: Row) -> Iterator[tuple[str, Row, bool]]:
+    """What is wrong, the row with it, and whether it is only in what the row does."""
+    yield "guard negated", replace(row, when=~row.guard), False
+    if row.goto is not None:
+        yield "no next state", replace(row, goto=None), True
+        for member, goto in _others(lift(row.goto)):
+            yield f"goto {member}", replace(row, goto=goto), True
+    for target, value in row.set.items():
+        if lift(value) is target:
+            continue
+        kept = {other: v for other, v in row.set.items() if other is not target}
+        yield f"without {show(target)}", replace(row, set=kept), True
+        for member, changed in _others(lift(value)):
+            yield f"{show(target)} = {member}", replace(row, set={**row.set, target: changed}), True
+    if row.reply is not None:
+        yield "no reply", replace(row, reply=None), False
+    yield from ((f"replies {m}", replace(row, reply=reply), True) for m, reply in _replies(row))
+    for at, sending in enumerate(row.send):
+        send = (*row.send[:at], *row.send[at + 1 :])
+        yield f"doesn't send {sending.message.name}", replace(row, send=send), False
+
+
+def _replies(row: Row) -> Iterator[tuple[str, Sending | Expression]]:
+    if isinstance(row.reply, Expression):
+        yield from _others(row.reply)
+    elif row.reply is not None:
+        for name, value in row.reply.fields:
+            for member, changed in _others(value):
+                fields = tuple((n, changed if n == name else v) for n, v in row.reply.fields)
+                yield f"{name}={member}", replace(row.reply, fields=fields)
+
+
+def _others(value: Expression) -> Iterator[tuple[str, Expression]]:
+    """The value with each constant of an enum that it may take replaced by the enum's next one."""
+    for constant in dict.fromkeys(_results(value)):
+        kind, member = constant.data.enum, constant.data.member
+        names = kind.names
+        following = names[(names.index(member) + 1) % len(names)]
+        other = Expression("const", (), EnumValue(kind, following))
+
+        changed = rewrite(value, lambda node, of={constant: other}: of.get(node))
+        yield following if value is constant else f"{member} → {following}", changed
+
+
+def _results(value: Expression) -> Iterator[Expression]:
+    """The constants of enums that an expression may come to, not those that it compares with."""
+    if value.op == "if":
+        yield from _results(value.args[1])
+        yield from _results(value.args[2])
+    elif value.op == "some":
+        yield from _results(value.args[0])
+    elif value.op == "const" and isinstance(value.data, EnumValue):
+        yield value

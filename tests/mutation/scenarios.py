@@ -1,0 +1,185 @@
+"""Small runs of the shipped systems, and what they come to: what mutants are compared with.
+
+`baseline.json` has, for each, which properties hold and what was counted. It is a test of its own:
+a row that does something else shows in the counts, even where no property minds.
+`python tests/mutation/run.py --baseline` renews it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from epochfence.checker import lower
+from epochfence.checker.check import Options, check
+from epochfence.checker.explore import Progress
+from epochfence.checker.verdict import Result, Verdict
+from epochfence.spec.language import DEFAULT, Instance, System, instantiate
+from epochfence.spec.systems import SHIPPED, shipped
+
+BASELINE = Path(__file__).parent / "baseline.json"
+SMALL = "small"
+MEMORY = 4 << 30
+MOST_STATES = 3_000_000
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A run of a system: a release, the system's bounds of the name "small" (its defaults, where it
+    names none), constants on top of them, and features switched on."""
+
+    protocol: str
+    constants: tuple[tuple[str, int], ...] = ()
+    on: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        parts = [self.protocol, *(f"{name}={value}" for name, value in self.constants)]
+        return ", ".join([*parts, *(f"with {name}" for name in self.on)])
+
+    def instance(self, system: System, properties: tuple[str, ...] | None = None) -> Instance:
+        """The system settled."""
+        bounds = SMALL if SMALL in system.bound_names else DEFAULT
+        return instantiate(
+            system, self.protocol, dict(self.constants), bounds=bounds, switch_on=self.on,
+            properties=properties,
+        )  # fmt: skip
+
+
+ONE_CLIENT = (("producers", 1), ("faults", 2))
+ONE_TRANSACTION = (("transactions", 1),)
+THREE_BLOCKS = (("block_size", 2), ("largest_producer_id", 6), ("faults", 1))
+ONE_HANDLER = (("handlers", 1), *THREE_BLOCKS)
+TWO_PARTITIONS = (("producers", 1), ("partitions", 2), ("transactions", 1))
+
+# The scenarios of a system, those that kill most first; `scenarios` says what others are run with.
+CHOSEN: dict[str, tuple[Scenario, ...]] = {
+    "transactions": (
+        Scenario("4.3"),
+        Scenario("4.3", ONE_CLIENT),
+        Scenario("4.3", TWO_PARTITIONS),
+        Scenario("3.6", ONE_CLIENT),
+        Scenario("2.5", ONE_CLIENT),
+        Scenario("4.0.0", ONE_TRANSACTION),
+        Scenario("2.0", ONE_TRANSACTION),
+    ),
+    "producer-ids": (
+        Scenario("4.3", ONE_HANDLER),
+        Scenario("3.5", ONE_HANDLER),
+        Scenario("2.7", THREE_BLOCKS, ("block_current_once_written",)),
+    ),
+}
+
+
+def scenarios(system: System) -> tuple[Scenario, ...]:
+    """Those chosen, or the newest and the oldest release."""
+    releases = system.protocols.releases
+    ends = dict.fromkeys((releases[-1], releases[0]))
+    return CHOSEN.get(system.name, tuple(map(Scenario, ends)))
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a scenario comes to without a fault: the properties that hold, and the search's size.
+
+    `rows` has every row that there is, with how often it is taken.
+    """
+
+    holds: tuple[str, ...]
+    states: int
+    transitions: int
+    depth: int
+    rows: Mapping[str, int]
+
+    def covers(self, result: Result) -> bool:
+        """Whether a run took the same rows, however often."""
+        return {name for name, taken in result.rows if taken} == {
+            n for n in self.rows if self.rows[n]
+        }
+
+    def match(self, result: Result) -> bool:
+        """Whether a run counted the same."""
+        size = (result.states, result.transitions, result.depth)
+        recorded = (self.states, self.transitions, self.depth)
+        return size == recorded and dict(result.rows) == self.rows
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A scenario of a system, and what it comes to without a fault."""
+
+    system: System
+    scenario: Scenario
+    counts: Counts
+
+    def __str__(self) -> str:
+        return f"{self.system.name} {self.scenario}"
+
+
+class TooLarge(Exception):
+    """A run has gone beyond what any scenario may take."""
+
+
+def run(instance: Instance, most_states: int = MOST_STATES) -> Result:
+    """The instance checked on one thread. Raises TooLarge beyond `most_states`."""
+    # runs are short: what LLVM's passes win in them is less than what they cost
+    lower.LARGE = 0
+
+    def watch(progress: Progress) -> None:
+        if progress.states > most_states:
+            raise TooLarge
+
+    result = check(instance, Options(threads=1, memory=MEMORY), watch)
+    if result.verdict is Verdict.INCONCLUSIVE:
+        raise TooLarge
+    return result
+
+
+def counted(system: System, scenario: Scenario) -> Counts:
+    """The scenario run without those properties that don't hold in it."""
+    holds = [item.name for item in system.properties]
+    while True:
+        result = run(scenario.instance(system, tuple(holds)))
+        broken = {item.name for item in result.properties if item.verdict == "broken"}
+        if not broken:
+            break
+        holds = [name for name in holds if name not in broken]
+    taken = dict(result.rows)
+    return Counts(tuple(holds), result.states, result.transitions, result.depth, taken)
+
+
+@cache
+def baseline() -> dict[tuple[str, str], Counts]:
+    """The recorded counts, by system and scenario."""
+    recorded = json.loads(BASELINE.read_text(encoding="utf-8"))
+    return {
+        (system, scenario): Counts(
+            tuple(c["holds"]), c["states"], c["transitions"], c["depth"], c["rows"]
+        )
+        for system, found in recorded.items()
+        for scenario, c in found.items()
+    }
+
+
+def trials(system: System) -> list[Trial]:
+    """The system's scenarios, as recorded."""
+    return [Trial(system, each, baseline()[system.name, str(each)]) for each in scenarios(system)]
+
+
+def renew_baseline() -> None:
+    """Runs every scenario and records what it comes to."""
+    recorded: dict[str, dict[str, Any]] = {}
+    for system in map(shipped, SHIPPED):
+        for scenario in scenarios(system):
+            found = counted(system, scenario)
+            recorded.setdefault(system.name, {})[str(scenario)] = {
+                "holds": found.holds,
+                "states": found.states,
+                "transitions": found.transitions,
+                "depth": found.depth,
+                "rows": dict(found.rows),
+            }
+    BASELINE.write_text(json.dumps(recorded, indent=1) + "\n", encoding="utf-8")

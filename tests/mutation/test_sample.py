@@ -1,0 +1,47 @@
+"""A sample of the mutants is judged, and the page on all of them is whole."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from epochfence.checker.check import available_threads
+from epochfence.tests.mutation import report
+from epochfence.tests.mutation.judge import KILLED
+from epochfence.tests.mutation.mutants import every_mutant
+from epochfence.tests.mutation.run import judged, sample
+
+SAMPLE, SEED = 16, 3  # about a minute on two cores
+
+
+@pytest.mark.slow
+def test_a_mutant_is_killed_or_a_reason_says_why_not() -> None:
+    names = sample(list(every_mutant()), SAMPLE, SEED)
+    alive = [
+        outcome
+        for outcome in judged(names, available_threads(), quick=True)
+        if outcome.fate not in (*KILLED, "equivalent") and report.reason(outcome.name) is None
+    ]
+    assert alive == [], f"a test is missing, or a reason in {report.SURVIVORS.name}"
+
+
+def test_reasons_are_of_mutants_or_rows_that_there_are() -> None:
+    rows = {name.partition(": ")[0] for name in every_mutant()}
+    assert report.reasons().keys() - rows - every_mutant().keys() == set()
+
+
+PAGE = report.PAGE.read_text(encoding="utf-8")
+
+
+def test_the_page_has_every_machine_with_a_score_that_is_high_enough() -> None:
+    scores = dict(re.findall(r"^\| (\w+) \| \d+ \| ([\d.]+) \|", PAGE, re.MULTILINE))
+    machines = {mutant.machine for mutant in every_mutant().values()}
+    assert scores.keys() - {"all"} == machines
+    assert {name: score for name, score in scores.items() if float(score) < report.LEAST} == {}
+
+
+def test_the_page_names_mutants_that_there_are() -> None:
+    told = {line.split(" | ")[0].strip("| ") for line in PAGE.splitlines() if ": " in line}
+    known = {report.plain(name) for name in every_mutant()}
+    assert {name for name in told if re.match(r"[\w ]+\.[\w ]+/", name)} - known == set()

@@ -1,0 +1,64 @@
+"""The scenarios come to what is recorded, and leave no row out."""
+
+import pytest
+
+from epochfence.checker.verdict import Verdict
+from epochfence.spec.language import System
+from epochfence.spec.systems import SHIPPED, shipped
+from epochfence.tests.mutation.scenarios import (
+    Counts,
+    Scenario,
+    TooLarge,
+    Trial,
+    baseline,
+    run,
+    scenarios,
+    trials,
+)
+
+RENEW = "python tests/mutation/run.py --baseline records it, if the change is meant"
+SYSTEMS = [shipped(name) for name in SHIPPED]
+RECORDED = [pytest.param(trial, id=str(trial)) for system in SYSTEMS for trial in trials(system)]
+
+
+def test_every_scenario_is_recorded_and_nothing_else() -> None:
+    chosen = {(system.name, str(each)) for system in SYSTEMS for each in scenarios(system)}
+    assert baseline().keys() == chosen, RENEW
+
+
+@pytest.mark.parametrize("trial", RECORDED)
+def test_a_scenario_comes_to_what_is_recorded(trial: Trial) -> None:
+    result = run(trial.scenario.instance(trial.system, trial.counts.holds))
+    assert result.verdict is Verdict.HOLDS, result.reason
+    found = Counts(
+        trial.counts.holds, result.states, result.transitions, result.depth, dict(result.rows)
+    )
+    assert found == trial.counts, RENEW
+
+
+@pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
+def test_the_newest_release_has_every_property_and_all_together_every_row(system: System) -> None:
+    recorded = [trial.counts for trial in trials(system)]
+    assert recorded[0].holds == tuple(item.name for item in system.properties), RENEW
+    rows = {name for counts in recorded for name in counts.rows}
+    protocols = system.protocols
+    every = {
+        f"{table.name}/{row.name}"
+        for release in protocols.releases
+        for table in system.tables
+        for row in table.rows
+        if protocols.holds(row.during, protocols.features_at(release))
+    }
+    assert every - rows == set()
+
+
+def test_a_run_ends_where_it_grows_too_large() -> None:
+    trial = trials(SYSTEMS[0])[0]
+    with pytest.raises(TooLarge):
+        run(trial.scenario.instance(trial.system, trial.counts.holds), trial.counts.states // 2)
+
+
+def test_a_system_of_nobody_s_choice_is_run_in_its_newest_and_oldest_release() -> None:
+    from epochfence.tests.mutation.test_judge import system
+
+    assert scenarios(system) == (Scenario("2"), Scenario("1"))
