@@ -46,6 +46,7 @@ from .language import (
     set_of,
     size,
     some,
+    those,
     wrap,
 )
 from .language.expressions import Operand
@@ -477,19 +478,22 @@ resolved = Table(
 # A new epoch -----------------------------------------------------------------------------------
 
 
+_held = batches[q][s]
+_settled = all_of(s, is_open(_held).implies((_held.status == QUEUED) & ~_held.unanswered))
+_due = q.is_in(bump_for) & (~bump_when_settled | _settled)
+
+
 def _renumbered(new_id: Operand, epoch: Operand) -> dict[Expression, Operand]:
     """The batches in flight of the partitions that asked start at sequence 0."""
-    old = batches[q][s]
     r = RECORD.variable("r")
     batch = batches[q][r]
-    asked = q.is_in(bump_for)
     return {
         batches: each(
             q,
             each(
                 r,
                 if_(
-                    asked & is_open(batch),
+                    _due & is_open(batch),
                     replace(
                         batch,
                         producer_id=new_id,
@@ -501,30 +505,30 @@ def _renumbered(new_id: Operand, epoch: Operand) -> dict[Expression, Operand]:
                 ),
             ),
         ),
-        next_sequence: each(q, if_(asked, count_of(s, is_open(old)), next_sequence[q])),
-        last_acked: each(q, if_(asked, NO_SEQUENCE, last_acked[q])),
-        entry_id: each(q, if_(asked, new_id, entry_id[q])),
-        entry_epoch: each(q, if_(asked, epoch, entry_epoch[q])),
-        unresolved: each(q, if_(asked, None, unresolved[q])),
-        bump_for: set_of(),
+        next_sequence: each(q, if_(_due, count_of(s, is_open(_held)), next_sequence[q])),
+        last_acked: each(q, if_(_due, NO_SEQUENCE, last_acked[q])),
+        entry_id: each(q, if_(_due, new_id, entry_id[q])),
+        entry_epoch: each(q, if_(_due, epoch, entry_epoch[q])),
+        unresolved: each(q, if_(_due, None, unresolved[q])),
+        bump_for: bump_for - those(q, _due),
     }
 
 
-_held = batches[q][s]
-_settled = all_of(
-    q,
-    all_of(
-        s,
-        (q.is_in(bump_for) & is_open(_held)).implies((_held.status == QUEUED) & ~_held.unanswered),
-    ),
-)
 _BUMP = f"{_MANAGER}.bumpIdempotentProducerEpoch"
+_ready = state == State.READY
 _last = producer_epoch == LARGEST_EPOCH
 bumped = Table(
     sender,
     on=bump,
-    when=(state == State.READY) & (size(bump_for) > 0) & (~bump_when_settled | _settled),
+    when=any_of(q, _due) & (_ready | ~renumbered_under_new_id),
     rows=(
+        Row(
+            "while there is no producer id",
+            when=~_ready,
+            during=client_epoch_bump & ~renumbered_under_new_id,
+            set=_renumbered(producer_id, NO_EPOCH),
+            source=_BUMP,
+        ),
         Row(
             "the last epoch: a new producer id first",
             when=_last,
@@ -557,17 +561,17 @@ initialized = Table(
     when=(state == State.UNINITIALIZED) & id_left,
     rows=(
         Row(
-            "a new producer id",
-            when=size(bump_for) == 0,
-            goto=State.READY,
-            set={producer_id: _given, producer_epoch: 0},
-            source=f"{_MANAGER}.bumpIdempotentEpochAndResetIdIfNeeded",
-        ),
-        Row(
             "a new producer id, and new sequences",
             during=renumbered_under_new_id,
             goto=State.READY,
             set={producer_id: _given, producer_epoch: 0} | _renumbered(_given, 0),
+        ),
+        Row(
+            "a new producer id",
+            during=~renumbered_under_new_id,
+            goto=State.READY,
+            set={producer_id: _given, producer_epoch: 0},
+            source=f"{_MANAGER}.bumpIdempotentEpochAndResetIdIfNeeded",
         ),
     ),
 )
