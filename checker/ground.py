@@ -910,20 +910,22 @@ class _Grounder:
                 name: self.constant_shape(name.data.type, value)
                 for name, value in zip(action.bounds, values, strict=True)
             }
-            if action.taken is None:
+            if action.choice is None:
                 scope = _Scope(bound, {})
                 yield scope, (self.node(action.when, scope),)
                 continue
-            bag = self.shape(action.taken.args[0], _Scope(bound, {}))
+            bag = self.shape(action.choice.args[0], _Scope(bound, {}))
             assert isinstance(bag, Slots)
             # the rows are grounded once, for a slot that `chosen` names
             slots = bag.slots
+            if not slots:
+                continue  # a channel of no capacity
             chosen = g.leaf(choice_leaf(len(slots)), 0, len(slots) - 1, False)
             content = slots[-1].value
             for place in range(len(slots) - 2, -1, -1):
                 here = g.equal(chosen, g.number(place))
                 content = self.merge(here, slots[place].value, content)
-            scope = _Scope({**bound, action.taken: content}, {}, (action.taken, chosen))
+            scope = _Scope({**bound, action.choice: content}, {}, (action.choice, chosen))
             when = self.node(action.when, scope)
             possible: list[Node] = []
             for place, slot in enumerate(slots):

@@ -13,6 +13,7 @@ from ..spec.language import Bag, Instance, Map, Record, Sequence, Set
 from ..spec.language.instance import NETWORK
 from ..spec.language.typecheck import type_of
 from ..spec.language.types import Type, Value, show_value
+from ..spec.language.values import evaluate
 
 
 class Disagreement(Exception):
@@ -124,6 +125,11 @@ def _told(
             actor = text
         else:
             arguments.append(text)
+    taken = step.action.taken
+    if taken is not None and step.action.choice is None:
+        state = {v.name: value for v, value in zip(instance.variables, before, strict=True)}
+        first = evaluate(taken, state, instance.constants, dict(step.bound))
+        arguments += _fields(type_of(taken), first)
     sends: list[str] = []
     changes: list[tuple[str, str, str]] = []
     if following is not None:
@@ -158,7 +164,7 @@ def _sent(kind: Type, message: str, address: list[str], before: Value, after: Va
             if a != b
             for text in _sent(kind.of, message, [*address, f"{kind.key}{at}"], a, b)
         ]
-    assert isinstance(kind, Bag)
+    assert isinstance(kind, (Bag, Sequence))
     return [
         f"{message}({', '.join([*address, *_fields(kind.of, content)])})"
         for content in (Counter(after) - Counter(before)).elements()

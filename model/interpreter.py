@@ -75,13 +75,13 @@ class Interpreter:
         domains = [choices(bound.data.type, constants) for bound in action.bounds]
         for values in product(*domains):
             bound = dict(zip(action.bounds, values, strict=True))
-            if action.taken is None:
+            if action.choice is None:
                 yield bound
                 continue
-            bag = evaluate(action.taken.args[0], before, constants, bound)
+            bag = evaluate(action.choice.args[0], before, constants, bound)
             assert isinstance(bag, tuple)
             for content in dict.fromkeys(bag):
-                yield {**bound, action.taken: content}
+                yield {**bound, action.choice: content}
 
     def _take(
         self,

@@ -19,7 +19,7 @@ def describe(system: System, console: Console) -> None:
     console.print(f"  Protocols: {', '.join(protocols.releases)} (default {protocols.newest})")
     features = _columns("feature", "from", "before", "what it does")
     for info in protocols.infos:
-        cells = (info.name, info.since, info.until or "", info.sentence)
+        cells = (info.name, info.since or "none", info.until or "", info.sentence)
         features.add_row(*map(Text, cells))
     named = {name: system.values(name) for name in system.bound_names}
     constants = _columns("constant", *named, "range", "what it bounds")

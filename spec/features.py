@@ -68,10 +68,10 @@ single_fence_bump = feature(
 )
 previous_id_forgotten = feature(
     "previous_id_forgotten",
-    "4.2",
+    "4.1",
     sentence="The previous producer id is kept for one transition only (before: until the next "
     "Empty).",
-    source="TransactionMetadata.completeTransitionTo, rewritten in Java",
+    source="KAFKA-15370, TransactionMetadata.completeTransitionTo",
 )
 rotation_in_log = feature(
     "rotation_in_log",
@@ -84,6 +84,13 @@ rotation_on_fence = feature(
     NEWEST,
     sentence="A fence at the last epoch of clients takes a new producer id, too.",
     source="KAFKA-20090",
+)
+last_epoch_in_log = feature(
+    "last_epoch_in_log",
+    None,
+    sentence="The epoch before is in the transaction log, so that a bump can be asked for again "
+    "across a failover (proposed).",
+    source="KAFKA-20357",
 )
 # The partition leader -------------------------------------------------------------------------
 
@@ -166,6 +173,27 @@ ordered_resequencing = feature(
     sentence="Batches in flight are numbered anew in the order of their sequences (from 2.3).",
     source="KAFKA-8483",
 )
+idempotent_starts_at_0 = feature(
+    "idempotent_starts_at_0",
+    None,
+    sentence="A producer id that a leader doesn't know starts at sequence 0 without transactions, "
+    "too.",
+    source="KAFKA-18202, for transactions alone",
+)
+bump_when_settled = feature(
+    "bump_when_settled",
+    None,
+    sentence="An idempotent client's new epoch waits until no batch in flight to the partition "
+    "has an unknown outcome.",
+    source="KAFKA-14034, a way to mend it",
+)
+renumbered_under_new_id = feature(
+    "renumbered_under_new_id",
+    None,
+    sentence="After the last epoch, batches in flight are numbered anew when the new producer id "
+    "is there, where releases send them without any.",
+    source="TransactionManager.bumpIdempotentProducerEpoch, a way to mend it",
+)
 unknown_id_fatal = feature(
     "unknown_id_fatal",
     "4.0.0",
@@ -223,6 +251,7 @@ KAFKA = Protocols(
         previous_id_forgotten,
         rotation_in_log,
         rotation_on_fence,
+        last_epoch_in_log,
         unknown_producer_accepted,
         state_outlives_records,
         followers_only_warn,
@@ -235,6 +264,9 @@ KAFKA = Protocols(
         last_epoch_ends_open,
         client_epoch_bump,
         ordered_resequencing,
+        idempotent_starts_at_0,
+        bump_when_settled,
+        renumbered_under_new_id,
         unknown_id_fatal,
         failed_abort_fatal,
         controller_hands_out_ids,

@@ -166,11 +166,11 @@ CHECK_EPOCH = "ProducerAppendInfo.checkProducerEpoch"
 _SEQUENCE = "ProducerAppendInfo.checkSequence"
 
 
-def _append_rows(
+def append_rows(
     batch: Message | Expression,
     transactional: Expression,
     guarded: Expression | None,
-    answer: Callable[[Expression], Sending],
+    answer: Callable[[Expression], Sending | None],
     settled: dict[Expression, Expression],
     left_waiting: Expression,
 ) -> tuple[Row, ...]:
@@ -378,7 +378,7 @@ produce = Table(
             ),
             source="KIP-890, ReplicaManager.maybeSendPartitionsToTransactionCoordinator",
         ),
-        *_append_rows(
+        *append_rows(
             Produce,
             _transactional,
             None,
@@ -441,7 +441,7 @@ verified = Table(
             reply=_waiting_answer(_answer.error),
             source=_HANDLE,
         ),
-        *_append_rows(
+        *append_rows(
             _batch,
             lift(True),
             _batch.guarded,

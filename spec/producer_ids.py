@@ -23,7 +23,7 @@ PREFETCH_AT = constant(
     meaning="ids of a block handed out before the one that makes a broker ask for the next block",
 )  # fmt: skip
 FAULTS = constant(
-    "faults", 2, 0, 6, meaning="faults in a run, of all kinds together; recovery has no bound"
+    "faults", 1, 0, 6, meaning="faults in a run, of all kinds together; recovery has no bound"
 )
 
 BROKER = Key("broker", BROKERS)

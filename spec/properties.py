@@ -33,6 +33,7 @@ from .messages import (
     PRODUCER,
     PRODUCER_ID,
     TRANSACTION,
+    connection,
 )
 
 p, q = PARTITION.variable("p"), PARTITION.variable("q")
@@ -303,6 +304,49 @@ bumped_once = step_property(
     "KIP-360",
 )
 
+_fenced = _has_epoch & _older(
+    client.producer_id.at(i), client.epoch.at(i), client.producer_id.at(j), client.epoch.at(j)
+)
+fenced_for_good = step_property(
+    "FencedForGood",
+    all_of(
+        i,
+        all_of(
+            j,
+            (_fenced & (client.state.at(j) != client.FATAL_ERROR) & after(_has_epoch)).implies(
+                ~_older(
+                    client.producer_id.at(j),
+                    client.epoch.at(j),
+                    after(client.producer_id.at(i)),
+                    after(client.epoch.at(i)),
+                )
+            ),
+        ),
+    ),
+    "A client instance that a newer one has fenced gets no newer epoch or producer id, unless it "
+    "is started anew.",
+    "KIP-98, fencing; KAFKA-18019",
+)
+
+_bumping = (client.state.at(i) == client.INITIALIZING) & (client.epoch.at(i) != NO_EPOCH)
+_alone = all_of(
+    j, (connection.at(j) == 0) & ((i == j) | (client.state.at(j) == client.UNINITIALIZED))
+)
+not_fenced_by_itself = step_property(
+    "NotFencedByItself",
+    all_of(i, (_bumping & _alone).implies(after(client.state.at(i) != client.FATAL_ERROR))),
+    "A client that asks for its next epoch, and asks again, gets it, where there has been no other "
+    "instance and no request is late.",
+    "KIP-360; KAFKA-20357",
+)
+
+epochs_not_wasted = invariant(
+    "EpochsNotWasted",
+    coordinator.producer_epoch <= log.logged_epoch + 1,
+    "However often the coordinator can't write a fence into the log, that takes one epoch.",
+    "KAFKA-9666",
+)
+
 _state = coordinator.state
 _SETTLED = (STATE.EMPTY, STATE.COMPLETE_COMMIT, STATE.COMPLETE_ABORT)
 _PREVIOUS = (
@@ -358,6 +402,9 @@ PROPERTIES = (
     reserved_epoch,
     answer_stands,
     bumped_once,
+    fenced_for_good,
+    not_fenced_by_itself,
+    epochs_not_wasted,
     declared_transitions,
     markers_match,
 )

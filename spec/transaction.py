@@ -13,6 +13,7 @@ from collections.abc import Callable
 from .features import (
     abortable_error,
     expected_epoch,
+    failed_fence_kept,
     pending_first,
     producer_fenced_error,
     rotation_on_fence,
@@ -117,8 +118,9 @@ pending_epoch = transaction.field("pending_epoch", EPOCH, NO_EPOCH)
 pending_last_epoch = transaction.field("pending_last_epoch", EPOCH, NO_EPOCH)
 pending_partitions = transaction.field("pending_partitions", Set(PARTITION))
 failed_fence = transaction.field(
-    "failed_fence", Truth(), doc="A fence whose record was not appended has taken its epoch."
-)
+    "failed_fence", Truth(),
+    doc="A fence's record is not in the log (or not yet): the next fence takes no other epoch.",
+)  # fmt: skip
 coordinator_epoch = transaction.field(
     "coordinator_epoch", COORDINATOR_EPOCH, doc="The leader epoch of the log's partition."
 )
@@ -149,6 +151,11 @@ in_transition = pending.is_set & ~fencing
 completing = pending.is_in(COMPLETE_COMMIT, COMPLETE_ABORT)
 bumped_epoch = minimum(producer_epoch + 1, LARGEST_EPOCH)
 id_left = newest_id < PRODUCER_IDS - 1
+# KAFKA-9666: what a fence that takes its epoch before the append makes of the epoch before
+_FENCE_TAKEN: dict[Expression, Expression] = {
+    last_producer_epoch: if_(failed_fence_kept, NO_EPOCH, producer_epoch),
+    failed_fence: failed_fence_kept,
+}
 NOBODY = each(c, None)
 _PREPARE = "TransactionMetadata.prepareTransitionTo"
 _NEW_ID = "RPCProducerIdManager.generateProducerId"
@@ -468,11 +475,11 @@ _end_before_version_2 = only(
         set={
             pending: PREPARE_ABORT,
             producer_epoch: _epoch,
-            last_producer_epoch: NO_EPOCH,
             pending_epoch: _epoch,
-            pending_last_epoch: NO_EPOCH,
+            pending_last_epoch: _FENCE_TAKEN[last_producer_epoch],
             fenced_for: NOBODY,
         }
+        | _FENCE_TAKEN
         | _asks(EndTxn),
         send=(_fencer_waits,),
         source=_END_1,
@@ -515,7 +522,7 @@ _bumped: dict[Expression, Expression | int | None] = {
     pending_epoch: bumped_epoch,
     pending_last_epoch: producer_epoch,
 }
-_needs_id = exhausted & (producer_epoch != LARGEST_EPOCH)
+_needs_id = exhausted & (rotation_on_fence | ~fencing)
 _with_new_id = _bumped | {
     next_id: if_(_needs_id, some(newest_id + 1), None),
     newest_id: if_(_needs_id, newest_id + 1, newest_id),
@@ -576,7 +583,14 @@ _end_version_2 = only(
     Row(
         "abort overtakes a fence, version 2",
         when=fencing,
-        set={pending: PREPARE_ABORT, fenced_for: NOBODY} | _with_new_id | _asks(EndTxn),
+        set={
+            pending: PREPARE_ABORT,
+            last_producer_epoch: if_(single_fence_bump, last_producer_epoch, NO_EPOCH),
+            failed_fence: if_(single_fence_bump, failed_fence, failed_fence_kept),
+            fenced_for: NOBODY,
+        }
+        | _with_new_id
+        | _asks(EndTxn),
         send=(_fencer_waits,),
         source=_END_2,
     ),
@@ -635,10 +649,25 @@ fence_continues = Table(
             set={
                 pending: PREPARE_ABORT,
                 producer_epoch: pending_epoch,
-                last_producer_epoch: NO_EPOCH,
-                pending_last_epoch: NO_EPOCH,
-            },
+                pending_last_epoch: _FENCE_TAKEN[last_producer_epoch],
+            }
+            | _FENCE_TAKEN,
             source="TransactionCoordinator.endTransactionWithTV1, not from a client",
+        ),
+        Row(
+            "a second new epoch overflows",
+            when=pending_epoch == LARGEST_EPOCH,
+            during=transaction_version_2 & ~single_fence_bump,
+            note="The transaction stays open, and nobody holds the epoch that could end it.",
+            set={
+                pending: None,
+                pending_epoch: NO_EPOCH,
+                producer_epoch: pending_epoch,
+                last_producer_epoch: NO_EPOCH,
+                fenced_for: NOBODY,
+            },
+            send=(tell_fencers(Errors.UNKNOWN_SERVER_ERROR),),
+            source="TransactionMetadata.prepareTransitionTo in 4.0.0, an epoch below 0",
         ),
         Row(
             "abort, which bumps the epoch a second time",
@@ -646,9 +675,10 @@ fence_continues = Table(
             set={
                 pending: PREPARE_ABORT,
                 producer_epoch: pending_epoch,
-                pending_epoch: minimum(pending_epoch + 1, LARGEST_EPOCH),
+                pending_epoch: pending_epoch + 1,
                 pending_last_epoch: pending_epoch,
-            },
+            }
+            | _FENCE_TAKEN,
             source="TransactionCoordinator.endTransaction in 4.0.0",
         ),
         Row(

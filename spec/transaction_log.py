@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .features import (
-    failed_fence_kept,
+    last_epoch_in_log,
     overflow_answered,
     previous_id_forgotten,
     rotation_in_log,
@@ -133,6 +133,7 @@ _decided: Updates = {
     last_producer_epoch: pending_last_epoch,
     logged_epoch: pending_epoch,
     logged_partitions: partitions,
+    failed_fence: False,
 } | _previous_at_all
 
 RECORDS: Mapping[Expression, Updates] = {
@@ -327,9 +328,6 @@ append_fails = Table(
                 **_NOBODY_ASKS,
                 fenced_for: NOBODY,
                 next_id: None,
-                # before version 2 a fence has taken its epoch by now
-                failed_fence: failed_fence_kept
-                & (failed_fence | (is_known & (producer_epoch != logged_epoch))),
             },
             send=_tell_all(Errors.COORDINATOR_NOT_AVAILABLE),
             source="TransactionStateManager.appendTransactionToLog",
@@ -344,7 +342,6 @@ _memory_lost: Updates = {
     **_NOTHING_PENDING,
     **_NOBODY_ASKS,
     fenced_for: NOBODY,
-    last_producer_epoch: NO_EPOCH,
     failed_fence: False,
     marker_sent: set_of(),
     marker_connection: each(p, marker_connection[p] + 1),
@@ -354,13 +351,17 @@ _memory_lost: Updates = {
 
 def _reloaded(fields: Updates) -> Updates:
     """The entry as a new coordinator has it, where the log's last record says `fields`."""
-    previous, following = fields.get(previous_id, previous_id), fields.get(next_id, next_id)
+
+    def said(of: Expression, in_log: Expression, without: Operand) -> Operand:
+        return if_(in_log, fields.get(of, of), without)
+
     return {
         **fields,
         **_memory_lost,
         pending_id: fields.get(producer_id, producer_id),
-        previous_id: if_(rotation_in_log, previous, None),
-        next_id: if_(rotation_in_log, following, None),
+        last_producer_epoch: said(last_producer_epoch, last_epoch_in_log, NO_EPOCH),
+        previous_id: said(previous_id, rotation_in_log, None),
+        next_id: said(next_id, rotation_in_log, None),
     }
 
 

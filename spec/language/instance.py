@@ -17,6 +17,8 @@ from .expressions import (
     Field,
     Operand,
     all_true,
+    append,
+    first,
     lift,
     put,
     resolve,
@@ -24,12 +26,14 @@ from .expressions import (
     size,
     take,
     updated,
+    without_first,
 )
 from .expressions import if_ as choose
 from .properties import Property
 from .systems import DEFAULT, Channel, System, events_of
 from .tables import Event, Loss, Message, Row, Sending, Table, instances, substitute
 from .types import Bag, Int, Map, Type, Value, choices, contains, initial_value
+from .types import Sequence as Line
 
 NETWORK = "network"
 BUDGET = "budget"
@@ -57,14 +61,19 @@ class ActionRow:
 @dataclass(frozen=True)
 class Action:
     """A table on an event: for every value of `bounds` (and every distinct element of the bag that
-    `taken` ranges over) for which `when` holds, the first row whose guard holds is taken, if it has
-    room."""
+    `choice` ranges over) for which `when` holds, the first row whose guard holds is taken, if it
+    has room. From an ordered channel `taken` is the first message: there is nothing to choose."""
 
     table: str
     bounds: tuple[Expression, ...]
     taken: Expression | None
     when: Expression
     rows: tuple[ActionRow, ...]
+
+    @property
+    def choice(self) -> Expression | None:
+        """`taken` where it ranges over a bag's elements."""
+        return None if self.taken is None or self.taken.op != "element" else self.taken
 
 
 @dataclass(frozen=True)
@@ -241,7 +250,8 @@ class _Builder:
 
     def channel_type(self, channel: Channel) -> Type:
         capacity = self.number(channel.capacity)
-        kind: Type = Bag(channel.message.content, capacity)
+        of = channel.message.content
+        kind: Type = Line(of, capacity) if channel.ordered else Bag(of, capacity)
         for _, key in reversed(channel.message.address):
             kind = Map(key, kind)
         return kind
@@ -308,7 +318,7 @@ class _Builder:
             updates += traffic.updates()
             return ActionRow(row.name, place(row.guard), all_true(*traffic.room), tuple(updates))
 
-        when, spent = place(table.when), None
+        when, spent = _is_there(taken) & place(table.when), None
         if table.on in self.budget_of:
             name = self.budget_of[table.on]
             spent = self.counter(name)
@@ -339,6 +349,8 @@ class _Builder:
         bag = self.network(message)
         for bound in bounds:
             bag = bag[bound]
+        if self.channels[message].ordered:
+            return bounds, first(bag).value
         return bounds, Expression("element", (bag,), message.name)
 
     def network(self, message: Message) -> Expression:
@@ -358,7 +370,9 @@ class _Builder:
             traffic = _Traffic(self)
             traffic.take(message, bounds, taken)
             row = ActionRow("lost", lift(True), lift(True), traffic.updates())
-            yield Action(f"{NETWORK}.{message.name}", tuple(bounds), taken, lift(True), (row,))
+            yield Action(
+                f"{NETWORK}.{message.name}", tuple(bounds), taken, _is_there(taken), (row,)
+            )
         name = f"duplicate {message.name}"
         if name in dict(self.counters()):
             traffic = _Traffic(self)
@@ -368,8 +382,19 @@ class _Builder:
             updates = ((spent, spent + 1), *traffic.updates())
             row = ActionRow("duplicated", guard, all_true(*traffic.room), updates)
             yield Action(
-                f"{NETWORK}.{message.name} again", tuple(bounds), taken, lift(True), (row,)
+                f"{NETWORK}.{message.name} again",
+                tuple(bounds),
+                taken,
+                _is_there(taken),
+                (row,),
             )
+
+
+def _is_there(taken: Expression | None) -> Expression:
+    """Whether an ordered channel has a message to take; a bag's elements are there."""
+    if taken is None or taken.op == "element":
+        return lift(True)
+    return taken.args[0].is_set
 
 
 class _Traffic:
@@ -382,7 +407,10 @@ class _Traffic:
 
     def take(self, message: Message, address: Sequence[Expression], content: Expression) -> None:
         """One message leaves."""
-        self._change(message, address, lambda bag: take(bag, content))
+        ordered = self.builder.channels[message].ordered
+        self._change(
+            message, address, lambda bag: without_first(bag) if ordered else take(bag, content)
+        )
 
     def put(
         self,
@@ -392,11 +420,13 @@ class _Traffic:
         when: Expression,
     ) -> None:
         """One message more, where `when` holds."""
-        capacity = self.builder.number(self.builder.channels[message].capacity)
+        channel = self.builder.channels[message]
+        capacity = self.builder.number(channel.capacity)
 
         def grown(bag: Expression) -> Expression:
             self.room.append(when.implies(size(bag) < capacity))
-            return choose(when, put(bag, content), bag)
+            more = append(bag, content) if channel.ordered else put(bag, content)
+            return choose(when, more, bag)
 
         self._change(message, address, grown)
 

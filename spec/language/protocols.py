@@ -10,17 +10,18 @@ from .expressions import Expression
 
 @dataclass(frozen=True)
 class FeatureInfo:
-    """Something that a release does: from release `since` on, and before `until` where it ended."""
+    """Something that a release does: from release `since` on (none: no release does it), and
+    before `until` where it ended."""
 
     name: str
-    since: str
+    since: str | None
     until: str | None = None
     sentence: str = ""
     source: str = ""
 
 
 def feature(
-    name: str, since: str, *, until: str | None = None, sentence: str = "", source: str = ""
+    name: str, since: str | None, *, until: str | None = None, sentence: str = "", source: str = ""
 ) -> Expression:
     """A feature as a truth that rows and guards can use; a system's protocol settles it."""
     return Expression("feature", (), FeatureInfo(name, since, until, sentence, source))
@@ -66,7 +67,8 @@ class Protocols:
         return frozenset(
             info.name
             for info in self.infos
-            if self.releases.index(info.since) <= here
+            if info.since is not None
+            and self.releases.index(info.since) <= here
             and (info.until is None or here < self.releases.index(info.until))
         )
 

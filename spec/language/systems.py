@@ -16,14 +16,17 @@ from .types import Key
 
 @dataclass(frozen=True)
 class Channel:
-    """How messages of one kind travel: unordered, delayed at will, at most `capacity` an address.
+    """How messages of one kind travel: delayed at will, at most `capacity` an address.
 
-    A row that would send into a full bag waits. `lossy`: any message in flight may vanish, without
-    bound. `duplicates`: how often in a run a message in flight may be doubled.
+    They overtake each other, unless the channel is `ordered`: then only the first one of an address
+    can be taken, lost or doubled. A row that would send into a full channel waits. `lossy`: any
+    message in flight may vanish, without bound. `duplicates`: how often in a run a message in
+    flight may be doubled.
     """
 
     message: Message
     capacity: Operand = 1
+    ordered: bool = False
     lossy: bool = False
     duplicates: Operand = 0
 

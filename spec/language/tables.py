@@ -190,7 +190,8 @@ def message(
 
 @dataclass(frozen=True)
 class Loss(Event):
-    """The network loses a message, and the machine with the address's key finds out.
+    """A message leaves the network without having arrived, and the machine with the address's key
+    finds out.
 
     Its fields are the message's.
     """
@@ -200,7 +201,13 @@ class Loss(Event):
 
 def lost(message: Message) -> Loss:
     """The event that a message in flight is lost: a table on it says what its machine does then."""
-    return Loss(f"lost {message.name}", message.parameters, message.doc, (), message)
+    return in_transit("lost", message)
+
+
+def in_transit(what: str, message: Message) -> Loss:
+    """The event that something happens to a message in flight, which takes it from the network: a
+    row of its table may send it on."""
+    return Loss(f"{what} {message.name}", message.parameters, message.doc, (), message)
 
 
 @dataclass(frozen=True)

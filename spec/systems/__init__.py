@@ -19,9 +19,16 @@ def _producer_ids() -> System:
     return system
 
 
+def _idempotence() -> System:
+    from .idempotence import system
+
+    return system
+
+
 SHIPPED: dict[str, Callable[[], System]] = {
     "transactions": _transactions,
     "producer-ids": _producer_ids,
+    "idempotence": _idempotence,
 }
 
 

@@ -28,6 +28,7 @@ system = System(
     tables=rpc.TABLES + zk.TABLES,
     properties=PROPERTIES,
     constants=(BROKERS, HANDLERS, BLOCK_SIZE, LARGEST_PRODUCER_ID, PREFETCH_AT, FAULTS),
+    bounds={"large": {FAULTS: 2}},
     protocols=KAFKA,
     channels=(
         Channel(rpc.AllocateProducerIds, _SENT_AGAIN),
@@ -38,8 +39,8 @@ system = System(
     budgets={(crash, connection_loss, *rpc.FAULTY_EVENTS, *zk.FAULTY_EVENTS): FAULTS},
     interchangeable=(BROKER,),
     reach="two brokers that race for three blocks until there are none left, two threads of each "
-    "at any step of their calls, and two faults at any steps: crashes, new registrations, sessions "
-    "that end, failovers, requests that are sent again or given up and yet processed. They don't "
-    "reach a third broker, one that isn't registered, a thread that claims from a block that has "
-    "just been replaced, or a controller of ZooKeeper's time.",
+    "at any step of their calls, and one fault at any step (two with the large bounds): a crash, "
+    "a new registration, a session that ends, a failover, a request that is sent again or given up "
+    "and yet processed. They don't reach a third broker, one that isn't registered, a thread that "
+    "claims from a block that has just been replaced, or a controller of ZooKeeper's time.",
 )

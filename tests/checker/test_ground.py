@@ -210,7 +210,9 @@ OPERATORS: dict[str, tuple[Type, Callable[[Expression], Operand], list[Value]]] 
     "put beyond the capacity": (
         lang.Bag(BIT, 2), lambda f: lang.put(f, 1), [(), (0,), (0, 1), (1, 1)]
     ),
-    "appended, one below its range": (BITS2, lambda f: lang.append(f, -1), [(), (0,), (0, 1)]),
+    "appended, one below its range": (
+        BITS2, lambda f: lang.append(f, lang.size(f) - 1), [(), (0,), (0, 1)]
+    ),
     "appended, and the excess dropped again": (
         BITS2, lambda f: lang.without_first(lang.append(f, 1)), [(0, 0), (0,), ()]
     ),

@@ -14,7 +14,7 @@ from epochfence.cli import app
 from epochfence.diagrams.difference import Difference, TableDifference, compare, tell
 from epochfence.diagrams.find import find_tables
 from epochfence.spec.features import RELEASES
-from epochfence.spec.language import Row, Table, event
+from epochfence.spec.language import Enum, Row, Table, event
 from epochfence.spec.load import load_system
 
 ORDERS = str(Path(__file__).parent / "orders.py")
@@ -22,7 +22,9 @@ SYSTEM = load_system(ORDERS)
 BACK = next(table for table in SYSTEM.tables if table.name == "order.pay back")
 refunds, express = SYSTEM.protocols.features
 state = BACK.machine.fields["state"].expression
-is_paid = state == BACK.machine.fields["state"].type.Paid
+_states = BACK.machine.fields["state"].type
+assert isinstance(_states, Enum)
+is_paid = state == _states.Paid
 writing = BACK.machine.fields["pending"].expression.is_set
 
 

@@ -125,14 +125,8 @@ class Leader:
     def takes(self, message: Message, address: Mapping[str, int], **content: Value) -> str | None:
         """Takes a message off the network; the row taken."""
         name = f"network.{message.name}"
-        initial = dict(
-            zip(
-                (n for n, _ in message.content.fields),
-                initial_value(message.content, BOUNDS),  # type: ignore[arg-type]
-                strict=True,
-            )
-        )
-        record = tuple((initial | content).values())
+        fields = message.content.fields
+        record = tuple(content.get(n, initial_value(of, BOUNDS)) for n, of in fields)
         kind = self.model.types[name]
         keys = tuple(address[key] for key, _ in message.address)
         self.state[name] = placed(kind, (record,), keys)

@@ -1,0 +1,930 @@
+"""What the coordinator answers in a given state, what it prepares, and what its entry becomes.
+
+The entry has producer id 1 and epoch 5, and had epoch 4 before, unless a line says otherwise. An
+outcome is the answer, or the record prepared: state, producer id and epoch, the epoch before, and
+the producer id after the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from epochfence.spec import markers, transaction, transaction_log
+from epochfence.spec import messages as kafka
+from epochfence.spec.features import RELEASES
+from epochfence.spec.language import lost
+from epochfence.tests.spec.coordinators import LARGEST, LAST, VERSION_1, Coordinator
+
+Release = tuple[str, ...]  # and the features that are off
+WITH_VERSION_2: list[Release] = [(release,) for release in RELEASES[5:]]
+WITH_VERSION_1: list[Release] = [
+    (release,) if release in RELEASES[:5] else (release, *VERSION_1) for release in RELEASES
+]
+EVERY = WITH_VERSION_1 + WITH_VERSION_2
+OLD = RELEASES[:2]  # a fenced producer is told INVALID_PRODUCER_EPOCH
+
+STATES = (
+    "EMPTY", "ONGOING", "PREPARE_COMMIT", "PREPARE_ABORT", "COMPLETE_COMMIT", "COMPLETE_ABORT",
+)  # fmt: skip
+SETTLED = ("EMPTY", "COMPLETE_COMMIT", "COMPLETE_ABORT")
+PENDING = (*STATES, "DEAD", "PREPARE_EPOCH_FENCE")
+BUSY, FENCED, IPE = "CONCURRENT_TRANSACTIONS", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"
+UNKNOWN_ID, BAD_STATE = "INVALID_PRODUCER_ID_MAPPING", "INVALID_TXN_STATE"
+FAILED, LOADING = "UNKNOWN_SERVER_ERROR", "COORDINATOR_LOAD_IN_PROGRESS"
+NOT_AVAILABLE, MOVED = "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"
+HERE = frozenset({0})
+
+
+def at(
+    release: Release, state: str, epoch: int = 5, last: int = 4, *, producer_id: int = 1,
+    pending: str | None = None, **given: Any,
+) -> Coordinator:  # fmt: skip
+    """A coordinator whose entry is in this state."""
+    partitions = frozenset[int]() if state in SETTLED else HERE
+    entry: dict[str, Any] = {
+        "state": state, "pending": pending, "producer_id": producer_id, "newest_id": producer_id,
+        "producer_epoch": epoch, "last_producer_epoch": last, "partitions": partitions,
+        "logged_epoch": epoch, "logged_partitions": partitions,
+    }  # fmt: skip
+    return Coordinator(*release, **(entry | given))
+
+
+def names(releases: Iterable[Release]) -> list[Any]:
+    """Releases as a test's parameters."""
+    return [pytest.param(one, id=" without ".join(one)) for one in releases]
+
+
+every = pytest.mark.parametrize("release", names(EVERY))
+version_1 = pytest.mark.parametrize("release", names(WITH_VERSION_1))
+version_2 = pytest.mark.parametrize("release", names(WITH_VERSION_2))
+
+
+def fenced(release: Release) -> str:
+    """KIP-588 told what the coordinator decides from what a leader finds."""
+    return IPE if release[0] in OLD else FENCED
+
+
+# InitProducerId --------------------------------------------------------------------------------
+
+
+@every
+@pytest.mark.parametrize("pending", PENDING)
+def test_a_transition_in_flight_is_waited_for(release: Release, pending: str) -> None:
+    """shouldNotBumpEpochWithPendingTransaction: before anything is compared."""
+    for expected in (None, (1, 5), (3, 7)):
+        assert at(release, "ONGOING", pending=pending).init(expected) == BUSY
+
+
+EXPECTED = [  # id and epoch expected, epochs of the entry and before it, its producer id before
+    ((1, 5), (5, 4), None, "EMPTY 1/6 after 5"),
+    ((1, 4), (5, 4), None, "EMPTY 1/5 after 4"),
+    ((1, 3), (5, 4), None, FENCED),
+    ((1, 6), (5, 4), None, FENCED),
+    ((1, 4), (5, -1), None, FENCED),  # a newcomer has been there
+    ((3, 5), (5, 4), None, FENCED),
+    ((0, 5), (5, 4), 0, FENCED),  # testFenceProducerWhenMappingExistsWithDifferentProducerId
+    ((0, LAST), (0, LAST), 0, f"EMPTY 1/0 after {LAST}"),  # the retry of a rotation
+    ((0, LAST), (1, 0), 0, FENCED),
+    ((0, LAST), (0, LAST), None, FENCED),
+    ((3, 5), (-1, -1), None, "EMPTY 1/0 after -1"),  # the id was forgotten
+    ((1, LAST), (LAST, 4), None, f"EMPTY 2/0 after {LAST}"),
+    ((1, 4), (LAST, 4), None, FAILED),
+    ((1, LAST - 1), (LAST, LAST - 1), None, FAILED),  # the retry of the last bump
+    ((1, LARGEST), (LARGEST, LAST), None, f"EMPTY 2/0 after {LARGEST}"),
+]
+
+
+@every
+@pytest.mark.parametrize("state", SETTLED)
+@pytest.mark.parametrize(("expected", "epochs", "previous", "outcome"), EXPECTED)
+def test_init_producer_id_of_a_running_producer(
+    release: Release, state: str, expected: tuple[int, int], epochs: tuple[int, int],
+    previous: int | None, outcome: str,
+) -> None:  # fmt: skip
+    """KIP-360. Before it, what is expected isn't in the request."""
+    one = at(release, state, *epochs, previous_id=previous)
+    if release[0] == "2.0":
+        rotates = epochs[0] >= LAST
+        outcome = "EMPTY 2/0 after -1" if rotates else f"EMPTY 1/{epochs[0] + 1} after -1"
+    assert one.init(expected) == outcome.replace(FENCED, fenced(release))
+
+
+@every
+@pytest.mark.parametrize("state", SETTLED)
+@pytest.mark.parametrize(
+    ("epoch", "outcome"),
+    [
+        (-1, "EMPTY 1/0 after -1"),
+        (0, "EMPTY 1/1 after -1"),
+        (LAST - 1, f"EMPTY 1/{LAST} after -1"),
+        (LAST, "EMPTY 2/0 after -1"),
+        (LARGEST, "EMPTY 2/0 after -1"),
+    ],
+)
+def test_init_producer_id_of_a_new_producer(
+    release: Release, state: str, epoch: int, outcome: str
+) -> None:
+    assert at(release, state, epoch).init() == outcome
+
+
+@every
+def test_init_producer_id_without_a_producer_id_left(release: Release) -> None:
+    assert at(release, "EMPTY", LAST, newest_id=3).init() == LOADING
+
+
+@every
+@pytest.mark.parametrize("state", ["PREPARE_COMMIT", "PREPARE_ABORT"])
+def test_init_producer_id_while_a_transaction_ends(release: Release, state: str) -> None:
+    """The producer id expected is compared before, its epoch never."""
+    assert at(release, state).init() == BUSY
+    assert at(release, state).init((1, 2)) == BUSY
+    other = at(release, state).init((3, 5))
+    assert other == (BUSY if release[0] == "2.0" else fenced(release))
+
+
+@every
+@pytest.mark.parametrize("expected", [None, (1, 5), (1, 2)])
+def test_init_producer_id_over_an_open_transaction(
+    release: Release, expected: tuple[int, int] | None
+) -> None:
+    """Whoever has the producer id may fence, whatever the epoch."""
+    assert at(release, "ONGOING").init(expected) == "PREPARE_EPOCH_FENCE 6"
+    assert at(release, "ONGOING", failed_fence=True).init(expected) == "PREPARE_EPOCH_FENCE 5"
+    assert at(release, "ONGOING", LAST).init(expected) == f"PREPARE_EPOCH_FENCE {LARGEST}"
+
+
+@every
+def test_init_producer_id_over_an_open_transaction_at_the_largest_epoch(release: Release) -> None:
+    """testFenceProducerNotAllowedIfItWouldOverflow; tolerated since KAFKA-20090."""
+    told = at(release, "ONGOING", LARGEST).init()
+    assert told == (f"PREPARE_EPOCH_FENCE {LARGEST}" if release[0] == "4.3" else FAILED)
+
+
+# AddPartitionsToTxn -----------------------------------------------------------------------------
+
+ADDED = [  # state, pending, epoch asked with, outcome; where pending comes last: another outcome
+    ("ONGOING", "ONGOING", 4, BUSY, FENCED),
+    ("ONGOING", "ONGOING", 6, BUSY, FENCED),
+    ("EMPTY", "EMPTY", 4, BUSY, FENCED),
+    ("PREPARE_ABORT", "COMPLETE_ABORT", 4, BUSY, FENCED),
+    ("COMPLETE_ABORT", "DEAD", 5, BUSY, BUSY),
+    ("ONGOING", "PREPARE_EPOCH_FENCE", 5, BUSY, BUSY),
+    ("PREPARE_ABORT", None, 4, FENCED, FENCED),
+    ("PREPARE_ABORT", None, 5, BUSY, BUSY),
+    ("PREPARE_COMMIT", None, 5, BUSY, BUSY),
+    ("ONGOING", None, 6, FENCED, FENCED),
+    ("ONGOING", None, 4, FENCED, FENCED),
+    ("ONGOING", None, 5, "ONGOING [0, 1]", "ONGOING [0, 1]"),
+    ("EMPTY", None, 5, "ONGOING [1]", "ONGOING [1]"),
+    ("EMPTY", None, 4, FENCED, FENCED),
+    ("COMPLETE_COMMIT", None, 5, "ONGOING [1]", "ONGOING [1]"),
+    ("COMPLETE_ABORT", None, 5, "ONGOING [1]", "ONGOING [1]"),
+]
+
+
+@version_1
+@pytest.mark.parametrize(("state", "pending", "epoch", "pending_first", "pending_last"), ADDED)
+def test_add_partitions_of_a_client(
+    release: Release, state: str, pending: str | None, epoch: int, pending_first: str,
+    pending_last: str,
+) -> None:  # fmt: skip
+    """KAFKA-18660 moved the check of what is pending before those of id and epoch."""
+    outcome = pending_last if release[0] in RELEASES[:5] else pending_first
+    told = at(release, state, pending=pending).add(1, epoch, partition=1)
+    assert told == outcome.replace(FENCED, fenced(release))
+
+
+@version_2
+@pytest.mark.parametrize(("state", "pending", "epoch", "pending_first", "_"), ADDED)
+def test_add_partitions_of_a_leader(
+    release: Release, state: str, pending: str | None, epoch: int, pending_first: str, _: str
+) -> None:
+    one = at(release, state, pending=pending)
+    assert one.add_by_leader(1, epoch, partition=1) == pending_first
+
+
+@every
+def test_add_partitions_that_are_there(release: Release) -> None:
+    """At once, and only in an open transaction."""
+    add = Coordinator.add_by_leader if release in WITH_VERSION_2 else Coordinator.add
+    assert add(at(release, "ONGOING"), 1, 5, 0) == "NONE"
+    assert add(at(release, "COMPLETE_ABORT", partitions=HERE), 1, 5, 0) == "ONGOING [0]"
+
+
+@every
+@pytest.mark.parametrize("state", STATES)
+def test_add_partitions_for_another_producer_id(release: Release, state: str) -> None:
+    add = Coordinator.add_by_leader if release in WITH_VERSION_2 else Coordinator.add
+    assert add(at(release, state), 2, 5) == UNKNOWN_ID
+    assert add(at(release, "EMPTY", -1), 1, -1) == UNKNOWN_ID
+    assert add(at(release, "EMPTY", -1, pending="EMPTY"), 1, 0) == UNKNOWN_ID
+    pending = add(at(release, state, pending="ONGOING"), 2, 5)
+    assert pending == (UNKNOWN_ID if release[0] in RELEASES[:5] else BUSY)
+
+
+VERIFYING = [release for release in WITH_VERSION_1 if release[0] in RELEASES[4:]]
+
+
+@pytest.mark.parametrize("release", names(VERIFYING))
+@pytest.mark.parametrize("pending", [None, *PENDING])
+def test_a_verification_asks_nothing_of_what_is_pending(
+    release: Release, pending: str | None
+) -> None:
+    absent = "TRANSACTION_ABORTABLE" if len(release) > 1 else BAD_STATE  # 3.8 changed it
+    for state, there, elsewhere in (
+        ("ONGOING", "NONE", absent),
+        ("PREPARE_COMMIT", BUSY, BUSY),
+        ("PREPARE_ABORT", BUSY, BUSY),
+        ("EMPTY", absent, absent),
+        ("COMPLETE_COMMIT", absent, absent),
+        ("COMPLETE_ABORT", absent, absent),
+    ):
+        assert at(release, state, pending=pending).add_by_leader(1, 5, 0) == there
+        assert at(release, state, pending=pending).add_by_leader(1, 5, 1) == elsewhere
+        assert at(release, state, pending=pending).add_by_leader(2, 5) == UNKNOWN_ID
+        for epoch in (4, 6):
+            assert at(release, state, pending=pending).add_by_leader(1, epoch) == FENCED
+    assert at(release, "EMPTY", -1).add_by_leader(1, -1) == UNKNOWN_ID
+
+
+# EndTxn before version 2 -----------------------------------------------------------------------
+
+ENDED_1 = [  # state, pending, abort, commit
+    *(("ONGOING", pending, BUSY, BUSY) for pending in PENDING if "FENCE" not in pending),
+    ("ONGOING", "PREPARE_EPOCH_FENCE", "PREPARE_ABORT 1/5 after -1", FAILED),
+    ("ONGOING", None, "PREPARE_ABORT 1/5 after 4", "PREPARE_COMMIT 1/5 after 4"),
+    ("COMPLETE_COMMIT", None, BAD_STATE, "NONE"),
+    ("COMPLETE_ABORT", None, "NONE", BAD_STATE),
+    ("COMPLETE_COMMIT", "ONGOING", BUSY, BUSY),
+    ("PREPARE_COMMIT", None, BAD_STATE, BUSY),
+    ("PREPARE_ABORT", None, BUSY, BAD_STATE),
+    ("PREPARE_COMMIT", "COMPLETE_COMMIT", BUSY, BUSY),
+    ("EMPTY", None, BAD_STATE, BAD_STATE),
+]
+
+
+@version_1
+@pytest.mark.parametrize(("state", "pending", "abort", "commit"), ENDED_1)
+def test_end_txn_before_version_2(
+    release: Release, state: str, pending: str | None, abort: str, commit: str
+) -> None:
+    if release[0] in OLD:  # the epoch before a fence was kept before KAFKA-9666
+        abort = abort.replace("after -1", "after 5")
+    assert at(release, state, pending=pending).end("ABORT", 1, 5) == abort
+    assert at(release, state, pending=pending).end("COMMIT", 1, 5) == commit
+
+
+@version_1
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("pending", [None, *PENDING])
+def test_end_txn_of_another_producer_before_version_2(
+    release: Release, state: str, pending: str | None
+) -> None:
+    """Id and epoch come before all else. Before KAFKA-9600 a higher epoch passed."""
+    for result in ("ABORT", "COMMIT"):
+        assert at(release, state, pending=pending).end(result, 2, 5) == UNKNOWN_ID
+        assert at(release, state, pending=pending).end(result, 1, 4) == fenced(release)
+        above = at(release, state, pending=pending).end(result, 1, 6)
+        if release[0] in OLD:
+            assert above != IPE
+        else:
+            assert above == FENCED
+    assert at(release, "EMPTY", -1).end("ABORT", 1, -1) == UNKNOWN_ID
+
+
+@version_1
+def test_end_txn_before_version_2_uses_no_epoch_up(release: Release) -> None:
+    one = at(release, "ONGOING", LARGEST, LAST)
+    assert one.end("COMMIT", 1, LARGEST) == f"PREPARE_COMMIT 1/{LARGEST} after {LAST}"
+
+
+# EndTxn with version 2 -------------------------------------------------------------------------
+
+BUMPED = "PREPARE_ABORT 1/6 after 5"
+ENDED_2 = [  # state, pending; abort and commit at the current epoch, and at the one before
+    *(
+        ("ONGOING", pending, BUSY, BUSY, BUSY, BUSY)
+        for pending in PENDING
+        if "FENCE" not in pending
+    ),
+    ("PREPARE_COMMIT", "COMPLETE_COMMIT", BUSY, BUSY, BUSY, BUSY),
+    ("COMPLETE_COMMIT", "DEAD", BUSY, BUSY, BUSY, BUSY),
+    ("ONGOING", "PREPARE_EPOCH_FENCE", BUMPED, FAILED, FENCED, FENCED),
+    ("ONGOING", None, BUMPED, "PREPARE_COMMIT 1/6 after 5", FENCED, FENCED),
+    ("COMPLETE_COMMIT", None, BUMPED, BAD_STATE, BAD_STATE, "NONE 1/5"),
+    ("COMPLETE_ABORT", None, BUMPED, BAD_STATE, "NONE 1/5", BAD_STATE),
+    ("PREPARE_COMMIT", None, FENCED, FENCED, BAD_STATE, BUSY),
+    ("PREPARE_ABORT", None, FENCED, FENCED, BUSY, BAD_STATE),
+    ("EMPTY", None, BUMPED, BAD_STATE, FENCED, FENCED),
+]
+
+
+@version_2
+@pytest.mark.parametrize(
+    ("state", "pending", "abort", "commit", "abort_again", "commit_again"), ENDED_2
+)
+def test_end_txn_with_version_2(
+    release: Release, state: str, pending: str | None, abort: str, commit: str, abort_again: str,
+    commit_again: str,
+) -> None:  # fmt: skip
+    assert at(release, state, pending=pending).end("ABORT", 1, 5) == abort
+    assert at(release, state, pending=pending).end("COMMIT", 1, 5) == commit
+    assert at(release, state, pending=pending).end("ABORT", 1, 4) == abort_again
+    assert at(release, state, pending=pending).end("COMMIT", 1, 4) == commit_again
+
+
+@version_2
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("result", ["ABORT", "COMMIT"])
+def test_end_txn_of_another_producer_with_version_2(
+    release: Release, state: str, result: str
+) -> None:
+    for epoch in (3, 6):
+        assert at(release, state).end(result, 1, epoch) == FENCED
+    assert at(release, state).end(result, 2, 5) == UNKNOWN_ID
+    assert at(release, state, 0, LAST, previous_id=0).end(result, 0, LAST - 1) == UNKNOWN_ID
+    assert at(release, state, 1, 0, previous_id=0).end(result, 0, LAST) == UNKNOWN_ID
+    assert at(release, "EMPTY", -1).end(result, 1, -1) == UNKNOWN_ID
+    pending = at(release, state, pending="ONGOING").end(result, 2, 5)
+    assert pending == BUSY  # KAFKA-18660: it may be the id that is under way
+
+
+@version_2
+def test_end_txn_again_after_the_producer_id_has_changed(release: Release) -> None:
+    """The first end was at the last epoch of the producer id before."""
+    after: dict[str, Any] = {"epoch": 0, "last": LAST, "previous_id": 0}
+    assert at(release, "COMPLETE_COMMIT", **after).end("COMMIT", 0, LAST) == "NONE 1/0"
+    assert at(release, "COMPLETE_COMMIT", **after).end("ABORT", 0, LAST) == BAD_STATE
+    assert at(release, "COMPLETE_ABORT", **after).end("ABORT", 0, LAST) == "NONE 1/0"
+    assert at(release, "COMPLETE_ABORT", **after).end("COMMIT", 0, LAST) == BAD_STATE
+    for state in ("EMPTY", "ONGOING", "PREPARE_COMMIT"):
+        assert at(release, state, **after).end("ABORT", 0, LAST) == FENCED
+    assert at(release, "COMPLETE_COMMIT", **after, pending="ONGOING").end("COMMIT", 0, LAST) == BUSY
+
+
+@version_2
+@pytest.mark.parametrize(
+    ("state", "result", "prepared"),
+    [
+        ("ONGOING", "COMMIT", "PREPARE_COMMIT"),
+        ("ONGOING", "ABORT", "PREPARE_ABORT"),
+        ("EMPTY", "ABORT", "PREPARE_ABORT"),
+        ("COMPLETE_ABORT", "ABORT", "PREPARE_ABORT"),
+    ],
+)
+def test_end_txn_at_the_last_epoch(
+    release: Release, state: str, result: str, prepared: str
+) -> None:
+    """testEpochBumpOnEndTxnOverflow."""
+    outcome = f"{prepared} 1/{LARGEST} after {LAST}, next 2"
+    assert at(release, state, LAST).end(result, 1, LAST) == outcome
+    assert at(release, state, LAST, newest_id=3).end(result, 1, LAST) == LOADING
+    below = f"{prepared} 1/{LAST} after {LAST - 1}"
+    assert at(release, state, LAST - 1).end(result, 1, LAST - 1) == below
+
+
+@version_2
+def test_end_txn_at_the_largest_epoch(release: Release) -> None:
+    """Nobody should hold it. An abort mends that since KAFKA-20090."""
+    mended = f"PREPARE_ABORT 1/{LARGEST} after {LARGEST}, next 2"
+    for state in ("ONGOING", "COMPLETE_ABORT"):
+        told = at(release, state, LARGEST).end("ABORT", 1, LARGEST)
+        assert told == (mended if release[0] == "4.3" else FAILED)
+    assert at(release, "ONGOING", LARGEST).end("COMMIT", 1, LARGEST) == FAILED
+
+
+# A fence ---------------------------------------------------------------------------------------
+
+
+def fence(one: Coordinator) -> Coordinator:
+    """Somebody initializes over an open transaction; the coordinator goes on at once."""
+    assert one.init(client=1).startswith("PREPARE_EPOCH_FENCE")
+    assert one.does(transaction.continue_fence)
+    return one
+
+
+FENCES = {  # epoch 5, then the last one: the record, and the entry until it is in the log
+    "version 1": (
+        "PREPARE_ABORT 1/6 after -1", "ONGOING 1/6 after -1",
+        f"PREPARE_ABORT 1/{LARGEST} after -1", f"ONGOING 1/{LARGEST} after -1",
+    ),
+    "version 1 before KAFKA-9666": (
+        "PREPARE_ABORT 1/6 after 5", "ONGOING 1/6 after 5",
+        f"PREPARE_ABORT 1/{LARGEST} after {LAST}", f"ONGOING 1/{LARGEST} after {LAST}",
+    ),
+    "4.0.0": ("PREPARE_ABORT 1/7 after 6", "ONGOING 1/6 after -1", None, None),
+    "4.0.1": (
+        "PREPARE_ABORT 1/6 after 5", "ONGOING 1/5 after 4",
+        f"PREPARE_ABORT 1/{LARGEST} after {LAST}", f"ONGOING 1/{LAST} after 4",
+    ),
+    "4.3": (
+        "PREPARE_ABORT 1/6 after 5", "ONGOING 1/5 after 4",
+        f"PREPARE_ABORT 1/{LARGEST} after {LAST}, next 2", f"ONGOING 1/{LAST} after 4, next 2",
+    ),
+}  # fmt: skip
+
+
+def kind_of_fence(release: Release) -> str:
+    """The line of `FENCES` for a release."""
+    if release not in WITH_VERSION_2:
+        return "version 1 before KAFKA-9666" if release[0] in OLD else "version 1"
+    return release[0] if release[0] in FENCES else "4.0.1"
+
+
+@every
+def test_a_fence(release: Release) -> None:
+    record, entry, last_record, last_entry = FENCES[kind_of_fence(release)]
+    one = fence(at(release, "ONGOING"))
+    assert (one.prepared, one.entry()) == (record, entry)
+    if last_record is not None:
+        one = fence(at(release, "ONGOING", LAST))
+        assert (one.prepared, one.entry()) == (last_record, last_entry)
+
+
+def test_a_fence_at_the_last_epoch_overflows_in_4_0_0() -> None:
+    """The second of two new epochs would be below 0; the transaction stays open for good."""
+    one = fence(at(("4.0.0",), "ONGOING", LAST))
+    assert one.told(kafka.InitProducerIdResponse, 1) == FAILED
+    assert (one["pending"], one.entry()) == (None, f"ONGOING 1/{LARGEST} after -1")
+    assert one.init(client=1) == FAILED
+    assert one.end("ABORT", 1, LAST) == FENCED
+    assert one.does(transaction.timeout) is None
+
+
+def test_a_fence_without_a_producer_id_left() -> None:
+    one = fence(at(("4.3",), "ONGOING", LAST, newest_id=3))
+    assert one.told(kafka.InitProducerIdResponse, 1) == LOADING
+    assert (one["pending"], one.entry()) == (None, f"ONGOING 1/{LAST} after 4")
+
+
+@every
+def test_a_fence_after_one_whose_record_failed(release: Release) -> None:
+    """KAFKA-9666: it keeps the epoch that it has taken. With version 2 it had taken none."""
+    one = fence(at(release, "ONGOING"))
+    record = one.prepared
+    for epoch in (6, 7, 8):
+        assert one.does(transaction_log.append_failure) == "forget the transition"
+        assert one.told(kafka.InitProducerIdResponse, 1) == NOT_AVAILABLE
+        fence(one)
+        if release[0] in OLD:
+            assert one.prepared == f"PREPARE_ABORT 1/{epoch + 1} after {epoch}"
+        else:
+            assert one.prepared == record
+    assert one.does(transaction_log.log_append)
+    assert not one["failed_fence"]
+
+
+@every
+def test_a_client_s_abort_overtakes_a_fence(release: Release) -> None:
+    """The coordinator's own finds a transition in flight, and so the new producer is told."""
+    one = at(release, "ONGOING")
+    assert one.init(client=1) == "PREPARE_EPOCH_FENCE 6"
+    bumps = release in WITH_VERSION_2
+    after = 5 if bumps or release[0] in OLD else -1
+    assert one.end("ABORT", 1, 5) == f"PREPARE_ABORT 1/{5 + bumps} after {after}"
+    assert one.told(kafka.InitProducerIdResponse, 1) == BUSY
+    assert one.does(transaction.continue_fence) is None
+    if not bumps:
+        assert one.entry() == f"ONGOING 1/5 after {after}"
+    elif release[0] == "4.0.0":
+        assert one.entry() == "ONGOING 1/5 after -1"
+    else:
+        assert one.entry() == "ONGOING 1/5 after 4"
+    # what counts as a failed fence though no epoch was taken: the next fence takes none
+    assert one.does(transaction_log.append_failure)
+    keeps = release[0] not in OLD and (not bumps or release[0] == "4.0.0")
+    assert one.init(client=1) == f"PREPARE_EPOCH_FENCE {5 if keeps else 6}"
+
+
+@version_2
+def test_a_client_s_abort_overtakes_a_fence_at_the_last_epoch(release: Release) -> None:
+    """Before KAFKA-20090 no fence took a new producer id, whoever completed it."""
+    one = at(release, "ONGOING", LAST)
+    assert one.init(client=1) == f"PREPARE_EPOCH_FENCE {LARGEST}"
+    prepared = one.end("ABORT", 1, LAST)
+    following = ", next 2" if release[0] == "4.3" else ""
+    assert prepared == f"PREPARE_ABORT 1/{LARGEST} after {LAST}{following}"
+
+
+@every
+def test_a_transaction_times_out_as_if_somebody_fenced_it(release: Release) -> None:
+    one = at(release, "ONGOING")
+    assert one.does(transaction.timeout)
+    assert one.prepared == "PREPARE_EPOCH_FENCE 6"
+    assert one.does(transaction.continue_fence)
+    assert one.prepared == FENCES[kind_of_fence(release)][0]
+    complete(one)
+    assert one["state"] == "COMPLETE_ABORT"
+    assert one.told(kafka.EndTxnResponse, 0) == ""
+    with_flag = at(release, "ONGOING", failed_fence=True)
+    assert with_flag.does(transaction.timeout)
+    assert with_flag.prepared == "PREPARE_EPOCH_FENCE 5"
+
+
+@every
+@pytest.mark.parametrize("state", STATES)
+def test_what_can_time_out(release: Release, state: str) -> None:
+    times_out = at(release, state).does(transaction.timeout) is not None
+    assert times_out == (state == "ONGOING")
+    assert at(release, state, pending="ONGOING").does(transaction.timeout) is None
+    at_largest = at(release, state, LARGEST).does(transaction.timeout) is not None
+    assert at_largest == (times_out and release[0] == "4.3")
+
+
+# The record is appended ------------------------------------------------------------------------
+
+
+def appended(one: Coordinator) -> str:
+    """The entry once the pending record is in the log."""
+    assert one.does(transaction_log.log_append)
+    assert one["pending"] is None
+    return one.entry()
+
+
+def complete(one: Coordinator) -> str:
+    """The entry once a transaction with one partition has ended."""
+    appended(one)
+    assert one.does(transaction_log.begin_completion)
+    if one["partitions"]:
+        assert one.does(markers.send_marker, partition=0)
+        assert one.sent(kafka.WriteTxnMarkers, 0)
+        one.arrives(kafka.WriteTxnMarkersResponse, 0, error="NONE")
+        assert one.does(kafka.WriteTxnMarkersResponse) == "written"
+    return appended(one)
+
+
+def previous(release: Release, before: str = "") -> str:
+    """What a transition makes of the producer id before: since 4.1 it is the current one."""
+    return ", before 1" if release[0] in RELEASES[7:] else before
+
+
+@every
+def test_a_producer_id_is_given_out(release: Release) -> None:
+    one = at(release, "COMPLETE_ABORT", LAST, previous_id=0)
+    assert one.init() == "EMPTY 2/0 after -1"
+    assert one.told(kafka.InitProducerIdResponse, 0) == ""
+    assert appended(one) == "EMPTY 2/0 after -1, before 1"
+    assert one.told(kafka.InitProducerIdResponse, 0) == "NONE 2/0"
+    assert one.init() == "EMPTY 2/1 after -1"
+    assert appended(one) == "EMPTY 2/1 after -1, before 2"
+
+
+@every
+def test_partitions_are_added(release: Release) -> None:
+    """An answer goes to whoever asked, and the epoch before stays what it was."""
+    one = at(release, "COMPLETE_ABORT", previous_id=0)
+    if release in WITH_VERSION_2:
+        assert one.add_by_leader(1, 5, 1) == "ONGOING [1]"
+        assert appended(one) == f"ONGOING 1/5 after 4{previous(release, ', before 0')}"
+        assert one.told(kafka.AddPartitionsByLeaderResponse, 1, 0) == "NONE"
+    else:
+        assert one.add(1, 5, 1) == "ONGOING [1]"
+        assert appended(one) == f"ONGOING 1/5 after 4{previous(release, ', before 0')}"
+        assert one.told(kafka.AddPartitionsToTxnResponse, 0, 1) == "NONE"
+    assert one["partitions"] == frozenset({1})
+
+
+@version_1
+@pytest.mark.parametrize("result", ["COMMIT", "ABORT"])
+def test_a_transaction_ends_before_version_2(release: Release, result: str) -> None:
+    one = at(release, "ONGOING", previous_id=0)
+    one.end(result, 1, 5)
+    kept = previous(release, ", before 0")
+    assert appended(one) == f"PREPARE_{result} 1/5 after 4{kept}"
+    assert one.told(kafka.EndTxnResponse, 0) == ""
+    assert one.does(transaction_log.begin_completion)
+    assert one.told(kafka.EndTxnResponse, 0) == "NONE"
+    assert one["pending"] == f"COMPLETE_{result}"
+    one = at(release, "ONGOING", previous_id=0)
+    one.end(result, 1, 5)
+    assert complete(one) == f"COMPLETE_{result} 1/5 after 4{kept}"
+
+
+@version_2
+@pytest.mark.parametrize("result", ["COMMIT", "ABORT"])
+def test_a_transaction_ends_with_version_2(release: Release, result: str) -> None:
+    one = at(release, "ONGOING", previous_id=0)
+    one.end(result, 1, 5)
+    kept = previous(release, ", before 0")
+    assert appended(one) == f"PREPARE_{result} 1/6 after 5{kept}"
+    assert one.does(transaction_log.begin_completion)
+    assert one.told(kafka.EndTxnResponse, 0) == "NONE 1/6"
+    one = at(release, "ONGOING", previous_id=0)
+    one.end(result, 1, 5)
+    assert complete(one) == f"COMPLETE_{result} 1/6 after 5{kept}"
+
+
+@version_2
+def test_a_transaction_ends_with_another_producer_id(release: Release) -> None:
+    """The answer has the pair that holds after the end; markers have the one before."""
+    one = at(release, "ONGOING", LAST, previous_id=0)
+    one.end("COMMIT", 1, LAST)
+    kept = previous(release, ", before 0")
+    assert appended(one) == f"PREPARE_COMMIT 1/{LARGEST} after {LAST}{kept}, next 2"
+    assert one.does(transaction_log.begin_completion)
+    assert one.told(kafka.EndTxnResponse, 0) == "NONE 2/0"
+    assert one.does(markers.send_marker, partition=0)
+    marker = one.sent(kafka.WriteTxnMarkers, 0)
+    assert marker is not None
+    assert (marker["producer_id"], marker["producer_epoch"]) == (1, LARGEST)
+    one.arrives(kafka.WriteTxnMarkersResponse, 0, error="NONE")
+    assert one.does(kafka.WriteTxnMarkersResponse) == "written"
+    assert appended(one) == f"COMPLETE_COMMIT 2/0 after {LAST}, before 1"
+
+
+@every
+def test_after_a_fence_the_new_producer_asks_again(release: Release) -> None:
+    one = fence(at(release, "ONGOING"))
+    epoch = one["pending_epoch"]
+    assert appended(one).startswith(f"PREPARE_ABORT 1/{epoch}")
+    assert one.told(kafka.InitProducerIdResponse, 1) == ""
+    assert one.does(transaction_log.begin_completion)
+    assert one.told(kafka.InitProducerIdResponse, 1) == BUSY
+    assert one.told(kafka.EndTxnResponse, 0) == ""
+
+
+@pytest.mark.parametrize("release", names(WITH_VERSION_2[1:-1]))
+def test_before_4_3_a_timeout_at_the_last_epoch_hands_out_the_largest(release: Release) -> None:
+    """The abort of a producer that timed out is taken for a retry; KAFKA-20090."""
+    one = at(release, "ONGOING", LAST)
+    assert one.does(transaction.timeout)
+    assert one.does(transaction.continue_fence)
+    kept = previous(release)
+    assert complete(one) == f"COMPLETE_ABORT 1/{LARGEST} after {LAST}{kept}"
+    assert one.end("ABORT", 1, LAST) == f"NONE 1/{LARGEST}"
+    assert one.add_by_leader(1, LARGEST) == "ONGOING [0]"
+
+
+@every
+@pytest.mark.parametrize("state", SETTLED)
+def test_an_id_expires(release: Release, state: str) -> None:
+    one = at(release, state, previous_id=0)
+    assert one.does(transaction_log.expiry)
+    assert one["pending"] == "DEAD"
+    assert one.init() == BUSY
+    assert one.does(transaction_log.log_append) == "transactional id forgotten"
+    assert one.entry() == "EMPTY 2/-1 after -1"
+    assert one.end("ABORT", 1, 5) == UNKNOWN_ID
+    assert one.init((1, 4)) == "EMPTY 2/0 after -1"  # even to one that was fenced
+
+
+@every
+@pytest.mark.parametrize("state", STATES)
+def test_what_can_expire(release: Release, state: str) -> None:
+    can = at(release, state).does(transaction_log.expiry) is not None
+    assert can == (state in SETTLED)
+    assert at(release, state, pending="ONGOING").does(transaction_log.expiry) is None
+
+
+# The record is not appended --------------------------------------------------------------------
+
+
+def fails(one: Coordinator) -> str:
+    """The entry once the append has failed."""
+    assert one.does(transaction_log.append_failure)
+    assert one["pending"] is None
+    return one.entry()
+
+
+@every
+def test_an_append_fails(release: Release) -> None:
+    """The entry is as before, and whoever waits hears of it."""
+    one = at(release, "COMPLETE_COMMIT", LAST, previous_id=0)
+    one.init()
+    assert fails(one) == f"COMPLETE_COMMIT 1/{LAST} after 4, before 0"
+    assert one.told(kafka.InitProducerIdResponse, 0) == NOT_AVAILABLE
+    one = at(release, "EMPTY")
+    if release in WITH_VERSION_2:
+        one.add_by_leader(1, 5)
+        assert fails(one) == "EMPTY 1/5 after 4"
+        assert one.told(kafka.AddPartitionsByLeaderResponse, 0, 0) == NOT_AVAILABLE
+    else:
+        one.add(1, 5)
+        assert fails(one) == "EMPTY 1/5 after 4"
+        assert one.told(kafka.AddPartitionsToTxnResponse, 0, 0) == NOT_AVAILABLE
+    assert one["partitions"] == frozenset()
+    one = at(release, "ONGOING", LAST)
+    one.end("COMMIT", 1, LAST)
+    assert fails(one) == f"ONGOING 1/{LAST} after 4"
+    assert one.told(kafka.EndTxnResponse, 0) == NOT_AVAILABLE
+    one = at(release, "COMPLETE_ABORT", pending="DEAD")
+    assert fails(one) == "COMPLETE_ABORT 1/5 after 4"
+    assert one.init() == "EMPTY 1/6 after -1"
+
+
+@every
+@pytest.mark.parametrize("pending", ["COMPLETE_COMMIT", "PREPARE_EPOCH_FENCE", None])
+def test_what_cannot_fail(release: Release, pending: str | None) -> None:
+    """A Complete record is appended until it is there; a fence has no record of its own."""
+    one = at(release, "PREPARE_COMMIT", pending=pending)
+    assert one.does(transaction_log.append_failure) is None
+
+
+# The coordinator fails over --------------------------------------------------------------------
+
+
+def fails_over(one: Coordinator, kept: bool) -> str:
+    """The entry as the next coordinator has it."""
+    assert one.does(transaction_log.failover, record_kept=kept)
+    assert (one["pending"], one["failed_fence"], one["coordinator_epoch"]) == (None, False, 1)
+    assert (one["pending_epoch"], one["pending_last_epoch"]) == (-1, -1)
+    return one.entry()
+
+
+def in_log(release: Release, text: str) -> str:
+    """What KAFKA-20310 put into the log."""
+    return text if release[0] == "4.3" else ""
+
+
+@every
+@pytest.mark.parametrize("state", STATES)
+def test_what_the_log_keeps(release: Release, state: str) -> None:
+    """The epoch before is never there; before and after, the producer ids since 4.3."""
+    one = at(release, state, previous_id=0, failed_fence=True)
+    assert fails_over(one, False) == f"{state} 1/5 after -1{in_log(release, ', before 0')}"
+    assert one["partitions"] == (frozenset() if state in SETTLED else HERE)
+    prepared = state.startswith("PREPARE")
+    assert (one.does(transaction_log.begin_completion) is not None) == prepared
+
+
+@every
+def test_a_producer_id_given_out_while_the_coordinator_fails_over(release: Release) -> None:
+    for kept, entry in (
+        (True, f"EMPTY 2/0 after -1{in_log(release, ', before 1')}"),
+        (False, f"EMPTY 1/{LAST} after -1{in_log(release, ', before 0')}"),
+    ):
+        one = at(release, "EMPTY", LAST, previous_id=0)
+        one.init((1, LAST))
+        assert fails_over(one, kept) == entry
+        assert one.told(kafka.InitProducerIdResponse, 0) == MOVED
+
+
+@pytest.mark.parametrize("release", names(one for one in EVERY if one[0] != "2.0"))
+def test_a_bump_asked_for_again_across_a_failover_is_refused(release: Release) -> None:
+    """KAFKA-20357: the log doesn't have the epoch before."""
+    one = at(release, "EMPTY")
+    assert one.init((1, 5)) == "EMPTY 1/6 after 5"
+    assert fails_over(one, True) == f"EMPTY 1/6 after -1{in_log(release, ', before 1')}"
+    assert one.told(kafka.InitProducerIdResponse, 0) == MOVED
+    assert one.init((1, 5)) == fenced(release)
+
+
+@every
+def test_partitions_added_while_the_coordinator_fails_over(release: Release) -> None:
+    for kept, state, partitions in ((True, "ONGOING", HERE), (False, "EMPTY", frozenset[int]())):
+        one = at(release, "EMPTY")
+        if release in WITH_VERSION_2:
+            one.add_by_leader(1, 5)
+        else:
+            one.add(1, 5)
+        before = in_log(release, ", before 1") if kept else ""
+        assert fails_over(one, kept) == f"{state} 1/5 after -1{before}"
+        assert one["partitions"] == partitions
+        if release in WITH_VERSION_2:
+            assert one.told(kafka.AddPartitionsByLeaderResponse, 0, 0) == MOVED
+        else:
+            assert one.told(kafka.AddPartitionsToTxnResponse, 0, 0) == MOVED
+
+
+@version_2
+@pytest.mark.parametrize("result", ["COMMIT", "ABORT"])
+def test_an_end_at_the_last_epoch_while_the_coordinator_fails_over(
+    release: Release, result: str
+) -> None:
+    """Without the next producer id in the log, the end leaves the largest epoch behind."""
+    one = at(release, "ONGOING", LAST)
+    one.end(result, 1, LAST)
+    before = in_log(release, ", before 1")
+    following = in_log(release, ", next 2")
+    expected = f"PREPARE_{result} 1/{LARGEST} after -1{before}{following}"
+    assert fails_over(one, True) == expected
+    assert one.told(kafka.EndTxnResponse, 0) == MOVED
+    assert one.does(transaction_log.begin_completion)
+    assert one["pending"] == f"COMPLETE_{result}"
+    lost_record = at(release, "ONGOING", LAST)
+    lost_record.end(result, 1, LAST)
+    assert fails_over(lost_record, False) == f"ONGOING 1/{LAST} after -1"
+
+
+@every
+@pytest.mark.parametrize("result", ["COMMIT", "ABORT"])
+def test_a_completion_while_the_coordinator_fails_over(release: Release, result: str) -> None:
+    """All markers are sent again unless the Complete record is there."""
+    one = at(
+        release, f"PREPARE_{result}", pending=f"COMPLETE_{result}", partitions=frozenset[int](),
+        logged_partitions=HERE,
+    )  # fmt: skip
+    assert fails_over(one, False) == f"PREPARE_{result} 1/5 after -1"
+    assert one["partitions"] == HERE
+    one = at(
+        release, f"PREPARE_{result}", LARGEST, LAST, pending=f"COMPLETE_{result}",
+        partitions=frozenset[int](), logged_partitions=HERE, next_id=2,
+    )  # fmt: skip
+    before = in_log(release, ", before 1")
+    assert fails_over(one, True) == f"COMPLETE_{result} 2/0 after -1{before}"
+    assert one["partitions"] == frozenset()
+    one = at(release, f"PREPARE_{result}", pending=f"COMPLETE_{result}")
+    assert one.does(transaction_log.failover, record_kept=True) is None
+
+
+@every
+def test_a_fence_while_the_coordinator_fails_over(release: Release) -> None:
+    """An epoch that only the memory had is forgotten, and whoever fenced asks again."""
+    one = at(release, "ONGOING")
+    one.init(client=1)
+    assert fails_over(one, False) == "ONGOING 1/5 after -1"
+    assert one.told(kafka.InitProducerIdResponse, 1) == MOVED
+    one = fence(at(release, "ONGOING"))
+    assert fails_over(one, False) == "ONGOING 1/5 after -1"
+    assert one.told(kafka.InitProducerIdResponse, 1) == MOVED
+    one = fence(at(release, "ONGOING"))
+    epoch = one["pending_epoch"]
+    expected = f"PREPARE_ABORT 1/{epoch} after -1{in_log(release, ', before 1')}"
+    assert fails_over(one, True) == expected
+
+
+@every
+def test_an_expiry_while_the_coordinator_fails_over(release: Release) -> None:
+    one = at(release, "EMPTY", pending="DEAD", previous_id=0)
+    assert fails_over(one, True) == "EMPTY 2/-1 after -1"
+    one = at(release, "EMPTY", pending="DEAD")
+    assert fails_over(one, False) == "EMPTY 1/5 after -1"
+
+
+# Markers ---------------------------------------------------------------------------------------
+
+BOTH = frozenset({0, 1})
+
+
+def completing(result: str = "COMMIT") -> Coordinator:
+    """A decided transaction with two partitions."""
+    return at(
+        ("4.3",), f"PREPARE_{result}", pending=f"COMPLETE_{result}", partitions=BOTH,
+        logged_partitions=BOTH,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("result", ["COMMIT", "ABORT"])
+def test_markers_are_sent_and_answered(result: str) -> None:
+    one = completing(result)
+    for partition in (1, 0):
+        assert one.does(transaction_log.log_append) is None
+        assert one.does(markers.send_marker, partition=partition) == "send"
+        assert one.does(markers.send_marker, partition=partition) is None
+        marker = one.sent(kafka.WriteTxnMarkers, partition)
+        assert marker is not None
+        assert (marker["producer_id"], marker["producer_epoch"]) == (1, 5)
+        assert (marker["result"], marker["connection"]) == (result, 0)
+        one.arrives(kafka.WriteTxnMarkersResponse, partition, error="NONE")
+        assert one.does(kafka.WriteTxnMarkersResponse) == "written"
+        assert partition not in one["partitions"]
+    assert appended(one).startswith(f"COMPLETE_{result}")
+
+
+@pytest.mark.parametrize("error", [IPE, "UNKNOWN_SERVER_ERROR"])
+def test_a_marker_that_is_refused_holds_the_completion_up(error: str) -> None:
+    one = completing()
+    assert one.does(markers.send_marker, partition=0)
+    one.arrives(kafka.WriteTxnMarkersResponse, 0, error=error)
+    assert one.does(kafka.WriteTxnMarkersResponse) == "refused for good"
+    assert (one["pending"], one["partitions"]) == ("COMPLETE_COMMIT", BOTH)
+    assert one.init() == BUSY
+    assert fails_over(one, False).startswith("PREPARE_COMMIT")
+    assert one.does(transaction_log.begin_completion)
+    assert one.does(markers.send_marker, partition=0)
+
+
+def test_a_marker_is_sent_again_on_a_new_connection() -> None:
+    one = completing()
+    assert one.does(markers.marker_overtaken, partition=0) is None
+    assert one.does(markers.send_marker, partition=0)
+    assert one.sent(kafka.WriteTxnMarkers, 0)
+    assert one.does(markers.marker_overtaken, partition=0)
+    marker = one.sent(kafka.WriteTxnMarkers, 0)
+    assert marker is not None
+    assert marker["connection"] == 1
+    one.arrives(kafka.WriteTxnMarkersResponse, 0, error="NONE", connection=0)
+    assert one.does(kafka.WriteTxnMarkersResponse) == "on a closed connection"
+    assert 0 in one["partitions"]
+    one.arrives(kafka.WriteTxnMarkersResponse, 0, error="NONE", connection=1)
+    assert one.does(kafka.WriteTxnMarkersResponse) == "written"
+
+
+@pytest.mark.parametrize("message", [kafka.WriteTxnMarkers, kafka.WriteTxnMarkersResponse])
+def test_a_lost_marker_or_answer_is_sent_again(message: Any) -> None:
+    one = completing("ABORT")
+    assert one.does(markers.send_marker, partition=0)
+    assert one.sent(kafka.WriteTxnMarkers, 0)
+    one.arrives(message, 0, connection=0)
+    assert one.does(lost(message)) == "send again"
+    marker = one.sent(kafka.WriteTxnMarkers, 0)
+    assert marker is not None
+    assert (marker["producer_id"], marker["producer_epoch"]) == (1, 5)
+    assert (marker["result"], marker["connection"]) == ("ABORT", 0)
+    fails_over(one, False)
+    one.arrives(message, 0, connection=0)
+    assert one.does(lost(message)) == "on a closed connection"
+    assert one.sent(kafka.WriteTxnMarkers, 0) is None
