@@ -34,7 +34,7 @@ from epochfence.tests.mutation.mutants import Mutant, every_mutant
 from epochfence.tests.mutation.scenarios import BASELINE, renew_baseline, trials
 
 KEPT = ROOT / "build" / "mutation.jsonl"
-AT_ONCE = 40  # mutants that a process judges before another one takes its place
+AT_ONCE = 50  # mutants that a process judges before another one takes its place
 
 
 def chosen(arguments: argparse.Namespace) -> list[str]:
@@ -62,16 +62,20 @@ def sample(names: list[str], count: int, seed: int) -> list[str]:
 
 
 def judged(names: list[str], jobs: int, *, quick: bool = False) -> Iterator[Outcome]:
-    """The outcomes, as they come in, of mutants judged in processes of their own."""
-    context = get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context, max_tasks_per_child=AT_ONCE) as pool:
-        waiting = [pool.submit(_judge, name, quick) for name in names]
-        try:
-            for done in as_completed(waiting):
-                yield done.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    """The outcomes, as they come in, of mutants judged in processes of their own.
+
+    These end now and then: what was compiled for a run stays in its process.
+    """
+    for start in range(0, len(names), AT_ONCE * jobs):
+        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+            part = names[start : start + AT_ONCE * jobs]
+            waiting = [pool.submit(_judge, name, quick) for name in part]
+            try:
+                for done in as_completed(waiting):
+                    yield done.result()
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
 
 
 known = cache(trials)
