@@ -12,29 +12,21 @@ from epochfence.spec import messages as kafka
 from epochfence.spec.features import KAFKA, NEWEST
 from epochfence.spec.language import Channel, Event, Message, System, instantiate
 from epochfence.spec.language.types import Map, Type, Value, initial_value
+from epochfence.spec.systems import shipped
 
 LARGEST = 9  # the largest epoch, kept for the coordinator
 LAST = LARGEST - 1  # the last one that a client may hold
 BOUNDS = {"producers": 2, "partitions": 2, "producer_ids": 4, "largest_epoch": LARGEST, "faults": 6}
 VERSION_1 = ("transaction_version_2",)  # without it
 
+TRANSACTIONS = shipped("transactions")
 SYSTEM = System(
     name="coordinator",
     tables=transaction.TABLES + transaction_log.TABLES + markers.TABLES,
     properties=(),
-    constants=(
-        kafka.PRODUCERS,
-        kafka.PARTITIONS,
-        kafka.PRODUCER_IDS,
-        kafka.LARGEST_EPOCH,
-        kafka.FAULTS,
-        kafka.LOSSES,
-        kafka.TIMEOUTS,
-        kafka.FAILOVERS,
-        kafka.APPEND_FAILURES,
-        kafka.ID_EXPIRIES,
-        kafka.DELAYS,
-    ),
+    # of other machines it knows the fields that any module may have declared
+    constants=TRANSACTIONS.constants,
+    fixed=TRANSACTIONS.fixed,
     protocols=KAFKA,
     channels=tuple(
         Channel(message, 2)
@@ -94,11 +86,12 @@ class Coordinator:
         """A field of its entry."""
         return self.state[f"transaction.{name}"]
 
-    def steps(self) -> Iterator[tuple[str, str, Step]]:
-        """What may happen: the event, the row and the step."""
-        for step in self.model.steps(tuple(self.state.values())):
-            event = step.action.table.removeprefix("transaction.")
-            yield event, self.model.instance.row_names[step.row].partition("/")[2], step
+    def steps(self, event: Event | None = None) -> Iterator[tuple[str, str, Step]]:
+        """What may happen (on one event where it is given): the event, the row and the step."""
+        table = None if event is None else f"transaction.{event.name}"
+        for step in self.model.steps(tuple(self.state.values()), table):
+            name = step.action.table.removeprefix("transaction.")
+            yield name, self.model.instance.row_names[step.row].partition("/")[2], step
 
     def take(self, step: Step) -> None:
         """Goes on with a step."""
@@ -107,13 +100,13 @@ class Coordinator:
 
     def does(self, event: Event, **parameters: Value) -> str | None:
         """Takes an event with these parameters; the row taken, none where it is not enabled."""
-        for name, row, step in self.steps():
+        for _, row, step in self.steps(event):
             bound = {
                 variable.data.name: value
                 for variable, value in step.bound
                 if variable.op == "variable"
             }
-            if name == event.name and all(bound[n] == v for n, v in parameters.items()):
+            if all(bound[n] == v for n, v in parameters.items()):
                 self.take(step)
                 return row
         return None
