@@ -15,6 +15,7 @@ from epochfence.tests.spec import test_producer_ids, test_transactions
 PAGE = ROOT / "docs" / "mutation.md"
 SURVIVORS = Path(__file__).parent / "survivors.toml"
 LEAST = 85  # in 100, of each machine's mutants
+SAMPLE = "drawn at random"
 UNEXPLAINED = "not explained yet"
 
 _HEAD = """\
@@ -89,7 +90,7 @@ def page(outcomes: list[Outcome], every: int) -> str:
     """The page on these outcomes, of `every` mutants that there are."""
     lines = [_HEAD]
     if len(outcomes) < every:
-        lines += [f"These are {len(outcomes)} of the {every} mutants, drawn at random.", ""]
+        lines += [f"These are {len(outcomes)} of the {every} mutants, {SAMPLE}.", ""]
     lines += [f"| {' | '.join(COLUMNS)} |", "|---" + "|---:" * (len(COLUMNS) - 1) + "|"]
     lines += [f"| {' | '.join(row)} |" for row in table(outcomes)]
     lines += ["", "## Survivors", "", *_survivors(outcomes)]

@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict
 from functools import cache, partial
 from multiprocessing import get_context
@@ -64,18 +65,25 @@ def sample(names: list[str], count: int, seed: int) -> list[str]:
 def judged(names: list[str], jobs: int, *, quick: bool = False) -> Iterator[Outcome]:
     """The outcomes, as they come in, of mutants judged in processes of their own.
 
-    These end now and then: what was compiled for a run stays in its process.
+    These end now and then: what was compiled for a run stays in its process. Where one is ended
+    from outside, others go on with what is left.
     """
-    for start in range(0, len(names), AT_ONCE * jobs):
+    left = names
+    while left:
+        done: set[str] = set()
         with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-            part = names[start : start + AT_ONCE * jobs]
-            waiting = [pool.submit(_judge, name, quick) for name in part]
+            waiting = [pool.submit(_judge, name, quick) for name in left[: AT_ONCE * jobs]]
             try:
-                for done in as_completed(waiting):
-                    yield done.result()
-            except BaseException:
+                for ended in as_completed(waiting):
+                    outcome = ended.result()
+                    done.add(outcome.name)
+                    yield outcome
+            except BrokenProcessPool:
+                if not done:
+                    raise
+            finally:
                 pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        left = [name for name in left if name not in done]
 
 
 known = cache(trials)
