@@ -183,6 +183,8 @@ ONE_PARTITION = (("partitions", 1),)
 SMALL = (*ONE_PARTITION, ("transactions", 1))
 TWO_FAULTS = ("faults", 2)
 BROKEN_BEFORE = (
+    "EpochsNotWasted",
+    "FencedForGood",
     "NoHangingTransaction",
     "ZombieFenced",
     "MarkersMatchDecision",
