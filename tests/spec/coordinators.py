@@ -3,57 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from epochfence.model.interpreter import Interpreter, Step
 from epochfence.spec import markers, transaction, transaction_log
 from epochfence.spec import messages as kafka
-from epochfence.spec.features import KAFKA, NEWEST
-from epochfence.spec.language import Channel, Event, Message, System, instantiate
+from epochfence.spec.features import NEWEST
+from epochfence.spec.language import Event, Message, instantiate
 from epochfence.spec.language.types import Map, Type, Value, initial_value
+from epochfence.spec.systems import shipped
 
 LARGEST = 9  # the largest epoch, kept for the coordinator
 LAST = LARGEST - 1  # the last one that a client may hold
 BOUNDS = {"producers": 2, "partitions": 2, "producer_ids": 4, "largest_epoch": LARGEST, "faults": 6}
 VERSION_1 = ("transaction_version_2",)  # without it
 
-SYSTEM = System(
+SYSTEM = replace(
+    shipped("transactions"),
     name="coordinator",
     tables=transaction.TABLES + transaction_log.TABLES + markers.TABLES,
     properties=(),
-    constants=(
-        kafka.PRODUCERS,
-        kafka.PARTITIONS,
-        kafka.PRODUCER_IDS,
-        kafka.LARGEST_EPOCH,
-        kafka.FAULTS,
-        kafka.LOSSES,
-        kafka.TIMEOUTS,
-        kafka.FAILOVERS,
-        kafka.APPEND_FAILURES,
-        kafka.ID_EXPIRIES,
-        kafka.DELAYS,
-    ),
-    protocols=KAFKA,
-    channels=tuple(
-        Channel(message, 2)
-        for message in (
-            kafka.InitProducerId,
-            kafka.InitProducerIdResponse,
-            kafka.AddPartitionsToTxn,
-            kafka.AddPartitionsToTxnResponse,
-            kafka.EndTxn,
-            kafka.EndTxnResponse,
-            kafka.AddPartitionsByLeader,
-            kafka.AddPartitionsByLeaderResponse,
-            kafka.WriteTxnMarkers,
-            kafka.WriteTxnMarkersResponse,
-        )
-    ),
     budgets={
         (transaction.timeout, *transaction_log.FAULTY_EVENTS, *markers.FAULTY_EVENTS): kafka.FAULTS
     },
+    terminal=False,
 )
 
 
