@@ -94,6 +94,9 @@ class Graph:
                     return self.false
                 if one is not self.true:
                     kept[one.number] = one
+        denied = (one.args[0] for one in kept.values() if one.op == "not")
+        if any(a.op == "and" and all(part.number in kept for part in a.args) for a in denied):
+            return self.false  # x and y and not (x and y)
         if not kept:
             return self.true
         args = tuple(kept[n] for n in kept)
@@ -112,6 +115,24 @@ class Graph:
             return self.false
         args = tuple(kept[n] for n in kept)
         return args[0] if len(args) == 1 else self._node("or", args, 0, 0, 1, True)
+
+    def given(self, a: Node, condition: Node, holds: bool) -> Node:
+        """A truth, where it is known whether `condition` holds."""
+        if condition.op == "not":
+            return self.given(a, condition.args[0], not holds)
+        if a is condition:
+            return self.truth(holds)
+        match a.op:
+            case "not":
+                return self.not_(self.given(a.args[0], condition, holds))
+            case "and":
+                return self.and_(*(self.given(part, condition, holds) for part in a.args))
+            case "or":
+                return self.or_(*(self.given(part, condition, holds) for part in a.args))
+            case "ite":
+                return self.choose(*(self.given(part, condition, holds) for part in a.args))
+            case _:
+                return a
 
     def equal(self, a: Node, b: Node) -> Node:
         """Whether two numbers, or two truths, are equal."""

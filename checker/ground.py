@@ -284,9 +284,8 @@ class _Grounder:
                 assert isinstance(shape.value, Node)
                 none = g.number(self.numbers(kind.of)[0] - 1)
                 value = g.as_number(shape.value)
-                if self.may_be(value, none.value):
-                    # a value equal to the mark for none is out of its range
-                    faults.append(g.and_(shape.present, g.equal(value, none)))
+                # a value equal to the mark for none is out of its range
+                faults.append(self.marked(shape.present, value, none))
                 yield g.choose(shape.present, value, none)
             case Optional():
                 assert isinstance(shape, Maybe)
@@ -315,11 +314,18 @@ class _Grounder:
                 for part in shape:
                     yield from self.encode(kind.of, part, faults)
 
-    def may_be(self, value: Node, none: int) -> bool:
-        """Whether a value that is present may be the number that stands for none."""
-        if value.op == "ite":
-            return any(self.may_be(branch, none) for branch in value.args[1:])
-        return value.low <= none <= value.high
+    def marked(self, present: Node, value: Node, none: Node) -> Node:
+        """Whether a value is present and yet the number that stands for none."""
+        g = self.graph
+        if value.op != "ite":
+            return g.and_(present, g.equal(value, none))
+        condition, then, otherwise = value.args
+        return g.or_(
+            g.and_(condition, self.marked(g.given(present, condition, True), then, none)),
+            g.and_(
+                g.not_(condition), self.marked(g.given(present, condition, False), otherwise, none)
+            ),
+        )
 
     def padded(self, kind: Type, shape: Slots, capacity: int) -> tuple[Maybe, ...]:
         """The first `capacity` slots, absent ones for those that are missing."""

@@ -267,7 +267,7 @@ def append_rows(
         ),
         refused(
             "out of order",
-            ~new_epoch & ~unknown & (sequence != following),
+            ~new_epoch & (sequence != following),
             Errors.OUT_OF_ORDER_SEQUENCE_NUMBER,
             _SEQUENCE,
         ),

@@ -1,4 +1,8 @@
-"""The markers that end transactions, as a partition leader takes them."""
+"""The markers that end transactions, as a partition leader takes them.
+
+Before 2.8 (KAFKA-10702) a marker that ended nothing left an entry in the index of aborted
+transactions, too: from the marker to itself, where a reader finds no record to drop.
+"""
 
 from __future__ import annotations
 

@@ -2,8 +2,9 @@
 
 A record is appended, fails to be, or is in the log or not when the next coordinator reads it. That
 coordinator knows what the log's last record says: the fields `logged_epoch` and `logged_partitions`
-hold what it says otherwise than the entry. A record whose append failed is gone for good here; a
-broker may find one later (an append that timed out), which is not part of this model.
+hold what it says otherwise than the entry. A record whose append failed (one that timed out, say)
+may be in the log all the same: the fields `unsettled...` are what it says, until another record is
+appended behind it. The coordinator goes on as if it weren't there, and the next one finds it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from .features import (
 from .language import Bool as Truth
 from .language import (
     Expression,
+    Optional,
     Row,
     Sending,
     Set,
@@ -41,6 +43,7 @@ from .messages import (
     ID_EXPIRIES,
     NO_EPOCH,
     PARTITION,
+    PRODUCER_ID,
     AddPartitionsByLeaderResponse,
     AddPartitionsToTxnResponse,
     EndTxnResponse,
@@ -59,6 +62,7 @@ from .transaction import (
     ONGOING,
     PREPARE_ABORT,
     PREPARE_COMMIT,
+    TransactionState,
     adding_for,
     asked_by,
     c,
@@ -97,15 +101,30 @@ logged_partitions = transaction.field(
     "logged_partitions", Set(PARTITION), doc="The partitions of the log's last record."
 )
 
+unsettled = transaction.field(
+    "unsettled", Optional(TransactionState),
+    doc="The state of the log's last record if its append has failed.",
+)  # fmt: skip
+unsettled_id = transaction.field("unsettled_id", PRODUCER_ID)
+unsettled_epoch = transaction.field("unsettled_epoch", EPOCH, NO_EPOCH)
+unsettled_last_epoch = transaction.field("unsettled_last_epoch", EPOCH, NO_EPOCH)
+unsettled_next_id = transaction.field("unsettled_next_id", Optional(PRODUCER_ID))
+unsettled_partitions = transaction.field("unsettled_partitions", Set(PARTITION))
+
 log_append = event("log append", event_doc="The pending record has been replicated.")
 begin_completion = event("begin completion", event_doc="After the Prepare record was appended.")
 append_failure = event(
-    "append failure", event_doc="The pending record can't be replicated, and is not in the log."
-)
+    "append failure", record_kept=Truth(),
+    event_doc="The append fails, or takes too long; the record may be in the log all the same.",
+)  # fmt: skip
 failover = event(
     "coordinator failover", record_kept=Truth(),
     event_doc="Another broker takes over, with or without the record that is being appended.",
 )  # fmt: skip
+late_failover = event(
+    "coordinator failover after a failed append",
+    event_doc="Another broker takes over, and finds the record whose append failed.",
+)
 expiry = event("transactional id expiry", event_doc="The id has not been in use for long.")
 
 # What a record says -----------------------------------------------------------------------------
@@ -116,6 +135,14 @@ _NOTHING_PENDING: Updates = {
     pending_epoch: NO_EPOCH,
     pending_last_epoch: NO_EPOCH,
     pending_partitions: set_of(),
+}
+_SETTLED: Updates = {
+    unsettled: None,
+    unsettled_id: 0,
+    unsettled_epoch: NO_EPOCH,
+    unsettled_last_epoch: NO_EPOCH,
+    unsettled_next_id: None,
+    unsettled_partitions: set_of(),
 }
 _switches = next_id.is_set
 _previous_at_all = {previous_id: if_(previous_id_forgotten, some(producer_id), previous_id)}
@@ -239,7 +266,7 @@ def _appended(name: str, target: Expression, *send: Sending, more: Updates) -> R
         name,
         when=pending == target,
         goto=target,
-        set={**_NOTHING_PENDING, **RECORDS[target], **more},
+        set={**_NOTHING_PENDING, **_SETTLED, **RECORDS[target], **more},
         send=send,
         source=_APPENDED,
     )
@@ -265,7 +292,7 @@ log_appended = Table(
         Row(
             "transactional id forgotten",
             goto=EMPTY,
-            set={**_NOTHING_PENDING, **_FORGOTTEN, pending_id: newest_id + 1},
+            set={**_NOTHING_PENDING, **_SETTLED, **_FORGOTTEN, pending_id: newest_id + 1},
             source="TransactionStateManager.writeTombstonesForExpiredTransactionalIds",
         ),
     ),
@@ -314,23 +341,49 @@ def _tell_all(error: Expression) -> tuple[Sending, ...]:
     )
 
 
+_APPEND = "TransactionStateManager.appendTransactionToLog"
+_transition_forgotten: Updates = {
+    **_NOTHING_PENDING,
+    **_NOBODY_ASKS,
+    fenced_for: NOBODY,
+    next_id: None,
+}
 append_fails = Table(
     transaction,
     on=append_failure,
     elsewhere=(producer,),
-    when=(APPEND_FAILURES > 0) & in_transition & ~completing,
+    when=(APPEND_FAILURES > 0)
+    & in_transition
+    & ~completing
+    & ((FAILOVERS > 0) | ~append_failure.record_kept),
     doc="A Complete record is appended again, so that its failure is a delay.",
     rows=(
         Row(
-            "forget the transition",
+            "forget the transition, whose record is in the log",
+            when=append_failure.record_kept,
             set={
-                **_NOTHING_PENDING,
-                **_NOBODY_ASKS,
-                fenced_for: NOBODY,
-                next_id: None,
+                **_transition_forgotten,
+                unsettled: pending,
+                unsettled_id: if_(pending == EMPTY, pending_id, producer_id),
+                unsettled_epoch: if_(pending == ONGOING, producer_epoch, pending_epoch),
+                unsettled_last_epoch: if_(
+                    pending == ONGOING, last_producer_epoch, pending_last_epoch
+                ),
+                unsettled_next_id: next_id,
+                unsettled_partitions: if_(
+                    pending == EMPTY,
+                    set_of(),
+                    if_(pending == ONGOING, pending_partitions, partitions),
+                ),
             },
             send=_tell_all(Errors.COORDINATOR_NOT_AVAILABLE),
-            source="TransactionStateManager.appendTransactionToLog",
+            source=_APPEND,
+        ),
+        Row(
+            "forget the transition",
+            set=_transition_forgotten,
+            send=_tell_all(Errors.COORDINATOR_NOT_AVAILABLE),
+            source=_APPEND,
         ),
     ),
 )
@@ -340,6 +393,7 @@ append_fails = Table(
 _LOADED = "TransactionStateManager.loadTransactionsForTxnTopicPartition"
 _memory_lost: Updates = {
     **_NOTHING_PENDING,
+    **_SETTLED,
     **_NOBODY_ASKS,
     fenced_for: NOBODY,
     failed_fence: False,
@@ -410,6 +464,50 @@ fails_over = Table(
     ),
 )
 
+_unsettled_record: Updates = {
+    producer_id: unsettled_id,
+    producer_epoch: unsettled_epoch,
+    last_producer_epoch: unsettled_last_epoch,
+    logged_epoch: unsettled_epoch,
+    partitions: unsettled_partitions,
+    logged_partitions: unsettled_partitions,
+    previous_id: some(producer_id),
+    next_id: unsettled_next_id,
+}
+
+
+def _surfaces(name: str, target: Expression) -> Row:
+    return Row(
+        name,
+        when=unsettled == target,
+        goto=target,
+        set=_reloaded(_unsettled_record),
+        send=_tell_all(Errors.NOT_COORDINATOR),
+        source=_LOADED,
+    )
+
+
+fails_over_late = Table(
+    transaction,
+    on=late_failover,
+    elsewhere=(producer,),
+    when=unsettled.is_set & ((unsettled != DEAD) | id_left),
+    doc="The failure of an append and of its coordinator are one fault.",
+    rows=(
+        _surfaces("the new epoch is in the log", EMPTY),
+        _surfaces("the new partitions are in the log", ONGOING),
+        _surfaces("the commit is in the log", PREPARE_COMMIT),
+        _surfaces("the abort is in the log", PREPARE_ABORT),
+        Row(
+            "the tombstone is in the log",
+            goto=EMPTY,
+            set={**_reloaded(_FORGOTTEN), pending_id: newest_id + 1},
+            send=_tell_all(Errors.NOT_COORDINATOR),
+            source=_LOADED,
+        ),
+    ),
+)
+
 # The transactional id expires -------------------------------------------------------------------
 
 expires = Table(
@@ -426,4 +524,4 @@ expires = Table(
 )
 
 FAULTY_EVENTS = (append_failure, failover, expiry)
-TABLES = (log_appended, completion_begins, append_fails, fails_over, expires)
+TABLES = (log_appended, completion_begins, append_fails, fails_over, fails_over_late, expires)

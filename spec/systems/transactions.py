@@ -111,7 +111,9 @@ system = System(
     interchangeable=(PRODUCER,),
     terminal=all_of(_i, producer.state.at(_i).is_in(producer.READY, producer.FATAL_ERROR)),
     reach="two instances that fence each other at any moment, two transactions in a row with a "
-    "late request, answer or marker of the first, and any one fault at any step. They don't reach "
-    "two faults in one run (faults=2 does, with partitions=1 in seconds), a producer id that is "
-    "used up, a coordinator or leader that fails over, or replication.",
+    "late request, answer or marker of the first, epochs that are used up and the next producer "
+    "id, and any one fault at any step, a failover of the coordinator with or without its last "
+    "record among them. They don't reach two faults in one run (faults=2 does, with partitions=1 "
+    "in seconds), a leader that fails over or forgets, two batches in flight to a partition, "
+    "replication, or consumer offsets.",
 )

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from epochfence.diagrams.state import state_diagram
 from epochfence.diagrams.system import system_graph
+from epochfence.spec.features import RELEASES
 from epochfence.spec.language import Channel, System
 from epochfence.spec.load import load_system
 from epochfence.spec.systems import shipped
@@ -52,7 +53,7 @@ def test_messages_of_some_releases_are_marked() -> None:
     edges = system_graph(shipped("transactions")).edges
     sent = {(e.tail, e.head): e.lines for e in edges if not e.silent}
     lines = sent["partition", "transaction"]
-    assert "AddPartitionsByLeader (may be lost) [4.3]" in lines
+    assert "AddPartitionsByLeader (may be lost) [3.6–4.3]" in lines
     old = system_graph(shipped("transactions"), ["2.5"])
     assert not any("AddPartitionsByLeader" in line for e in old.edges for line in e.lines)
 
@@ -79,9 +80,9 @@ def test_what_nobody_sends_in_a_release_changes_nothing_there() -> None:
     used: dict[str, set[str]] = {}
     for step in state_diagram(system, transaction).transitions:
         used.setdefault(step.event, set()).update(step.releases)
-    assert used["AddPartitionsToTxn"] == {"2.5"}
-    assert used["AddPartitionsByLeader"] == {"4.3"}
-    assert used["EndTxn"] == {"2.5", "4.3"}
+    assert used["AddPartitionsToTxn"] == {"2.0", "2.5", "2.7", "3.5", "3.6"}
+    assert used["AddPartitionsByLeader"] == {"3.6", "4.0.0", "4.0.1", "4.1", "4.2", "4.3"}
+    assert used["EndTxn"] == set(RELEASES)
 
 
 def test_what_no_row_ever_sends_comes_from_outside() -> None:

@@ -4,9 +4,9 @@ In this order:
 
 * **properties**: in a scenario with the row, a property breaks that holds without the fault, a
   value leaves its range, or there is a deadlock;
-* **answers**: a test of answers in given states fails (`tests/spec/test_*_answers.py`);
 * **coverage**: a row is taken that no run of the scenario takes without the fault, or none takes
   one that is taken without it; a test asks of each row that some run takes it;
+* **answers**: a test of answers in given states fails (`tests/spec/test_*_answers.py`);
 * **counts**: states, transitions, depth or how often a row is taken are others than recorded in
   `baseline.json`, which is a test as well, but one that can't say what is wrong.
 
@@ -38,11 +38,12 @@ from epochfence.tests.mutation.scenarios import MEMORY, Counts, TooLarge, Trial,
 
 ROOT = Path(__file__).parents[2]
 ANSWERS = sorted((ROOT / "tests" / "spec").glob("test_*_answers.py"))
+MOST_TRIALS = 3
 NEVER_TAKEN = "its row is never taken"
 BLOW_UP = 10  # times the states of the original: more is another behaviour for certain
 
-Fate: TypeAlias = Literal["properties", "answers", "coverage", "counts", "equivalent", "survivor"]
-KILLED: tuple[Fate, ...] = ("properties", "answers", "coverage", "counts")
+Fate: TypeAlias = Literal["properties", "coverage", "answers", "counts", "equivalent", "survivor"]
+KILLED: tuple[Fate, ...] = ("properties", "coverage", "answers", "counts")
 
 
 @dataclass(frozen=True)
@@ -57,11 +58,14 @@ class Outcome:
 
 
 def judge(mutant: Mutant, trials: list[Trial], *, quick: bool = False) -> Outcome:
-    """Runs the mutant until a property kills it, or (`quick`) anything does."""
+    """Runs the mutant until a property kills it, or (`quick`) anything does.
+
+    Where anything else has, no more than MOST_TRIALS are spent on the search for a property.
+    """
     told: dict[Fate, str] = {}
     tried: list[Trial] = []
     for trial in trials:
-        if "properties" in told or (quick and told):
+        if told and (quick or len(tried) >= MOST_TRIALS or "properties" in told):
             break
         if not _matters(mutant, trial.counts):
             continue
@@ -70,7 +74,8 @@ def judge(mutant: Mutant, trials: list[Trial], *, quick: bool = False) -> Outcom
         if seen is not None:
             fate, by = seen
             told.setdefault(fate, f"{trial}{by}")
-    if not ("properties" in told or (quick and told)) and _answers_differ(mutant):
+    enough = told if quick else told.keys() & {"properties", "coverage"}
+    if not enough and _answers_differ(mutant):
         told["answers"] = ""
     for fate in KILLED:
         if fate in told:

@@ -28,8 +28,8 @@ not sent, two neighbouring rows swapped. Each is run through small scenarios of 
 has its table. It is killed by
 
 * a *property* that breaks, a value out of its range, or a deadlock;
-* a test of *answers* in given states, in `tests/spec/`;
 * *coverage*: other rows are taken than before;
+* a test of *answers* in given states, in `tests/spec/`;
 * *counts*: states, transitions, depth or how often a row is taken are not those recorded in
   `tests/mutation/baseline.json`.
 
@@ -85,16 +85,17 @@ def _row(name: str, outcomes: list[Outcome]) -> tuple[str, ...]:
     return (name, str(len(outcomes)), f"{score(outcomes):.1f}", *map(str, counts))
 
 
-def page(outcomes: list[Outcome]) -> str:
-    """The page on these outcomes."""
-    lines = [_HEAD, f"| {' | '.join(COLUMNS)} |", "|---" + "|---:" * (len(COLUMNS) - 1) + "|"]
+def page(outcomes: list[Outcome], every: int) -> str:
+    """The page on these outcomes, of `every` mutants that there are."""
+    lines = [_HEAD]
+    if len(outcomes) < every:
+        lines += [f"These are {len(outcomes)} of the {every} mutants, drawn at random.", ""]
+    lines += [f"| {' | '.join(COLUMNS)} |", "|---" + "|---:" * (len(COLUMNS) - 1) + "|"]
     lines += [f"| {' | '.join(row)} |" for row in table(outcomes)]
     lines += ["", "## Survivors", "", *_survivors(outcomes)]
     lines += ["", "## Equivalent within bounds", ""]
-    alike = [outcome.name for outcome in outcomes if outcome.fate == "equivalent"]
-    lines += (
-        ["| mutant |", "|---|", *(f"| {plain(name)} |" for name in alike)] if alike else ["None."]
-    )
+    alike = [f"| {plain(outcome.name)} |" for outcome in outcomes if outcome.fate == "equivalent"]
+    lines += ["| mutant |", "|---|", *alike] if alike else ["None."]
     return "\n".join(lines) + "\n"
 
 

@@ -3,8 +3,9 @@
 `python tests/mutation/run.py [--machine M] [--system S] [--sample N --seed K] [--json FILE]`.
 What was judged is kept in build/mutation.jsonl as long as nothing in the tables or the tests has
 changed: a run that was broken off goes on from there. A run over all mutants writes
-docs/mutation.md, and ends with 1 where a machine's score is too low. `--baseline` records what the
-scenarios come to now, which mutants are compared with.
+docs/mutation.md, and ends with 1 where a machine's score is too low; `--page` writes it after a run
+over some. `--quick` stops at whatever kills a mutant first, where otherwise a property is looked
+for. `--baseline` records what the scenarios come to now, which mutants are compared with.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from epochfence.tests.mutation.mutants import Mutant, every_mutant
 from epochfence.tests.mutation.scenarios import BASELINE, renew_baseline, trials
 
 KEPT = ROOT / "build" / "mutation.jsonl"
-AT_ONCE = 40  # mutants that a process judges before another one takes its place
+AT_ONCE = 50  # mutants that a process judges before another one takes its place
 
 
 def chosen(arguments: argparse.Namespace) -> list[str]:
@@ -61,16 +62,20 @@ def sample(names: list[str], count: int, seed: int) -> list[str]:
 
 
 def judged(names: list[str], jobs: int, *, quick: bool = False) -> Iterator[Outcome]:
-    """The outcomes, as they come in, of mutants judged in processes of their own."""
-    context = get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context, max_tasks_per_child=AT_ONCE) as pool:
-        waiting = [pool.submit(_judge, name, quick) for name in names]
-        try:
-            for done in as_completed(waiting):
-                yield done.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    """The outcomes, as they come in, of mutants judged in processes of their own.
+
+    These end now and then: what was compiled for a run stays in its process.
+    """
+    for start in range(0, len(names), AT_ONCE * jobs):
+        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+            part = names[start : start + AT_ONCE * jobs]
+            waiting = [pool.submit(_judge, name, quick) for name in part]
+            try:
+                for done in as_completed(waiting):
+                    yield done.result()
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
 
 
 known = cache(trials)
@@ -84,9 +89,9 @@ def _judge(name: str, quick: bool) -> Outcome:
 # What was judged before --------------------------------------------------------------------------
 
 
-def fingerprint() -> str:
+def fingerprint(*, quick: bool) -> str:
     """A digest of all that an outcome depends on."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(b"quick" if quick else b"")
     files = [*(ROOT / "spec").rglob("*.py"), *(ROOT / "checker").glob("*.py"), BASELINE, *ANSWERS]
     judges = (Path(__file__).with_name(f"{name}.py") for name in ("judge", "mutants", "scenarios"))
     for path in sorted([*files, *judges]):
@@ -117,19 +122,21 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, metavar="K", help="which ones (default: 0)")
     parser.add_argument("--jobs", type=int, default=available_threads(), metavar="J")
     parser.add_argument("--json", type=Path, metavar="FILE", help="the outcomes for machines")
+    parser.add_argument("--page", action="store_true", help="write the page in any case")
+    parser.add_argument("--quick", action="store_true", help="take what kills first")
     parser.add_argument("--baseline", action="store_true", help="record what is compared with")
     arguments = parser.parse_args()
     if arguments.baseline:
         renew_baseline()
         return 0
     names = chosen(arguments)
-    done = kept(fingerprint())
+    done = kept(fingerprint(quick=arguments.quick))
     say = partial(print, file=sys.stderr, flush=True)
     left = [name for name in names if name not in done]
     say(f"{len(names)} mutants, {len(names) - len(left)} of them judged before")
     begun = time.monotonic()
     with KEPT.open("a", encoding="utf-8") as keep:
-        for count, outcome in enumerate(judged(left, arguments.jobs), 1):
+        for count, outcome in enumerate(judged(left, arguments.jobs, quick=arguments.quick), 1):
             done[outcome.name] = outcome
             keep.write(json.dumps(asdict(outcome)) + "\n")
             keep.flush()
@@ -149,9 +156,11 @@ def tell(outcomes: list[Outcome], arguments: argparse.Namespace) -> int:
             print(f"survives, unexplained: {outcome.name} ({outcome.by})")
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(list(map(asdict, outcomes)), indent=1) + "\n")
-    if len(outcomes) < len(every_mutant()):
+    whole = len(outcomes) == len(every_mutant())
+    if whole or arguments.page:
+        report.PAGE.write_text(report.page(outcomes, len(every_mutant())), encoding="utf-8")
+    if not whole:
         return 0
-    report.PAGE.write_text(report.page(outcomes), encoding="utf-8")
     low = [name for name, group in report.by_machine(outcomes).items()
            if report.score(group) < report.LEAST]  # fmt: skip
     for name in low:

@@ -180,13 +180,15 @@ def test_equivalents_stand_apart_from_the_score() -> None:
 
 def test_the_page_has_every_survivor_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "reasons", lambda: {"b.e/r": "Nobody looks.", "a.e/s": "No."})
-    text = report.page(OUTCOMES)
+    text = report.page(OUTCOMES, 5)
     assert (
         "| a.e/r: replies X | other states, in the same numbers | **not explained yet** |" in text
     )
     assert "| b.e/r: no &#124; reply | its row is never taken | Nobody looks. |" in text
     assert "| a.e/s: without x |" in text.partition("## Equivalent")[2]
     assert "guard negated |" not in text
+    assert "drawn at random" not in text
+    assert "These are 5 of the 9 mutants" in report.page(OUTCOMES, 9)
 
 
 def test_a_sample_has_as_many_of_each_machine() -> None:

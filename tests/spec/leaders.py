@@ -11,7 +11,7 @@ from epochfence.model.interpreter import Interpreter
 from epochfence.spec import messages
 from epochfence.spec import partition_recovery as recovery
 from epochfence.spec.features import NEWEST
-from epochfence.spec.language import Event, Message, System, instantiate
+from epochfence.spec.language import Event, Message, System, instantiate, lost
 from epochfence.spec.language.types import Map, Type, Value, initial_value
 from epochfence.spec.language.values import evaluate
 from epochfence.spec.partition import last_stable_offset
@@ -122,15 +122,23 @@ class Leader:
                 return self.model.instance.row_names[step.row].partition("/")[2]
         return None
 
-    def takes(self, message: Message, address: Mapping[str, int], **content: Value) -> str | None:
-        """Takes a message off the network; the row taken."""
+    def receives(self, message: Message, address: Mapping[str, int], **content: Value) -> None:
+        """Puts a message on the network; what isn't said of it has initial values."""
         name = f"network.{message.name}"
         fields = message.content.fields
         record = tuple(content.get(n, initial_value(of, BOUNDS)) for n, of in fields)
-        kind = self.model.types[name]
         keys = tuple(address[key] for key, _ in message.address)
-        self.state[name] = placed(kind, (record,), keys)
+        self.state[name] = placed(self.model.types[name], (record,), keys)
+
+    def takes(self, message: Message, address: Mapping[str, int], **content: Value) -> str | None:
+        """Takes a message; the row taken."""
+        self.receives(message, address, **content)
         return self.does(message)
+
+    def loses(self, message: Message, client: int = 0) -> str | None:
+        """Finds that a question to the coordinator, or the answer, is lost; the row taken."""
+        self.receives(message, {"producer": client, "partition": 0})
+        return self.does(lost(message))
 
     def sent(self, message: Message, client: int = 0) -> dict[str, Value] | None:
         """What it has sent to or for a client, taken off the network; none where there is none."""

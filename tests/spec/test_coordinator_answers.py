@@ -723,6 +723,87 @@ def test_what_cannot_fail(release: Release, pending: str | None) -> None:
     assert one.does(transaction_log.append_failure) is None
 
 
+def late(one: Coordinator) -> Coordinator:
+    """Its successor, where the append of the pending record has failed and it is in the log."""
+    before = one.entry().partition(", next")[0]
+    assert one.does(transaction_log.append_failure, record_kept=True)
+    assert (one["pending"], one.entry()) == (None, before)
+    assert one.does(transaction_log.late_failover)
+    assert (one["pending"], one["unsettled"], one["coordinator_epoch"]) == (None, None, 1)
+    return one
+
+
+@every
+def test_a_record_whose_append_failed_is_found_by_the_next_coordinator(release: Release) -> None:
+    """An append that times out may succeed all the same; TransactionStateManager."""
+    before = in_log(release, ", before 1")
+    one = at(release, "EMPTY", LAST, previous_id=0)
+    one.init((1, LAST) if release[0] != "2.0" else None)
+    assert late(one).entry() == f"EMPTY 2/0 after -1{before}"
+    one = at(release, "COMPLETE_ABORT", previous_id=0)
+    add = Coordinator.add_by_leader if release in WITH_VERSION_2 else Coordinator.add
+    add(one, 1, 5)
+    assert late(one).entry() == f"ONGOING 1/5 after -1{before}"
+    assert one["partitions"] == HERE
+    for result in ("COMMIT", "ABORT"):
+        one = at(release, "ONGOING")
+        one.end(result, 1, 5)
+        epoch = 5 + (release in WITH_VERSION_2)
+        assert late(one).entry() == f"PREPARE_{result} 1/{epoch} after -1{before}"
+        assert one["partitions"] == HERE
+        assert one.does(transaction_log.begin_completion)
+        assert one.told(kafka.EndTxnResponse, 0) == NOT_AVAILABLE  # the answer to the failure
+    one = at(release, "EMPTY", pending="DEAD")
+    assert late(one).entry() == "EMPTY 2/-1 after -1"
+
+
+@version_2
+def test_a_next_producer_id_whose_append_failed(release: Release) -> None:
+    one = at(release, "ONGOING", LAST)
+    one.end("COMMIT", 1, LAST)
+    text = in_log(release, ", before 1, next 2")
+    assert late(one).entry() == f"PREPARE_COMMIT 1/{LARGEST} after -1{text}"
+
+
+def test_a_record_behind_it_settles_one_whose_append_failed() -> None:
+    one = at(("4.3",), "ONGOING")
+    one.end("COMMIT", 1, 5)
+    assert one.does(transaction_log.append_failure, record_kept=True)
+    assert one.told(kafka.EndTxnResponse, 0) == NOT_AVAILABLE
+    assert one.end("ABORT", 1, 5) == BUMPED
+    assert one.does(transaction_log.append_failure, record_kept=False)
+    assert one.told(kafka.EndTxnResponse, 0) == NOT_AVAILABLE
+    assert one["unsettled"] == "PREPARE_COMMIT"  # of the two it is the one in the log
+    assert one.end("ABORT", 1, 5) == BUMPED
+    assert appended(one).startswith("PREPARE_ABORT")
+    assert one.does(transaction_log.late_failover) is None
+    one = at(("4.3",), "ONGOING")
+    one.end("COMMIT", 1, 5)
+    assert one.does(transaction_log.append_failure, record_kept=True)
+    assert fails_over(one, False).startswith("ONGOING")
+    assert one.does(transaction_log.late_failover) is None
+
+
+def test_a_tombstone_whose_append_failed_waits_for_a_producer_id() -> None:
+    one = at(("4.3",), "EMPTY", pending="DEAD", newest_id=3)
+    assert one.does(transaction_log.append_failure, record_kept=True)
+    assert one.does(transaction_log.late_failover) is None
+
+
+@pytest.mark.parametrize("release", names(one for one in EVERY if one[0] != "2.0"))
+def test_with_the_epoch_before_in_the_log_a_bump_can_be_asked_for_again(release: Release) -> None:
+    """What KAFKA-20357 proposes, whether the record was being appended or its append failed."""
+    mended = (*release, "+last_epoch_in_log")
+    one = at(mended, "EMPTY")
+    assert one.init((1, 5)) == "EMPTY 1/6 after 5"
+    assert fails_over(one, True) == f"EMPTY 1/6 after 5{in_log(release, ', before 1')}"
+    assert one.told(kafka.InitProducerIdResponse, 0) == MOVED
+    assert one.init((1, 5)) == "EMPTY 1/6 after 5"
+    one = at(mended, "EMPTY")
+    one.init((1, 5))
+    assert late(one).entry() == f"EMPTY 1/6 after 5{in_log(release, ', before 1')}"
+
+
 # The coordinator fails over --------------------------------------------------------------------
 
 

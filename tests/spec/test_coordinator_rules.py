@@ -24,12 +24,13 @@ VALID_PREVIOUS = {
 }
 EMPTY_ABORT = {"EMPTY", "COMPLETE_COMMIT", "COMPLETE_ABORT"}
 ENDS_A_TRANSITION = (
-    "log append", "append failure", "coordinator failover", "continue the fence",
+    "log append", "append failure", "coordinator failover",
+    "coordinator failover after a failed append", "continue the fence",
 )  # fmt: skip
 GOES_ON = ("log append", "begin completion", "continue the fence", "send marker")
 FAULTS = (
     "transaction timeout", "append failure", "coordinator failover", "transactional id expiry",
-    "marker overtaken",
+    "marker overtaken", "coordinator failover after a failed append",
 )  # fmt: skip
 RESPONSES = (
     kafka.InitProducerIdResponse, kafka.EndTxnResponse, kafka.AddPartitionsToTxnResponse,
@@ -111,7 +112,7 @@ class Run:
     def check(self, before: dict[str, Any], event: str) -> None:
         """The rules, over one step."""
         one = self.one
-        old = {name: before[f"transaction.{name}"] for name in ("state", "pending")}
+        old = {name: before[f"transaction.{name}"] for name in ("state", "pending", "unsettled")}
         # I1: what is in flight ends in its own ways; only a fence makes way for another
         if old["pending"] not in (None, one["pending"]):
             by_the_fence = (old["pending"], one["pending"]) == (
@@ -120,7 +121,7 @@ class Run:
             assert by_the_fence or (one["pending"] is None and event in ENDS_A_TRANSITION)
         # I2: the states that are pending only, and the order of states
         if one["state"] != old["state"]:
-            forgotten = old["pending"] == "DEAD" and one["state"] == "EMPTY"
+            forgotten = "DEAD" in old.values() and one["state"] == "EMPTY"
             allowed = set(VALID_PREVIOUS[one["state"]])
             if self.version_2 and one["state"] == "PREPARE_ABORT":
                 allowed |= EMPTY_ABORT
@@ -135,7 +136,7 @@ class Run:
         else:
             assert one["producer_id"] > id_before
             assert one["producer_epoch"] == one["logged_epoch"]
-            assert one["logged_epoch"] == (-1 if old["pending"] == "DEAD" else 0)
+            assert one["logged_epoch"] in ((-1, 0) if "DEAD" in old.values() else (0,))
         self.note_answers()
 
     def note_answers(self) -> None:

@@ -155,7 +155,8 @@ def test_a_question_is_kept_with_the_newest_epoch_and_its_lowest_sequence() -> N
     ("error", "outcomes"),
     [  # in 3.6, in the newest release with version 1 and with version 2
         (FENCED, (IPE, IPE, IPE)),
-        (ABORTABLE, (BAD_STATE, ABORTABLE, ABORTABLE)),
+        (ABORTABLE, (ABORTABLE, ABORTABLE, ABORTABLE)),
+        (BAD_STATE, (BAD_STATE, BAD_STATE, BAD_STATE)),
         (BUSY, (LATER, LATER, BUSY)),
         ("NOT_COORDINATOR", (LATER, LATER, LATER)),
         ("COORDINATOR_NOT_AVAILABLE", (LATER, LATER, LATER)),
@@ -177,7 +178,7 @@ def test_what_a_producer_is_told_of_the_coordinators_answer(
         assert one.field("waiting")[0] is None
 
 
-def waits(epoch: int, sequence: int, guarded: bool = True) -> Value:
+def waits(epoch: int, sequence: int, guarded: bool = True) -> tuple[Value, Value]:
     """One client's batch of producer id 0 that waits; the other client has none."""
     return ((0, epoch, sequence, 0, 0, guarded), None)
 
@@ -210,13 +211,55 @@ def test_checks_of_a_batch_that_has_waited(
             off = VERSION_1 if at == 2 else ()
             one = leader(release, *off, known=known, verifying=(asked, None), waiting=batch)
             assert one.hears("NONE") == outcome, release
+            assert one.field("waiting")[0] is None
             written = outcome == "written"
             assert one.field("verifying")[0] == (None if written else asked)
+
+
+def test_the_coordinators_answer_comes_before_the_leaders_checks() -> None:
+    one = leader("4.3", known=KNOWN, waiting=waits(5, 1))
+    assert one.hears(BUSY) == BUSY  # though the batch is a duplicate
+
+
+@pytest.mark.parametrize(
+    ("known", "asked", "epoch", "sequence", "outcomes"),
+    [  # before 4.1, from then on with version 1 and with version 2
+        (NOBODY, (6, 2), 6, 2, ("written", "written", OUT_OF_ORDER)),
+        (NOBODY, (6, 2), 6, 1, ("written", "written", OUT_OF_ORDER)),
+        (NOBODY, (6, 2), 6, 0, ("written", "written", "written")),
+        (NOBODY, (6, 2), 6, 3, (OUT_OF_ORDER, OUT_OF_ORDER, OUT_OF_ORDER)),
+        (KNOWN, (6, 1), 5, 2, (OUT_OF_ORDER, OUT_OF_ORDER, OUT_OF_ORDER)),
+        (KNOWN, (6, 2), 5, 2, ("written", "written", "written")),
+        (MARKER_ONLY, (6, 2), 4, 1, (IPE, IPE, IPE)),
+    ],
+)
+def test_a_question_holds_for_batches_that_nobody_is_asked_about(
+    known: Value, asked: Value, epoch: int, sequence: int, outcomes: tuple[str, str, str]
+) -> None:
+    for release in since("3.6"):
+        versions = ((VERSION_1, outcomes[1]), ((), outcomes[2]))
+        for off, outcome in versions:
+            one = leader(release, *off, known=known, verifying=(asked, None))
+            told = one.produce(epoch, sequence, idempotent_only=True)
+            assert told == (outcomes[0] if release in before("4.1") else outcome), release
+            assert one.field("verifying")[0] == asked
+
+
+def test_a_batch_of_the_open_transaction_ends_the_questions() -> None:
+    one = leader("4.3", known=OPEN, verifying=((6, 2), (6, 0)), waiting=waits(6, 0)[::-1])
+    assert one.produce(5, 2) == "written"
+    assert one.field("verifying") == (None, (6, 0))
+    assert one.field("waiting") == waits(6, 0, guarded=False)[::-1]
+    one = leader("4.3", verifying=((6, 0), None), waiting=waits(6, 0)[::-1])
+    assert one.produce(6, 0, idempotent_only=True) == "written"
+    assert one.field("waiting") == waits(6, 0)[::-1]
 
 
 def test_without_verification_version_2_adds_but_does_not_look_at_the_question() -> None:
     one = leader("4.3", "verification", known=KNOWN, waiting=waits(6, 0, guarded=False))
     assert one.hears("NONE") == "written"
+    one = leader("4.3", "verification", waiting=waits(6, 3, guarded=False))
+    assert one.hears("NONE") == "written"  # no question is open: it may start anywhere
 
 
 def test_an_append_or_a_marker_ends_the_questions_of_its_producer_id_alone() -> None:
@@ -283,6 +326,9 @@ def test_a_marker_of_a_new_epoch_forgets_the_batches() -> None:
     assert one.marker(6, "COMMIT") == "nothing"
     assert one.entry() == (6, (), 0, None)
     assert one.log == ["COMMIT"]
+    one = leader("4.3", known=OPEN)
+    assert one.marker(6, "COMMIT") == "ended"
+    assert one.entry() == (6, (), 0, None)
 
 
 @pytest.mark.parametrize(

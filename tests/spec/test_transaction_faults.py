@@ -218,6 +218,24 @@ FAULTS = (
         holds_without=True,
     ),
     Fault(
+        "an id that is unknown makes a client ask for a new one (KAFKA-18019)",
+        "FencedForGood", 18, "InitProducerIdResponse/initialized",
+        bounds(producers=2, faults=1, id_expiries=1, producer_ids=2), protocol="3.6",
+    ),
+    Fault(
+        "a bump that is asked for again counts as a stale producer's (KIP-360)",
+        "NotFencedByItself", 25, "InitProducerIdResponse/fatal",
+        bounds(faults=2, expiries=1, losses=1),
+        altered(SYSTEM, table="transaction.InitProducerId", row="retry of a bump", when=False),
+        "2.7", holds_without=True,
+    ),
+    Fault(
+        "a fence that can't be written takes another epoch each time (KAFKA-9666)",
+        "EpochsNotWasted", 15, "continue the fence/abort with the bumped epoch",
+        bounds(producers=2, faults=2, append_failures=1),
+        protocol="2.7", missing="failed_fence_kept", holds_without=True,
+    ),
+    Fault(
         "InitProducerId doesn't wait for a commit under way",
         "DeclaredTransitions", 17, "log append/producer id given out", bounds(producers=2),
         altered(SYSTEM, table="transaction.InitProducerId", row="commit or abort under way",

@@ -198,9 +198,6 @@ NEVER_TAKEN = {
     "transaction.WriteTxnMarkersResponse/refused for good": (
         "No leader learns of a newer epoch before the decision is completed."
     ),
-    "partition.AddPartitionsByLeaderResponse/last sequence not known": (
-        "A leader that asks the coordinator takes any sequence of an unknown producer."
-    ),
     "partition.AddPartitionsByLeaderResponse/out of order": _SETTLED,
     "partition.Produce/not transactional in a transaction": "Every client is transactional here.",
     "partition.AddPartitionsByLeaderResponse/asked by a leader before": _LEADERS,
@@ -213,7 +210,6 @@ NEVER_TAKEN = {
             ("starts in mid-sequence", _ZERO),
             ("new epoch in mid-sequence", _ZERO),
             ("above the first to come", _SETTLED),
-            ("not transactional in a transaction", "The clients are all transactional."),
         )
     },
 }
