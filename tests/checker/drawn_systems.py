@@ -164,7 +164,9 @@ class SystemDrawing(Drawing):
         made = lang.message(name, to, answers=answers, carried=carried, **fields)
         most = self.number(1, 2)
         places = prod(key.count(self.constants) for _, key in made.address)
-        size = cardinality(lang.Bag(made.content, most), self.constants) ** places
+        ordered = self.chance(30)
+        line = (lang.Sequence if ordered else lang.Bag)(made.content, most)
+        size = cardinality(line, self.constants) ** places
         if size > min(self.room, 150):
             return None
         self.room //= size
@@ -174,7 +176,7 @@ class SystemDrawing(Drawing):
             duplicates = self.pick((1, M))
             self.room //= 3
         self.channels.append(
-            lang.Channel(made, capacity, lossy=self.chance(30), duplicates=duplicates)
+            lang.Channel(made, capacity, ordered, lossy=self.chance(30), duplicates=duplicates)
         )
         return made
 
