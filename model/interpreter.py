@@ -57,12 +57,14 @@ class Interpreter:
         constants = self.instance.constants
         return bool(evaluate(item.expression, before, constants, following=next_))
 
-    def steps(self, state: FullState) -> Iterator[Step]:
-        """Every step enabled in a state, rows in declared order."""
+    def steps(self, state: FullState, table: str | None = None) -> Iterator[Step]:
+        """Every step enabled in a state, of the one table where it is named; rows in declared
+        order."""
         before = self.as_mapping(state)
         index = 0
         for action in self.instance.actions:
-            for bound in self._bindings(action, before):
+            wanted = table in (None, action.table)
+            for bound in self._bindings(action, before) if wanted else ():
                 step = self._take(action, index, before, bound)
                 if step is not None:
                     yield step

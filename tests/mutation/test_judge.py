@@ -8,54 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from epochfence.spec import language as lang
-from epochfence.spec.language import Row, System, Table
-from epochfence.spec.systems import SHIPPED, shipped
 from epochfence.tests.mutation import judge as judging
 from epochfence.tests.mutation import report
+from epochfence.tests.mutation.crossing import answer, system
 from epochfence.tests.mutation.judge import Outcome, judge
-from epochfence.tests.mutation.mutants import Mutant, every_mutant, mutants
+from epochfence.tests.mutation.mutants import every_mutant, mutants
 from epochfence.tests.mutation.run import sample
 from epochfence.tests.mutation.scenarios import Scenario, Trial, counted
-
-N = lang.constant("N", 2, 1, 4)
-Light = lang.enum("Light", RED=0, GREEN=1, BROKEN=2)
-Error = lang.enum("Error", NONE=0, REFUSED=1, NOT_YET=2)
-new = lang.feature("new", "2")
-PROTOCOLS = lang.Protocols(("1", "2"), (new,))
-lamp, walker = lang.Machine("lamp"), lang.Machine("walker")
-light = lamp.state_field("light", Light)
-turns = lamp.field("turns", lang.Int(0, N))
-spare = lamp.field("spare", lang.Bool())
-asked = walker.field("asked", lang.Int(0, 2))
-told = walker.field("told", lang.Optional(Error))
-Ask = lang.message("Ask", lamp)
-AskResponse = lang.message("AskResponse", walker, answers=Ask, error=Error)
-
-turn = Table(
-    lamp, lang.event("turn"),
-    (
-        Row("never", when=turns > N, set={turns: 0}),
-        Row("stop", when=(light == Light.GREEN) & (turns < N), goto=Light.RED,
-            set={turns: turns + 1, spare: spare}),
-        Row("go", when=(light == Light.RED) & (turns < N), goto=Light.GREEN, set={spare: False}),
-        Row("old", during=~new, when=turns < 0, set={turns: 0}),
-    ),
-)  # fmt: skip
-ask = Table(walker, lang.event("ask"), (Row("ask", when=asked < 1, set={asked: asked + 1},
-                                            send=(Ask(),)),))  # fmt: skip
-answer = Table(
-    lamp, Ask, (Row("refuse", when=light == Light.RED, reply=Error.REFUSED),
-                Row("let go", reply=Error.NONE)),
-    response=AskResponse,
-)  # fmt: skip
-hear = Table(walker, AskResponse, (Row("hear", set={told: lang.some(AskResponse.error)}),))
-system = System(
-    "crossing", (turn, ask, answer, hear),
-    (lang.invariant("Whole", light != Light.BROKEN, "The lamp is never broken."),),
-    constants=(N,), protocols=PROTOCOLS, channels=(lang.Channel(Ask), lang.Channel(AskResponse)),
-    terminal=(turns == N) & told.is_set,
-)  # fmt: skip
 
 MUTANTS = {m.name: m for table in system.tables for m in mutants(system, table)}
 
@@ -136,13 +95,10 @@ def test_answers_kill_what_no_run_sees(
     trials: list[Trial], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The tests run against the system with the fault, in a process of their own."""
-    monkeypatch.setitem(SHIPPED, "crossing", lambda: system)
-    monkeypatch.setattr(Mutant, "systems", lambda _: [system])
     file = tmp_path / "test_crossing_answers.py"
     file.write_text(
-        "from epochfence.spec.systems import shipped\n"
+        "from epochfence.tests.mutation.crossing import answer\n"
         "def test_refused():\n"
-        "    (answer,) = [t for t in shipped('crossing').tables if t.name == 'lamp.Ask']\n"
         "    assert str(answer.rows[0].reply) == 'REFUSED'\n"
     )
     failing = tmp_path / "test_failing_answers.py"
@@ -150,7 +106,7 @@ def test_answers_kill_what_no_run_sees(
     monkeypatch.setattr(judging, "ANSWERS", [failing, file])
     assert judge(MUTANTS["lamp.Ask/refuse: replies NOT_YET"], trials).fate == "answers"
     assert judge(MUTANTS["lamp.turn/never: below 'stop'"], trials).fate == "equivalent"
-    assert shipped("crossing") is system
+    assert str(answer.rows[0].reply) == "REFUSED"
 
 
 def test_quick_takes_what_kills_first(trials: list[Trial]) -> None:

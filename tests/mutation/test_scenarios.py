@@ -5,6 +5,7 @@ import pytest
 from epochfence.checker.verdict import Verdict
 from epochfence.spec.language import System
 from epochfence.spec.systems import SHIPPED, shipped
+from epochfence.tests.mutation.crossing import system as crossing
 from epochfence.tests.mutation.scenarios import (
     Scenario,
     TooLarge,
@@ -57,6 +58,4 @@ def test_a_run_ends_where_it_grows_too_large() -> None:
 
 
 def test_a_system_of_nobody_s_choice_is_run_in_its_newest_and_oldest_release() -> None:
-    from epochfence.tests.mutation.test_judge import system
-
-    assert scenarios(system) == (Scenario("2"), Scenario("1"))
+    assert scenarios(crossing) == (Scenario("2"), Scenario("1"))

@@ -110,13 +110,13 @@ class Leader:
     def does(self, event: Event, **parameters: Value) -> str | None:
         """Takes an event with these parameters; the row taken, none where it is not enabled."""
         table = f"partition.{event.name}"
-        for step in self.model.steps(tuple(self.state.values())):
+        for step in self.model.steps(tuple(self.state.values()), table):
             bound = {
                 variable.data.name: value
                 for variable, value in step.bound
                 if variable.op == "variable"
             }
-            if step.action.table == table and all(bound[n] == v for n, v in parameters.items()):
+            if all(bound[n] == v for n, v in parameters.items()):
                 assert step.state is not None, step.fault
                 self.state = self.model.as_mapping(step.state)
                 return self.model.instance.row_names[step.row].partition("/")[2]
