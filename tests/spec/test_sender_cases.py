@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from epochfence.model.interpreter import Interpreter
 from epochfence.spec.language import instantiate
 from epochfence.spec.language.types import Value
@@ -22,7 +24,8 @@ class Client:
     def __init__(self, protocol: str, **constants: int) -> None:
         bounds = {"in_flight": 3, "faults": 6, "first_epoch": 1, **constants}
         self.machine = Interpreter(instantiate(shipped("idempotence"), protocol, bounds))
-        self.state = self.machine.as_mapping(next(iter(self.machine.initial_states())))
+        first = next(iter(self.machine.initial_states()))
+        self.state: dict[str, Any] = dict(self.machine.as_mapping(first))
 
     def take(self, event: str, *bound: int) -> str:
         """The row that the event takes, with these values of its own parameters."""
@@ -30,7 +33,7 @@ class Client:
         for step in self.machine.steps(full):
             values = tuple(value for _, value in step.bound)[-len(bound) :] if bound else ()
             if step.action.table == event and values == bound and step.state is not None:
-                self.state = self.machine.as_mapping(step.state)
+                self.state = dict(self.machine.as_mapping(step.state))
                 return self.machine.instance.row_names[step.row].partition("/")[2]
         return ""
 
@@ -54,19 +57,19 @@ class Client:
         return self.take("sender.ProduceResponse", 0, partition)
 
     @property
-    def epoch(self) -> Value:
+    def epoch(self) -> Any:
         return self._of("producer_epoch")
 
-    def batch(self, partition: int, record: int) -> dict[str, Value]:
+    def batch(self, partition: int, record: int) -> dict[str, Any]:
         return dict(zip(FIELDS, self._of("batches")[partition][record], strict=True))
 
     def next_sequence(self, partition: int) -> int:
         return self._of("next_sequence")[partition]
 
-    def _of(self, field: str) -> Value:
+    def _of(self, field: str) -> Any:
         return self.state[f"sender.{field}"][0]
 
-    def _line(self, message: str, partition: int) -> Value:
+    def _line(self, message: str, partition: int) -> Any:
         return self.state[f"network.{message}"][0][partition]
 
     def _put(self, message: str, partition: int, content: Value) -> None:
