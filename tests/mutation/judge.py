@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import pytest
 
@@ -31,6 +32,7 @@ from epochfence.checker.check import prepare
 from epochfence.checker.explore import Explorer, search
 from epochfence.checker.trace import represent
 from epochfence.checker.verdict import Result, Verdict
+from epochfence.model.interpreter import Interpreter, Step
 from epochfence.spec.language import DeclarationError, Instance
 from epochfence.tests.mutation.mutants import Mutant
 from epochfence.tests.mutation.scenarios import MEMORY, Counts, TooLarge, Trial, run
@@ -121,32 +123,52 @@ def _broken(result: Result) -> str:
 
 def _answers_differ(mutant: Mutant) -> bool:
     """Whether a test of answers fails that passes without the fault."""
-    files = [path for path in ANSWERS if _passes(path)]
-    return bool(files) and not _pass(files, mutant)
+    files = [path for path in ANSWERS if mutant.table.name in _tables(path)]
+    return bool(files) and not _tested(files, mutant)[0]
 
 
 @cache
-def _passes(path: Path) -> bool:
-    return _pass([path], None)
+def _tables(path: Path) -> frozenset[str]:
+    """The tables that tests look at; none where they fail as it is."""
+    passed, tables = _tested([path], None)
+    return tables if passed else frozenset()
 
 
-def _pass(files: list[Path], mutant: Mutant | None) -> bool:
-    """Whether the tests in these files pass, in a process that knows nothing of others' systems."""
-    child = get_context("fork").Process(target=_test, args=(files, mutant))
+def _tested(files: list[Path], mutant: Mutant | None) -> tuple[bool, frozenset[str]]:
+    """Whether the tests in these files pass, in a process of their own, and which tables took a
+    row in them."""
+    context = get_context("fork")
+    here, there = context.Pipe(duplex=False)
+    child = context.Process(target=_test, args=(files, mutant, there))
     child.start()
-    child.join()
-    return child.exitcode == 0
+    there.close()
+    try:
+        return here.recv()
+    except EOFError:  # a test has ended its process
+        return False, frozenset()
+    finally:
+        child.join()
 
 
-def _test(files: list[Path], mutant: Mutant | None) -> None:
+def _test(files: list[Path], mutant: Mutant | None, answer: Connection) -> None:
     if mutant is not None:
         # in place: tests may build systems of their own from the table
         object.__setattr__(mutant.table, "rows", mutant.rows)
+    tables: set[str] = set()
+    steps = Interpreter.steps
+
+    def noted(*arguments: Any, **more: Any) -> Iterator[Step]:
+        for step in steps(*arguments, **more):
+            tables.add(step.action.table)
+            yield step
+
+    Interpreter.steps = noted
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)
     options = ("-q", "-x", "-m", "not slow", "-p", "no:cacheprovider", f"--rootdir={ROOT}")
-    sys.exit(pytest.main([*options, *map(str, files)]))
+    code = pytest.main([*options, *map(str, files)])
+    answer.send((code == 0, frozenset(tables)))
 
 
 # Equivalence -------------------------------------------------------------------------------------

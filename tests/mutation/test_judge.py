@@ -97,9 +97,15 @@ def test_answers_kill_what_no_run_sees(
     """The tests run against the system with the fault, in a process of their own."""
     file = tmp_path / "test_crossing_answers.py"
     file.write_text(
-        "from epochfence.tests.mutation.crossing import answer\n"
+        "from epochfence.model.interpreter import Interpreter\n"
+        "from epochfence.spec.language import instantiate\n"
+        "from epochfence.tests.mutation.crossing import system\n"
         "def test_refused():\n"
-        "    assert str(answer.rows[0].reply) == 'REFUSED'\n"
+        "    model = Interpreter(instantiate(system))\n"
+        "    state = model.as_mapping(next(iter(model.initial_states())))\n"
+        "    state['network.Ask'] = ((False,),)\n"
+        "    (step,) = model.steps(tuple(state.values()), 'lamp.Ask')\n"
+        "    assert ('REFUSED',) in model.as_mapping(step.state)['network.AskResponse']\n"
     )
     failing = tmp_path / "test_failing_answers.py"
     failing.write_text("def test():\n    assert False\n")
