@@ -360,4 +360,13 @@ class SystemDrawing(Drawing):
 
 def instances(room: int = 300) -> st.SearchStrategy[lang.Instance]:
     """Random systems. Hypothesis draws a seed alone: systems drawn choice by choice are alike."""
-    return st.randoms(use_true_random=True).map(lambda r: SystemDrawing(r, room).instance())
+
+    def drawn(random: Random) -> lang.Instance:
+        while True:
+            try:
+                return SystemDrawing(random, room).instance()
+            except lang.DeclarationError as error:
+                if "its first value can't be" not in str(error):
+                    raise
+
+    return st.randoms(use_true_random=True).map(drawn)
