@@ -11,6 +11,7 @@ one word that ends where the state ends.
 from __future__ import annotations
 
 import mmap
+import sys
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from numba import types
 from numba.extending import intrinsic
 
 _POINTER = ir.PointerType()
+# without it, a process that holds large regions may be refused a child; Python names it since 3.13
+_NO_RESERVE = 0x4000 if sys.platform == "linux" else 0
 
 
 def _load(kind: Any, bits: int) -> Any:
@@ -98,7 +101,7 @@ class Region:
 
     def __init__(self, size: int) -> None:
         self.size = max(size, mmap.PAGESIZE)
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
         try:
             self._map = mmap.mmap(-1, self.size, flags=flags)
         except (OSError, ValueError) as error:

@@ -28,7 +28,7 @@ from ..spec.language import (
     any_true,
     lift,
 )
-from ..spec.language.expressions import EnumValue, children_first, rewrite
+from ..spec.language.expressions import QUANTIFIERS, EnumValue, children_first, rewrite
 from ..spec.language.typecheck import type_of
 from ..spec.language.types import Type, Value
 
@@ -134,10 +134,17 @@ def settled(e: Expression, facts: Facts) -> Expression:
                 # what decides it would have decided the whole
                 left = [argument for argument in args if len(possible(argument, facts) or BOTH) > 1]
                 return settled(left[0], facts) if len(left) == 1 else None
+            case op if op in QUANTIFIERS and (inside := _inside(args[0], facts)) != facts:
+                return Expression(op, (args[0], *(settled(a, inside) for a in args[1:])), node.data)
             case _:
                 return None
 
     return rewrite(e, change)
+
+
+def _inside(bound: Expression, facts: Facts) -> Facts:
+    """The facts that count where `bound` is bound: outside, the name may stand for another."""
+    return {k: v for k, v in facts.items() if bound not in set(children_first(k))}
 
 
 def _derived(e: Expression, facts: Facts) -> Values | None:
@@ -176,10 +183,8 @@ def _derived(e: Expression, facts: Facts) -> Values | None:
             inner = possible(args[0], facts)
             return None if inner is None else (inner - NONE) or None
         case "all" | "any":
-            # The bound name may stand for something else outside: facts about it don't count.
-            inside = {k: v for k, v in facts.items() if args[0] not in set(children_first(k))}
-            settled = truth_of(e.op == "all")
-            return settled if possible(args[1], inside) == settled else None
+            decided = truth_of(e.op == "all")
+            return decided if possible(args[1], _inside(args[0], facts)) == decided else None
         case _:
             return None
 

@@ -73,7 +73,7 @@ IN_FLIGHT = constant(
     "in_flight", 2, 1, 5, real=5, meaning="batches in flight to a partition at a time"
 )
 FIRST_EPOCH = constant(
-    "first_epoch", 3, 0, 1000, meaning="the producer epoch that the client has come to at the start"
+    "first_epoch", 2, 0, 1000, meaning="the producer epoch that the client has come to at the start"
 )
 
 Status = enum("BatchStatus", "UNSENT", "SENT", "QUEUED", "ACKNOWLEDGED", "FAILED")

@@ -3,8 +3,8 @@
 A record is appended, fails to be, or is in the log or not when the next coordinator reads it. That
 coordinator knows what the log's last record says: the fields `logged_epoch` and `logged_partitions`
 hold what it says otherwise than the entry. A record whose append failed (one that timed out, say)
-may be in the log all the same: the fields `unsettled...` are what it says, until another record is
-appended behind it. The coordinator goes on as if it weren't there, and the next one finds it.
+may be in the log all the same: it is `unsettled` until another record is appended behind it. The
+coordinator goes on as if it weren't there, and the next one finds it.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from .language import (
     each,
     event,
     if_,
+    record,
     set_of,
     size,
     some,
@@ -101,15 +102,13 @@ logged_partitions = transaction.field(
     "logged_partitions", Set(PARTITION), doc="The partitions of the log's last record."
 )
 
-unsettled = transaction.field(
-    "unsettled", Optional(TransactionState),
-    doc="The state of the log's last record if its append has failed.",
+LogRecord = record(
+    "LogRecord", state=TransactionState, producer_id=PRODUCER_ID, producer_epoch=EPOCH,
+    last_producer_epoch=EPOCH, next_id=Optional(PRODUCER_ID), partitions=Set(PARTITION),
 )  # fmt: skip
-unsettled_id = transaction.field("unsettled_id", PRODUCER_ID)
-unsettled_epoch = transaction.field("unsettled_epoch", EPOCH, NO_EPOCH)
-unsettled_last_epoch = transaction.field("unsettled_last_epoch", EPOCH, NO_EPOCH)
-unsettled_next_id = transaction.field("unsettled_next_id", Optional(PRODUCER_ID))
-unsettled_partitions = transaction.field("unsettled_partitions", Set(PARTITION))
+unsettled = transaction.field(
+    "unsettled", Optional(LogRecord), doc="The log's last record if its append has failed."
+)
 
 log_append = event("log append", event_doc="The pending record has been replicated.")
 begin_completion = event("begin completion", event_doc="After the Prepare record was appended.")
@@ -135,14 +134,6 @@ _NOTHING_PENDING: Updates = {
     pending_epoch: NO_EPOCH,
     pending_last_epoch: NO_EPOCH,
     pending_partitions: set_of(),
-}
-_SETTLED: Updates = {
-    unsettled: None,
-    unsettled_id: 0,
-    unsettled_epoch: NO_EPOCH,
-    unsettled_last_epoch: NO_EPOCH,
-    unsettled_next_id: None,
-    unsettled_partitions: set_of(),
 }
 _switches = next_id.is_set
 _previous_at_all = {previous_id: if_(previous_id_forgotten, some(producer_id), previous_id)}
@@ -266,7 +257,7 @@ def _appended(name: str, target: Expression, *send: Sending, more: Updates) -> R
         name,
         when=pending == target,
         goto=target,
-        set={**_NOTHING_PENDING, **_SETTLED, **RECORDS[target], **more},
+        set={**_NOTHING_PENDING, **RECORDS[target], **more, unsettled: None},
         send=send,
         source=_APPENDED,
     )
@@ -292,7 +283,7 @@ log_appended = Table(
         Row(
             "transactional id forgotten",
             goto=EMPTY,
-            set={**_NOTHING_PENDING, **_SETTLED, **_FORGOTTEN, pending_id: newest_id + 1},
+            set={**_NOTHING_PENDING, **_FORGOTTEN, pending_id: newest_id + 1, unsettled: None},
             source="TransactionStateManager.writeTombstonesForExpiredTransactionalIds",
         ),
     ),
@@ -348,6 +339,7 @@ _transition_forgotten: Updates = {
     fenced_for: NOBODY,
     next_id: None,
 }
+_adds = pending == ONGOING
 append_fails = Table(
     transaction,
     on=append_failure,
@@ -363,17 +355,19 @@ append_fails = Table(
             when=append_failure.record_kept,
             set={
                 **_transition_forgotten,
-                unsettled: pending,
-                unsettled_id: if_(pending == EMPTY, pending_id, producer_id),
-                unsettled_epoch: if_(pending == ONGOING, producer_epoch, pending_epoch),
-                unsettled_last_epoch: if_(
-                    pending == ONGOING, last_producer_epoch, pending_last_epoch
-                ),
-                unsettled_next_id: next_id,
-                unsettled_partitions: if_(
-                    pending == EMPTY,
-                    set_of(),
-                    if_(pending == ONGOING, pending_partitions, partitions),
+                unsettled: some(
+                    LogRecord(
+                        state=pending.value,
+                        producer_id=if_(pending == EMPTY, pending_id, producer_id),
+                        producer_epoch=if_(_adds, producer_epoch, pending_epoch),
+                        last_producer_epoch=if_(_adds, last_producer_epoch, pending_last_epoch),
+                        next_id=next_id,
+                        partitions=if_(
+                            pending == EMPTY,
+                            set_of(),
+                            if_(_adds, pending_partitions, partitions),
+                        ),
+                    )
                 ),
             },
             send=_tell_all(Errors.COORDINATOR_NOT_AVAILABLE),
@@ -393,8 +387,8 @@ append_fails = Table(
 _LOADED = "TransactionStateManager.loadTransactionsForTxnTopicPartition"
 _memory_lost: Updates = {
     **_NOTHING_PENDING,
-    **_SETTLED,
     **_NOBODY_ASKS,
+    unsettled: None,
     fenced_for: NOBODY,
     failed_fence: False,
     marker_sent: set_of(),
@@ -464,24 +458,26 @@ fails_over = Table(
     ),
 )
 
-_unsettled_record: Updates = {
-    producer_id: unsettled_id,
-    producer_epoch: unsettled_epoch,
-    last_producer_epoch: unsettled_last_epoch,
-    logged_epoch: unsettled_epoch,
-    partitions: unsettled_partitions,
-    logged_partitions: unsettled_partitions,
+_record = unsettled.value
+_surfaced: Updates = {
+    producer_id: _record.producer_id,
+    producer_epoch: _record.producer_epoch,
+    last_producer_epoch: _record.last_producer_epoch,
+    logged_epoch: _record.producer_epoch,
+    partitions: _record.partitions,
+    logged_partitions: _record.partitions,
     previous_id: some(producer_id),
-    next_id: unsettled_next_id,
+    next_id: _record.next_id,
 }
 
 
-def _surfaces(name: str, target: Expression) -> Row:
+def _surfaces(name: str, target: Expression, prepared_in: Expression) -> Row:
+    """The entry is in the state in which the record was prepared."""
     return Row(
         name,
-        when=unsettled == target,
+        when=prepared_in & (_record.state == target),
         goto=target,
-        set=_reloaded(_unsettled_record),
+        set=_reloaded(_surfaced),
         send=_tell_all(Errors.NOT_COORDINATOR),
         source=_LOADED,
     )
@@ -491,15 +487,20 @@ fails_over_late = Table(
     transaction,
     on=late_failover,
     elsewhere=(producer,),
-    when=unsettled.is_set & ((unsettled != DEAD) | id_left),
+    when=unsettled.is_set & ((_record.state != DEAD) | id_left),
     doc="The failure of an append and of its coordinator are one fault.",
     rows=(
-        _surfaces("the new epoch is in the log", EMPTY),
-        _surfaces("the new partitions are in the log", ONGOING),
-        _surfaces("the commit is in the log", PREPARE_COMMIT),
-        _surfaces("the abort is in the log", PREPARE_ABORT),
+        _surfaces("the new epoch is in the log", EMPTY, is_settled),
+        _surfaces("the new partitions are in the log", ONGOING, is_settled | (state == ONGOING)),
+        _surfaces("the commit is in the log", PREPARE_COMMIT, state == ONGOING),
+        _surfaces(
+            "the abort is in the log",
+            PREPARE_ABORT,
+            (state == ONGOING) | (transaction_version_2 & is_settled),
+        ),
         Row(
             "the tombstone is in the log",
+            when=is_settled,
             goto=EMPTY,
             set={**_reloaded(_FORGOTTEN), pending_id: newest_id + 1},
             send=_tell_all(Errors.NOT_COORDINATOR),

@@ -37,6 +37,7 @@ NOT_RUN = {
 
 SYSTEM = shipped("transactions")
 PRODUCER_IDS = shipped("producer-ids")
+IDEMPOTENCE = shipped("idempotence")
 
 
 # Commands ----------------------------------------------------------------------------------------
@@ -183,6 +184,8 @@ ONE_PARTITION = (("partitions", 1),)
 SMALL = (*ONE_PARTITION, ("transactions", 1))
 TWO_FAULTS = ("faults", 2)
 BROKEN_BEFORE = (
+    "EpochsNotWasted",
+    "FencedForGood",
     "NoHangingTransaction",
     "ZombieFenced",
     "MarkersMatchDecision",
@@ -252,6 +255,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "sources": lambda: _sources(SYSTEM),
     "features": _features,
     "constants": lambda: _constants(SYSTEM),
+    "constants of idempotence": lambda: _constants(IDEMPOTENCE),
+    "sources of idempotence": lambda: _sources(IDEMPOTENCE),
     "constants of producer-ids": lambda: _constants(PRODUCER_IDS),
     "sources of producer-ids": lambda: _sources(PRODUCER_IDS),
     EXAMPLE.as_posix(): _example,

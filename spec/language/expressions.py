@@ -241,15 +241,6 @@ def constant(
     return Expression("constant", (), ConstantInfo(name, default, low, high, real, meaning))
 
 
-def defaulting(of: Expression, default: int) -> Expression:
-    """The constant with a default of its own, for a system whose bounds differ from others'.
-
-    Raises DeclarationError for a default out of the constant's range.
-    """
-    info = of.data
-    return constant(info.name, default, info.low, info.high, real=info.real, meaning=info.meaning)
-
-
 def lift(value: object) -> Expression:
     """`value` as an expression: an expression itself, an int, a bool, or None for "no value"."""
     if isinstance(value, Expression):

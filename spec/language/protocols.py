@@ -23,7 +23,10 @@ class FeatureInfo:
 def feature(
     name: str, since: str | None, *, until: str | None = None, sentence: str = "", source: str = ""
 ) -> Expression:
-    """A feature as a truth that rows and guards can use; a system's protocol settles it."""
+    """A feature as a truth that rows and guards can use; a system's protocol settles it.
+
+    Without a release it is what none does so far, to be switched on.
+    """
     return Expression("feature", (), FeatureInfo(name, since, until, sentence, source))
 
 

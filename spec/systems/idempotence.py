@@ -5,7 +5,7 @@ from __future__ import annotations
 from .. import partition_idempotent as leader
 from .. import sender as client
 from ..features import KAFKA
-from ..language import Channel, System, all_of, defaulting
+from ..language import DEFAULT, Channel, System, all_of
 from ..messages import (
     CACHED_BATCHES,
     DELAYS,
@@ -42,14 +42,14 @@ system = System(
     properties=PROPERTIES,
     constants=(
         PARTITIONS,
-        defaulting(RECORDS, 3),
+        RECORDS,
         client.IN_FLIGHT,
-        defaulting(CACHED_BATCHES, 2),
+        CACHED_BATCHES,
         LARGEST_SEQUENCE,
         LARGEST_EPOCH,
         client.FIRST_EPOCH,
         PRODUCER_IDS,
-        defaulting(FAULTS, 3),
+        FAULTS,
         LOSSES,
         DELAYS,
         EXPIRIES,
@@ -57,9 +57,20 @@ system = System(
         leader.SHORTAGES,
         LEADER_CHANGES,
         DELETIONS,
-        defaulting(PRODUCER_EXPIRIES, 0),
+        PRODUCER_EXPIRIES,
     ),
     fixed={PRODUCERS: 1, TRANSACTIONS: 2},
+    bounds={
+        DEFAULT: {
+            RECORDS: 3,
+            CACHED_BATCHES: 2,
+            PRODUCER_IDS: 1,
+            FAULTS: 3,
+            PRODUCER_EXPIRIES: 0,
+        },
+        "small": {PARTITIONS: 1, FAULTS: 2},
+        "large": {RECORDS: 4, client.IN_FLIGHT: 3, CACHED_BATCHES: 3, LARGEST_SEQUENCE: 4},
+    },
     protocols=KAFKA,
     channels=(
         Channel(Produce, client.IN_FLIGHT, ordered=True),
@@ -70,5 +81,11 @@ system = System(
     interchangeable=(PARTITION,),
     terminal=((_state == client.State.UNINITIALIZED) & ~client.id_left.at(_ME))
     | all_of(_p, all_of(_r, ~client.is_open(client.batches.at(_ME)[_p][_r]))),
-    reach="",
+    reach="on two partitions three faults of any kinds, each at any step: an epoch that is used "
+    "up, a request that arrives after its retry, a batch that expires and arrives, a leader that "
+    "starts from a snapshot. They don't reach a cache smaller than what is in flight "
+    "(cached_batches=1), a new producer id (producer_ids=2), a sequence that wraps "
+    "(largest_sequence below records, but more than what is in flight, and no delays), or a leader "
+    "that forgets an idle producer (producer_expiries=1). A late request is one of the same "
+    "epoch, or of an older one, not one from before a wrap.",
 )

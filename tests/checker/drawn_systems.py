@@ -164,7 +164,9 @@ class SystemDrawing(Drawing):
         made = lang.message(name, to, answers=answers, carried=carried, **fields)
         most = self.number(1, 2)
         places = prod(key.count(self.constants) for _, key in made.address)
-        size = cardinality(lang.Bag(made.content, most), self.constants) ** places
+        ordered = self.chance(30)
+        line = (lang.Sequence if ordered else lang.Bag)(made.content, most)
+        size = cardinality(line, self.constants) ** places
         if size > min(self.room, 150):
             return None
         self.room //= size
@@ -174,7 +176,7 @@ class SystemDrawing(Drawing):
             duplicates = self.pick((1, M))
             self.room //= 3
         self.channels.append(
-            lang.Channel(made, capacity, lossy=self.chance(30), duplicates=duplicates)
+            lang.Channel(made, capacity, ordered, lossy=self.chance(30), duplicates=duplicates)
         )
         return made
 
@@ -358,4 +360,13 @@ class SystemDrawing(Drawing):
 
 def instances(room: int = 300) -> st.SearchStrategy[lang.Instance]:
     """Random systems. Hypothesis draws a seed alone: systems drawn choice by choice are alike."""
-    return st.randoms(use_true_random=True).map(lambda r: SystemDrawing(r, room).instance())
+
+    def drawn(random: Random) -> lang.Instance:
+        while True:
+            try:
+                return SystemDrawing(random, room).instance()
+            except lang.DeclarationError as error:
+                if "its first value can't be" not in str(error):
+                    raise
+
+    return st.randoms(use_true_random=True).map(drawn)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from epochfence.model.interpreter import Interpreter, Step
 from epochfence.spec import markers, transaction, transaction_log
 from epochfence.spec import messages as kafka
-from epochfence.spec.features import KAFKA, NEWEST
-from epochfence.spec.language import Channel, Event, Message, System, instantiate
+from epochfence.spec.features import NEWEST
+from epochfence.spec.language import Event, Message, instantiate
 from epochfence.spec.language.types import Map, Type, Value, initial_value
 from epochfence.spec.systems import shipped
 
@@ -19,33 +20,15 @@ LAST = LARGEST - 1  # the last one that a client may hold
 BOUNDS = {"producers": 2, "partitions": 2, "producer_ids": 4, "largest_epoch": LARGEST, "faults": 6}
 VERSION_1 = ("transaction_version_2",)  # without it
 
-TRANSACTIONS = shipped("transactions")
-SYSTEM = System(
+SYSTEM = replace(
+    shipped("transactions"),
     name="coordinator",
     tables=transaction.TABLES + transaction_log.TABLES + markers.TABLES,
     properties=(),
-    # of other machines it knows the fields that any module may have declared
-    constants=TRANSACTIONS.constants,
-    fixed=TRANSACTIONS.fixed,
-    protocols=KAFKA,
-    channels=tuple(
-        Channel(message, 2)
-        for message in (
-            kafka.InitProducerId,
-            kafka.InitProducerIdResponse,
-            kafka.AddPartitionsToTxn,
-            kafka.AddPartitionsToTxnResponse,
-            kafka.EndTxn,
-            kafka.EndTxnResponse,
-            kafka.AddPartitionsByLeader,
-            kafka.AddPartitionsByLeaderResponse,
-            kafka.WriteTxnMarkers,
-            kafka.WriteTxnMarkersResponse,
-        )
-    ),
     budgets={
         (transaction.timeout, *transaction_log.FAULTY_EVENTS, *markers.FAULTY_EVENTS): kafka.FAULTS
     },
+    terminal=False,
 )
 
 
@@ -86,12 +69,11 @@ class Coordinator:
         """A field of its entry."""
         return self.state[f"transaction.{name}"]
 
-    def steps(self, event: Event | None = None) -> Iterator[tuple[str, str, Step]]:
-        """What may happen (on one event where it is given): the event, the row and the step."""
-        table = None if event is None else f"transaction.{event.name}"
-        for step in self.model.steps(tuple(self.state.values()), table):
-            name = step.action.table.removeprefix("transaction.")
-            yield name, self.model.instance.row_names[step.row].partition("/")[2], step
+    def steps(self) -> Iterator[tuple[str, str, Step]]:
+        """What may happen: the event, the row and the step."""
+        for step in self.model.steps(tuple(self.state.values())):
+            event = step.action.table.removeprefix("transaction.")
+            yield event, self.model.instance.row_names[step.row].partition("/")[2], step
 
     def take(self, step: Step) -> None:
         """Goes on with a step."""
@@ -100,13 +82,13 @@ class Coordinator:
 
     def does(self, event: Event, **parameters: Value) -> str | None:
         """Takes an event with these parameters; the row taken, none where it is not enabled."""
-        for _, row, step in self.steps(event):
+        for name, row, step in self.steps():
             bound = {
                 variable.data.name: value
                 for variable, value in step.bound
                 if variable.op == "variable"
             }
-            if all(bound[n] == v for n, v in parameters.items()):
+            if name == event.name and all(bound[n] == v for n, v in parameters.items()):
                 self.take(step)
                 return row
         return None

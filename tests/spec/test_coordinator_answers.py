@@ -773,7 +773,7 @@ def test_a_record_behind_it_settles_one_whose_append_failed() -> None:
     assert one.end("ABORT", 1, 5) == BUMPED
     assert one.does(transaction_log.append_failure, record_kept=False)
     assert one.told(kafka.EndTxnResponse, 0) == NOT_AVAILABLE
-    assert one["unsettled"] == "PREPARE_COMMIT"  # of the two it is the one in the log
+    assert one["unsettled"][0] == "PREPARE_COMMIT"  # of the two it is the one in the log
     assert one.end("ABORT", 1, 5) == BUMPED
     assert appended(one).startswith("PREPARE_ABORT")
     assert one.does(transaction_log.late_failover) is None

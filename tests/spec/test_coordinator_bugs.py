@@ -104,7 +104,6 @@ def test_a_fenced_producer_comes_back_when_the_transactional_id_has_expired() ->
     assert in_order(
         steps,
         "InitProducerIdResponse/initialized",
-        "InitProducerIdResponse/initialized",
         "log append/transactional id forgotten",
         "AddPartitionsToTxn/unknown transactional id",
         "InitProducerId/bump of the current epoch",

@@ -112,7 +112,9 @@ class Run:
     def check(self, before: dict[str, Any], event: str) -> None:
         """The rules, over one step."""
         one = self.one
-        old = {name: before[f"transaction.{name}"] for name in ("state", "pending", "unsettled")}
+        old = {name: before[f"transaction.{name}"] for name in ("state", "pending")}
+        unsettled = before["transaction.unsettled"]
+        expires = old["pending"] == "DEAD" or (unsettled is not None and unsettled[0] == "DEAD")
         # I1: what is in flight ends in its own ways; only a fence makes way for another
         if old["pending"] not in (None, one["pending"]):
             by_the_fence = (old["pending"], one["pending"]) == (
@@ -121,7 +123,7 @@ class Run:
             assert by_the_fence or (one["pending"] is None and event in ENDS_A_TRANSITION)
         # I2: the states that are pending only, and the order of states
         if one["state"] != old["state"]:
-            forgotten = "DEAD" in old.values() and one["state"] == "EMPTY"
+            forgotten = expires and one["state"] == "EMPTY"
             allowed = set(VALID_PREVIOUS[one["state"]])
             if self.version_2 and one["state"] == "PREPARE_ABORT":
                 allowed |= EMPTY_ABORT
@@ -136,7 +138,7 @@ class Run:
         else:
             assert one["producer_id"] > id_before
             assert one["producer_epoch"] == one["logged_epoch"]
-            assert one["logged_epoch"] in ((-1, 0) if "DEAD" in old.values() else (0,))
+            assert one["logged_epoch"] in ((-1, 0) if expires else (0,))
         self.note_answers()
 
     def note_answers(self) -> None:

@@ -198,7 +198,7 @@ def test_no_duplicate_iff_the_cache_holds_all_that_is_in_flight(
     [
         ("NoDuplicate", 6, "DelayedProduce/append"),
         ("NoLostAcknowledgement", 13, "ProduceResponse/acknowledged"),
-        ("Order", 8, "Produce/append"),
+        ("Order", 8, "DelayedProduce/append"),
     ],
 )
 def test_a_producer_forgotten_with_its_records(name: str, length: int, last: str) -> None:
@@ -263,12 +263,12 @@ OPEN = (
         "a batch without producer id after the last epoch", "NoDuplicate", 13,
         "Produce/no producer id: no check",
         bounds("refusals", "shortages", "losses", faults=3, records=3, producer_ids=2,
-               first_epoch=4),
+               first_epoch=3),
         (SETTLED, FROM_0), (RENUMBERED,),
     ),
     Open(
         "a request of the producer id before", "Order", 9, "DelayedProduce/append",
-        bounds("delays", "expiries", producer_ids=2, first_epoch=4), MENDED, None,
+        bounds("delays", "expiries", producer_ids=2, first_epoch=3), MENDED, None,
     ),
     Open(
         "a request that outlives the producer's state (KAFKA-14097)", "NoDuplicate", 7,
@@ -290,7 +290,7 @@ def test_what_is_open_in_the_newest_release(case: Open) -> None:
 def test_a_new_producer_id_is_safe_where_no_request_is_late() -> None:
     constants = bounds(
         "losses", "expiries", "refusals", "shortages", "leader_changes", faults=3, records=3,
-        producer_ids=2, first_epoch=4,
+        producer_ids=2, first_epoch=3,
     )  # fmt: skip
     result = run(constants, on=MENDED)
     assert broken(result) == {}
@@ -306,7 +306,7 @@ def test_sequences_wrap() -> None:
 
 # Rows -----------------------------------------------------------------------------------------
 
-EVERY_KIND = {"partitions": 1, "records": 4, "faults": 3, "producer_ids": 3, "first_epoch": 4,
+EVERY_KIND = {"partitions": 1, "records": 4, "faults": 3, "producer_ids": 3, "first_epoch": 3,
               "largest_sequence": 7}  # fmt: skip
 RUNS = (
     ("2.0", (), {}),

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from epochfence.checker.check import check
 from epochfence.checker.reference import search
 from epochfence.model.interpreter import FullState, Interpreter
 from epochfence.spec import language as lang
@@ -250,6 +251,45 @@ def test_messages_are_lost_without_bound_and_doubled_within_one() -> None:
     assert "network.ask again/duplicated" not in dict(steps(instance, spent))
     full = (*one[:3], (((1,), (1,)), ()), 0)
     assert "network.ask again/duplicated" not in dict(steps(instance, full))
+
+
+def test_an_ordered_channel_gives_up_its_first_message_alone() -> None:
+    held_up = lang.in_transit("held up", ask)
+    again = Table(worker, held_up, (Row("on", send=(ask(shelf=worker.this, n=held_up.n),)),))
+    quiet = Table(worker, ask, (Row("take", when=ask.n == 1), Row("see")))
+    channel = lang.Channel(ask, 3, ordered=True, lossy=True)
+    instance = lang.instantiate(
+        system(sending, quiet, again, channels=(channel,)), constants={"N": 1}
+    )
+    assert variables(instance)["network.ask"] == "sequence of ask up to 3 by shelf"
+    state = (1, (0,), (False,), (((1,), (0,)),))
+    assert steps(instance, state) == [
+        ("depot.send/ask", {"network.ask": (((1,), (0,), (1,)),)}),
+        ("worker.ask/take", {"network.ask": (((0,),),)}),
+        ("worker.held up ask/on", {"network.ask": (((0,), (1,)),)}),
+        ("network.ask/lost", {"network.ask": (((0,),),)}),
+    ]
+    assert [row for row, _ in steps(instance, (1, (0,), (False,), ((),)))] == ["depot.send/ask"]
+
+
+def test_a_channel_may_have_no_capacity() -> None:
+    quiet = Table(worker, ask, (Row("take"),))
+    for ordered in (False, True):
+        channel = lang.Channel(ask, N - 1, ordered)
+        one = system(sending, quiet, channels=(channel,), properties=(below,))
+        instance = lang.instantiate(one, constants={"N": 1})
+        assert check(instance).transitions == 0
+        assert steps(instance) == []
+
+
+def test_a_feature_of_no_release_is_only_switched_on() -> None:
+    never_yet = lang.feature("never_yet", None)
+    row = Row("idea", during=never_yet, set={x: 0})
+    protocols = lang.Protocols(("1", "2"), (never_yet,))
+    planned = system(Table(depot, tick, (row,)), protocols=protocols)
+    assert [steps(lang.instantiate(planned, release)) for release in ("1", "2")] == [[], []]
+    on = lang.instantiate(planned, switch_on=("never_yet",))
+    assert steps(on) == [("depot.tick/idea", {"depot.x": 0})]
 
 
 def test_a_machine_hears_of_what_is_lost() -> None:
