@@ -77,17 +77,18 @@ from .messages import (
     AddPartitionsByLeaderResponse,
     Errors,
     Produce,
+    moved,
     partition,
     producer,
 )
-from .producer import answer_batch, moved
+from .sender import answer_batch
 
 Kind = enum("Kind", "DATA", "COMMIT", "ABORT")
 LogEntry = record(
     "LogEntry", kind=Kind, producer_id=PRODUCER_ID, producer_epoch=EPOCH, idempotent_only=Bool(),
     record=RECORD, txn=Optional(TRANSACTION),
 )  # fmt: skip
-LOG_SIZE = TRANSACTIONS + TRANSACTIONS + RECORDS
+LOG_SIZE = TRANSACTIONS * RECORDS + TRANSACTIONS + 1
 OFFSET = Int(0, LOG_SIZE, "offset")
 BatchMetadata = record("BatchMetadata", last_sequence=SEQUENCE, last_offset=OFFSET)
 ProducerStateEntry = record(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from . import client
 from . import partition as leader
-from . import sender as client
 from .language import (
     Expression,
     after,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from .. import (
+    client,
     markers,
     partition,
     partition_markers,
     producer,
+    sender,
     transaction,
     transaction_log,
 )
-from ..features import KAFKA
+from ..features import KAFKA, transactional
 from ..language import Channel, System, all_of
 from ..messages import (
     APPEND_FAILURES,
@@ -21,6 +23,7 @@ from ..messages import (
     FAILOVERS,
     FAULTS,
     ID_EXPIRIES,
+    IN_FLIGHT,
     LARGEST_EPOCH,
     LARGEST_SEQUENCE,
     LOSSES,
@@ -58,12 +61,16 @@ system = System(
     + markers.TABLES
     + partition.TABLES
     + partition_markers.TABLES
-    + producer.TABLES,
+    + producer.TABLES
+    + sender.TABLES,
     properties=PROPERTIES,
     constants=(
         PRODUCERS,
         PARTITIONS,
         TRANSACTIONS,
+        RECORDS,
+        IN_FLIGHT,
+        producer.EARLY_ENDS,
         PRODUCER_IDS,
         LARGEST_EPOCH,
         LARGEST_SEQUENCE,
@@ -78,13 +85,13 @@ system = System(
         ID_EXPIRIES,
         DELAYS,
     ),
-    fixed={RECORDS: 1},
+    fixed={client.FIRST_EPOCH: 0},
     bounds={
         "small": {PARTITIONS: 1},
         # a timeout does what another instance's InitProducerId does as well
         "large": {FAULTS: 2, TIMEOUTS: 0},
     },
-    protocols=KAFKA,
+    protocols=KAFKA.settling({transactional: True}),
     channels=(
         Channel(InitProducerId, 2),
         Channel(InitProducerIdResponse),
@@ -92,8 +99,8 @@ system = System(
         Channel(AddPartitionsToTxnResponse),
         Channel(EndTxn, 2),
         Channel(EndTxnResponse),
-        Channel(Produce, 2),
-        Channel(ProduceResponse),
+        Channel(Produce, IN_FLIGHT),
+        Channel(ProduceResponse, IN_FLIGHT),
         Channel(AddPartitionsByLeader),
         Channel(AddPartitionsByLeaderResponse),
         Channel(WriteTxnMarkers, 2),
@@ -102,6 +109,7 @@ system = System(
     budgets={
         (
             *producer.FAULTY_EVENTS,
+            *sender.FAULTY_EVENTS,
             *partition.FAULTY_EVENTS,
             transaction.timeout,
             *transaction_log.FAULTY_EVENTS,
@@ -109,7 +117,7 @@ system = System(
         ): FAULTS
     },
     interchangeable=(PRODUCER,),
-    terminal=all_of(_i, producer.state.at(_i).is_in(producer.READY, producer.FATAL_ERROR)),
+    terminal=all_of(_i, client.state.at(_i).is_in(client.READY, client.FATAL_ERROR)),
     reach="two instances that fence each other at any moment, two transactions in a row with a "
     "late request, answer or marker of the first, epochs that are used up and the next producer "
     "id, and any one fault at any step, a failover of the coordinator with or without its last "
