@@ -6,7 +6,10 @@ drained in one step.
 What a client with a transactional id has queued again is drained at once, unless a batch with a
 lower sequence goes first. It would be drained a moment later in any case, whatever the client does
 meanwhile (even while it aborts); until then nobody sees the difference, as a request may be under
-way for as long as one likes. Such a client sees nothing of a lost request but the retry either.
+way for as long as one likes.
+
+In a transaction with one record for a partition, the mark of an unresolved sequence would show
+nowhere: nothing is drained after the expiry, and resolving it finds the error that there is.
 """
 
 from __future__ import annotations
@@ -86,6 +89,7 @@ from .messages import (
     NO_EPOCH,
     PARTITION,
     RECORD,
+    RECORDS,
     SEQUENCE,
     Errors,
     Produce,
@@ -500,7 +504,7 @@ expired = Table(
         ),
         Row(
             "after a retry: was it appended? Abortable",
-            when=_expired.in_retry,
+            when=_expired.in_retry & (RECORDS > 1),
             during=transactional & client_epoch_bump,
             goto=TO_ABORTABLE_ERROR,
             set=_told(_expired, FAILED) | _marked | ABORTABLE,

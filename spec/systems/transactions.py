@@ -100,7 +100,7 @@ system = System(
         Channel(EndTxn, 2),
         Channel(EndTxnResponse),
         Channel(Produce, IN_FLIGHT),
-        Channel(ProduceResponse, IN_FLIGHT),
+        Channel(ProduceResponse, RECORDS),
         Channel(AddPartitionsByLeader),
         Channel(AddPartitionsByLeaderResponse),
         Channel(WriteTxnMarkers, 2),
