@@ -82,7 +82,8 @@ class Leader:
     def __init__(self, release: str = NEWEST, *off: str, **given: Value) -> None:
         self.model = machine(release, off)
         self.state = self.model.as_mapping(next(iter(self.model.initial_states())))
-        self.state["producer.in_flight"] = (frozenset({0}),) * BOUNDS["producers"]
+        sent = ("SENT", 0, -1, 0, False, False, False)
+        self.state["producer.batches"] = (((sent,),),) * BOUNDS["producers"]
         self.state["producer.txn"] = (0,) * BOUNDS["producers"]
         for name, value in given.items():
             self.state[f"partition.{name}"] = (value,)

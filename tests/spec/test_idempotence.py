@@ -157,7 +157,7 @@ FAULTS = (
     ),
     Fault(  # a client that takes an answer to a batch that it has given up
         "AnswerStays", 4, "ProduceResponse/acknowledged", bounds("expiries", faults=1),
-        altered(SYSTEM, table="sender.ProduceResponse", row="nobody waits for it", when=False),
+        altered(SYSTEM, table="producer.ProduceResponse", row="nobody waits for it", when=False),
     ),
 )  # fmt: skip
 
@@ -294,7 +294,7 @@ def test_a_new_producer_id_is_safe_where_no_request_is_late() -> None:
     )  # fmt: skip
     result = run(constants, on=MENDED)
     assert broken(result) == {}
-    assert dict(result.rows)["sender.producer id given out/a new producer id, and new sequences"]
+    assert dict(result.rows)["producer.producer id given out/a new producer id, and new sequences"]
 
 
 def test_sequences_wrap() -> None:

@@ -109,7 +109,7 @@ def test_before_version_2_and_verification_a_late_produce_hangs(bounds: Bounds) 
     assert result.verdict is Verdict.BROKEN
     assert broken(result) == [("NoHangingTransaction", 19)]
     done = steps(result)
-    assert done.index("batch expires/give up the batch") < done.index("EndTxn/end")
+    assert done.index("batch expires/at its first attempt: abortable") < done.index("EndTxn/end")
     assert done.index("WriteTxnMarkers/no transaction to end") < done.index("Produce/append")
 
 
@@ -312,6 +312,6 @@ def test_a_machine_knows_only_itself_and_the_message() -> None:
     }
     assert sent == {
         "transaction": {"producer.connection"},
-        "partition": {"producer.in_flight", "producer.txn", "transaction.marker_connection"},
+        "partition": {"producer.batches", "producer.txn", "transaction.marker_connection"},
         "producer": set(),
     }
