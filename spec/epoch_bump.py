@@ -54,7 +54,7 @@ from .messages import (
     Produce,
     producer,
 )
-from .sender import given_up, rank
+from .sender import given_up, rank, under_old_id
 
 DelayedProduce = dataclasses.replace(
     Produce,
@@ -165,7 +165,12 @@ initialized = Table(
     ),
 )
 
-_request = {name: getattr(hold_up, name) for name, _ in Produce.parameters}
+_late = (DelayedProduce(**{name: getattr(hold_up, name) for name, _ in Produce.parameters}),)
+_batch = batches[hold_up.partition][hold_up.record]
 
 FAULTY_EVENTS = (hold_up,)
-TABLES = (bumped, initialized, given_up(hold_up, DELAYS, (DelayedProduce(**_request),)))
+TABLES = (
+    bumped,
+    initialized,
+    given_up(hold_up, DELAYS, under_old_id(_batch, send=_late), send=_late),
+)

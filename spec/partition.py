@@ -37,6 +37,7 @@ from .language import (
     all_of,
     any_of,
     append,
+    constant,
     count_of,
     each,
     element,
@@ -88,7 +89,10 @@ LogEntry = record(
     "LogEntry", kind=Kind, producer_id=PRODUCER_ID, producer_epoch=EPOCH, idempotent_only=Bool(),
     record=RECORD, txn=Optional(TRANSACTION),
 )  # fmt: skip
-LOG_SIZE = TRANSACTIONS * RECORDS + TRANSACTIONS + 1
+SPARE = constant(
+    "spare", 1, 1, 8, meaning="entries that a log has room for beyond records and markers"
+)
+LOG_SIZE = TRANSACTIONS * RECORDS + TRANSACTIONS + SPARE
 OFFSET = Int(0, LOG_SIZE, "offset")
 BatchMetadata = record("BatchMetadata", last_sequence=SEQUENCE, last_offset=OFFSET)
 ProducerStateEntry = record(

@@ -67,6 +67,7 @@ from .language import (
     constant,
     event,
     if_,
+    lift,
     lost,
     only,
     position,
@@ -74,6 +75,7 @@ from .language import (
     size,
     to_each,
 )
+from .language.expressions import Operand
 from .messages import (
     CRASHES,
     DELAYS,
@@ -229,6 +231,16 @@ add = Table(
     ),
 )
 
+
+def _not_again(when: Operand = True) -> Row:
+    return Row(
+        "not tried again after an error",
+        when=lift(when) & (state == ABORTABLE_ERROR),
+        set={adding: set_of()},
+        source=f"{_MANAGER}.maybeTerminateRequestWithError",
+    )
+
+
 _ADDED = f"{_MANAGER}.AddPartitionsToTxnHandler.handleResponse"
 _added = AddPartitionsToTxnResponse
 added_to_transaction = Table(
@@ -243,12 +255,7 @@ added_to_transaction = Table(
             set={adding: set_of(), added: added | set_of(_added.partition)},
             source=_ADDED,
         ),
-        Row(
-            "not tried again after an error",
-            when=_retriable(_added.error) & (state == ABORTABLE_ERROR),
-            set={adding: set_of()},
-            source=f"{_MANAGER}.maybeTerminateRequestWithError",
-        ),
+        _not_again(_retriable(_added.error)),
         Row(
             "retry",
             when=_retriable(_added.error),
@@ -430,8 +437,16 @@ ended = Table(
         ),
         Row(
             "abortable",
-            when=(_ended.error == Errors.TRANSACTION_ABORTABLE) & (state == COMMITTING),
+            when=(state == COMMITTING)
+            & (
+                (_ended.error == Errors.TRANSACTION_ABORTABLE)
+                | (client_epoch_bump & (_ended.error == Errors.UNKNOWN_PRODUCER_ID))
+            ),
             goto=ABORTABLE_ERROR,
+            set={
+                must_bump: must_bump
+                | (~transaction_version_2 & (_ended.error == Errors.UNKNOWN_PRODUCER_ID))
+            },
             source=_END,
         ),
         Row(
@@ -501,7 +516,7 @@ crashed = Table(
 )
 
 
-def _lost(what: Message, again: Callable[[Loss], Sending]) -> Table:
+def _lost(what: Message, again: Callable[[Loss], Sending], *instead: Row) -> Table:
     """A request, or the answer to one, is lost: whoever still waits sends the request again."""
     loss = lost(what)
     return Table(
@@ -510,15 +525,16 @@ def _lost(what: Message, again: Callable[[Loss], Sending]) -> Table:
         when=LOSSES > 0,
         rows=(
             Row("nobody waits for it", when=loss.connection != connection),
+            *instead,
             Row("send again", send=(again(loss),), source="NetworkClient.handleDisconnections"),
         ),
     )
 
 
 def _lost_either(
-    request: Message, response: Message, again: Callable[[Loss], Sending]
+    request: Message, response: Message, again: Callable[[Loss], Sending], *instead: Row
 ) -> tuple[Table, ...]:
-    return _lost(request, again), _lost(response, again)
+    return _lost(request, again, *instead), _lost(response, again, *instead)
 
 
 REQUESTS = (InitProducerId, AddPartitionsToTxn, EndTxn)
@@ -550,6 +566,7 @@ TABLES = (
         AddPartitionsToTxn,
         AddPartitionsToTxnResponse,
         lambda loss: _add(loss.partition, connection),
+        _not_again(),
     ),
     given_up(lost(Produce), LOSSES),
     *_lost_either(EndTxn, EndTxnResponse, lambda _: _end(_result, connection)),

@@ -289,7 +289,8 @@ _NEW_ID: dict[Expression, Operand] = {
 }  # fmt: skip
 
 
-def _under_old_id(batch: Expression, when: Operand, send: tuple[Sending, ...] = ()) -> Row:
+def under_old_id(batch: Expression, when: Operand = True, send: tuple[Sending, ...] = ()) -> Row:
+    """Before 2.5 a batch isn't sent again under another producer id than it was sent with."""
     return Row(
         "under an old producer id, and given up",
         when=lift(when) & ~tracked(batch),
@@ -351,7 +352,7 @@ completed = Table(
             },
             source=f"{_MANAGER}.handleCompletedBatch",
         ),
-        _under_old_id(_batch, _error != Errors.NONE),
+        under_old_id(_batch, _error != Errors.NONE),
         Row(
             "try again",
             when=_error.is_in(
@@ -564,36 +565,34 @@ resolved = Table(
 
 # What goes wrong -------------------------------------------------------------------------------
 
-_DISCONNECT = "NetworkClient.handleDisconnections"
 
-
-def given_up(event: Loss, kind: Expression, send: tuple[Sending, ...] = ()) -> Table:
-    """A request is given up, or its answer is lost: the batch is queued again."""
-    batch = batches[event.partition][event.record]
-    awaited = awaits(event.producer, event.partition, event.record, event.txn)
+def given_up(event: Loss, kind: Expression, *before: Row, send: tuple[Sending, ...] = ()) -> Table:
+    """A request is given up, or its answer is lost: the batch is queued again, unless one of the
+    rows `before` says otherwise. What nobody waits for may as well be under way for good."""
+    where, which = event.partition, event.record
     return Table(
         producer,
         on=event,
-        when=(kind > 0) & (transactional | (batch.status == SENT)),
+        when=(kind > 0) & awaits(event.producer, where, which, event.txn),
         rows=(
-            _under_old_id(batch, True, send),
-            Row("nobody waits for it", when=~awaited, during=transactional),
+            *before,
             Row(
                 "queue again",
-                set=_queued(event.partition, event.record, unanswered=True),
-                send=(*send, _retry(event.partition, event.record)),
-                source=_DISCONNECT,
+                set=_queued(where, which, unanswered=True),
+                send=(*send, _retry(where, which)),
+                source="NetworkClient.handleDisconnections",
             ),
         ),
     )
 
 
-FAULTY_EVENTS = (expire_batch, lost(ProduceResponse))
+_lost = lost(ProduceResponse)
+FAULTY_EVENTS = (expire_batch, _lost)
 TABLES = (
     drained,
     drained_again,
     completed,
     expired,
     resolved,
-    given_up(lost(ProduceResponse), LOSSES),
+    given_up(_lost, LOSSES, under_old_id(batches[_lost.partition][_lost.record])),
 )

@@ -28,6 +28,7 @@ from ..messages import (
     Produce,
     ProduceResponse,
 )
+from ..partition import SPARE
 from ..properties_idempotence import PROPERTIES
 
 _p, _r = PARTITION.variable("p"), RECORD.variable("r")
@@ -60,7 +61,7 @@ system = System(
         DELETIONS,
         PRODUCER_EXPIRIES,
     ),
-    fixed={PRODUCERS: 1, TRANSACTIONS: 1},
+    fixed={PRODUCERS: 1, TRANSACTIONS: 1, SPARE: 3},
     bounds={
         DEFAULT: {
             RECORDS: 3,

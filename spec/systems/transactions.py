@@ -85,7 +85,7 @@ system = System(
         ID_EXPIRIES,
         DELAYS,
     ),
-    fixed={client.FIRST_EPOCH: 0},
+    fixed={client.FIRST_EPOCH: 0, partition.SPARE: 1},
     bounds={
         "small": {PARTITIONS: 1},
         # a timeout does what another instance's InitProducerId does as well
