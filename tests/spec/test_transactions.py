@@ -30,6 +30,8 @@ class Bounds:
     transactions: int = 2
     faults: int = 1
     largest_epoch: int = 3
+    records: int = 1
+    early_ends: int = 0
 
 
 ONE_CLIENT, TWO_CLIENTS, DEFAULTS = Bounds(), Bounds(producers=2), Bounds(2, 2, 2, 1)
