@@ -13,7 +13,7 @@ from .. import (
     transaction_log,
 )
 from ..features import KAFKA, transactional
-from ..language import Channel, System, all_of
+from ..language import DEFAULT, Channel, System, all_of
 from ..messages import (
     APPEND_FAILURES,
     CACHED_BATCHES,
@@ -87,6 +87,7 @@ system = System(
     ),
     fixed={client.FIRST_EPOCH: 0, partition.SPARE: 1},
     bounds={
+        DEFAULT: {LARGEST_SEQUENCE: 7},
         "small": {PARTITIONS: 1},
         # a timeout does what another instance's InitProducerId does as well
         "large": {FAULTS: 2, TIMEOUTS: 0},
@@ -122,6 +123,7 @@ system = System(
     "late request, answer or marker of the first, epochs that are used up and the next producer "
     "id, and any one fault at any step, a failover of the coordinator with or without its last "
     "record among them. They don't reach two faults in one run (faults=2 does, with partitions=1 "
-    "in seconds), a leader that fails over or forgets, two batches in flight to a partition, "
-    "replication, or consumer offsets.",
+    "in seconds), two batches in flight to a partition (records=2, with partitions=1), an end that "
+    "is asked for while batches are in flight (early_ends=1, of interest before version 2), a "
+    "leader that fails over or forgets, replication, or consumer offsets.",
 )
