@@ -289,11 +289,13 @@ _NEW_ID: dict[Expression, Operand] = {
 }  # fmt: skip
 
 
-def under_old_id(batch: Expression, when: Operand = True, send: tuple[Sending, ...] = ()) -> Row:
+def under_old_id(
+    batch: Expression, when: Expression | None = None, send: tuple[Sending, ...] = ()
+) -> Row:
     """Before 2.5 a batch isn't sent again under another producer id than it was sent with."""
     return Row(
         "under an old producer id, and given up",
-        when=lift(when) & ~tracked(batch),
+        when=~tracked(batch) if when is None else when & ~tracked(batch),
         during=~client_epoch_bump & ~transactional,
         set=_told(batch, FAILED),
         send=send,
