@@ -7,6 +7,7 @@ from .. import (
     markers,
     partition,
     partition_markers,
+    partition_recovery,
     producer,
     sender,
     transaction,
@@ -19,6 +20,7 @@ from ..messages import (
     CACHED_BATCHES,
     CRASHES,
     DELAYS,
+    DELETIONS,
     EXPIRIES,
     FAILOVERS,
     FAULTS,
@@ -26,9 +28,11 @@ from ..messages import (
     IN_FLIGHT,
     LARGEST_EPOCH,
     LARGEST_SEQUENCE,
+    LEADER_CHANGES,
     LOSSES,
     PARTITIONS,
     PRODUCER,
+    PRODUCER_EXPIRIES,
     PRODUCER_IDS,
     PRODUCERS,
     RECORDS,
@@ -61,6 +65,7 @@ system = System(
     + markers.TABLES
     + partition.TABLES
     + partition_markers.TABLES
+    + partition_recovery.TABLES
     + producer.TABLES
     + sender.TABLES,
     properties=PROPERTIES,
@@ -84,10 +89,13 @@ system = System(
         APPEND_FAILURES,
         ID_EXPIRIES,
         DELAYS,
+        LEADER_CHANGES,
+        DELETIONS,
+        PRODUCER_EXPIRIES,
     ),
     fixed={client.FIRST_EPOCH: 0, partition.SPARE: 1},
     bounds={
-        DEFAULT: {LARGEST_SEQUENCE: 7},
+        DEFAULT: {LARGEST_SEQUENCE: 7, DELETIONS: 0, PRODUCER_EXPIRIES: 0},
         "small": {PARTITIONS: 1},
         # a timeout does what another instance's InitProducerId does as well
         "large": {FAULTS: 2, TIMEOUTS: 0},
@@ -112,6 +120,7 @@ system = System(
             *producer.FAULTY_EVENTS,
             *sender.FAULTY_EVENTS,
             *partition.FAULTY_EVENTS,
+            *partition_recovery.FAULTY_EVENTS,
             transaction.timeout,
             *transaction_log.FAULTY_EVENTS,
             *markers.FAULTY_EVENTS,
@@ -122,8 +131,8 @@ system = System(
     reach="two instances that fence each other at any moment, two transactions in a row with a "
     "late request, answer or marker of the first, epochs that are used up and the next producer "
     "id, and any one fault at any step, a failover of the coordinator with or without its last "
-    "record among them. They don't reach two faults in one run (faults=2 does, with partitions=1 "
+    "record and a change of a leader among them. They don't reach two faults in one run (faults=2 does, with partitions=1 "
     "in seconds), two batches in flight to a partition (records=2, with partitions=1), an end that "
     "is asked for while batches are in flight (early_ends=1, of interest before version 2), a "
-    "leader that fails over or forgets, replication, or consumer offsets.",
+    "leader that forgets (deletions=1, producer_expiries=1, with partitions=1), replication, or consumer offsets.",
 )

@@ -87,7 +87,7 @@ def assert_breaks(fault: Fault) -> list[str]:
 
 KINDS = (
     "losses", "crashes", "timeouts", "expiries", "failovers", "append_failures", "id_expiries",
-    "delays",
+    "delays", "leader_changes",
 )  # fmt: skip
 
 
