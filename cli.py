@@ -294,6 +294,39 @@ def decode(
         raise typer.Exit(USAGE)
 
 
+@app.command()
+def config(
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FILE] [NAME=VALUE]...", help="A producer's settings."),
+    ] = None,
+    protocol: Protocol = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As a JSON object.")] = False,
+) -> None:
+    """What a producer makes of its settings, or the error that it raises."""
+    from .model.config import ConfigError, read_properties, resolve
+
+    given: dict[str, str] = {}
+    for setting in settings or []:
+        name, equals, value = setting.partition("=")
+        try:
+            given |= {name: value} if equals else read_properties(Path(setting))
+        except OSError as error:
+            fail(f"can't read {setting}: {error.strerror}")
+        except ValueError as error:
+            fail(f"{setting}: {error}")
+    try:
+        resolved = resolve(given, protocol)
+    except (ConfigError, DeclarationError) as error:
+        fail(error)
+    if as_json:
+        print(json.dumps(resolved, indent=2))
+        return
+    width = max(map(len, resolved))
+    for name, found in resolved.items():
+        print(f"{name:{width}}  {found if isinstance(found, str) else json.dumps(found)}")
+
+
 @app.command("list")
 def list_() -> None:
     """The shipped systems: properties, protocols, constants with their ranges and defaults."""

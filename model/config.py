@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from ..spec.config import (
@@ -95,6 +96,24 @@ def broker_defaults(protocol: str | None = None) -> dict[str, Value]:
     of the settings that concern transactions. Raises DeclarationError for an unknown release."""
     features = CLIENTS.features_at(protocol or CLIENTS.newest)
     return {s.name: s.default for s in BROKER_SETTINGS if CLIENTS.holds(s.during, features)}
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """The settings in a file of a producer's properties: `name=value` or `name: value` on a line.
+
+    Raises ValueError for a line that is neither, a remark nor empty, OSError for a file that can't
+    be read.
+    """
+    found: dict[str, str] = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        text = line.strip()
+        if not text or text[0] in "#!":
+            continue
+        parts = re.fullmatch(r"([^\s=:]+)\s*[=:]\s*(.*)", text)
+        if parts is None:
+            raise ValueError(f"line {number} is not name=value: {text}")
+        found[parts[1]] = parts[2]
+    return found
 
 
 def _parsed(setting: Setting, value: Any) -> Value:

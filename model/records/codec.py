@@ -212,10 +212,9 @@ def _check(kind: type[Entity], entity: Entity, path: str) -> None:
     """kio writes what it is given: numbers out of range are found here, by name."""
     for name, shape in shapes(kind):
         value: Any = getattr(entity, name)
-        items: Iterable[Any] = (value,)
-        if shape.array:
-            items = () if value is None and shape.nullable else value
-        for item in items:
+        if value is None and shape.nullable:
+            continue
+        for item in _items(shape, value):
             where = f"{path}{name}"
             if shape.entity is not None:
                 _check(shape.entity, item, f"{where}.")
@@ -225,3 +224,7 @@ def _check(kind: type[Entity], entity: Entity, path: str) -> None:
                     raise RecordError(where, f"{item!r} is not {shape.wire}: {low}..{high}")
             elif len(item.encode("utf-8", "surrogatepass")) > LONGEST_STRING:
                 raise RecordError(where, f"more than {LONGEST_STRING:,} bytes of UTF-8")
+
+
+def _items(shape: Shape, value: Any) -> Iterable[Any]:
+    return value if shape.array else (value,)

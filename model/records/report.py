@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from .errors import RecordError
 from .files import Row
@@ -26,7 +27,7 @@ def tell(rows: Iterable[Row], console: Console) -> None:
         table.add_column("what")
         table.add_column("fields", overflow="fold")
         for row in page:
-            table.add_row(str(row.byte), row.what, _line(row.fields))
+            table.add_row(str(row.byte), row.what, Text(_line(row.fields)))
         console.print(table)
 
 
@@ -56,8 +57,8 @@ def _told(fields: dict[str, Any]) -> Iterator[str]:
             case bytes():
                 yield f"{name} {_text(value)}"
             case tuple() | list():
-                items: Iterable[Any] = value
-                yield f"{name} [{', '.join(str(item) for item in items)}]"
+                items = cast("Iterable[object]", value)
+                yield f"{name} [{', '.join(map(str, items))}]"
             case _:
                 yield f"{name} {'null' if value is None else value}"
 
