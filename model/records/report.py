@@ -19,7 +19,7 @@ LONGEST = 60  # characters of a key or value that a table shows
 
 
 def tell(rows: Iterable[Row], console: Console) -> None:
-    """Prints rows as tables, a page at a time."""
+    """Prints rows as tables, a page at a time; what is -1, Kafka's none, is left out."""
     left = iter(rows)
     while page := list(islice(left, PAGE)):
         table = Table(box=None, pad_edge=False, header_style="bold")
@@ -51,6 +51,8 @@ def _line(fields: dict[str, Any]) -> str:
 def _told(fields: dict[str, Any]) -> Iterator[str]:
     for name, value in fields.items():
         match value:
+            case -1:  # Kafka's none
+                pass
             case bool():
                 if value:
                     yield name
@@ -58,9 +60,17 @@ def _told(fields: dict[str, Any]) -> Iterator[str]:
                 yield f"{name} {_text(value)}"
             case tuple() | list():
                 items = cast("Iterable[object]", value)
-                yield f"{name} [{', '.join(map(str, items))}]"
+                yield f"{name} [{', '.join(map(_item, items))}]"
             case _:
                 yield f"{name} {'null' if value is None else value}"
+
+
+def _item(item: object) -> str:
+    match item:
+        case (str() as name, bytes() as value):  # a header
+            return f"{name} {_text(value)}"
+        case _:
+            return str(item)
 
 
 def _text(data: bytes) -> str:
