@@ -71,6 +71,8 @@ def _decode_key(step: Step) -> Result:
         return {"version": 0, "txn_id": decode_key(bytes.fromhex(step["hex"]))}
     except UnknownVersion as unknown:
         return {"unknown_version": unknown.version}
+    except RecordError:
+        return {"raises": "RUNTIME"}
 
 
 def _encode_value(step: Step) -> Result:
@@ -118,8 +120,9 @@ def _decode_value(step: Step) -> Result:
         return {"tombstone": True}
     try:
         found = decode_value(bytes.fromhex(step["hex"]))
-    except UnknownVersion:
-        return {"raises": "ILLEGAL_STATE"}
+    except RecordError as error:
+        known = error.field not in ("version", "transaction_status")
+        return {"raises": "RUNTIME" if known else "ILLEGAL_STATE"}
     return {
         "tombstone": False,
         "version": found.version,
@@ -154,7 +157,7 @@ def _encode_marker(step: Step) -> Result:
 
 def _decode_marker(step: Step) -> Result:
     try:
-        marker = decode_marker(step["type"], bytes.fromhex(step["value_hex"]))
+        marker = decode_marker(step["type"], bytes.fromhex(step["value_hex"] or ""))
     except ValueError:
         return {"raises": "ILLEGAL_ARGUMENT"}
     except RecordError:
@@ -171,7 +174,10 @@ def _encode_snapshot(step: Step) -> Result:
 
 
 def _decode_snapshot(step: Step) -> Result:
-    entries = decode_snapshot(bytes.fromhex(step["hex"]))
+    try:
+        entries = decode_snapshot(bytes.fromhex(step["hex"]))
+    except RecordError:
+        return {"raises": "RUNTIME"}
     return {
         "entries": [
             {theirs: getattr(entry, ours) for theirs, ours in ENTRY_FIELDS.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 from typing import Any
 
 import pytest
@@ -10,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochfence.model.config import ConfigError, broker_defaults, resolve
-from epochfence.spec.config import CLIENTS, SETTINGS
+from epochfence.spec.config import CLIENTS, SETTINGS, STEPS
 from epochfence.spec.features import KAFKA
-from epochfence.spec.language import DeclarationError
+from epochfence.spec.language import DeclarationError, Table
 
 NO_TRANSACTIONS = "Cannot set a transactional.id without also enabling idempotence."
 NO_RETRIES = "Must set retries to non-zero when using the idempotent producer."
@@ -198,3 +199,51 @@ def test_each_setting_is_there_once_in_each_release() -> None:
         features = CLIENTS.features_at(release)
         names = [s.name for s in SETTINGS if CLIENTS.holds(s.during, features)]
         assert len(names) == len(set(names)), release
+
+
+GRID = [
+    dict(pair for pairs in chosen for pair in pairs)
+    for chosen in product(
+        [(), [("retries", "0")], [("retries", "3")]],
+        [(), [("acks", "1")]],
+        [(), MANY.items()],
+        [(), [("enable.idempotence", "true")], [("enable.idempotence", "false")]],
+        [(), TRANSACTIONAL.items()],
+        [(), SHORT.items()],
+        [(), [("request.timeout.ms", "200000")]],
+        [(), [("transaction.two.phase.commit.enable", "true"), ("transaction.timeout.ms", "1")]],
+    )
+]
+
+
+def everything(given: dict[str, str], release: str) -> object:
+    try:
+        return resolve(given, release)
+    except ConfigError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize(
+    ("step", "row"),
+    [
+        pytest.param(step, row, id=f"{step}-{table.on.name}, {table.rows[row].name}")
+        for step, table in enumerate(STEPS)
+        for row in range(len(table.rows))
+    ],
+)
+def test_a_rule_that_is_gone_is_missed(
+    step: int, row: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = STEPS[step]
+    without = Table(table.machine, table.on, (*table.rows[:row], *table.rows[row + 1 :]))
+    steps = (*STEPS[:step], without, *STEPS[step + 1 :])
+    during = table.rows[row].during
+    releases = [r for r in CLIENTS.releases if CLIENTS.holds(during, CLIENTS.features_at(r))]
+
+    def differs(given: dict[str, str], release: str) -> bool:
+        before = everything(given, release)
+        with monkeypatch.context() as patched:
+            patched.setattr("epochfence.model.config.STEPS", steps)
+            return everything(given, release) != before
+
+    assert any(differs(given, release) for release in releases for given in GRID)
