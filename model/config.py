@@ -23,7 +23,8 @@ from ..spec.config import (
     linger,
     state,
 )
-from ..spec.language import Bool, Expression
+from ..spec.language import Expression
+from ..spec.language.types import initial_value
 from ..spec.language.values import assign, evaluate, field_name
 
 Value: TypeAlias = bool | int | str | None
@@ -86,8 +87,7 @@ def _first(field: str, values: Mapping[str, Value], given: Mapping[str, Any]) ->
         return _setting(field.removesuffix(GIVEN)) in given
     value = values.get(_setting(field))
     if value is None:
-        kind = _FIELDS[field].type
-        return False if isinstance(kind, Bool) else 0
+        return initial_value(_FIELDS[field].type, {})
     return value if isinstance(value, (bool, str)) else min(value, LARGEST_INT)
 
 

@@ -85,6 +85,13 @@ verification_switch = feature(
     sentence="Leaders verify a transaction's partitions, unless that is switched off.",
     source="KIP-890 part 1",
 )
+retries_for_leaders = feature(
+    "retries_for_leaders",
+    "4.0.0",
+    sentence="A leader that adds a partition to a transaction for its client asks again while the "
+    "transaction before is being completed.",
+    source="KIP-890 part 2, AddPartitionsToTxnConfig",
+)
 lingers = feature(
     "lingers", "4.0.0", sentence="A batch waits 5 ms for more by default.", source="KIP-1030"
 )
@@ -117,6 +124,7 @@ CLIENTS = Protocols(
         default_undone,
         id_expiry_apart,
         verification_switch,
+        retries_for_leaders,
         lingers,
         in_flight_strict,
         two_phase_commit,
@@ -187,6 +195,9 @@ BROKER_SETTINGS = (
     Setting("producer.id.expiration.check.interval.ms", "INT", 600_000, 1, during=id_expiry_apart),
     Setting("transaction.partition.verification.enable", "BOOLEAN", True,
             during=verification_switch),
+    Setting("add.partitions.to.txn.retry.backoff.ms", "INT", 20, 1, during=retries_for_leaders),
+    Setting("add.partitions.to.txn.retry.backoff.max.ms", "INT", 100, 0,
+            during=retries_for_leaders),
     Setting("transaction.two.phase.commit.enable", "BOOLEAN", False, during=two_phase_commit),
 )  # fmt: skip
 

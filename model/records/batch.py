@@ -13,10 +13,10 @@ from crc32c import crc32c
 from kio.serial.errors import SerialError
 from kio.serial.readers import read_int8, read_signed_varint, read_signed_varlong
 from kio.serial.writers import write_int8, write_signed_varint, write_signed_varlong
-from kio.static.primitive import i8, svarint, svarlong
+from kio.static.primitive import i8, i32, i64, svarint, svarlong
 
 from .codec import decode, encode, read
-from .compression import compress, decompress
+from .compression import codec_name, compress, decompress
 from .errors import RecordError
 from .schema import BatchHeader
 from .stream import Stream
@@ -135,8 +135,8 @@ def _encode_record(record: Record) -> bytes:
     body = io.BytesIO()
     try:
         write_int8(body, i8(record.attributes))
-        write_signed_varlong(body, svarlong(record.timestamp_delta))
-        write_signed_varint(body, svarint(record.offset_delta))
+        write_signed_varlong(body, svarlong(i64(record.timestamp_delta)))
+        write_signed_varint(body, svarint(i32(record.offset_delta)))
         _write_bytes(body, record.key)
         _write_bytes(body, record.value)
         write_signed_varint(body, svarint(len(record.headers)))
@@ -197,6 +197,10 @@ def decode_framed(data: bytes, start: int = 0) -> RecordBatch:
         reason = f"{found.crc:#010x} stands there, {computed:#010x} fits the batch"
         raise RecordError("crc", reason, start + at["crc"])
     codec = found.attributes & COMPRESSION
+    try:
+        codec_name(codec)
+    except ValueError as error:
+        raise RecordError("attributes", str(error), start + at["attributes"]) from None
     try:
         plain = decompress(codec, data[HEADER_SIZE:])
     except ValueError as error:

@@ -82,10 +82,9 @@ def decode(kind: type[E], data: bytes, at: int = 0) -> Decoded[E]:
 
     Raises RecordError with the offset and the name of the first field that can't be read.
     """
-    unknown: list[UnknownTag] = []
-    places: dict[str, int] = {}
-    entity, end = _entity(kind, data, at, "", unknown, places)
-    return Decoded(entity, end, places, tuple(unknown))
+    walk = _Walk(data)
+    entity, end = walk.entity(kind, at, "")
+    return Decoded(entity, end, walk.places, tuple(walk.unknown))
 
 
 def encode(entity: Entity, kind: type[Entity] | None = None) -> bytes:
@@ -134,78 +133,78 @@ def _shape(field: Field[Any]) -> Shape:
     return Shape(wire, entity, array, nullable, field.metadata.get("tag"))
 
 
-def _entity(
-    kind: type[E], data: bytes, at: int, path: str, unknown: list[UnknownTag],
-    places: dict[str, int],
-) -> tuple[E, int]:  # fmt: skip
-    values: dict[str, Any] = {}
-    for name, shape in shapes(kind):
-        if shape.tag is None:
-            places[path + name] = at
-            values[name], at = _field(kind, shape, data, at, path + name, unknown, places)
-    if kind.__flexible__:
-        tagged = {shape.tag: name for name, shape in shapes(kind) if shape.tag is not None}
-        count, at = read(read_unsigned_varint, data, at, f"{path}tagged fields")
+class _Walk:
+    """A walk over the bytes, from field to field; a path says where in the entity it is."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.places: dict[str, int] = {}
+        self.unknown: list[UnknownTag] = []
+
+    def entity(self, kind: type[E], at: int, path: str) -> tuple[E, int]:
+        values: dict[str, Any] = {}
+        for name, shape in shapes(kind):
+            if shape.tag is None:
+                values[name], at = self.field(kind, shape, at, path + name)
+        if kind.__flexible__:
+            at = self.tagged(kind, at, path, values)
+        return kind(**values), at
+
+    def tagged(self, kind: type[Entity], at: int, path: str, values: dict[str, Any]) -> int:
+        known = {shape.tag: (name, shape) for name, shape in shapes(kind) if shape.tag is not None}
+        count, at = read(read_unsigned_varint, self.data, at, f"{path}tagged fields")
         last = -1
         for _ in range(count):
             start = at
-            tag, at = read(read_unsigned_varint, data, at, f"{path}tag")
+            tag, at = read(read_unsigned_varint, self.data, at, f"{path}tag")
             if tag <= last:
                 raise RecordError(f"{path}tag", f"{tag} after {last}: tags must rise", start)
             last = tag
-            size, at = read(read_unsigned_varint, data, at, f"{path}size of tag {tag}")
-            if size > len(data) - at:
-                left = f"{len(data) - at} bytes are left"
-                raise RecordError(f"{path}tag {tag}", f"{size} bytes, where {left}", at)
-            if tag in tagged:
-                name = tagged[tag]
-                places[path + name] = at
-                shape = dict(shapes(kind))[name]
-                values[name], end = _field(kind, shape, data, at, path + name, unknown, places)
+            size, at = read(read_unsigned_varint, self.data, at, f"{path}size of tag {tag}")
+            left = len(self.data) - at
+            if size > left:
+                reason = f"{size} bytes, where {left} bytes are left"
+                raise RecordError(f"{path}tag {tag}", reason, at)
+            if tag in known:
+                name, shape = known[tag]
+                values[name], end = self.field(kind, shape, at, path + name)
                 if end != at + size:
                     reason = f"{end - at} bytes long, its tag says {size}"
                     raise RecordError(path + name, reason, at)
             else:
-                unknown.append(UnknownTag(path, tag, data[at : at + size]))
+                self.unknown.append(UnknownTag(path, tag, self.data[at : at + size]))
             at += size
-    return kind(**values), at
+        return at
 
+    def field(self, kind: type[Entity], shape: Shape, at: int, path: str) -> tuple[Any, int]:
+        self.places[path] = start = at
+        if not shape.array:
+            return self.one(kind, shape, at, path)
+        compact = kind.__flexible__
+        reader = read_compact_array_length if compact else read_legacy_array_length
+        length, at = read(reader, self.data, at, path)
+        if length is None or length == -1:
+            if not shape.nullable:
+                raise RecordError(path, "no array, where one must be", start)
+            return None, at
+        left = len(self.data) - at
+        if not 0 <= length <= left:
+            reason = f"an array of {length} elements, where {left} bytes are left"
+            raise RecordError(path, reason, start)
+        items: list[Any] = []
+        for index in range(length):
+            item, at = self.one(kind, shape, at, f"{path}[{index}]")
+            items.append(item)
+        return tuple(items), at
 
-def _field(
-    kind: type[Entity], shape: Shape, data: bytes, at: int, path: str, unknown: list[UnknownTag],
-    places: dict[str, int],
-) -> tuple[Any, int]:  # fmt: skip
-    if not shape.array:
-        return _one(kind, shape, data, at, path, unknown, places)
-    start = at
-    length, at = read(
-        read_compact_array_length if kind.__flexible__ else read_legacy_array_length,
-        data, at, path,
-    )  # fmt: skip
-    if length is None or length == -1:
-        if not shape.nullable:
-            raise RecordError(path, "no array, where one must be", start)
-        return None, at
-    if not 0 <= length <= len(data) - at:
-        reason = f"an array of {length} elements, where {len(data) - at} bytes are left"
-        raise RecordError(path, reason, start)
-    items: list[Any] = []
-    for index in range(length):
-        item, at = _one(kind, shape, data, at, f"{path}[{index}]", unknown, places)
-        items.append(item)
-    return tuple(items), at
-
-
-def _one(
-    kind: type[Entity], shape: Shape, data: bytes, at: int, path: str, unknown: list[UnknownTag],
-    places: dict[str, int],
-) -> tuple[Any, int]:  # fmt: skip
-    if shape.entity is not None:
-        return _entity(shape.entity, data, at, f"{path}.", unknown, places)
-    if shape.wire in INTEGERS:
-        return read(INTEGERS[shape.wire][0], data, at, path)
-    assert shape.wire == "string"
-    return read(read_compact_string if kind.__flexible__ else read_legacy_string, data, at, path)
+    def one(self, kind: type[Entity], shape: Shape, at: int, path: str) -> tuple[Any, int]:
+        if shape.entity is not None:
+            return self.entity(shape.entity, at, f"{path}.")
+        if shape.wire in INTEGERS:
+            return read(INTEGERS[shape.wire][0], self.data, at, path)
+        assert shape.wire == "string"
+        reader = read_compact_string if kind.__flexible__ else read_legacy_string
+        return read(reader, self.data, at, path)
 
 
 def _check(kind: type[Entity], entity: Entity, path: str) -> None:

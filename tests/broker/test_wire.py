@@ -17,6 +17,7 @@ from confluent_kafka import TopicPartition as ConfluentTopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 from kio.index import load_request_schema, load_response_schema
+from kio.serial import entity_reader
 
 from epochfence.model.records import (
     Flag,
@@ -260,6 +261,28 @@ def test_a_failing_handler_is_heard_of_at_the_end() -> None:
 
     with pytest.raises(LookupError, match="Metadata"):
         ask()
+
+
+@pytest.mark.parametrize(("version", "answered", "error"), [(3, 3, 0), (4, 0, 35)])
+def test_versions_and_features_are_told(version: int, answered: int, error: int) -> None:
+    key = KEYS["ApiVersions"]
+    header = key.to_bytes(2) + version.to_bytes(2) + b"\0\0\0\1\xff\xff\0"
+    request = header + b"\2a\2b\0"  # name and version of the client's software
+    with (
+        Brokers(lambda _: NOTHING, features={"transaction.version": 2}) as brokers,
+        socket.create_connection(brokers.addresses[0]) as client,
+    ):
+        client.sendall(len(request).to_bytes(4) + request)
+        size = int.from_bytes(client.recv(4, socket.MSG_WAITALL))
+        data = client.recv(size, socket.MSG_WAITALL)
+    response: Any = load_response_schema(key, answered)
+    told, end = entity_reader(response)(data, 4)
+    fields = plain(told)
+    assert (data[:4], end, told.error_code) == (b"\0\0\0\1", size - 4, error)
+    assert {"api_key": key, "min_version": 0, "max_version": 3} in fields["api_keys"]
+    if answered == 3:
+        (feature,) = fields["finalized_features"]
+        assert (feature["name"], feature["max_version_level"]) == ("transaction.version", 2)
 
 
 def test_each_broker_has_a_port_of_its_own() -> None:

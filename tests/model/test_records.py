@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -231,6 +232,24 @@ FILES: dict[Kind, st.SearchStrategy[list[bytes]]] = {
 }
 
 
+@given(st.integers(0, 7), st.binary(max_size=60), st.integers(0, 3))
+def test_a_batch_that_holds_nonsense_is_an_error(codec: int, inside: bytes, count: int) -> None:
+    empty = encode_batch(RecordBatch(base_offset=0, records=(), last_offset_delta=0))
+    counted = (
+        codec.to_bytes(2) + empty[23:57] + count.to_bytes(4) + inside
+    )  # attributes, the rest of the header, the number of records, and these
+    head = empty[:8] + (9 + len(counted)).to_bytes(4) + empty[12:17]
+    data = head + crc32c(counted).to_bytes(4) + counted
+    place: int | None = 0
+    try:
+        decode_batch(data)
+    except RecordError as error:
+        place = error.at
+    assert place is not None
+    assert 0 <= place <= len(data)
+    assert codec <= 4 or place == 21
+
+
 @given(st.binary(max_size=200))
 def test_any_bytes_raise_nothing_else(data: bytes) -> None:
     def place(decode: Callable[[bytes], object]) -> int | None:
@@ -306,7 +325,7 @@ def test_what_does_not_fit_is_not_written() -> None:
         encode_value(TransactionLogValue(**VALUE), 2)
     with pytest.raises(RecordError, match="attributes: 5 is no compression type"):
         encode_batch(RecordBatch(base_offset=0, records=(), last_offset_delta=0, attributes=5))
-    record = Record(offset_delta=3, attributes=1000)
+    record = Record(offset_delta=3, timestamp_delta=2**63)
     with pytest.raises(RecordError, match="record 3: "):
         encode_batch(RecordBatch(base_offset=0, records=(record,), last_offset_delta=0))
     with pytest.raises(ValueError, match="LEADER_CHANGE ends no transaction"):
