@@ -133,7 +133,11 @@ WITHOUT: dict[tuple[str, ...], tuple[str, int, str]] = {
     ("rotation_on_fence",): ("ReservedEpoch", 35, TOLD),
     ("rotation_in_log",): ("AnswerStands", 35, "coordinator failover/no new record is in the log"),
     ("unknown_id_fatal",): ("FencedForGood", 23, "InitProducerIdResponse/initialized"),
-    ("verification", "transaction_version_2"): ("NoHangingTransaction", 19, "Produce/append"),
+    ("verification", "transaction_version_2"): (
+        "NoHangingTransaction",
+        19,
+        "WriteTxnMarkersResponse/written",
+    ),  # fmt: skip
 }
 # Features that decide which error is answered, or what only an older protocol needs.
 HARMLESS = {
@@ -145,6 +149,7 @@ HARMLESS = {
     "pending_first": "it decides which error is answered",
     "single_fence_bump": "an epoch is left out, and at the last ones a fence fails",
     "previous_id_forgotten": "what is kept longer is compared with less",
+    "state_outlives_records": "no records are deleted at the default bounds",
     "unknown_producer_accepted": "it decides which error is answered",
     "verification": "version 2 asks in any case, and its epochs refuse what is late",
     "abortable_error": "it decides which error is answered",
