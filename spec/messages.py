@@ -45,26 +45,48 @@ CACHED_BATCHES = constant(
     "cached_batches", 1, 1, 5, real=5, meaning="batches that a leader remembers per producer id"
 )
 FAULTS = constant(
-    "faults", 1, 0, 6, meaning="faults in a run, of all kinds together; recovery has no bound"
+    "faults",
+    1,
+    0,
+    6,
+    real=2**31 - 1,
+    meaning="faults in a run, of all kinds together; recovery has no bound",
 )
-LOSSES = constant("losses", 1, 0, 1, meaning="1: requests, answers and markers may be lost")
-CRASHES = constant("crashes", 1, 0, 1, meaning="1: client instances may crash")
-TIMEOUTS = constant("timeouts", 1, 0, 1, meaning="1: a transaction may time out")
-EXPIRIES = constant("expiries", 1, 0, 1, meaning="1: a batch in flight may expire")
-FAILOVERS = constant("failovers", 1, 0, 1, meaning="1: the coordinator may fail over")
+LOSSES = constant("losses", 1, 0, 1, real=1, meaning="1: requests, answers and markers may be lost")
+CRASHES = constant("crashes", 1, 0, 1, real=1, meaning="1: client instances may crash")
+TIMEOUTS = constant("timeouts", 1, 0, 1, real=1, meaning="1: a transaction may time out")
+EXPIRIES = constant("expiries", 1, 0, 1, real=1, meaning="1: a batch in flight may expire")
+FAILOVERS = constant("failovers", 1, 0, 1, real=1, meaning="1: the coordinator may fail over")
 APPEND_FAILURES = constant(
-    "append_failures", 1, 0, 1, meaning="1: a record may fail to get into the transaction log"
+    "append_failures",
+    1,
+    0,
+    1,
+    real=1,
+    meaning="1: a record may fail to get into the transaction log",
 )
-ID_EXPIRIES = constant("id_expiries", 1, 0, 1, meaning="1: an idle transactional id may expire")
+ID_EXPIRIES = constant(
+    "id_expiries", 1, 0, 1, real=1, meaning="1: an idle transactional id may expire"
+)
 PRODUCER_EXPIRIES = constant(
-    "producer_expiries", 1, 0, 1, meaning="1: a leader may forget a producer that has been idle"
+    "producer_expiries",
+    1,
+    0,
+    1,
+    real=1,
+    meaning="1: a leader may forget a producer that has been idle",
 )
-DELETIONS = constant("deletions", 1, 0, 1, meaning="1: the head of a log may be deleted")
+DELETIONS = constant("deletions", 1, 0, 1, real=1, meaning="1: the head of a log may be deleted")
 LEADER_CHANGES = constant(
-    "leader_changes", 1, 0, 1, meaning="1: a partition's leader may change, or start anew"
+    "leader_changes", 1, 0, 1, real=1, meaning="1: a partition's leader may change, or start anew"
 )
 DELAYS = constant(
-    "delays", 1, 0, 1, meaning="1: a request or marker in flight may be overtaken by its retry"
+    "delays",
+    1,
+    0,
+    1,
+    real=1,
+    meaning="1: a request or marker in flight may be overtaken by its retry",
 )
 
 PRODUCER = Key("producer", PRODUCERS)
