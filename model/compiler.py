@@ -433,7 +433,9 @@ class Compiler:
                 lists.append(self.code(part, scope))
         held = [self.code(part, scope) for part in items]
         inside = [self.code(part, scope) for part in sets]
-        maps_, items_, sets_ = (f"({''.join(f'{c}, ' for c in cs)})" for cs in (lists, held, inside))
+        maps_, items_, sets_ = (
+            f"({''.join(f'{c}, ' for c in cs)})" for cs in (lists, held, inside)
+        )
         return f"_known({maps_}, {items_}, {sets_})"
 
     def _code(self, e: Expression, scope: Mapping[Expression, str]) -> str:

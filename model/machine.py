@@ -155,9 +155,7 @@ class _Program:
 
     def first_state(self) -> list[Any]:
         """A machine's fields as they are declared to start."""
-        return [
-            self.initial(info.type, info.initial) for info in self.declared.fields.values()
-        ]
+        return [self.initial(info.type, info.initial) for info in self.declared.fields.values()]
 
     def initial(self, kind: Type, given: Expression | None) -> Any:
         """A field's first value."""
@@ -258,7 +256,9 @@ def _folded(e: Expression) -> Expression:
     if not e.args:
         return e
     args = tuple(_folded(part) for part in e.args)
-    truths = [part.data if part.op == "const" and isinstance(part.data, bool) else None for part in args]
+    truths = [
+        part.data if part.op == "const" and isinstance(part.data, bool) else None for part in args
+    ]
     match e.op:
         case "not" if truths[0] is not None:
             return lift(not truths[0])

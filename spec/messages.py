@@ -89,6 +89,14 @@ DELAYS = constant(
     meaning="1: a request or marker in flight may be overtaken by its retry",
 )
 
+# Times and lengths of time have no part in a bounded run: all of them are the same there.
+EARLIEST = constant("earliest", 0, 0, 0, real=-1, meaning="the time that stands for none, in ms")
+LATEST = constant("latest", 0, 0, 0, real=2**63 - 1, meaning="the latest time, in ms")
+LONGEST = constant("longest", 0, 0, 0, real=2**31 - 1, meaning="the longest timeout, in ms")
+TIMESTAMP = Int(EARLIEST, LATEST, "timestamp")
+TIMEOUT_MS = Int(0, LONGEST, "timeout")
+NO_TIMESTAMP = EARLIEST
+
 PRODUCER = Key("producer", PRODUCERS)
 PARTITION = Key("partition", PARTITIONS)
 TRANSACTION = Key("txn", TRANSACTIONS)
@@ -125,6 +133,10 @@ Result = enum("TransactionResult", ABORT=0, COMMIT=1)
 transaction = Machine("transaction", doc="The coordinator's entry for the transactional id.")
 partition = Machine("partition", PARTITION, doc="A partition leader: its log and producer state.")
 producer = Machine("producer", PRODUCER, doc="A transactional client instance.")
+
+clock = Machine("clock", doc="The time, as the machine that reads it has it.")
+now = clock.field("now", TIMESTAMP)
+is_timed = LATEST > 0
 
 connection = producer.field("connection", CONNECTION, doc="The number of its open connection.")
 
