@@ -1,0 +1,22 @@
+"""Kafka's exactly-once protocol, executable: what a broker must answer, at real ranges.
+
+Names are loaded when they are first used, so that importing this is cheap.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .leader import PartitionLeader
+    from .machine import Machine, Outcome
+
+_HOMES = {"Machine": "machine", "Outcome": "machine", "PartitionLeader": "leader"}
+__all__ = ["Machine", "Outcome", "PartitionLeader"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__} has no attribute {name}")
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)

@@ -25,10 +25,10 @@ _INFIX = {"eq": "==", "lt": "<", "le": "<=", "add": "+", "sub": "-", "in": "in"}
 
 @dataclass(frozen=True)
 class Sent:
-    """A message that a row sends: the class that holds it, its fields, for which values of the
+    """A message that a row sends: what makes it of its fields, these, for which values of the
     variables `to_each`, and under which condition."""
 
-    make: type
+    make: Callable[..., Any]
     fields: tuple[Expression, ...]
     to_each: tuple[Expression, ...]
     when: Expression

@@ -109,13 +109,8 @@ class PartitionLeader:
 
     def is_ongoing(self, producer_id: int, producer_epoch: int) -> bool:
         """Whether a transaction of this producer is open here."""
-        entry = self.machine["producers"][producer_id]
-        on = "ongoing_by_epoch" in self.machine.features
-        return (
-            entry is not None
-            and entry.current_txn_first_offset is not None
-            and (not on or entry.producer_epoch == producer_epoch)
-        )
+        asked = {"producer_id": producer_id, "producer_epoch": producer_epoch}
+        return self.machine.handle("has ongoing transaction", **asked).reply.is_ongoing
 
     # Appending --------------------------------------------------------------------------------
 
@@ -226,8 +221,6 @@ class PartitionLeader:
         self, *, producer_id: int, producer_epoch: int, base_sequence: int
     ) -> int | None:
         """The guard under which the coordinator is to be asked; None: a transaction is open."""
-        if self.is_ongoing(producer_id, producer_epoch):
-            return None
         return self.machine.handle(
             "start verification", producer_id=producer_id, producer_epoch=producer_epoch,
             base_sequence=base_sequence,
@@ -244,9 +237,10 @@ class PartitionLeader:
         self.machine.handle("remove expired producers")
 
     def roll(self) -> None:
-        """A new segment."""
+        """A new segment, with a snapshot of the producers where it starts."""
         if self.segments[-1] != self.log_end_offset:
             self.segments.append(self.log_end_offset)
+            self.machine.handle("take snapshot")
 
     def delete_records(self, before: int) -> None:
         """The log starts at this offset from now on."""
@@ -254,14 +248,16 @@ class PartitionLeader:
 
     def delete_segments(self, count: int) -> None:
         """The oldest segments are gone, and the log starts behind them."""
+        for base in self.segments[:count]:
+            self.machine.handle("delete snapshots", from_offset=base, to_offset=base)
         del self.segments[:count]
         start = self.segments[0] if self.segments else self.log_end_offset
         self.segments = self.segments or [start]
         self.batches = [batch for batch in self.batches if batch.base_offset >= start]
-        self.machine.handle("log start", offset=max(start, self.log_start_offset))
-        if start > 0:
-            kept = self.machine["aborted_txns"]
-            self.machine.put(aborted_txns=[e for e in kept if e.last_offset >= start])
+        if start > self.log_start_offset:
+            self.machine.handle("log start", offset=start)
+        entries = self.machine["aborted_txns"]
+        self.machine.put(aborted_txns=[entry for entry in entries if entry.last_offset >= start])
 
     def truncate(self, offset: int) -> None:
         """What lies at `offset` or behind it is gone, as for a follower."""
@@ -270,11 +266,11 @@ class PartitionLeader:
         if offset < self.segments[0]:
             return self.truncate_fully(offset)
         self.batches = [batch for batch in self.batches if batch.last_offset < offset]
-        self.segments = [base for base in self.segments if base < offset] or [offset]
+        self.segments = [base for base in self.segments if base <= offset]
         self.machine.put(log_start_offset=min(offset, self.log_start_offset))
         self.machine.put(log_end_offset=offset)
         self.machine.handle("truncate index", offset=offset)
-        self._load(offset)
+        self._load(is_fresh=False, with_index=False)
         self.move_high_watermark(self.high_watermark)
 
     def truncate_fully(self, offset: int, log_start: int | None = None) -> None:
@@ -286,32 +282,34 @@ class PartitionLeader:
         self.machine.handle("truncate fully", offset=offset)
         self.move_high_watermark(self.high_watermark)
 
-    def reopen(self) -> None:
-        """The broker stops, starts again and reads the log."""
+    def reopen(self, *, clean: bool = True) -> None:
+        """The broker stops, starts again and reads the log; `clean` if it had time to take a
+        snapshot. Not clean, the transaction index is made anew from the log."""
+        if clean:
+            self.machine.handle("take snapshot")
         self.index_fails = False
         self.machine.put(high_watermark=self.log_start_offset, verification_states={})
-        self.machine.put(map_end_offset=0, aborted_txns=())
-        self.machine.handle("truncate fully", offset=self.log_start_offset)
-        self._replay(self.log_start_offset, index=True)
+        if not clean:
+            self.machine.handle("delete snapshots", from_offset=0, to_offset=self.log_end_offset)
+            self.machine.put(aborted_txns=())
+        self._load(is_fresh=True, with_index=not clean)
 
-    def _load(self, end: int) -> None:
-        start = self.log_start_offset
-        outcome = self.machine.handle("truncate and reload", log_start=start, log_end=end)
-        if outcome.row == "forget everything":
-            self._replay(start, index=False)
-        self.machine.put(map_end_offset=end)
-
-    def _replay(self, start: int, *, index: bool) -> None:
-        """The log's batches are appended again to a state that knows nothing."""
+    def _load(self, *, is_fresh: bool, with_index: bool) -> None:
+        """Loads a snapshot and reads the log from there on."""
+        end = self.log_end_offset
+        entries = self.machine["aborted_txns"]
+        self.machine.handle(
+            "truncate and reload", log_start=self.log_start_offset, log_end=end, is_fresh=is_fresh
+        )
+        start = self.machine["map_end_offset"]
         found, self.batches = self.batches, []
-        end, entries = self.log_end_offset, self.machine["aborted_txns"]
         for batch in found:
             if batch.last_offset >= start:
                 self._apply(batch)
             else:
                 self.batches.append(batch)
-        self.machine.put(log_end_offset=end)
-        if not index:
+        self.machine.put(log_end_offset=end, map_end_offset=end)
+        if not with_index:
             self.machine.put(aborted_txns=entries)
 
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from ..spec.features import KAFKA
 from ..spec.language.errors import DeclarationError
-from ..spec.language.expressions import Expression, Field, Parameter, children_first, lift, rewrite
+from ..spec.language.expressions import Expression, Parameter, children_first, lift, rewrite
 from ..spec.language.protocols import Protocols
 from ..spec.language.tables import Machine as Declared
 from ..spec.language.tables import Message, Row, Sending, Table
@@ -59,9 +59,29 @@ class Outcome(NamedTuple):
 @cache
 def message_class(message: Message) -> type:
     """The class that holds a message: its fields by name, in declared order."""
-    made = namedtuple(message.name, [name for name, _ in message.parameters])  # noqa: PYI024
+    made = namedtuple(message.name, [name for name, _ in message.parameters])
     made.__doc__ = message.doc or f"{message.name}, as it was sent."
     return made
+
+
+@cache
+def _maker(message: Message) -> Callable[..., Any]:
+    """What makes a message of plain values: its class, or what gives its records names first."""
+    made = message_class(message)
+    kinds = [kind for _, kind in message.parameters]
+    if not any(_has_record(kind) for kind in kinds):
+        return made
+    return lambda *values: made(*map(shown, kinds, values))
+
+
+def _has_record(kind: Type) -> bool:
+    match kind:
+        case Record() | Map():
+            return True
+        case Optional() | Sequence():
+            return _has_record(kind.of)
+        case _:
+            return False
 
 
 @cache
@@ -236,7 +256,7 @@ class _Program:
                 for name, kind in sending.message.parameters
             )
             when = settled(sending.when)
-            return Sent(message_class(sending.message), fields, sending.to_each, when)
+            return Sent(_maker(sending.message), fields, sending.to_each, when)
 
         sends = tuple(sent(sending) for sending in table.sendings(row))
         updates = tuple((target, settled(value)) for target, value in table.updates(row))

@@ -2,8 +2,8 @@
 
 A bounded system numbers its keys 0, 1, ... and holds a map as a tuple. Outside of it a key is any
 hashable value, and a map a `Sparse` one: a value for the keys that were touched, and one for all
-others. A quantifier over such keys looks at those that its condition can tell apart, and at `FRESH`,
-which stands for every other one.
+others. A quantifier over such keys looks at those that its condition can tell apart, and at
+`FRESH`, which stands for every other one.
 """
 
 from __future__ import annotations

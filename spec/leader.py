@@ -11,6 +11,7 @@ from __future__ import annotations
 from .features import ongoing_by_epoch, transaction_version_2, verification
 from .language import (
     Bool,
+    Event,
     Expression,
     Int,
     Machine,
@@ -40,6 +41,7 @@ from .language import (
     record,
     replace,
     sequence_of,
+    size,
     some,
     wrap,
 )
@@ -101,6 +103,10 @@ AbortedTxn = record(
     "AbortedTxn", producer_id=PRODUCER_ID, first_offset=OFFSET, last_offset=OFFSET,
     last_stable_offset=OFFSET,
 )  # fmt: skip
+ProducerSnapshot = record(
+    "ProducerSnapshot", offset=OFFSET, producers=Map(PRODUCER_ID, Optional(ProducerStateEntry)),
+    ongoing_txns=Sequence(TxnMetadata, LARGEST_OFFSET), is_corrupt=Bool(),
+)  # fmt: skip
 CompletedTxn = record(
     "CompletedTxn", producer_id=PRODUCER_ID, first_offset=OFFSET, last_offset=OFFSET,
     is_aborted=Bool(),
@@ -123,6 +129,10 @@ unreplicated_txns = leader.field(
 aborted_txns = leader.field(
     "aborted_txns", Sequence(AbortedTxn, LARGEST_OFFSET), doc="The transaction index."
 )
+snapshots = leader.field(
+    "snapshots", Sequence(ProducerSnapshot, LARGEST_OFFSET), doc="Files, by offset."
+)
+last_snap_offset = leader.field("last_snap_offset", OFFSET)
 map_end_offset = leader.field("map_end_offset", OFFSET, doc="What the producer state includes.")
 log_start_offset = leader.field("log_start_offset", OFFSET)
 log_end_offset = leader.field("log_end_offset", OFFSET)
@@ -169,6 +179,8 @@ GuardResponse = message(
     "GuardResponse", asker, guard=Optional(Int(0, LARGEST_OFFSET)),
     message_doc="Without a guard there is nothing to verify: a transaction is under way.",
 )  # fmt: skip
+StableResponse = message("StableResponse", asker, last_stable_offset=OFFSET)
+OngoingResponse = message("OngoingResponse", asker, is_ongoing=Bool())
 Raised = enum("Raised", "ILLEGAL_ARGUMENT", "ILLEGAL_STATE")
 LocalResponse = message("LocalResponse", asker, raises=Optional(Raised))
 
@@ -516,6 +528,24 @@ marker_in_log = Table(
     ),
 )
 
+ask_stable = event("stable if completed", producer_id=PRODUCER_ID, last_offset=OFFSET)
+stable_asked = Table(
+    leader,
+    on=ask_stable,
+    response=StableResponse,
+    rows=(
+        Row(
+            "answer",
+            reply=StableResponse(
+                last_stable_offset=last_stable_offset_if_completed(
+                    ask_stable.producer_id, ask_stable.last_offset
+                )
+            ),
+            source="ProducerStateManager.lastStableOffset",
+        ),
+    ),
+)
+
 # The transaction index --------------------------------------------------------------------------
 
 IndexResponse = message(
@@ -596,21 +626,59 @@ index_truncated = Table(
 
 # Verification -----------------------------------------------------------------------------------
 
-start_verification = event(
-    "start verification", producer_id=PRODUCER_ID, producer_epoch=EPOCH, base_sequence=ANY_SEQUENCE
-)
-_asked = verification_states[start_verification.producer_id]
-_epoch, _sequence = start_verification.producer_epoch, start_verification.base_sequence
-_lowest = if_(
-    _asked.value.producer_epoch < _epoch,
-    _sequence,
-    if_(
-        _asked.value.producer_epoch == _epoch,
-        minimum(_asked.value.lowest_sequence, _sequence),
-        _asked.value.lowest_sequence,
-    ),
-)
 _CREATE = "ProducerStateManager.maybeCreateVerificationStateEntry"
+
+
+def _verification_rows(on: Event) -> tuple[Row, ...]:
+    asked, epoch, sequence = (
+        verification_states[on.producer_id],
+        on.producer_epoch,
+        on.base_sequence,
+    )
+    entry = asked.value
+    lowest = if_(
+        entry.producer_epoch < epoch,
+        sequence,
+        if_(
+            entry.producer_epoch == epoch,
+            minimum(entry.lowest_sequence, sequence),
+            entry.lowest_sequence,
+        ),
+    )
+    first_question = VerificationStateEntry(
+        guard=guards, lowest_sequence=sequence, producer_epoch=epoch, timestamp=now
+    )
+    newer = replace(
+        entry, lowest_sequence=lowest, producer_epoch=maximum(entry.producer_epoch, epoch)
+    )
+    return (
+        Row(
+            "first question",
+            when=~asked.is_set,
+            set={asked: some(first_question), guards: guards + 1},
+            reply=GuardResponse(guard=some(guards)),
+            source=_CREATE,
+        ),
+        Row(
+            "another question",
+            set={asked: some(newer)},
+            reply=GuardResponse(guard=some(entry.guard)),
+            source=_CREATE,
+        ),
+    )
+
+
+_question = {"producer_id": PRODUCER_ID, "producer_epoch": EPOCH}
+create_verification = event("create verification", **_question, base_sequence=ANY_SEQUENCE)
+verification_created = Table(
+    leader,
+    on=create_verification,
+    response=GuardResponse,
+    elsewhere=(clock,),
+    rows=_verification_rows(create_verification),
+)
+
+start_verification = event("start verification", **_question, base_sequence=ANY_SEQUENCE)
 verification_started = Table(
     leader,
     on=start_verification,
@@ -618,35 +686,30 @@ verification_started = Table(
     elsewhere=(clock,),
     rows=(
         Row(
-            "first question",
-            when=~_asked.is_set,
-            set={
-                _asked: some(
-                    VerificationStateEntry(
-                        guard=guards, lowest_sequence=_sequence, producer_epoch=_epoch,
-                        timestamp=now,
-                    )
-                ),
-                guards: guards + 1,
-            },
-            reply=GuardResponse(guard=some(guards)),
-            source=_CREATE,
+            "a transaction is under way",
+            when=is_ongoing(start_verification.producer_id, start_verification.producer_epoch),
+            reply=GuardResponse(guard=None),
+            source="UnifiedLog.maybeStartTransactionVerification",
         ),
+        *_verification_rows(start_verification),
+    ),
+)
+
+ask_ongoing = event("has ongoing transaction", **_question)
+ongoing_asked = Table(
+    leader,
+    on=ask_ongoing,
+    response=OngoingResponse,
+    rows=(
         Row(
-            "another question",
-            set={
-                _asked: some(
-                    replace(
-                        _asked.value, lowest_sequence=_lowest,
-                        producer_epoch=maximum(_asked.value.producer_epoch, _epoch),
-                    )
-                )
-            },
-            reply=GuardResponse(guard=some(_asked.value.guard)),
-            source=_CREATE,
+            "answer",
+            reply=OngoingResponse(
+                is_ongoing=is_ongoing(ask_ongoing.producer_id, ask_ongoing.producer_epoch)
+            ),
+            source="UnifiedLog.hasOngoingTransaction",
         ),
     ),
-)  # fmt: skip
+)
 
 clear_verification = event("clear verification", producer_id=PRODUCER_ID)
 verification_cleared = Table(
@@ -706,7 +769,11 @@ high_watermark_moved = Table(
 )
 
 start_moves = event("log start", offset=OFFSET, event_doc="Records below it are deleted.")
+_newest_snapshot = last(snapshots)
 _started = {
+    last_snap_offset: if_(
+        _newest_snapshot.is_set, _newest_snapshot.value.offset, start_moves.offset
+    ),
     unreplicated_txns: keep(u, u.last_offset.value >= start_moves.offset),
     map_end_offset: maximum(map_end_offset, start_moves.offset),
 }
@@ -724,32 +791,140 @@ start_moved = Table(
     ),
 )
 
+# Snapshots, truncation, and what is read again -------------------------------------------------
+
+snap = element("snap", snapshots)
+_newest_batch = element("newest", _entry.value.batches)
+_is_newest = position(_newest_batch) == size(_entry.value.batches) - 1
+take_snapshot = event("take snapshot")
+snapshot_taken = Table(
+    leader,
+    on=take_snapshot,
+    rows=(
+        Row(
+            "of each producer its newest batch",
+            when=map_end_offset > last_snap_offset,
+            set={
+                snapshots: insert_by(
+                    keep(snap, snap.offset != map_end_offset),
+                    ProducerSnapshot(
+                        offset=map_end_offset,
+                        producers=each(
+                            n,
+                            if_(
+                                _entry.is_set,
+                                some(
+                                    replace(_entry.value, batches=keep(_newest_batch, _is_newest))
+                                ),
+                                None,
+                            ),
+                        ),
+                        ongoing_txns=ongoing_txns,
+                    ),
+                    "offset",
+                ),
+                last_snap_offset: map_end_offset,
+            },
+            source=f"{_MANAGER}.takeSnapshot",
+        ),
+        Row("there is one already"),
+    ),
+)
+
+delete_snapshots = event(
+    "delete snapshots", from_offset=OFFSET, to_offset=OFFSET, event_doc="Both ends included."
+)
+snapshots_deleted = Table(
+    leader,
+    on=delete_snapshots,
+    rows=(
+        Row(
+            "delete",
+            set={
+                snapshots: keep(
+                    snap,
+                    (snap.offset < delete_snapshots.from_offset)
+                    | (snap.offset > delete_snapshots.to_offset),
+                )
+            },
+            source=f"{_MANAGER}.deleteSnapshotsBefore",
+        ),
+    ),
+)
+
+damage_snapshot = event("damage snapshot", offset=OFFSET)
+snapshot_damaged = Table(
+    leader,
+    on=damage_snapshot,
+    rows=(
+        Row(
+            "it can't be read",
+            set={
+                snapshots: insert_by(
+                    keep(snap, snap.offset != damage_snapshot.offset),
+                    ProducerSnapshot(offset=damage_snapshot.offset, is_corrupt=True),
+                    "offset",
+                )
+            },
+        ),
+    ),
+)
+
 reload = event(
-    "truncate and reload", log_start=OFFSET, log_end=OFFSET,
-    event_doc="What lies outside is gone. The log from its start on is to be appended again, as "
-    "REPLICATION, where the state was forgotten.",
+    "truncate and reload", log_start=OFFSET, log_end=OFFSET, is_fresh=Bool(),
+    event_doc="What lies outside is gone. The log from `map_end_offset` on is then to be appended "
+    "again, as REPLICATION. `is_fresh`: by a new instance, which knows only the snapshots.",
 )  # fmt: skip
-_NOTHING_KNOWN = {
-    producers: each(n, None),
-    ongoing_txns: sequence_of(),
-    unreplicated_txns: sequence_of(),
-}
+_stays = (snap.offset > reload.log_start) & (snap.offset <= reload.log_end)
+_readable = last(keep(snap, _stays & ~snap.is_corrupt))
+_found = _readable.value
+_loaded = _found.producers[n]
+_loaded_expired = ~_loaded.value.current_txn_first_offset.is_set & (
+    now - _loaded.value.last_timestamp >= PRODUCER_ID_EXPIRATION
+)
 reloaded = Table(
     leader,
     on=reload,
+    elsewhere=(clock,),
     rows=(
         Row(
             "the state ends there",
-            when=reload.log_end == map_end_offset,
+            when=(reload.log_end == map_end_offset) & ~reload.is_fresh,
             set={
+                snapshots: keep(snap, _stays),
+                last_snap_offset: if_(
+                    last(keep(snap, _stays)).is_set,
+                    last(keep(snap, _stays)).value.offset,
+                    reload.log_start,
+                ),
                 unreplicated_txns: keep(u, u.last_offset.value >= reload.log_start),
                 map_end_offset: maximum(map_end_offset, reload.log_start),
             },
             source=f"{_MANAGER}.truncateAndReload",
         ),
         Row(
+            "load the newest snapshot",
+            when=_readable.is_set,
+            set={
+                snapshots: keep(snap, _stays & (snap.offset <= _found.offset)),
+                last_snap_offset: _found.offset,
+                map_end_offset: _found.offset,
+                producers: each(n, if_(_loaded.is_set & ~_loaded_expired, _loaded, None)),
+                ongoing_txns: _found.ongoing_txns,
+                unreplicated_txns: sequence_of(),
+            },
+            source=f"{_MANAGER}.loadFromSnapshot",
+        ),
+        Row(
             "forget everything",
-            set=_NOTHING_KNOWN | {map_end_offset: reload.log_start},
+            set={
+                snapshots: sequence_of(),
+                last_snap_offset: reload.log_start,
+                map_end_offset: reload.log_start,
+                producers: each(n, None),
+                ongoing_txns: sequence_of(),
+                unreplicated_txns: sequence_of(),
+            },
             source=f"{_MANAGER}.truncateAndReload",
         ),
     ),
@@ -762,7 +937,14 @@ truncated_fully = Table(
     rows=(
         Row(
             "forget everything",
-            set=_NOTHING_KNOWN | {map_end_offset: truncate_fully.offset},
+            set={
+                snapshots: sequence_of(),
+                last_snap_offset: 0,
+                map_end_offset: truncate_fully.offset,
+                producers: each(n, None),
+                ongoing_txns: sequence_of(),
+                unreplicated_txns: sequence_of(),
+            },
             source=f"{_MANAGER}.truncateFullyAndStartAt",
         ),
     ),
@@ -775,15 +957,21 @@ TABLES = (
     marker_appended,
     empty_marker_appended,
     completed,
+    stable_asked,
     marker_in_log,
     index_appended,
     aborted_collected,
     index_truncated,
+    verification_created,
     verification_started,
+    ongoing_asked,
     verification_cleared,
     expired_removed,
     high_watermark_moved,
     start_moved,
+    snapshot_taken,
+    snapshots_deleted,
+    snapshot_damaged,
     reloaded,
     truncated_fully,
 )
