@@ -89,13 +89,13 @@ DELAYS = constant(
     meaning="1: a request or marker in flight may be overtaken by its retry",
 )
 
-# Times and lengths of time have no part in a bounded run: all of them are the same there.
-EARLIEST = constant("earliest", 0, 0, 0, real=-1, meaning="the time that stands for none, in ms")
+# Times have no part in a bounded run: all of them are the same there.
+NO_NUMBER = constant("no_number", 0, 0, 0, real=-1, meaning="stands for no time, or no id so far")
 LATEST = constant("latest", 0, 0, 0, real=2**63 - 1, meaning="the latest time, in ms")
 LONGEST = constant("longest", 0, 0, 0, real=2**31 - 1, meaning="the longest timeout, in ms")
-TIMESTAMP = Int(EARLIEST, LATEST, "timestamp")
+TIMESTAMP = Int(NO_NUMBER, LATEST, "timestamp")
 TIMEOUT_MS = Int(0, LONGEST, "timeout")
-NO_TIMESTAMP = EARLIEST
+NO_TIMESTAMP = NO_NUMBER
 
 PRODUCER = Key("producer", PRODUCERS)
 PARTITION = Key("partition", PARTITIONS)
@@ -136,7 +136,12 @@ producer = Machine("producer", PRODUCER, doc="A transactional client instance.")
 
 clock = Machine("clock", doc="The time, as the machine that reads it has it.")
 now = clock.field("now", TIMESTAMP)
-is_timed = LATEST > 0
+
+
+def is_past(deadline: Expression) -> Expression:
+    """Whether the time is behind `deadline`; in a bounded run it may always be."""
+    return (LATEST == 0) | (deadline < now)
+
 
 connection = producer.field("connection", CONNECTION, doc="The number of its open connection.")
 
@@ -144,7 +149,8 @@ connection = producer.field("connection", CONNECTION, doc="The number of its ope
 
 InitProducerId = message(
     "InitProducerId", transaction, producer=PRODUCER, connection=CONNECTION,
-    expected_id=PRODUCER_ID, expected_epoch=EPOCH, carried=("expected_id",),
+    expected_id=PRODUCER_ID, expected_epoch=EPOCH, transaction_timeout_ms=TIMEOUT_MS,
+    carried=("expected_id",),
 )  # fmt: skip
 InitProducerIdResponse = message(
     "InitProducerIdResponse", producer, answers=InitProducerId, error=Errors,

@@ -22,6 +22,7 @@ from .features import (
     timeout_bumps_epoch,
     transaction_version_2,
     verification,
+    version_2_draft,
 )
 from .language import Bool as Truth
 from .language import (
@@ -50,11 +51,15 @@ from .messages import (
     EPOCH,
     LARGEST_EPOCH,
     NO_EPOCH,
+    NO_NUMBER,
+    NO_TIMESTAMP,
     PARTITION,
     PRODUCER,
     PRODUCER_ID,
     PRODUCER_IDS,
+    TIMEOUT_MS,
     TIMEOUTS,
+    TIMESTAMP,
     AddPartitionsByLeader,
     AddPartitionsByLeaderResponse,
     AddPartitionsToTxn,
@@ -66,7 +71,10 @@ from .messages import (
     InitProducerIdResponse,
     Result,
     answer_on,
+    clock,
     connection,
+    is_past,
+    now,
     producer,
     transaction,
 )
@@ -108,7 +116,7 @@ next_id = transaction.field(
     "next_id", Optional(PRODUCER_ID), doc="The producer id after the end that is under way."
 )
 newest_id = transaction.field(
-    "newest_id", Int(0, PRODUCER_IDS - 1), doc="The last producer id that was handed out."
+    "newest_id", Int(NO_NUMBER, PRODUCER_IDS - 1), doc="The last producer id that was handed out."
 )
 partitions = transaction.field(
     "partitions", Set(PARTITION), doc="Those in the transaction whose marker isn't acknowledged."
@@ -135,6 +143,18 @@ adding_for = transaction.field(
     "adding_for", Map(PRODUCER, Set(PARTITION)), doc="Whose partition is being added."
 )
 
+# What time and versions have to do with it: a run without a clock drops these.
+txn_timeout_ms = transaction.field("txn_timeout_ms", TIMEOUT_MS)
+txn_start_timestamp = transaction.field("txn_start_timestamp", TIMESTAMP)
+txn_last_update_timestamp = transaction.field("txn_last_update_timestamp", TIMESTAMP)
+client_transaction_version = transaction.field(
+    "client_transaction_version", Int(0, 2), doc="Of the request that the last record is due to."
+)
+pending_timeout_ms = transaction.field("pending_timeout_ms", TIMEOUT_MS)
+pending_start_timestamp = transaction.field("pending_start_timestamp", TIMESTAMP)
+pending_update_timestamp = transaction.field("pending_update_timestamp", TIMESTAMP)
+pending_version = transaction.field("pending_version", Int(0, 2))
+
 continue_fence = event("continue the fence", event_doc="The second half of a fencing abort.")
 timeout = event("transaction timeout", event_doc="The transaction is older than its timeout.")
 
@@ -157,6 +177,21 @@ _FENCE_TAKEN: dict[Expression, Expression] = {
     failed_fence: failed_fence_kept,
 }
 NOBODY = each(c, None)
+_version = if_(transaction_version_2, 2, 0)
+
+
+def dated(
+    start: Expression = txn_start_timestamp, version: Expression | int = 0
+) -> dict[Expression, Expression | int]:
+    """What a record that is prepared now says of times, and of the request's version."""
+    return {
+        pending_start_timestamp: start,
+        pending_update_timestamp: now,
+        pending_version: version,
+    }
+
+
+ENDED = dated(version=_version)
 _PREPARE = "TransactionMetadata.prepareTransitionTo"
 _NEW_ID = "RPCProducerIdManager.generateProducerId"
 
@@ -170,7 +205,15 @@ def _asks(request: Message) -> dict[Expression, Expression]:
 _init = "TransactionCoordinator.prepareInitProducerIdTransit"
 _is_expected = expected_epoch & (InitProducerId.expected_epoch != NO_EPOCH)
 _expected = InitProducerId.expected_epoch
-_init_asks = {pending: EMPTY, pending_id: producer_id} | _asks(InitProducerId)
+_init_asks = (
+    {
+        pending: EMPTY,
+        pending_id: producer_id,
+        pending_timeout_ms: InitProducerId.transaction_timeout_ms,
+    }
+    | dated(start=NO_TIMESTAMP)
+    | _asks(InitProducerId)
+)
 
 
 def _init_answer(error: Expression) -> Sending:
@@ -184,7 +227,7 @@ def _init_answer(error: Expression) -> Sending:
 init_producer_id = Table(
     transaction,
     on=InitProducerId,
-    elsewhere=(producer,),
+    elsewhere=(producer, clock),
     rows=(
         Row(
             "transition in flight",
@@ -307,10 +350,15 @@ def _add_partitions(
     request: Message,
     answer: Callable[[Expression], Sending],
     asks: dict[Expression, Expression],
+    wanted: Expression,
+    all_there: Expression,
+    version: Expression | int = 0,
 ) -> tuple[Row, ...]:
-    """The rows of both forms of the request, a client's and a leader's."""
+    """The rows of every form of the request: a client's, a leader's, for one partition or many.
+
+    `wanted` is the set of partitions, `all_there` says that the transaction has them.
+    """
     source = "TransactionCoordinator.handleAddPartitionsToTransaction"
-    wanted = request.partition
     busy = answer(Errors.CONCURRENT_TRANSACTIONS)
     unknown, other = _same_producer(request, answer, source)
     return (
@@ -339,7 +387,7 @@ def _add_partitions(
         Row("commit or abort under way", when=is_prepared, reply=busy, source=source),
         Row(
             "already added",
-            when=(state == ONGOING) & wanted.is_in(partitions),
+            when=(state == ONGOING) & all_there,
             reply=answer(Errors.NONE),
             source=source,
         ),
@@ -347,9 +395,10 @@ def _add_partitions(
             "add",
             set={
                 pending: ONGOING,
-                pending_partitions: partitions | set_of(wanted),
-                adding_for[request.producer]: set_of(wanted),
+                pending_partitions: partitions | wanted,
+                adding_for[request.producer]: wanted,
             }
+            | dated(if_(is_settled, now, txn_start_timestamp), version)
             | asks,
             source="TransactionMetadata.prepareAddPartitions",
         ),
@@ -367,8 +416,14 @@ def _add_answer(error: Expression) -> Sending:
 add_partitions = Table(
     transaction,
     on=AddPartitionsToTxn,
-    elsewhere=(producer,),
-    rows=_add_partitions(AddPartitionsToTxn, _add_answer, _asks(AddPartitionsToTxn)),
+    elsewhere=(producer, clock),
+    rows=_add_partitions(
+        AddPartitionsToTxn,
+        _add_answer,
+        _asks(AddPartitionsToTxn),
+        set_of(AddPartitionsToTxn.partition),
+        AddPartitionsToTxn.partition.is_in(partitions),
+    ),
 )
 
 
@@ -411,8 +466,19 @@ add_partitions_by_leader = Table(
     transaction,
     on=AddPartitionsByLeader,
     response=AddPartitionsByLeaderResponse,
+    elsewhere=(clock,),
     rows=_verify_only
-    + only(transaction_version_2, *_add_partitions(AddPartitionsByLeader, _leader_answer, {})),
+    + only(
+        transaction_version_2,
+        *_add_partitions(
+            AddPartitionsByLeader,
+            _leader_answer,
+            {},
+            set_of(AddPartitionsByLeader.partition),
+            AddPartitionsByLeader.partition.is_in(partitions),
+            if_(version_2_draft, 0, 2),
+        ),
+    ),
 )
 
 # EndTxn ----------------------------------------------------------------------------------------
@@ -452,7 +518,7 @@ _fencer_waits = tell_fencers(Errors.CONCURRENT_TRANSACTIONS)
 
 _END_1 = "TransactionCoordinator.endTransactionWithTV1"
 _end_before_version_2 = only(
-    ~transaction_version_2,
+    ~transaction_version_2 & ~version_2_draft,
     *_same_producer(EndTxn, _end_answer, _END_1),
     Row(
         "other epoch",
@@ -480,6 +546,7 @@ _end_before_version_2 = only(
             fenced_for: NOBODY,
         }
         | _FENCE_TAKEN
+        | ENDED
         | _asks(EndTxn),
         send=(_fencer_waits,),
         source=_END_1,
@@ -498,6 +565,7 @@ _end_before_version_2 = only(
             pending_epoch: producer_epoch,
             pending_last_epoch: last_producer_epoch,
         }
+        | ENDED
         | _asks(EndTxn),
         source="TransactionMetadata.prepareAbortOrCommit",
     ),
@@ -528,7 +596,7 @@ _with_new_id = _bumped | {
     newest_id: if_(_needs_id, newest_id + 1, newest_id),
 }
 _end_version_2 = only(
-    transaction_version_2,
+    transaction_version_2 & ~version_2_draft,
     Row(
         "unknown transactional id, version 2",
         when=~is_known,
@@ -590,6 +658,7 @@ _end_version_2 = only(
             fenced_for: NOBODY,
         }
         | _with_new_id
+        | ENDED
         | _asks(EndTxn),
         send=(_fencer_waits,),
         source=_END_2,
@@ -597,21 +666,118 @@ _end_version_2 = only(
     Row(
         "end, version 2",
         when=state == ONGOING,
-        set={pending: _prepare} | _with_new_id | _asks(EndTxn),
+        set={pending: _prepare} | _with_new_id | ENDED | _asks(EndTxn),
         source="TransactionMetadata.prepareAbortOrCommit",
     ),
     Row(
         "abort of nothing",
-        set={pending: PREPARE_ABORT} | _with_new_id | _asks(EndTxn),
+        set={pending: PREPARE_ABORT} | _with_new_id | dated(now, _version) | _asks(EndTxn),
         source="KIP-890 part 2, the empty abort",
     ),
+)
+
+# The draft of version 2: what the request's version is decides what the end does to the epoch,
+# what the version of the end before was decides which epochs count.
+_bumps_since = ~fencing & (client_transaction_version == 2)
+_draft_retry_of_bump = _bumps_since & (producer_epoch == _epoch + 1)
+_draft_retry_of_overflow = _bumps_since & (
+    (previous_id == EndTxn.producer_id) & (_epoch == LARGEST_EPOCH - 1) & (producer_epoch == 0)
+)
+_draft_end = if_(transaction_version_2, bumped_epoch, producer_epoch)
+_draft_needs_id = transaction_version_2 & exhausted & ~fencing
+_done = state == if_(_commits, COMPLETE_COMMIT, COMPLETE_ABORT)
+_end_draft = only(
+    version_2_draft,
+    Row(
+        "unknown transactional id, draft",
+        when=~is_known,
+        reply=_end_answer(Errors.INVALID_PRODUCER_ID_MAPPING),
+        source=_END_2,
+    ),
+    Row(
+        "other producer id, draft",
+        when=(EndTxn.producer_id != producer_id) & ~_draft_retry_of_overflow,
+        reply=_end_answer(Errors.INVALID_PRODUCER_ID_MAPPING),
+        source=_END_2,
+    ),
+    Row(
+        "other epoch, draft",
+        when=~if_(
+            _bumps_since & is_prepared,
+            _draft_retry_of_bump,
+            if_(
+                _bumps_since & state.is_in(COMPLETE_COMMIT, COMPLETE_ABORT),
+                _draft_retry_of_bump | _draft_retry_of_overflow,
+                _epoch == producer_epoch,
+            ),
+        ),
+        reply=_end_answer(fenced),
+        source=_END_2,
+    ),
+    Row("transition in flight, draft", when=in_transition, reply=_busy, source=_END_2),
+    Row(
+        "commit meets a fence, draft",
+        when=fencing & _commits,
+        reply=_end_answer(Errors.UNKNOWN_SERVER_ERROR),
+        source=_PREPARE,
+    ),
+    Row(
+        "no producer id to be had, draft",
+        when=(state == ONGOING) & _draft_needs_id & ~id_left,
+        reply=_end_answer(Errors.COORDINATOR_LOAD_IN_PROGRESS),
+        source=_NEW_ID,
+    ),
+    Row(
+        "end at the largest epoch, draft",
+        when=(state == ONGOING) & transaction_version_2 & (producer_epoch == LARGEST_EPOCH),
+        reply=_end_answer(Errors.UNKNOWN_SERVER_ERROR),
+        source="TransactionMetadata.prepareTransitionTo, an epoch below 0",
+    ),
+    Row(
+        "abort overtakes a fence, draft",
+        when=fencing,
+        set={
+            pending: PREPARE_ABORT,
+            producer_epoch: _epoch,
+            pending_epoch: _draft_end,
+            pending_last_epoch: if_(transaction_version_2, _epoch, NO_EPOCH),
+            fenced_for: NOBODY,
+        }
+        | _FENCE_TAKEN
+        | ENDED
+        | _asks(EndTxn),
+        send=(_fencer_waits,),
+        source=_END_2,
+    ),
+    Row(
+        "end, draft",
+        when=state == ONGOING,
+        set={
+            pending: _prepare,
+            pending_epoch: _draft_end,
+            pending_last_epoch: if_(transaction_version_2, producer_epoch, last_producer_epoch),
+            next_id: if_(_draft_needs_id, some(newest_id + 1), None),
+            newest_id: if_(_draft_needs_id, newest_id + 1, newest_id),
+        }
+        | ENDED
+        | _asks(EndTxn),
+        source="TransactionMetadata.prepareAbortOrCommit",
+    ),
+    Row(
+        "ended so already, draft",
+        when=_done,
+        reply=_end_answer(Errors.NONE, producer_epoch),
+        source=_END_2,
+    ),
+    Row("end under way, draft", when=state == _prepare, reply=_busy, source=_END_2),
+    Row("no transaction to end so, draft", reply=_invalid, source=_END_2),
 )
 
 end_txn = Table(
     transaction,
     on=EndTxn,
-    elsewhere=(producer,),
-    rows=_end_before_version_2 + _end_version_2,
+    elsewhere=(producer, clock),
+    rows=_end_before_version_2 + _end_version_2 + _end_draft,
 )
 
 # Timeout and fence ----------------------------------------------------------------------------
@@ -622,7 +788,9 @@ transaction_timeout = Table(
     when=(TIMEOUTS > 0)
     & (state == ONGOING)
     & ~pending.is_set
+    & is_past(txn_start_timestamp + txn_timeout_ms)
     & (rotation_on_fence | (producer_epoch < LARGEST_EPOCH)),
+    elsewhere=(clock,),
     rows=(
         Row(
             "fence the open transaction",
@@ -640,7 +808,7 @@ transaction_timeout = Table(
 fence_continues = Table(
     transaction,
     on=continue_fence,
-    elsewhere=(producer,),
+    elsewhere=(producer, clock),
     when=fencing,
     rows=(
         Row(
@@ -651,7 +819,8 @@ fence_continues = Table(
                 producer_epoch: pending_epoch,
                 pending_last_epoch: _FENCE_TAKEN[last_producer_epoch],
             }
-            | _FENCE_TAKEN,
+            | _FENCE_TAKEN
+            | ENDED,
             source="TransactionCoordinator.endTransactionWithTV1, not from a client",
         ),
         Row(
@@ -678,7 +847,8 @@ fence_continues = Table(
                 pending_epoch: pending_epoch + 1,
                 pending_last_epoch: pending_epoch,
             }
-            | _FENCE_TAKEN,
+            | _FENCE_TAKEN
+            | ENDED,
             source="TransactionCoordinator.endTransaction in 4.0.0",
         ),
         Row(
@@ -693,13 +863,13 @@ fence_continues = Table(
             "abort with a new producer id",
             when=_needs_id,
             during=transaction_version_2 & rotation_on_fence,
-            set={pending: PREPARE_ABORT} | _with_new_id,
+            set={pending: PREPARE_ABORT} | _with_new_id | ENDED,
             source="KAFKA-20090",
         ),
         Row(
             "abort, which bumps the epoch",
             during=transaction_version_2,
-            set={pending: PREPARE_ABORT} | _bumped,
+            set={pending: PREPARE_ABORT} | _bumped | ENDED,
             source="KAFKA-19367",
         ),
     ),

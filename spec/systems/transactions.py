@@ -23,7 +23,10 @@ from ..messages import (
     ID_EXPIRIES,
     LARGEST_EPOCH,
     LARGEST_SEQUENCE,
+    LATEST,
+    LONGEST,
     LOSSES,
+    NO_NUMBER,
     PARTITIONS,
     PRODUCER,
     PRODUCER_IDS,
@@ -78,7 +81,7 @@ system = System(
         ID_EXPIRIES,
         DELAYS,
     ),
-    fixed={RECORDS: 1},
+    fixed={RECORDS: 1, NO_NUMBER: 0, LATEST: 0, LONGEST: 0, transaction_log.ID_EXPIRATION: 0},
     bounds={
         "small": {PARTITIONS: 1},
         # a timeout does what another instance's InitProducerId does as well
