@@ -9,11 +9,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .coordinator import TransactionCoordinator, TransactionMetadata
     from .leader import PartitionLeader
     from .machine import Machine, Outcome
 
-_HOMES = {"Machine": "machine", "Outcome": "machine", "PartitionLeader": "leader"}
-__all__ = ["Machine", "Outcome", "PartitionLeader"]
+_HOMES = {
+    "Machine": "machine",
+    "Outcome": "machine",
+    "PartitionLeader": "leader",
+    "TransactionCoordinator": "coordinator",
+    "TransactionMetadata": "coordinator",
+}
+__all__ = [
+    "Machine",
+    "Outcome",
+    "PartitionLeader",
+    "TransactionCoordinator",
+    "TransactionMetadata",
+]
 
 
 def __getattr__(name: str) -> Any:

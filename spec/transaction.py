@@ -178,6 +178,7 @@ _FENCE_TAKEN: dict[Expression, Expression] = {
 }
 NOBODY = each(c, None)
 _version = if_(transaction_version_2, 2, 0)
+fence_epoch = if_(failed_fence, producer_epoch, bumped_epoch)
 
 
 def dated(
@@ -192,6 +193,20 @@ def dated(
 
 
 ENDED = dated(version=_version)
+
+
+def ending(target: Expression, bumps: Expression) -> dict[Expression, Expression | int]:
+    """What is prepared when a transaction ends, where the end takes a new epoch or not.
+
+    TransactionMetadata.prepareAbortOrCommit
+    """
+    return {
+        pending: target,
+        pending_epoch: if_(bumps, bumped_epoch, producer_epoch),
+        pending_last_epoch: if_(bumps, producer_epoch, last_producer_epoch),
+    } | dated(version=if_(bumps, 2, 0))
+
+
 _PREPARE = "TransactionMetadata.prepareTransitionTo"
 _NEW_ID = "RPCProducerIdManager.generateProducerId"
 
@@ -222,6 +237,56 @@ def _init_answer(error: Expression) -> Sending:
         producer=InitProducerId.producer, error=error, producer_id=producer_id,
         producer_epoch=NO_EPOCH,
     )  # fmt: skip
+
+
+def rotation(new_id: Expression, records_last: Expression) -> dict[Expression, Expression | int]:
+    """What is prepared when a new producer id replaces one whose epochs are used up."""
+    return {
+        pending_id: new_id,
+        pending_epoch: 0,
+        pending_last_epoch: if_(records_last, producer_epoch, NO_EPOCH),
+    }
+
+
+def increment_rows(
+    is_expected: Expression,
+    expected: Expression,
+    prepared: dict[Expression, Expression],
+    refusal: Sending,
+) -> tuple[Row, ...]:
+    """The rows for the next epoch, with or without an epoch that the producer is expected to hold.
+
+    TransactionMetadata.prepareIncrementProducerEpoch
+    """
+    source = "TransactionMetadata.prepareIncrementProducerEpoch"
+    return (
+        Row(
+            "new producer",
+            when=~is_expected,
+            set=prepared | {pending_epoch: producer_epoch + 1, pending_last_epoch: NO_EPOCH},
+            source=source,
+        ),
+        Row(
+            "bump of the current epoch",
+            when=(expected == producer_epoch) | ~is_known,
+            during=expected_epoch,
+            set=prepared | {pending_epoch: producer_epoch + 1, pending_last_epoch: producer_epoch},
+            source=f"KIP-360, {source}",
+        ),
+        Row(
+            "retry of a bump",
+            when=expected == last_producer_epoch,
+            during=expected_epoch,
+            set=prepared | {pending_epoch: producer_epoch, pending_last_epoch: last_producer_epoch},
+            source=f"KIP-360, {source}",
+        ),
+        Row(
+            "stale producer",
+            during=expected_epoch,
+            reply=refusal,
+            source=f"KIP-360, {source}",
+        ),
+    )
 
 
 init_producer_id = Table(
@@ -263,7 +328,7 @@ init_producer_id = Table(
             when=state == ONGOING,
             set={
                 pending: PREPARE_EPOCH_FENCE,
-                pending_epoch: if_(failed_fence, producer_epoch, bumped_epoch),
+                pending_epoch: fence_epoch,
                 fenced_for[InitProducerId.producer]: some(InitProducerId.connection),
             },
             source="KIP-98, TransactionMetadata.prepareFenceProducerEpoch",
@@ -283,43 +348,10 @@ init_producer_id = Table(
         Row(
             "new producer id",
             when=exhausted,
-            set=_init_asks
-            | {
-                pending_id: newest_id + 1,
-                newest_id: newest_id + 1,
-                pending_epoch: 0,
-                pending_last_epoch: if_(_is_expected, producer_epoch, NO_EPOCH),
-            },
+            set=_init_asks | rotation(newest_id + 1, _is_expected) | {newest_id: newest_id + 1},
             source="TransactionMetadata.prepareProducerIdRotation",
         ),
-        Row(
-            "new producer",
-            when=~_is_expected,
-            set=_init_asks | {pending_epoch: producer_epoch + 1, pending_last_epoch: NO_EPOCH},
-            source="TransactionMetadata.prepareIncrementProducerEpoch",
-        ),
-        Row(
-            "bump of the current epoch",
-            when=(_expected == producer_epoch) | ~is_known,
-            during=expected_epoch,
-            set=_init_asks
-            | {pending_epoch: producer_epoch + 1, pending_last_epoch: producer_epoch},
-            source="KIP-360, TransactionMetadata.prepareIncrementProducerEpoch",
-        ),
-        Row(
-            "retry of a bump",
-            when=_expected == last_producer_epoch,
-            during=expected_epoch,
-            set=_init_asks
-            | {pending_epoch: producer_epoch, pending_last_epoch: last_producer_epoch},
-            source="KIP-360, TransactionMetadata.prepareIncrementProducerEpoch",
-        ),
-        Row(
-            "stale producer",
-            during=expected_epoch,
-            reply=_init_answer(fenced),
-            source="KIP-360, TransactionMetadata.prepareIncrementProducerEpoch",
-        ),
+        *increment_rows(_is_expected, _expected, _init_asks, _init_answer(fenced)),
     ),
 )
 
@@ -346,7 +378,15 @@ def _same_producer(
     )
 
 
-def _add_partitions(
+def adding(wanted: Expression, version: Expression | int) -> dict[Expression, Expression | int]:
+    """What is prepared when partitions are added. TransactionMetadata.prepareAddPartitions"""
+    return {
+        pending: ONGOING,
+        pending_partitions: partitions | wanted,
+    } | dated(if_(is_settled, now, txn_start_timestamp), version)
+
+
+def add_partitions_rows(
     request: Message,
     answer: Callable[[Expression], Sending],
     asks: dict[Expression, Expression],
@@ -394,11 +434,9 @@ def _add_partitions(
         Row(
             "add",
             set={
-                pending: ONGOING,
-                pending_partitions: partitions | wanted,
                 adding_for[request.producer]: wanted,
             }
-            | dated(if_(is_settled, now, txn_start_timestamp), version)
+            | adding(wanted, version)
             | asks,
             source="TransactionMetadata.prepareAddPartitions",
         ),
@@ -417,7 +455,7 @@ add_partitions = Table(
     transaction,
     on=AddPartitionsToTxn,
     elsewhere=(producer, clock),
-    rows=_add_partitions(
+    rows=add_partitions_rows(
         AddPartitionsToTxn,
         _add_answer,
         _asks(AddPartitionsToTxn),
@@ -470,7 +508,7 @@ add_partitions_by_leader = Table(
     rows=_verify_only
     + only(
         transaction_version_2,
-        *_add_partitions(
+        *add_partitions_rows(
             AddPartitionsByLeader,
             _leader_answer,
             {},
@@ -683,7 +721,6 @@ _draft_retry_of_bump = _bumps_since & (producer_epoch == _epoch + 1)
 _draft_retry_of_overflow = _bumps_since & (
     (previous_id == EndTxn.producer_id) & (_epoch == LARGEST_EPOCH - 1) & (producer_epoch == 0)
 )
-_draft_end = if_(transaction_version_2, bumped_epoch, producer_epoch)
 _draft_needs_id = transaction_version_2 & exhausted & ~fencing
 _done = state == if_(_commits, COMPLETE_COMMIT, COMPLETE_ABORT)
 _end_draft = only(
@@ -739,7 +776,7 @@ _end_draft = only(
         set={
             pending: PREPARE_ABORT,
             producer_epoch: _epoch,
-            pending_epoch: _draft_end,
+            pending_epoch: if_(transaction_version_2, _epoch + 1, _epoch),
             pending_last_epoch: if_(transaction_version_2, _epoch, NO_EPOCH),
             fenced_for: NOBODY,
         }
@@ -752,14 +789,11 @@ _end_draft = only(
     Row(
         "end, draft",
         when=state == ONGOING,
-        set={
-            pending: _prepare,
-            pending_epoch: _draft_end,
-            pending_last_epoch: if_(transaction_version_2, producer_epoch, last_producer_epoch),
+        set=ending(_prepare, transaction_version_2)
+        | {
             next_id: if_(_draft_needs_id, some(newest_id + 1), None),
             newest_id: if_(_draft_needs_id, newest_id + 1, newest_id),
         }
-        | ENDED
         | _asks(EndTxn),
         source="TransactionMetadata.prepareAbortOrCommit",
     ),

@@ -326,6 +326,11 @@ log_appended = Table(
     ),
 )
 
+COMPLETING: Updates = {
+    pending: if_(state == PREPARE_COMMIT, COMPLETE_COMMIT, COMPLETE_ABORT)
+} | dated(version=client_transaction_version)
+"""What is prepared when an end is decided. TransactionMetadata.prepareComplete"""
+
 _new_pair = transaction_version_2 & overflow_answered & next_id.is_set
 completion_begins = Table(
     transaction,
@@ -335,19 +340,18 @@ completion_begins = Table(
     rows=(
         Row(
             "answer and send markers",
-            set={
-                pending: if_(state == PREPARE_COMMIT, COMPLETE_COMMIT, COMPLETE_ABORT),
-                asked_by: NOBODY,
-                fenced_for: NOBODY,
-            }
-            | dated(version=client_transaction_version),
+            set=COMPLETING | {asked_by: NOBODY, fenced_for: NOBODY},
             send=(
                 tell_fencers(Errors.CONCURRENT_TRANSACTIONS),
                 _tell_ended(
                     is_prepared,
                     Errors.NONE,
                     if_(_new_pair, next_id.value, producer_id),
-                    if_(transaction_version_2, if_(_new_pair, 0, producer_epoch), NO_EPOCH),
+                    if_(
+                        transaction_version_2 | version_2_draft,
+                        if_(_new_pair, 0, producer_epoch),
+                        NO_EPOCH,
+                    ),
                 ),
             ),
             source="TransactionCoordinator.endTransaction, after the Prepare record",
@@ -360,7 +364,7 @@ completion_begins = Table(
 _awaits_end = pending.is_in(PREPARE_COMMIT, PREPARE_ABORT) | (is_prepared & ~pending.is_set)
 
 
-def _tell_all(error: Expression) -> tuple[Sending, ...]:
+def tell_all(error: Expression) -> tuple[Sending, ...]:
     """The answer to everybody who waits for a record."""
     return (
         tell_fencers(error),
@@ -371,7 +375,7 @@ def _tell_all(error: Expression) -> tuple[Sending, ...]:
 
 
 _APPEND = "TransactionStateManager.appendTransactionToLog"
-_transition_forgotten: Updates = {
+TRANSITION_FORGOTTEN: Updates = {
     **_NOTHING_PENDING,
     **_NOBODY_ASKS,
     fenced_for: NOBODY,
@@ -392,7 +396,7 @@ append_fails = Table(
             "forget the transition, whose record is in the log",
             when=append_failure.record_kept,
             set={
-                **_transition_forgotten,
+                **TRANSITION_FORGOTTEN,
                 unsettled: some(
                     LogRecord(
                         state=pending.value,
@@ -408,13 +412,13 @@ append_fails = Table(
                     )
                 ),
             },
-            send=_tell_all(Errors.COORDINATOR_NOT_AVAILABLE),
+            send=tell_all(Errors.COORDINATOR_NOT_AVAILABLE),
             source=_APPEND,
         ),
         Row(
             "forget the transition",
-            set=_transition_forgotten,
-            send=_tell_all(Errors.COORDINATOR_NOT_AVAILABLE),
+            set=TRANSITION_FORGOTTEN,
+            send=tell_all(Errors.COORDINATOR_NOT_AVAILABLE),
             source=_APPEND,
         ),
     ),
@@ -460,7 +464,7 @@ def _found(name: str, target: Expression) -> Row:
         when=_is_kept & (pending == target),
         goto=target,
         set=_reloaded(RECORDS[target]),
-        send=_tell_all(Errors.NOT_COORDINATOR),
+        send=tell_all(Errors.NOT_COORDINATOR),
         source=_LOADED,
     )
 
@@ -490,7 +494,7 @@ fails_over = Table(
                 **_reloaded({producer_epoch: logged_epoch, partitions: logged_partitions}),
                 next_id: if_(rotation_in_log & is_prepared, next_id, None),
             },
-            send=_tell_all(Errors.NOT_COORDINATOR),
+            send=tell_all(Errors.NOT_COORDINATOR),
             source=_LOADED,
         ),
     ),
@@ -516,7 +520,7 @@ def _surfaces(name: str, target: Expression, prepared_in: Expression) -> Row:
         when=prepared_in & (_record.state == target),
         goto=target,
         set=_reloaded(_surfaced),
-        send=_tell_all(Errors.NOT_COORDINATOR),
+        send=tell_all(Errors.NOT_COORDINATOR),
         source=_LOADED,
     )
 
@@ -541,7 +545,7 @@ fails_over_late = Table(
             when=is_settled,
             goto=EMPTY,
             set={**_reloaded(_FORGOTTEN), pending_id: newest_id + 1},
-            send=_tell_all(Errors.NOT_COORDINATOR),
+            send=tell_all(Errors.NOT_COORDINATOR),
             source=_LOADED,
         ),
     ),

@@ -13,12 +13,17 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from epochfence.tests.conformance.coordinator_cases import Coordinator
 from epochfence.tests.conformance.harness import Adapter, Report, as_json, run_case
 from epochfence.tests.conformance.leader_cases import Log, ProducerState
 
 MOST_SHOWN = 20  # of a file's failures; the JSON has all
 HERE = Path(__file__).parent / "cases"
-ADAPTERS: dict[str, type[Adapter]] = {"producer_state": ProducerState, "log": Log}
+ADAPTERS: dict[str, type[Adapter]] = {
+    "producer_state": ProducerState,
+    "log": Log,
+    "coordinator": Coordinator,
+}
 
 
 def adapter_for(path: Path, cases: list[dict[str, object]]) -> type[Adapter] | None:
