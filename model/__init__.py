@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .coordinator import TransactionCoordinator, TransactionMetadata
+    from .coordinator import TransactionCoordinator, TransactionMetadata, partition_for
     from .leader import PartitionLeader
     from .machine import Machine, Outcome
 
@@ -19,6 +19,7 @@ _HOMES = {
     "PartitionLeader": "leader",
     "TransactionCoordinator": "coordinator",
     "TransactionMetadata": "coordinator",
+    "partition_for": "coordinator",
 }
 __all__ = [
     "Machine",
@@ -26,6 +27,7 @@ __all__ = [
     "PartitionLeader",
     "TransactionCoordinator",
     "TransactionMetadata",
+    "partition_for",
 ]
 
 

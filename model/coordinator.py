@@ -14,6 +14,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from ..spec import coordinator as declared
+from ..spec import transaction, transaction_metadata
 from .errors import ModelError
 from .machine import Machine
 
@@ -89,6 +90,46 @@ class Marker:
 
 
 @dataclass
+class TombstoneBatch:
+    """Tombstones that are appended together."""
+
+    state_partition: int
+    transactional_ids: list[str]
+    size: int
+
+
+def _add_tombstone(
+    batches: list[TombstoneBatch], partition: int, name: str, max_bytes: int
+) -> None:
+    """Adds to the partition's last batch where there is room, else to a new one.
+
+    MemoryRecordsBuilder.hasRoomFor
+    """
+    mine = [batch for batch in batches if batch.state_partition == partition]
+    if mine:
+        size = _record_size(len(mine[-1].transactional_ids), name)
+        if mine[-1].size + size <= max_bytes:
+            mine[-1].transactional_ids.append(name)
+            mine[-1].size += size
+            return
+    batches.append(TombstoneBatch(partition, [name], BATCH_OVERHEAD + _record_size(0, name)))
+
+
+BATCH_OVERHEAD = 61
+
+
+def _record_size(offset_delta: int, name: str) -> int:
+    key = 4 + len(name.encode())  # a version and a length, two bytes each
+    body = 2 + _varint(offset_delta) + _varint(key) + key + 2
+    return body + _varint(body)
+
+
+def _varint(number: int) -> int:
+    """The bytes of a zigzag varint."""
+    return max(1, -(-(2 * number).bit_length() // 7))
+
+
+@dataclass
 class _Markers:
     """The markers that are to be sent, and the completions that wait for them."""
 
@@ -129,7 +170,8 @@ class TransactionCoordinator:
         settings = {"transaction_max_timeout_ms": transaction_max_timeout_ms}
         self._lookup = Machine(declared.COORDINATOR_TABLES, protocol=protocol, constants=settings)
         expiration = {"transactional_id_expiration_ms": transactional_id_expiration_ms}
-        self._blank = Machine(declared.TABLES, protocol=protocol, constants=expiration)
+        tables = declared.TABLES + transaction_metadata.TABLES
+        self._blank = Machine(tables, protocol=protocol, constants=expiration)
         self.protocol = self._lookup.protocol
         knows_2 = "transaction_version_2" in self._blank.features
         self.transaction_version = (
@@ -189,6 +231,33 @@ class TransactionCoordinator:
             timeout_ms=timeout_ms,
         ).reply
 
+    def load(
+        self, state_partition: int, coordinator_epoch: int,
+        records: Iterable[tuple[str, TransactionMetadata | None]],
+    ) -> list[str]:  # fmt: skip
+        """Takes over a partition by its log's records, a tombstone being None, and goes on with
+        the ends that were decided; the ids of these."""
+        self.remove_markers(state_partition)
+        for name in list(self.entries):
+            if self.state_partition_of(name) == state_partition:
+                del self.entries[name]
+        self.elect(state_partition, coordinator_epoch)
+        loaded: dict[str, TransactionMetadata] = {}
+        for name, record in records:
+            loaded.pop(name, None)
+            if record is not None:
+                loaded[name] = record
+        for record in loaded.values():
+            self.put(record)
+        decided = [name for name in loaded if self.entries[name].value(transaction.is_prepared)]
+        for name in decided:
+            self.send_markers(name, coordinator_epoch)
+        return decided
+
+    def is_loading(self) -> bool:
+        """Whether it is loading a partition."""
+        return any(home and home.is_loading for home in self._lookup["owned"].values())
+
     # Entries ----------------------------------------------------------------------------------
 
     def put(self, metadata: TransactionMetadata) -> None:
@@ -236,10 +305,18 @@ class TransactionCoordinator:
         entry.outside(clock__now=self.now_ms)
         return entry
 
-    def _give_id(self, entry: Machine) -> None:
-        """Makes the next producer id the one that rows would take; there may be none."""
-        self._offered = self.producer_ids()
-        entry.put(newest_id=2**63 - 2 if self._offered is None else self._offered - 1)
+    def _offer_id(
+        self, entry: Machine, event: str, fields: Mapping[str, Any], off: tuple[str, ...] = ()
+    ) -> None:
+        """Gets a producer id where the event needs one and there is one."""
+        if not entry.value(transaction.exhausted):
+            return
+        entry.put(newest_id=NONE_LEFT)
+        row = entry.may(event, switch_off=off, **fields)
+        if row is not None and row.startswith("no producer id to be had"):
+            new_id = self.producer_ids()
+            if new_id is not None:
+                entry.put(newest_id=new_id - 1)
 
     # Requests ---------------------------------------------------------------------------------
 
@@ -280,10 +357,7 @@ class TransactionCoordinator:
             "expected_epoch": -1 if expected is None else expected[1],
             "transaction_timeout_ms": transaction_timeout_ms,
         }
-        if entry.may("InitProducerId", **fields) == "no producer id to be had" or (
-            entry["producer_epoch"] >= LAST_CLIENT_EPOCH
-        ):
-            self._offer(entry, "InitProducerId", fields, "new producer id")
+        self._offer_id(entry, "InitProducerId", fields)
         sent = list(entry.handle("InitProducerId", **fields).sent)
         if entry["pending"] == "PREPARE_EPOCH_FENCE" and not sent and before_abort is not None:
             fence = (entry["producer_id"], entry["pending_epoch"])
@@ -297,14 +371,6 @@ class TransactionCoordinator:
         if not sent:
             sent = self._go_on(transactional_id, entry, append)
         return _first(sent, token)
-
-    def _offer(
-        self, entry: Machine, event: str, fields: Mapping[str, Any], row: str, **options: Any
-    ) -> None:
-        """Asks for a producer id where the event would take one."""
-        entry.put(newest_id=-1)
-        if entry.may(event, **fields, **options) == row:
-            self._give_id(entry)
 
     def add_partitions(
         self, transactional_id: str | None, producer_id: int, producer_epoch: int,
@@ -367,28 +433,11 @@ class TransactionCoordinator:
             "producer_epoch": producer_epoch,
             "result": result,
         }
-        if version >= 2 and entry["producer_epoch"] >= LAST_CLIENT_EPOCH:
-            self._give_id(entry)
-            before = entry["newest_id"]
-            sent = entry.handle("EndTxn", switch_off=off, **fields).sent
-            self._take_back(entry["newest_id"] != before)
-        else:
-            sent = entry.handle("EndTxn", switch_off=off, **fields).sent
+        self._offer_id(entry, "EndTxn", fields, off)
+        sent = entry.handle("EndTxn", switch_off=off, **fields).sent
         if not any(m.producer == token for m in sent):
             sent = [*sent, *self._go_on(transactional_id, entry, append, off)]
         return _first(sent, token)
-
-    def _take_back(self, was_used: bool) -> None:
-        """An id that was offered and not used is the next one again."""
-        offered, ask = self._offered, self.producer_ids
-        if was_used or offered is None:
-            return
-
-        def again() -> int | None:
-            self.producer_ids = ask
-            return offered
-
-        self.producer_ids = again
 
     def describe(self, transactional_id: str | None) -> tuple[str, TransactionMetadata | None]:
         """DescribeTransactions: an error and the entry. Raises IllegalArgument without an id."""
@@ -409,6 +458,69 @@ class TransactionCoordinator:
                 self._go_on(name, entry, append)
         return aborted
 
+    def timed_out(self) -> list[str]:
+        """The ids whose transaction is older than its timeout."""
+        entries = self.entries.items()
+        return [n for n, entry in entries if self._at_now(entry).may("transaction timeout")]
+
+    def list_transactions(
+        self, producer_ids: Iterable[int] = (), states: Iterable[str] = (),
+        min_duration_ms: int = -1,
+    ) -> tuple[str, list[str], list[str]]:  # fmt: skip
+        """ListTransactions: an error, the ids, and the states that there are none of. An empty
+        filter, or a duration below 0, filters nothing."""
+        if self.is_loading():
+            return "COORDINATOR_LOAD_IN_PROGRESS", [], []
+        wanted = list(states)
+        unknown = [name for name in wanted if name not in STATE_NAMES]
+        filters = {
+            "producer_ids": frozenset(producer_ids),
+            "states": frozenset(_upper(name) for name in wanted if name not in unknown),
+            "any_state": not wanted,
+            "min_duration_ms": min_duration_ms,
+        }
+        entries = self.entries.items()
+        found = [
+            name
+            for name, entry in entries
+            if self._at_now(entry).handle("is listed", **filters).reply.is_listed
+        ]
+        return "NONE", found, unknown
+
+    def expirable(self) -> list[str]:
+        """The ids that have not been in use for long."""
+        entries = self.entries.items()
+        return [n for n, e in entries if self._ready_to_expire(e).may("transactional id expiry")]
+
+    def _ready_to_expire(self, entry: Machine) -> Machine:
+        entry.put(newest_id=0)  # an id that comes back is a new entry
+        return self._at_now(entry)
+
+    def expire(
+        self, *, append: str = "NONE", offline: Iterable[int] = (), max_batch_bytes: int = 1_048_588
+    ) -> list[TombstoneBatch]:
+        """Forgets the ids that have not been in use for long; the batches of tombstones that were
+        tried. Nothing is tried for `offline` partitions of the log."""
+        apart, batches = set(offline), list[TombstoneBatch]()
+        for name in self.expirable():
+            partition = self.state_partition_of(name)
+            if partition not in apart:
+                self.entries[name].handle("transactional id expiry")
+                _add_tombstone(batches, partition, name, max_batch_bytes)
+        for batch in batches:
+            for name in batch.transactional_ids:
+                if append == "NONE":
+                    del self.entries[name]
+                else:
+                    self._refuse(self.entries[name], append)
+        return batches
+
+    def append_error(self, error: str) -> str:
+        """What an error of the log is passed on as."""
+        known = error if error in _ERROR_CODES else "UNKNOWN_SERVER_ERROR"
+        passed = self._lookup.handle("append ends", error=known).reply.error
+        return error if passed == known else passed
+
     def acknowledge(self, transactional_id: str, error: str = "NONE") -> list[Any]:
         """The log's answer to a record that was `PENDING`; the answers that go out now."""
         entry = self._at_now(self.entries[transactional_id])
@@ -426,6 +538,7 @@ class TransactionCoordinator:
         if off is None:
             off = () if self.transaction_version >= 2 else VERSION_1
         if entry["pending"] == "PREPARE_EPOCH_FENCE":
+            self._offer_id(entry, "continue the fence", {}, off)
             sent += entry.handle("continue the fence", switch_off=off).sent
         pending = entry["pending"]
         if pending is not None and pending not in ("COMPLETE_COMMIT", "COMPLETE_ABORT"):
@@ -446,6 +559,67 @@ class TransactionCoordinator:
         known = error if error in _ENTRY_ERRORS else "UNKNOWN_SERVER_ERROR"
         sent = entry.handle("append refused", error=known).sent
         return [m._replace(error=error) for m in sent]
+
+    # TransactionMetadata's own functions, beneath requests ------------------------------------
+
+    def prepare(self, transactional_id: str, event: str, **fields: Any) -> str:
+        """Prepares a transition (see `spec.transaction_metadata`): NONE or PRODUCER_FENCED.
+
+        Raises IllegalState or IllegalArgument where Kafka does.
+        """
+        entry = self._at_now(self.entries[transactional_id])
+        answer = entry.handle(event, **fields).reply
+        _raise(answer.raises, event)
+        return answer.error
+
+    def prepared(self, transactional_id: str) -> TransactionMetadata:
+        """The transition that is pending, as the record that it would append."""
+        return record_of(transactional_id, self.entries[transactional_id])
+
+    def complete(self, transition: TransactionMetadata) -> TransactionMetadata:
+        """Applies a transition that was prepared; the entry then. Raises IllegalState where the
+        entry has changed underneath."""
+        name = transition.transactional_id
+        entry = self.entries[name]
+        answer = entry.handle(
+            "check transition",
+            state=_upper(transition.state),
+            producer_id=transition.producer_id,
+            previous_producer_id=max(transition.previous_producer_id, 0),
+            producer_epoch=transition.producer_epoch,
+            last_producer_epoch=transition.last_producer_epoch,
+            txn_timeout_ms=transition.txn_timeout_ms,
+            partitions=transition.partitions,
+            txn_start_timestamp=transition.txn_start_timestamp,
+            client_transaction_version=transition.client_transaction_version,
+        ).reply
+        _raise(answer.raises, f"completing the transition of {name}")
+        if transition.state in ("CompleteCommit", "CompleteAbort"):
+            entry.put(partitions=frozenset())
+        entry.handle("log append")
+        return metadata_of(name, entry)
+
+    def append(
+        self, transition: TransactionMetadata, coordinator_epoch: int, log_error: str = "NONE", *,
+        keeps_pending_for_retry: bool = False,
+    ) -> str:  # fmt: skip
+        """Appends a transition that was prepared, to which the log answers `log_error`; the error
+        that the caller gets. Raises IllegalState where the entry has changed underneath.
+
+        TransactionStateManager.appendTransactionToLog
+        """
+        name = transition.transactional_id
+        answer = self.lookup("OTHER", name)
+        if answer.error == "COORDINATOR_LOAD_IN_PROGRESS":
+            return answer.error
+        if answer.step != "GO_ON" or self.owner_epoch(name) != coordinator_epoch:
+            return "NOT_COORDINATOR"
+        error = self.append_error(log_error)
+        if error == "NONE":
+            self.complete(transition)
+        elif not (keeps_pending_for_retry and error == "COORDINATOR_NOT_AVAILABLE"):
+            self.entries[name].put(pending=None)
+        return error
 
     # Markers ------------------------------------------------------------------------------------
 
@@ -596,8 +770,17 @@ class TransactionCoordinator:
         return {None: len(self._markers.unknown), **counts}
 
 
-LAST_CLIENT_EPOCH = 32766
+NONE_LEFT = 2**63 - 2
 VERSION_1 = ("transaction_version_2",)
+
+
+def _raise(raises: str | None, what: str) -> None:
+    if raises == "ILLEGAL_STATE":
+        raise IllegalState(f"{what}: not in this state")
+    if raises == "ILLEGAL_ARGUMENT":
+        raise IllegalArgument(f"{what}: not with these values")
+
+
 _KIND = {None: "NONE", "": "EMPTY"}
 _ERROR_CODES = frozenset(declared.ErrorCode.names)
 _ENTRY_ERRORS = frozenset(declared.EntryErrors.names)
@@ -617,6 +800,10 @@ def _upper(state: str) -> str:
 
 def _camel(state: str) -> str:
     return "".join(part.capitalize() for part in state.split("_"))
+
+
+STATE_NAMES = {_camel(name): number for name, number in transaction.TransactionState.members}
+"""States as Kafka spells them, with their numbers in the log."""
 
 
 def _first(sent: Iterable[Any], token: int) -> ProducerIdAndEpoch | None:
@@ -644,12 +831,20 @@ def metadata_of(name: str, entry: Machine) -> TransactionMetadata:
 
 def record_of(name: str, entry: Machine) -> TransactionMetadata:
     """The record that the pending transition appends to the transaction log."""
-    copy = entry.copy()
-    completes = entry["pending"] in ("COMPLETE_COMMIT", "COMPLETE_ABORT")
+    copy, pending = entry.copy(), entry["pending"]
+    if pending == "PREPARE_EPOCH_FENCE":  # never appended
+        return metadata_of(name, entry)._replace(
+            state=_camel(pending), previous_producer_id=entry["producer_id"], pending_state=None,
+            producer_epoch=entry["pending_epoch"], last_producer_epoch=NO_PRODUCER_EPOCH,
+        )  # fmt: skip
+    completes = pending in ("COMPLETE_COMMIT", "COMPLETE_ABORT")
     if completes:
         copy.put(partitions=frozenset())
-    start = entry["pending_start_timestamp"]
     copy.handle("log append")
-    return metadata_of(name, copy)._replace(
-        previous_producer_id=entry["producer_id"], txn_start_timestamp=start
+    appended = metadata_of(name, copy)
+    last = entry.value(transaction_metadata.recorded_last_epoch)
+    return appended._replace(
+        previous_producer_id=entry["producer_id"],
+        txn_start_timestamp=entry["pending_start_timestamp"],
+        last_producer_epoch=last if completes else appended.last_producer_epoch,
     )

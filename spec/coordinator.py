@@ -239,7 +239,48 @@ ownership_given_up = Table(
     ),
 )
 
-COORDINATOR_TABLES = (looked_up, ownership_taken, ownership_given_up)
+append_ends = event(
+    "append ends", error=ErrorCode, event_doc="As the log says it, before it is passed on."
+)
+AppendEnd = message("AppendEnd", caller, error=ErrorCode)
+_APPEND = "TransactionStateManager.appendTransactionToLog"
+append_ended = Table(
+    coordinator,
+    on=append_ends,
+    response=AppendEnd,
+    rows=(
+        Row(
+            "may work later",
+            when=append_ends.error.is_in(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+                ErrorCode.REQUEST_TIMED_OUT,
+            ),
+            reply=ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            source=_APPEND,
+        ),
+        Row(
+            "works elsewhere",
+            when=append_ends.error.is_in(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR
+            ),
+            reply=ErrorCode.NOT_COORDINATOR,
+            source=_APPEND,
+        ),
+        Row(
+            "never works",
+            when=append_ends.error.is_in(
+                ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE
+            ),
+            reply=ErrorCode.UNKNOWN_SERVER_ERROR,
+            source=_APPEND,
+        ),
+        Row("as it is", reply=AppendEnd(error=append_ends.error), source=_APPEND),
+    ),
+)
+
+COORDINATOR_TABLES = (looked_up, ownership_taken, ownership_given_up, append_ended)
 
 # An entry's further events ----------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from epochfence.tests.conformance.coordinator_cases import Coordinator
 from epochfence.tests.conformance.harness import Adapter, Report, as_json, run_case
 from epochfence.tests.conformance.leader_cases import Log, ProducerState
+from epochfence.tests.conformance.metadata_cases import CoordinatorMetadata
 
 MOST_SHOWN = 20  # of a file's failures; the JSON has all
 HERE = Path(__file__).parent / "cases"
@@ -23,6 +24,7 @@ ADAPTERS: dict[str, type[Adapter]] = {
     "producer_state": ProducerState,
     "log": Log,
     "coordinator": Coordinator,
+    "coordinator_metadata": CoordinatorMetadata,
 }
 
 
