@@ -12,11 +12,14 @@ if TYPE_CHECKING:
     from .coordinator import TransactionCoordinator, TransactionMetadata, partition_for
     from .leader import PartitionLeader
     from .machine import Machine, Outcome
+    from .producer_ids import ProducerIdController, ProducerIdManager
 
 _HOMES = {
     "Machine": "machine",
     "Outcome": "machine",
     "PartitionLeader": "leader",
+    "ProducerIdController": "producer_ids",
+    "ProducerIdManager": "producer_ids",
     "TransactionCoordinator": "coordinator",
     "TransactionMetadata": "coordinator",
     "partition_for": "coordinator",
@@ -25,6 +28,8 @@ __all__ = [
     "Machine",
     "Outcome",
     "PartitionLeader",
+    "ProducerIdController",
+    "ProducerIdManager",
     "TransactionCoordinator",
     "TransactionMetadata",
     "partition_for",

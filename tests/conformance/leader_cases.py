@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from epochfence.model import Machine, PartitionLeader
 from epochfence.model.leader import Batch
 from epochfence.spec import leader as declared
 from epochfence.tests.conformance.harness import RELEASE, Adapter, Raised
 
-FILES = dict.fromkeys(("create_snapshot_file", "delete_snapshot_file", "stash_snapshot_files", "restore_stashed_snapshot_files", "rescan_snapshots", "rescan_on_start", "remove_stray_snapshots", "mark_snapshot_for_deletion", "delete_snapshot_files", "snapshot_round_trip"), "the model has snapshots, but no files of them that others change")  # fmt: skip
+NOT_IN_MEMORY = "the model has snapshots, but no files of them that others change"
+FILES = dict.fromkeys(
+    (
+        "create_snapshot_file",
+        "delete_snapshot_file",
+        "stash_snapshot_files",
+        "restore_stashed_snapshot_files",
+        "rescan_snapshots",
+        "rescan_on_start",
+        "remove_stray_snapshots",
+        "mark_snapshot_for_deletion",
+        "delete_snapshot_files",
+        "snapshot_round_trip",
+    ),
+    NOT_IN_MEMORY,
+)
 
 
 def entry_of(entry: Any) -> dict[str, Any] | None:
@@ -93,7 +108,7 @@ class OnLeader(Adapter):
 class ProducerState(OnLeader):
     """producer_state.json"""
 
-    skipped_with_tag = {"snapshot": FILES}
+    skipped_with_tag: ClassVar = {"snapshot": FILES}
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         super().__init__(given)
@@ -307,7 +322,7 @@ def completed(txn: Any) -> dict[str, Any] | None:
 class Log(OnLeader):
     """log.json"""
 
-    skipped_with_tag = {"snapshot": FILES}
+    skipped_with_tag: ClassVar = {"snapshot": FILES}
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         super().__init__(given)

@@ -17,6 +17,7 @@ from epochfence.tests.conformance.coordinator_cases import Coordinator
 from epochfence.tests.conformance.harness import Adapter, Report, as_json, run_case
 from epochfence.tests.conformance.leader_cases import Log, ProducerState
 from epochfence.tests.conformance.metadata_cases import CoordinatorMetadata
+from epochfence.tests.conformance.producer_id_cases import ProducerIds
 
 MOST_SHOWN = 20  # of a file's failures; the JSON has all
 HERE = Path(__file__).parent / "cases"
@@ -25,6 +26,7 @@ ADAPTERS: dict[str, type[Adapter]] = {
     "log": Log,
     "coordinator": Coordinator,
     "coordinator_metadata": CoordinatorMetadata,
+    "producer_id": ProducerIds,
 }
 
 
