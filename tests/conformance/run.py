@@ -13,8 +13,15 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from epochfence.tests.conformance import config, records
 from epochfence.tests.conformance.coordinator_cases import Coordinator
-from epochfence.tests.conformance.harness import Adapter, Report, as_json, run_case
+from epochfence.tests.conformance.harness import (
+    Adapter,
+    Report,
+    as_json,
+    run_case,
+    stateless,
+)
 from epochfence.tests.conformance.leader_cases import Log, ProducerState
 from epochfence.tests.conformance.metadata_cases import CoordinatorMetadata
 from epochfence.tests.conformance.producer_id_cases import ProducerIds
@@ -27,6 +34,8 @@ ADAPTERS: dict[str, type[Adapter]] = {
     "coordinator": Coordinator,
     "coordinator_metadata": CoordinatorMetadata,
     "producer_id": ProducerIds,
+    "txn_log_bytes": stateless(records.OPERATIONS),
+    "config": stateless(config.OPERATIONS),
 }
 
 
