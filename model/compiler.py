@@ -7,7 +7,7 @@ table's rows is computed once, before the first row that needs it: expressions h
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,9 @@ from ..spec.language.errors import DeclarationError
 from ..spec.language.expressions import QUANTIFIERS, EnumValue, Expression, Field
 from ..spec.language.tables import free_variables
 from ..spec.language.typecheck import type_of
-from ..spec.language.types import Bool, Enum, Int, Key, Map, Optional, Record, Set, Type, rank
+from ..spec.language.types import Bool, Enum, Int, Key, Map, Optional, Record, Set, Type, Value
 from ..spec.language.types import Sequence as Line
+from ..spec.language.values import canonical
 from .values import FRESH, Ranges, Sparse, Unbounded, known_keys, no_others, tells_apart
 
 _PLAIN = {"const", "constant", "parameter", "this", "variable", "element"}
@@ -570,9 +571,11 @@ class Compiler:
     def _canonical(self, of: Type) -> str:
         constants = self.ranges.constants
         name = f"_canonical_{len(self.names)}"
-        self.names[name] = lambda values: tuple(
-            sorted(values, key=lambda value: rank(of, value, constants))
-        )
+
+        def ordered(values: Iterable[Value]) -> tuple[Value, ...]:
+            return canonical(of, tuple(values), constants)
+
+        self.names[name] = ordered
         return name
 
     def _quantified(self, e: Expression, scope: Mapping[Expression, str]) -> str:

@@ -104,12 +104,12 @@ class PartitionLeader:
         """The aborted transactions that a fetch from an offset on lists; up to the last stable
         offset, unless said otherwise."""
         to_offset = self.last_stable_offset if to_offset is None else to_offset
-        asked = {"from_offset": from_offset, "to_offset": to_offset}
+        asked: dict[str, Any] = {"from_offset": from_offset, "to_offset": to_offset}
         return self.machine.handle("collect aborted", **asked).reply.aborted
 
     def is_ongoing(self, producer_id: int, producer_epoch: int) -> bool:
         """Whether a transaction of this producer is open here."""
-        asked = {"producer_id": producer_id, "producer_epoch": producer_epoch}
+        asked: dict[str, Any] = {"producer_id": producer_id, "producer_epoch": producer_epoch}
         return self.machine.handle("has ongoing transaction", **asked).reply.is_ongoing
 
     # Appending --------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ class PartitionLeader:
         last_sequence = base_sequence
         if base_sequence >= 0:
             last_sequence = (base_sequence + count - 1) % 2**31
-        batch = {
+        batch: dict[str, Any] = {
             "producer_id": producer_id,
             "producer_epoch": producer_epoch,
             "base_sequence": base_sequence,

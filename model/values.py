@@ -132,7 +132,7 @@ class Ranges:
             case Optional():
                 return None
             case Set():
-                return frozenset()
+                return frozenset[Any]()
             case Sequence() | Bag():
                 return ()
             case Record():

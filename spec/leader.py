@@ -205,7 +205,7 @@ def is_ongoing(producer_id: Expression, epoch: Expression) -> Expression:
 
 
 def _data_rows(
-    batch: Expression, first_offset: Expression, last_offset: Expression,
+    batch: Event, first_offset: Expression, last_offset: Expression,
     clears: dict[Expression, Expression | int | None],
 ) -> tuple[Row, ...]:  # fmt: skip
     """A batch at these offsets: ProducerAppendInfo.appendDataBatch and all that follows from it."""
@@ -668,8 +668,9 @@ def _verification_rows(on: Event) -> tuple[Row, ...]:
     )
 
 
-_question = {"producer_id": PRODUCER_ID, "producer_epoch": EPOCH}
-create_verification = event("create verification", **_question, base_sequence=ANY_SEQUENCE)
+create_verification = event(
+    "create verification", producer_id=PRODUCER_ID, producer_epoch=EPOCH, base_sequence=ANY_SEQUENCE
+)
 verification_created = Table(
     leader,
     on=create_verification,
@@ -678,7 +679,9 @@ verification_created = Table(
     rows=_verification_rows(create_verification),
 )
 
-start_verification = event("start verification", **_question, base_sequence=ANY_SEQUENCE)
+start_verification = event(
+    "start verification", producer_id=PRODUCER_ID, producer_epoch=EPOCH, base_sequence=ANY_SEQUENCE
+)
 verification_started = Table(
     leader,
     on=start_verification,
@@ -695,7 +698,7 @@ verification_started = Table(
     ),
 )
 
-ask_ongoing = event("has ongoing transaction", **_question)
+ask_ongoing = event("has ongoing transaction", producer_id=PRODUCER_ID, producer_epoch=EPOCH)
 ongoing_asked = Table(
     leader,
     on=ask_ongoing,
