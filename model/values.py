@@ -55,9 +55,14 @@ class Sparse(dict[Any, Any]):
         return Sparse(self.default, self)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Sparse) or self.default != other.default:
-            return NotImplemented if not isinstance(other, Sparse) else False
-        return all(self[key] == other[key] for key in {*self, *other})
+        if not isinstance(other, Sparse):
+            return False
+        return self.default == other.default and all(
+            self[key] == other[key] for key in {*self, *other}
+        )
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
     __hash__ = None  # type: ignore[assignment]
 
