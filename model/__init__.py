@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .coordinator import TransactionCoordinator, TransactionMetadata, partition_for
+    from .face import states
     from .leader import PartitionLeader
     from .machine import Machine, Outcome
     from .producer_ids import ProducerIdController, ProducerIdManager
@@ -23,6 +24,7 @@ _HOMES = {
     "TransactionCoordinator": "coordinator",
     "TransactionMetadata": "coordinator",
     "partition_for": "coordinator",
+    "states": "face",
 }
 __all__ = [
     "Machine",
@@ -33,6 +35,7 @@ __all__ = [
     "TransactionCoordinator",
     "TransactionMetadata",
     "partition_for",
+    "states",
 ]
 
 

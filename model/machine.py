@@ -427,6 +427,17 @@ class Machine:
         """The names of the events and messages that it takes."""
         return tuple(self._program.tables)
 
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """What it does, as declared."""
+        return tuple(self._program.tables.values())
+
+    def rows_of(self, event: str) -> tuple[Row, ...]:
+        """The rows that an event may take in this release. Raises UnknownEvent."""
+        self._program.function(event, self.features)
+        rows = self._program.tables[event].rows
+        return tuple(r for r in rows if self._program.protocols.holds(r.during, self.features))
+
     def fields_of(self, event: str) -> dict[str, Type]:
         """What an event brings, with its types. Raises UnknownEvent."""
         self._program.function(event, self.features)
