@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .cluster import Cluster
     from .coordinator import TransactionCoordinator, TransactionMetadata, partition_for
     from .face import states
     from .leader import PartitionLeader
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from .producer_ids import ProducerIdController, ProducerIdManager
 
 _HOMES = {
+    "Cluster": "cluster",
     "Machine": "machine",
     "Outcome": "machine",
     "PartitionLeader": "leader",
@@ -27,6 +29,7 @@ _HOMES = {
     "states": "face",
 }
 __all__ = [
+    "Cluster",
     "Machine",
     "Outcome",
     "PartitionLeader",

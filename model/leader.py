@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..spec import leader as declared
+from ..spec.messages import Errors
 from .errors import OutOfRange
 from .machine import Machine
 
@@ -225,6 +226,14 @@ class PartitionLeader:
             "start verification", producer_id=producer_id, producer_epoch=producer_epoch,
             base_sequence=base_sequence,
         ).reply.guard  # fmt: skip
+
+    def verdict(self, error: str, *, transaction_version: int | None = None) -> str:
+        """What the producer is told where the coordinator has answered so; NONE: append."""
+        known = error if error in Errors.names else "UNKNOWN_SERVER_ERROR"
+        answer = self.machine.handle(
+            "coordinator answers", error=known, switch_off=_without(transaction_version)
+        ).reply
+        return answer.error if answer.error != known else error
 
     # What moves without a batch -----------------------------------------------------------------
 

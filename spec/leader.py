@@ -57,7 +57,7 @@ from .messages import (
     clock,
     now,
 )
-from .partition import validation_rows
+from .partition import asks_coordinator, validation_rows, verdict_rows
 from .partition_markers import refusals
 
 LARGEST_OFFSET = constant("largest_offset", 0, 0, 0, real=2**63 - 1, meaning="the largest offset")
@@ -714,6 +714,31 @@ ongoing_asked = Table(
     ),
 )
 
+coordinator_answers = event("coordinator answers", error=Errors)
+VerdictResponse = message(
+    "VerdictResponse", asker, error=Errors, message_doc="The answer to the batch; NONE: append it."
+)
+
+
+def _verdict(
+    name: str, when: Expression, error: Expression, source: str, during: Expression
+) -> Row:
+    reply = VerdictResponse(error=error)
+    return Row(name, when=when, reply=reply, source=source, during=during)
+
+
+verdict_given = Table(
+    leader,
+    on=coordinator_answers,
+    response=VerdictResponse,
+    rows=(
+        *verdict_rows(coordinator_answers.error, _verdict),
+        Row("verified", reply=VerdictResponse(error=Errors.NONE)),
+    ),
+)
+asks = asks_coordinator
+"""Whether a leader asks the coordinator about a transaction's first batch."""
+
 clear_verification = event("clear verification", producer_id=PRODUCER_ID)
 verification_cleared = Table(
     leader,
@@ -968,6 +993,7 @@ TABLES = (
     verification_created,
     verification_started,
     ongoing_asked,
+    verdict_given,
     verification_cleared,
     expired_removed,
     high_watermark_moved,
