@@ -221,18 +221,22 @@ def diff(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="MACHINE|SYSTEM",
-            help="A shipped machine or system, or FILE.py[:SYSTEM] (default: all that is shipped).",
+            metavar="MACHINE|SYSTEM|TRACE",
+            help="A shipped machine or system, or FILE.py[:SYSTEM] (default: all that is shipped); "
+            "or FILE.jsonl, requests to run on both.",
         ),
     ] = None,
     output: Json = None,
 ) -> None:
-    """List the rows that two releases have differently, and what differs in them."""
+    """List the rows that two releases have differently, or what they answer to the same requests
+    in different ways."""
     from .diagrams.difference import compare, tell
     from .diagrams.find import find_tables
 
     check_folder(output)
     before, after = protocols
+    if name is not None and name.endswith(".jsonl"):
+        return diff_answers(Path(name), before, after, output)
     try:
         found = compare(find_tables(name), before, after)
     except DeclarationError as error:
@@ -240,6 +244,29 @@ def diff(
     tell(found, before, after, Console(width=100, highlight=False))
     tables = [table.as_json() for table in found]
     write_json(output, {"before": before, "after": after, "tables": tables})
+
+
+def diff_answers(trace: Path, before: str, after: str, output: Path | None) -> None:
+    """Runs the requests of a trace on two releases, and prints the answers that differ."""
+    from .model.errors import ModelError
+    from .model.requests import difference, read
+
+    try:
+        requests = read(trace.read_text(encoding="utf-8"))
+        found = difference(requests, before, after)
+    except OSError as error:
+        fail(f"can't read {trace}: {error.strerror}")
+    except UnicodeDecodeError:
+        fail(f"{trace}: not a text in UTF-8")
+    except (ModelError, DeclarationError) as error:
+        fail(f"{trace}: {error}")
+    for item in found:
+        print(f"{item.place} {item.request}")
+        for release, answer in ((before, item.before), (after, item.after)):
+            print(f"  {release}: {', '.join(f'{name} {value}' for name, value in answer.items())}")
+    print(f"{len(found)} of {len(requests)} answers differ.")
+    answers = [item._asdict() for item in found]
+    write_json(output, {"before": before, "after": after, "answers": answers})
 
 
 @app.command()

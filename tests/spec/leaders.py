@@ -28,6 +28,7 @@ BOUNDS = {
     "deletions": 1,
     "producer_expiries": 1,
 }
+EVERY = BOUNDS | {c.data.name: value for c, value in shipped("transactions").fixed.items()}
 VERSION_1 = ("transaction_version_2",)  # without it
 IDEMPOTENCE_ONLY = ("transaction_version_2", "verification")  # without them nobody is asked
 
@@ -43,7 +44,7 @@ def placed(kind: Type, value: Value, keys: tuple[int, ...]) -> Value:
     if not keys:
         return value
     assert isinstance(kind, Map)
-    inner = [initial_value(kind.of, BOUNDS)] * kind.key.count(BOUNDS)
+    inner = [initial_value(kind.of, EVERY)] * kind.key.count(EVERY)
     inner[keys[0]] = placed(kind.of, value, keys[1:])
     return tuple(inner)
 
@@ -110,7 +111,7 @@ class Leader:
         """Puts a message on the network; what isn't said of it has initial values."""
         name = f"network.{message.name}"
         fields = message.content.fields
-        record = tuple(content.get(n, initial_value(of, BOUNDS)) for n, of in fields)
+        record = tuple(content.get(n, initial_value(of, EVERY)) for n, of in fields)
         keys = tuple(address[key] for key, _ in message.address)
         self.state[name] = placed(self.model.types[name], (record,), keys)
 
@@ -130,7 +131,7 @@ class Leader:
         at: Any = self.state[name]
         for key, _ in message.address:
             at = at[client if key == "producer" else 0]
-        self.state[name] = initial_value(self.model.types[name], BOUNDS)
+        self.state[name] = initial_value(self.model.types[name], EVERY)
         names = (n for n, _ in message.content.fields)
         return dict(zip(names, at[0], strict=True)) if at else None
 
