@@ -241,7 +241,7 @@ def test_every_row_is_taken_by_a_run_or_listed_with_a_reason() -> None:
         reached = reached.union(*(covered(release, off, bounds) for release, off in PROTOCOLS))
     for release in ("2.0", BEFORE, "3.6", NEWEST):
         reached |= covered(release, (), TWO_RECORDS)
-    for release in (BEFORE, NEWEST):
+    for release in (BEFORE, "3.6", NEWEST):
         reached |= covered(release, (), replace(TWO_RECORDS, transactions=2, faults=1))
     for release in ("2.0", NEWEST):
         reached |= covered(release, (), FORGETFUL)
