@@ -112,7 +112,7 @@ class Cluster:
         """
         leader = self.leader(partition)
         version = self.transaction_version if transaction_version is None else transaction_version
-        producer = {"producer_id": producer_id, "producer_epoch": producer_epoch}
+        producer: dict[str, Any] = {"producer_id": producer_id, "producer_epoch": producer_epoch}
         guard = None
         if transactional_id is not None and leader.machine.value(declared.asks):
             guard = leader.start_verification(**producer, base_sequence=base_sequence)

@@ -53,11 +53,11 @@ class States:
         tables = machine.tables
         declared = tables[0].machine
         names = (ONLY,)
-        self._field: str | None = None
+        self.field: str | None = None
         if declared.state is not None:
-            self._field = declared.state.data.name
+            self.field = str(declared.state.data.name)
             names = declared.state.data.type.names
-            self.state = machine[self._field]
+            self.state = machine[self.field]
         self.face = TransitionsMachine(
             model=self, states=list(names), initial=self.state, send_event=True,
             auto_transitions=False, ignore_invalid_triggers=False,
@@ -74,10 +74,6 @@ class States:
                     before=_Take(self, table.on.name),
                 )  # fmt: skip
 
-    def now_in(self) -> str:
-        """The state that the machine is in."""
-        return ONLY if self._field is None else self.machine[self._field]
-
 
 class _Takes:
     """Whether an event takes a row, and goes where the transition says."""
@@ -90,11 +86,11 @@ class _Takes:
         machine = self.model.machine
         if machine.may(self.event, **data.kwargs) != self.row:
             return False
-        if self.goal is None or self.model._field is None:
+        if self.goal is None or self.model.field is None:
             return True
         tried = machine.copy()
         tried.handle(self.event, **data.kwargs)
-        return tried[self.model._field] == self.goal
+        return tried[self.model.field] == self.goal
 
 
 class _Take:

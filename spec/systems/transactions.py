@@ -139,10 +139,11 @@ system = System(
     interchangeable=(PRODUCER,),
     terminal=all_of(_i, client.state.at(_i).is_in(client.READY, client.FATAL_ERROR)),
     reach="two instances that fence each other at any moment, two transactions in a row with a "
-    "late request, answer or marker of the first, epochs that are used up and the next producer "
-    "id, and any one fault at any step, a failover of the coordinator with or without its last "
-    "record and a change of a leader among them. They don't reach two faults in one run (faults=2 does, with partitions=1 "
-    "in seconds), two batches in flight to a partition (records=2, with partitions=1), an end that "
-    "is asked for while batches are in flight (early_ends=1, of interest before version 2), a "
-    "leader that forgets (deletions=1, producer_expiries=1, with partitions=1), replication, or consumer offsets.",
+    "late request, answer or marker of the first, epochs that are used up and the next "
+    "producer id, and any one fault at any step, a failover of the coordinator with or "
+    "without its last record and a change of a leader among them. They don't reach two faults "
+    "in one run (faults=2 does, with partitions=1 in seconds), two batches in flight to a "
+    "partition (records=2, with partitions=1), an end that is asked for while batches are in "
+    "flight (early_ends=1, of interest before version 2), a leader that forgets (deletions=1, "
+    "producer_expiries=1, with partitions=1), replication, or consumer offsets.",
 )
