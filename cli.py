@@ -44,6 +44,10 @@ On = Annotated[list[str] | None, typer.Option("--with", metavar="FEATURE", help=
 Off = Annotated[
     list[str] | None, typer.Option("--without", metavar="FEATURE", help="Switched off.")
 ]
+Properties = Annotated[
+    list[str] | None,
+    typer.Option("--property", metavar="P", help="Check this property (default: all)."),
+]
 Json = Annotated[
     Path | None, typer.Option("--json", metavar="FILE", help="The result for machines.")
 ]
@@ -74,10 +78,7 @@ def check(
     protocol: Protocol = None,
     bounds: Bounds = DEFAULT,
     constants: Constants = None,
-    properties: Annotated[
-        list[str] | None,
-        typer.Option("--property", metavar="P", help="Check this property (default: all)."),
-    ] = None,
+    properties: Properties = None,
     with_: On = None,
     without: Off = None,
     threads: Annotated[
@@ -107,9 +108,7 @@ def check(
     if memory is not None and memory <= 0:
         fail(f"--memory {memory:g}: give a number of GiB above 0")
     check_folder(output)
-    instance = instance_of(system, protocol, bounds, constants, with_, without, properties)
-    if not instance.properties:
-        fail(f"{system} names no property: without one there is nothing to check")
+    instance = checked_instance(system, protocol, bounds, constants, with_, without, properties)
     try:
         from .checker import report
         from .checker.check import Options, available_threads
@@ -132,11 +131,66 @@ def check(
     except (DeclarationError, CheckpointError) as error:
         fail(error)
     except Disagreement as error:
-        print(f"epochfence: internal error, please report it: {error}", file=sys.stderr)
-        raise typer.Exit(INTERNAL) from None
+        internal(error)
     report.tell(result, Console(width=100, highlight=False, soft_wrap=False))
     write_json(output, result.as_json())
     raise typer.Exit(result.verdict.value)
+
+
+@app.command()
+def bound(
+    system: SystemName,
+    depth: Annotated[int, typer.Option("--depth", metavar="K", min=1, help="The most steps.")],
+    protocol: Protocol = None,
+    bounds: Bounds = DEFAULT,
+    constants: Constants = None,
+    properties: Properties = None,
+    with_: On = None,
+    without: Off = None,
+    output: Json = None,
+) -> None:
+    """Look for the shortest counterexample of up to K steps with Z3."""
+    check_folder(output)
+    instance = checked_instance(system, protocol, bounds, constants, with_, without, properties)
+    try:
+        from .checker import report
+        from .checker.solver.bound import bound as run
+        from .checker.solver.terms import SolverError
+        from .checker.trace import Disagreement
+    except ModuleNotFoundError as missing:
+        fail(f"{missing.name} is not installed: pip install 'epochfence[check]'")
+    try:
+        show = report.show_depth(Console(stderr=True))
+        result = run(instance, depth, show, only_properties=bool(properties))
+    except (DeclarationError, SolverError) as error:
+        fail(error)
+    except Disagreement as error:
+        internal(error)
+    report.tell_bounded(result, Console(width=100, highlight=False, soft_wrap=False))
+    write_json(output, result.as_json())
+    raise typer.Exit(result.verdict.value)
+
+
+def internal(error: Exception) -> NoReturn:
+    """Ends with the exit code for a fault of the program's own."""
+    print(f"epochfence: internal error, please report it: {error}", file=sys.stderr)
+    raise typer.Exit(INTERNAL) from None
+
+
+def checked_instance(
+    system: str,
+    protocol: str | None,
+    bounds: str,
+    constants: list[str] | None,
+    with_: list[str] | None,
+    without: list[str] | None,
+    properties: list[str] | None,
+) -> Instance:
+    """The system that the command line names, with a property to check at least."""
+    instance = instance_of(system, protocol, bounds, constants, with_, without, properties)
+    if not instance.properties:
+        fail(f"{system} names no property: without one there is nothing to check")
+    return instance
 
 
 def instance_of(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import product, zip_longest
+from itertools import pairwise, product, zip_longest
 from typing import Any, TypeAlias
 
 from ..spec.language import (
@@ -82,6 +82,11 @@ class Leaf:
         return "".join(parts)
 
     @property
+    def is_truth(self) -> bool:
+        """Whether it is true or false, not a number."""
+        return isinstance(self.type, Bool)
+
+    @property
     def holds(self) -> Key | None:
         """The key whose identities the leaf's values are, if they are."""
         kind = self.type.of if isinstance(self.type, Optional) else self.type
@@ -128,7 +133,8 @@ class Grounded:
     """A system's state as leaves, and everything that reads or writes them.
 
     `vector` gives a state of plain values as the numbers of its leaves; `kept` are the leaves that
-    a packed state holds.
+    a packed state holds. `well_formed` holds of the leaves of every value, if not of all numbers
+    in their ranges: what is absent is stored in one way, and the present come first and in order.
     """
 
     instance: Instance
@@ -140,6 +146,7 @@ class Grounded:
     terminal: Node
     vector: Callable[[tuple[Value, ...]], tuple[int, ...]]
     kept: frozenset[int]
+    well_formed: list[Node]
 
 
 def ground(instance: Instance) -> Grounded:
@@ -364,6 +371,36 @@ class _Grounder:
             shape = self.constant_shape(variable.type, value)
             numbers.extend(node.value for node in self.encode(variable.type, shape, []))
         return tuple(numbers)
+
+    def well_formed(self, kind: Type, shape: Shape) -> Iterator[Node]:
+        """What holds of the leaves of every value of the type."""
+        g = self.graph
+        match kind, shape:
+            case Optional(), Maybe():
+                if not isinstance(kind.of, SCALARS):
+                    stored = list(self.encode(kind.of, shape.value, []))
+                    for leaf, low in zip(
+                        stored, self.encode(kind.of, self.lowest(kind.of), []), strict=True
+                    ):
+                        yield g.or_(shape.present, g.equal(leaf, low))
+                    for node in self.well_formed(kind.of, shape.value):
+                        yield g.or_(g.not_(shape.present), node)
+            case ((Sequence() | Bag()), Slots()):
+                for slot in shape.slots:
+                    yield from self.well_formed(Optional(kind.of), slot)
+                for slot, following in pairwise(shape.slots):
+                    yield g.or_(slot.present, g.not_(following.present))
+                    if isinstance(kind, Bag):
+                        in_order = self.at_most(kind.of, slot.value, following.value)
+                        yield g.or_(g.not_(following.present), in_order)
+            case Record(), list():
+                for (_, of), part in zip(kind.fields, shape, strict=True):
+                    yield from self.well_formed(of, part)
+            case Map(), list():
+                for part in shape:
+                    yield from self.well_formed(kind.of, part)
+            case _:
+                pass
 
     # Shapes --------------------------------------------------------------------------------
 
@@ -906,6 +943,12 @@ class _Grounder:
             self.node(instance.terminal, empty),
             self.vector,
             frozenset(range(leaf_count)),
+            [
+                node
+                for variable in instance.variables
+                for node in self.well_formed(variable.type, self.shapes[variable.name])
+                if node is not self.graph.true
+            ],
         )
 
     def bindings(self, action: Action) -> Iterator[tuple[_Scope, tuple[Node, ...]]]:
@@ -965,8 +1008,7 @@ class _Grounder:
         for leaf in self.leaves:
             node = updates.get(leaf.index)
             if node is None:
-                truth = isinstance(leaf.type, Bool)
-                node = self.graph.leaf(leaf.index, leaf.low, leaf.high, truth)
+                node = self.graph.leaf(leaf.index, leaf.low, leaf.high, leaf.is_truth)
             result[leaf.index] = node
         return result
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from .explore import Progress
 from .trace import Trace
-from .verdict import Result, Verdict
+from .verdict import Outcome, Result, Verdict
+
+if TYPE_CHECKING:
+    from .explore import Progress
+    from .solver.bound import Bounded, Depth
 
 _TITLES = {
     Verdict.HOLDS: "Every property holds in every state within the bounds (exhaustive).",
@@ -50,12 +54,7 @@ def progress(console: Console) -> Generator[Callable[[Progress], None]]:
 
 def tell(result: Result, console: Console) -> None:
     """Prints the verdict, what was covered, and the counterexample where there is one."""
-    constants = ", ".join(f"{name}={value}" for name, value in result.constants.items())
-    name = escape(result.system)
-    console.print(f"[bold]{name}[/bold], protocol {escape(result.protocol)}; {constants}")
-    if result.trace is not None:
-        show_trace(result.trace, console)
-    _properties(result, console)
+    _begin(result, console)
     rate = result.states / result.seconds if result.seconds else 0
     console.print(
         f"{result.states:,} states, {result.transitions:,} transitions, depth {result.depth}, "
@@ -65,14 +64,7 @@ def tell(result: Result, console: Console) -> None:
     if result.symmetry:
         keys = ", ".join(result.symmetry)
         console.print(f"Symmetry: states counted up to renaming of {keys}.", markup=False)
-    for note in result.notes:
-        console.print(f"Note: {note}.", markup=False)
-    if result.left_out:
-        console.print(
-            f"Slicing: {len(result.left_out)} parts of the state that nothing looks at were left "
-            f"out: {', '.join(result.left_out)}.",
-            markup=False,
-        )
+    _remarks(result, console)
     if result.verdict is Verdict.HOLDS:
         never = result.never_taken
         if never:
@@ -81,13 +73,52 @@ def tell(result: Result, console: Console) -> None:
                 console.print(f"  {name}", markup=False)
         else:
             console.print(f"Each of the {len(result.rows)} rows is taken by some run.")
+    _end(result, console)
+
+
+def tell_bounded(result: Bounded, console: Console) -> None:
+    """Prints what bounded model checking came to, in the form of an exploration's result."""
+    _begin(result, console)
+    console.print(f"{result.depth} of {result.most} steps, {result.seconds:.2f} s, {result.solver}")
+    _remarks(result, console)
+    _end(result, console)
+
+
+def show_depth(console: Console) -> Callable[[Depth], None]:
+    """Prints each depth as it is done with."""
+    return lambda now: console.print(
+        f"depth {now.depth}: no fault, {now.seconds:.1f} s", highlight=False
+    )
+
+
+def _begin(result: Outcome, console: Console) -> None:
+    constants = ", ".join(f"{name}={value}" for name, value in result.constants.items())
+    name = escape(result.system)
+    console.print(f"[bold]{name}[/bold], protocol {escape(result.protocol)}; {constants}")
+    if result.trace is not None:
+        show_trace(result.trace, console)
+    _properties(result, console)
+
+
+def _remarks(result: Outcome, console: Console) -> None:
+    for note in result.notes:
+        console.print(f"Note: {note}.", markup=False)
+    if result.left_out:
+        console.print(
+            f"Slicing: {len(result.left_out)} parts of the state that nothing looks at were left "
+            f"out: {', '.join(result.left_out)}.",
+            markup=False,
+        )
+
+
+def _end(result: Outcome, console: Console) -> None:
     colour = "green" if result.verdict is Verdict.HOLDS else "red"
     told = f"[bold {colour}]{_TITLES[result.verdict]}[/]"
     reason = f" {escape(result.reason)}" if result.reason else ""
     console.print(f"{told}{reason} (exit {result.verdict.value}, {result.verdict.name})")
 
 
-def _properties(result: Result, console: Console) -> None:
+def _properties(result: Outcome, console: Console) -> None:
     table = Table(box=None, pad_edge=False, show_header=False)
     for item in result.properties:
         steps = "" if item.trace_length is None else f"after {item.trace_length} steps"
