@@ -20,6 +20,8 @@ def without_constants(grounded: Grounded) -> Grounded:
     first = grounded.initials[0]
     known: dict[int, Node] = {}
     for leaf in grounded.leaves:
+        if leaf.index in grounded.open:
+            continue
         if all(vector[leaf.index] == first[leaf.index] for vector in grounded.initials):
             number = first[leaf.index]
             known[leaf.index] = graph.truth(bool(number)) if leaf.is_truth else graph.number(number)

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import z3 as untyped  # pyright: ignore[reportMissingTypeStubs]
 
 from ..graph import Node, leaves_of
-from ..ground import GroundAction, Grounded, GroundRow, Leaf, choice_leaf
+from ..ground import UNBOUNDED, GroundAction, Grounded, GroundRow, Leaf, choice_leaf
 
 z3: Any = untyped  # its Python types say less than nothing
 Term = Any
@@ -118,7 +118,7 @@ class Integers:
 
     def inside(self, variable: Term, of: Interval) -> Term:
         low, high = of
-        return z3.And(variable >= low, variable <= high)
+        return variable >= low if high == UNBOUNDED else z3.And(variable >= low, variable <= high)
 
     def constant(self, value: int, of: Interval) -> Term:
         return z3.IntVal(value)
@@ -294,21 +294,27 @@ class Relation:
 
     @cached_property
     def in_range(self) -> Term:
-        """Whether the variables have values of their leaves' ranges, and are well-formed."""
-        ranges = (
+        """Whether the state is one: the values in their ranges, and well-formed."""
+        return conjunction([self.ranges, *map(self.terms.truth, self.grounded.well_formed)])
+
+    @cached_property
+    def ranges(self) -> Term:
+        """Whether the variables have values of their leaves' ranges."""
+        return conjunction(
             self.numbers.inside(self.now[leaf.index], (leaf.low, leaf.high))
             for leaf in self.leaves
             if not leaf.is_truth
         )
-        return conjunction([*ranges, *map(self.terms.truth, self.grounded.well_formed)])
 
     @cached_property
     def start(self) -> Term:
-        """Whether the state is an initial one."""
-        return disjunction(
-            conjunction(self.equals(self.now, leaf, vector[leaf.index]) for leaf in self.leaves)
+        """Whether the state is an initial one, under any values of open constants."""
+        settled = [leaf for leaf in self.leaves if leaf.index not in self.grounded.open]
+        states = (
+            conjunction(self.equals(self.now, leaf, vector[leaf.index]) for leaf in settled)
             for vector in sorted({self.kept(vector) for vector in self.grounded.initials})
         )
+        return z3.And(disjunction(states), self.in_range)
 
     def check_start(self) -> None:
         """Raises SolverError where there is no initial state that is well-formed."""
@@ -337,11 +343,11 @@ class Relation:
         for step in self.steps:
             action = step.action
             if id(action) not in there:
-                there[id(action)] = self._is_there(action)
+                there[id(action)] = self.is_there(action)
             result.append(conjunction([there[id(action)], self.terms.truth(step.row.guard)]))
         return result
 
-    def _is_there(self, action: GroundAction) -> Term:
+    def is_there(self, action: GroundAction) -> Term:
         """Whether the action can happen, at the place that is chosen."""
         places = action.possible
         if len(places) == 1:
