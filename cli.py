@@ -171,6 +171,83 @@ def bound(
     raise typer.Exit(result.verdict.value)
 
 
+@app.command()
+def prove(
+    system: SystemName,
+    protocol: Protocol = None,
+    bounds: Bounds = DEFAULT,
+    constants: Constants = None,
+    properties: Annotated[
+        list[str] | None,
+        typer.Option("--property", metavar="P", help="Prove this property (default: all)."),
+    ] = None,
+    with_: On = None,
+    without: Off = None,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="S", help="Seconds for each obligation.")
+    ] = 60.0,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", min=1, max=64, help="Processes. Default: all cores.")
+    ] = None,
+    no_lemmas: Annotated[
+        bool, typer.Option("--no-lemmas", help="Do without the declared lemmas.")
+    ] = False,
+    certificate: Annotated[
+        Path | None,
+        typer.Option("--certificate", metavar="DIR", help="Write each obligation as SMT-LIB."),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option("--resume", metavar="FILE", help="Take answers from an earlier --json FILE."),
+    ] = None,
+    output: Json = None,
+) -> None:
+    """Prove properties of SYSTEM for all numbers: constants that aren't set and only bound numbers
+    may have any value."""
+    if timeout <= 0:
+        fail(f"--timeout {timeout:g}: give a number of seconds above 0")
+    check_folder(output)
+    if certificate is not None and certificate.exists() and not certificate.is_dir():
+        fail(f"--certificate {certificate}: this is a file, and a folder is needed")
+    given = constants_of(constants)
+    try:
+        from .checker import report
+        from .checker.check import available_threads
+        from .checker.solver.obligations import read_answers
+        from .checker.solver.prove import Options
+        from .checker.solver.prove import prove as run
+        from .checker.solver.terms import SolverError
+        from .checker.trace import Disagreement
+    except ModuleNotFoundError as missing:
+        fail(f"{missing.name} is not installed: pip install 'epochfence[check]'")
+    options = Options(
+        timeout=timeout,
+        jobs=jobs or available_threads(),
+        certificates=certificate,
+        lemmas=not no_lemmas,
+    )
+    try:
+        result = run(
+            load_system(system),
+            protocol,
+            given,
+            bounds=bounds,
+            switch_on=with_ or (),
+            switch_off=without or (),
+            properties=properties or None,
+            options=options,
+            known=read_answers(resume) if resume is not None else {},
+            on_settled=report.show_settled(Console(stderr=True)),
+        )
+    except (DeclarationError, SolverError) as error:
+        fail(error)
+    except Disagreement as error:
+        internal(error)
+    report.tell_proofs(result, Console(width=100, highlight=False, soft_wrap=False))
+    write_json(output, result.as_json())
+    raise typer.Exit(result.verdict.value)
+
+
 def internal(error: Exception) -> NoReturn:
     """Ends with the exit code for a fault of the program's own."""
     print(f"epochfence: internal error, please report it: {error}", file=sys.stderr)
@@ -203,18 +280,11 @@ def instance_of(
     properties: list[str] | None = None,
 ) -> Instance:
     """The system that the command line names, or the end with one line that says what is wrong."""
-    values: dict[str, int] = {}
-    for pair in constants or []:
-        name, _, value = pair.partition("=")
-        try:
-            values[name] = int(value)
-        except ValueError:
-            fail(f"--set {pair}: write NAME=VALUE with a whole number")
     try:
         return instantiate(
             load_system(system),
             protocol,
-            values,
+            constants_of(constants),
             bounds=bounds,
             switch_on=with_ or (),
             switch_off=without or (),
@@ -222,6 +292,18 @@ def instance_of(
         )
     except DeclarationError as error:
         fail(error)
+
+
+def constants_of(given: list[str] | None) -> dict[str, int]:
+    """The values of --set, or the end with one line."""
+    values: dict[str, int] = {}
+    for pair in given or []:
+        name, _, value = pair.partition("=")
+        try:
+            values[name] = int(value)
+        except ValueError:
+            fail(f"--set {pair}: write NAME=VALUE with a whole number")
+    return values
 
 
 @app.command()

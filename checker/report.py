@@ -18,6 +18,8 @@ from .verdict import Outcome, Result, Verdict
 if TYPE_CHECKING:
     from .explore import Progress
     from .solver.bound import Bounded, Depth
+    from .solver.obligations import Settled
+    from .solver.prove import Proofs
 
 _TITLES = {
     Verdict.HOLDS: "Every property holds in every state within the bounds (exhaustive).",
@@ -82,6 +84,62 @@ def tell_bounded(result: Bounded, console: Console) -> None:
     console.print(f"{result.depth} of {result.most} steps, {result.seconds:.2f} s, {result.solver}")
     _remarks(result, console)
     _end(result, console)
+
+
+def tell_proofs(result: Proofs, console: Console) -> None:
+    """Prints what became of each property, with runs and steps, then the lemmas."""
+    constants = [f"{name}={value}" for name, value in result.constants.items()]
+    constants += [f"{name} any" for name in result.open]
+    console.print(
+        f"[bold]{escape(result.system)}[/bold], protocol {escape(result.protocol)}; "
+        f"{', '.join(constants)}"
+    )
+    for proof in result.proofs:
+        if proof.trace is not None and proof.verdict == "refuted":
+            show_trace(proof.trace, console)
+        elif proof.trace is not None:
+            console.print(
+                f"{proof.name}: a step that breaks it, from a state that no run may reach:"
+            )
+            changing = {where for where, _, _ in proof.trace.steps[0].changes}
+            for where, value in proof.trace.initial:
+                console.print(Text(f"  {where} = {value}"))
+            console.print(f"{len(changing)} parts change:", end=" ")
+            show_trace(proof.trace, console)
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for proof in (*result.proofs, *result.lemmas):
+        lemmas = f"with {', '.join(proof.lemmas)}" if proof.lemmas else ""
+        how = f"{proof.method}, k={proof.k}" if proof.verdict == "proved" else proof.reason
+        table.add_row(Text(proof.name), proof.verdict, Text(f"{how} {lemmas}".strip()))
+    console.print(table)
+    for proof in result.proofs:
+        for part in proof.invariant:
+            console.print(Text(f"{proof.name}, invariant: {part}"))
+    asked = len(result.asked)
+    longest = max((answer.seconds for answer in result.asked), default=0.0)
+    console.print(
+        f"{asked} obligations, {result.seconds:.2f} s, the longest {longest:.2f} s; {result.solver}"
+    )
+    number = sum(proof.verdict == "proved" for proof in result.proofs)
+    colour = "green" if result.verdict is Verdict.HOLDS else "red"
+    console.print(
+        f"[bold {colour}]{number} of {len(result.proofs)} properties proved, without bounds on "
+        f"numbers.[/] (exit {result.verdict.value}, {result.verdict.name})"
+    )
+
+
+def show_settled(console: Console) -> Callable[[Settled], None]:
+    """Prints each obligation that doesn't hold, and how many are done, every five seconds."""
+    done, shown_at = 0, time.monotonic()
+
+    def show(settled: Settled) -> None:
+        nonlocal done, shown_at
+        done += 1
+        if time.monotonic() - shown_at > 5.0:
+            shown_at = time.monotonic()
+            console.print(f"{done} obligations settled: {settled.subject}", markup=False)
+
+    return show
 
 
 def show_depth(console: Console) -> Callable[[Depth], None]:

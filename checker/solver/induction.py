@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...spec.language import Instance
-from ..graph import Node
+from ..graph import Node, leaves_of
 from ..ground import GroundAction, GroundRow
 from .lifted import relevant
 from .obligations import Obligation, obligation
@@ -124,19 +124,30 @@ class Induction:
             before = relation.at(depth)
             parts += [before(relation.choice), before(relation.change)]
             parts.append(z3.Not(before(relation.out_of_range)))
-        parts += [relation.at(depth)(relation.ranges) for depth in range(k)]
+        known, own = {name: self.facts[name] for name in assumed}, subject.nodes
+        if k == 1:  # of what all states have in common, only what the rest speaks of
+            read = leaves_of([*action.possible, row.guard, row.fault, wrong])
+            common = known.pop(WELL_FORMED, ())
+            read |= leaves_of(node for nodes in known.values() for node in nodes)
+            near = tuple(node for node in common if leaves_of([node]) & read)
+            known |= {WELL_FORMED: near} if near else {}
+            if subject.name == WELL_FORMED:
+                own = tuple(node for node in own if leaves_of([node]) & read)
+            read |= leaves_of([*near, *own])
+            parts.append(here(relation.ranges_of(read)))
+        else:
+            parts += [relation.at(depth)(relation.ranges) for depth in range(k)]
         facts = {
-            name: [relation.at(depth)(self.all_of(self.facts[name])) for depth in range(k)]
-            for name in assumed
+            name: [relation.at(depth)(self.all_of(nodes)) for depth in range(k)]
+            for name, nodes in known.items()
         }
         if subject.is_of_steps:
             facts[subject.name] = [
                 z3.Not(relation.at(depth)(relation.broken)) for depth in range(last)
             ]
         else:
-            facts[subject.name] = [
-                relation.at(depth)(self.all_of(subject.nodes)) for depth in range(k)
-            ]
+            holds = self.all_of(own)
+            facts[subject.name] = [relation.at(depth)(holds) for depth in range(k)]
         return obligation(subject.name, self.case(action, row), k, parts, facts)
 
     def case(self, action: GroundAction, row: GroundRow) -> str:

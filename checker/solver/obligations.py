@@ -6,15 +6,16 @@ They are plain data, so that any process, or another solver, can settle them.
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from .terms import Term, z3
+from .terms import SolverError, Term, z3
 
 _NAMED = "assumed: "
 
@@ -133,6 +134,28 @@ def settle_all(
         for future in as_completed([pool.submit(settle, item, timeout) for item in open_items]):
             finish(future.result())
     return done
+
+
+def read_answers(path: Path) -> dict[str, Settled]:
+    """The answers that an earlier run's report holds; what Z3 couldn't tell is asked again.
+
+    Raises SolverError for what is no report.
+    """
+    try:
+        asked: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["obligations"]
+        answers = [
+            replace(
+                Settled(**item),
+                used=tuple(item["used"]),
+                model=tuple((name, value) for name, value in item["model"]),
+            )
+            for item in asked
+        ]
+    except OSError as error:
+        raise SolverError(f"can't read {path}: {error.strerror}") from None
+    except (KeyError, TypeError, ValueError):
+        raise SolverError(f"{path} is no report of epochfence prove --json") from None
+    return {answer.key: answer for answer in answers if answer.verdict != "unknown"}
 
 
 def write_certificates(items: Iterable[Obligation], folder: Path) -> None:

@@ -150,10 +150,11 @@ def prove(
     lemmas = [item.name for item in system.lemmas] if options.lemmas else []
     states = [name for name in wanted if declared[name].kind == "invariant"]
     steps = [name for name in wanted if declared[name].kind == "step"]
-    facts = list(dict.fromkeys([*lemmas, *states]))
+    invariants = [item.name for item in system.properties if item.kind == "invariant"]
+    facts = list(dict.fromkeys([*lemmas, *states, *invariants]))
     first = made(facts or wanted[:1])
     run = _Run(options, known or {}, on_settled or (lambda _: None), declared)
-    run.by_induction(Induction(first), facts)
+    run.by_induction(Induction(first), states)
     for name in steps:
         run.of_steps(Induction(made([*facts, name])), name)
     closed = instantiate(
@@ -212,32 +213,40 @@ class _Run:
         return self.proofs[name]
 
     def by_induction(self, induction: Induction, names: Sequence[str]) -> None:
-        """All facts at once by plain induction: each may use the others. What fails is left out,
-        and what needed it is asked again."""
+        """The named facts by plain induction, and those that they need; each may use all others.
+        What fails is left out, and what needed it is asked again."""
         _check_steps(induction)
         facts = list(induction.facts)
         answers: dict[str, tuple[list[Obligation], list[Settled]]] = {}
         for name in names:
-            if name not in induction.facts:  # true by its types alone
-                self._succeed(name, "by types", 0, [], [])
-        todo = list(facts)
-        while todo:
+            if name not in induction.facts:
+                self._succeed(name, "by its types", 0, [], [])
+
+        def needed() -> list[str]:
+            """What is to be proved, and has no answer that still counts."""
+            wanted = [name for name in names if name in facts]
+            for name in wanted:
+                if name in answers:
+                    used = {fact for answer in answers[name][1] for fact in answer.used}
+                    wanted += sorted(used - {*wanted})
+            return [name for name in wanted if name not in answers]
+
+        while todo := needed():
             for name in todo:
                 subject = Subject(name, induction.facts[name])
                 items = induction.obligations(subject, [f for f in facts if f != name])
                 answers[name] = items, self.settled(items)
-            failing = [
-                n for n in facts if any(answer.verdict != "unsat" for answer in answers[n][1])
-            ]
+            failing = {n for n in todo if any(a.verdict != "unsat" for a in answers[n][1])}
             for name in failing:
                 self.failed[name] = [a for a in answers[name][1] if a.verdict != "unsat"]
+                self._spent(self.proof(name), answers.pop(name)[1])
             facts = [name for name in facts if name not in failing]
-            todo = [n for n in facts if any(set(a.used) & set(failing) for a in answers[n][1])]
-        self.holding = facts
-        for name in facts:
+            for name in list(answers):
+                if any(failing & {*answer.used} for answer in answers[name][1]):
+                    del answers[name]
+        self.holding = [name for name in facts if name in answers]
+        for name in self.holding:
             self._succeed(name, "induction", 1, *answers[name])
-        for name in self.failed:
-            self._spent(self.proof(name), answers[name][1])
 
     def of_steps(self, induction: Induction, name: str) -> None:
         """A property of steps, with the facts that hold."""

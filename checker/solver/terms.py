@@ -6,7 +6,7 @@ propositional; `Integers` gives it no size.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -300,10 +300,14 @@ class Relation:
     @cached_property
     def ranges(self) -> Term:
         """Whether the variables have values of their leaves' ranges."""
+        return self.ranges_of({leaf.index for leaf in self.leaves})
+
+    def ranges_of(self, leaves: Set[int]) -> Term:
+        """The same of some leaves."""
         return conjunction(
             self.numbers.inside(self.now[leaf.index], (leaf.low, leaf.high))
             for leaf in self.leaves
-            if not leaf.is_truth
+            if leaf.index in leaves and not leaf.is_truth
         )
 
     @cached_property
