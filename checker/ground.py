@@ -112,12 +112,14 @@ class GroundAction:
 
     One row may be taken for every place in `possible` whose node holds. The rows read that place as
     a leaf of its own, below 0, where there is more than one (`choice_leaf`): the slot of the bag
-    whose element the action takes. `instances` are the identities that the action binds.
+    whose element the action takes. `instances` are the identities that the action binds. `guards`
+    are those of all rows by their index, each as it is declared, whatever comes before it.
     """
 
     possible: tuple[Node, ...]
     rows: tuple[GroundRow, ...]
     instances: tuple[tuple[Key, int], ...] = ()
+    guards: tuple[tuple[int, Node], ...] = ()
 
     def instance_of(self, key: Key) -> int | None:
         """The one instance of `key` that the action is about, if there is just one."""
@@ -984,7 +986,11 @@ class _Grounder:
                     continue
                 ground_rows = tuple(self.rows(action, row, scope, every_step))
                 if ground_rows:
-                    actions.append(GroundAction(possible, ground_rows, scope.instances))
+                    guards = tuple(
+                        (row + at, self.node(each.guard, scope))
+                        for at, each in enumerate(action.rows)
+                    )
+                    actions.append(GroundAction(possible, ground_rows, scope.instances, guards))
             row += len(action.rows)
         invariants = [
             self.node(p.expression, empty) for p in instance.properties if p.kind == "invariant"
@@ -1063,13 +1069,14 @@ class _Grounder:
             if guard is g.false:
                 continue
             updates, fault = self.updates(row.updates, scope)
-            shift = {len(self.leaves) + i: node for i, node in self.stutter(updates).items()}
+            behind = len(self.leaves) - len(self.open)  # the next state has no constants of its own
+            shift = {behind + i: node for i, node in self.stutter(updates).items()}
             holds = g.substitute(every_step, shift)
             yield GroundRow(first + offset, guard, updates, fault, g.not_(holds))
 
     def stutter(self, updates: Mapping[int, Node]) -> dict[int, Node]:
         result: dict[int, Node] = {}
-        for leaf in self.leaves:
+        for leaf in self.leaves[len(self.open) :]:
             node = updates.get(leaf.index)
             if node is None:
                 node = self.read(leaf)

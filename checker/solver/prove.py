@@ -154,9 +154,12 @@ def prove(
     facts = list(dict.fromkeys([*lemmas, *states, *invariants]))
     first = made(facts or wanted[:1])
     run = _Run(options, known or {}, on_settled or (lambda _: None), declared)
-    run.by_induction(Induction(first), states)
+    induction = Induction(first)
+    _check_steps(induction)
+    run.facts = list(induction.facts)
+    run.by_induction(induction, states)
     for name in steps:
-        run.of_steps(Induction(made([*facts, name])), name)
+        run.of_steps(induction, Induction(made([*facts, name])), name)
     closed = instantiate(
         system, protocol, constants, bounds=bounds, switch_on=switch_on, switch_off=switch_off,
         properties=wanted,
@@ -191,7 +194,8 @@ class _Run:
         self.declared = declared
         self.asked: list[Settled] = []
         self.proofs: dict[str, Proof] = {}
-        self.holding: list[str] = []  # facts that are proved together
+        self.facts: list[str] = []  # what may be assumed, as it hasn't failed
+        self.answers: dict[str, tuple[list[Obligation], list[Settled]]] = {}
         self.failed: dict[str, list[Settled]] = {}
 
     def settled(self, items: Sequence[Obligation]) -> list[Settled]:
@@ -215,52 +219,54 @@ class _Run:
     def by_induction(self, induction: Induction, names: Sequence[str]) -> None:
         """The named facts by plain induction, and those that they need; each may use all others.
         What fails is left out, and what needed it is asked again."""
-        _check_steps(induction)
-        facts = list(induction.facts)
-        answers: dict[str, tuple[list[Obligation], list[Settled]]] = {}
         for name in names:
-            if name not in induction.facts:
+            if name not in induction.facts and name not in self.failed:
                 self._succeed(name, "by its types", 0, [], [])
 
         def needed() -> list[str]:
             """What is to be proved, and has no answer that still counts."""
-            wanted = [name for name in names if name in facts]
+            wanted = [name for name in names if name in self.facts]
             for name in wanted:
-                if name in answers:
-                    used = {fact for answer in answers[name][1] for fact in answer.used}
+                if name in self.answers:
+                    used = {fact for answer in self.answers[name][1] for fact in answer.used}
                     wanted += sorted(used - {*wanted})
-            return [name for name in wanted if name not in answers]
+            return [name for name in wanted if name not in self.answers]
 
         while todo := needed():
             for name in todo:
                 subject = Subject(name, induction.facts[name])
-                items = induction.obligations(subject, [f for f in facts if f != name])
-                answers[name] = items, self.settled(items)
-            failing = {n for n in todo if any(a.verdict != "unsat" for a in answers[n][1])}
-            for name in failing:
-                self.failed[name] = [a for a in answers[name][1] if a.verdict != "unsat"]
-                self._spent(self.proof(name), answers.pop(name)[1])
-            facts = [name for name in facts if name not in failing]
-            for name in list(answers):
-                if any(failing & {*answer.used} for answer in answers[name][1]):
-                    del answers[name]
-        self.holding = [name for name in facts if name in answers]
-        for name in self.holding:
-            self._succeed(name, "induction", 1, *answers[name])
+                items = induction.obligations(subject, [f for f in self.facts if f != name])
+                self.answers[name] = items, self.settled(items)
+            for name in todo:
+                bad = [a for a in self.answers[name][1] if a.verdict != "unsat"]
+                if bad:
+                    self.failed[name] = bad
+                    self._spent(self.proof(name), self.answers.pop(name)[1])
+                    self.facts.remove(name)
+            for name in list(self.answers):
+                if any({*answer.used} & {*self.failed} for answer in self.answers[name][1]):
+                    del self.answers[name]
+        for name in self.answers:
+            if self.proof(name).verdict != "proved":
+                self._succeed(name, "induction", 1, *self.answers[name])
 
-    def of_steps(self, induction: Induction, name: str) -> None:
-        """A property of steps, with the facts that hold."""
-        items = induction.obligations(Subject(name, ()), self._known_of(induction))
-        found = self.settled(items)
-        bad = [answer for answer in found if answer.verdict != "unsat"]
-        if bad:
-            self.failed[name] = bad
-            self._spent(self.proof(name), found)
-        else:
-            self._succeed(name, "each step, from lemmas", 1, items, found)
+    def of_steps(self, first: Induction, induction: Induction, name: str) -> None:
+        """A property of steps, by the facts that its steps need."""
+        while True:
+            facts = [fact for fact in self.facts if fact in induction.facts]
+            items = induction.obligations(Subject(name, ()), facts)
+            found = self.settled(items)
+            bad = [answer for answer in found if answer.verdict != "unsat"]
+            if bad:
+                self.failed[name] = bad
+                return self._spent(self.proof(name), found)
+            used = sorted({fact for answer in found for fact in answer.used})
+            self.by_induction(first, used)
+            if not {*used} & {*self.failed}:
+                return self._succeed(name, "each step, from lemmas", 1, items, found)
 
     def _known_of(self, induction: Induction) -> list[str]:
-        return [name for name in self.holding if name in induction.facts]
+        return [name for name in self.answers if name in induction.facts]
 
     def _succeed(
         self,
