@@ -21,7 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-USAGE, INTERNAL = 2, 1
+USAGE, INTERNAL, BROKEN = 2, 1, 12
 
 
 def fail(message: object) -> NoReturn:
@@ -246,6 +246,43 @@ def prove(
     report.tell_proofs(result, Console(width=100, highlight=False, soft_wrap=False))
     write_json(output, result.as_json())
     raise typer.Exit(result.verdict.value)
+
+
+@app.command()
+def lint(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="MACHINE|SYSTEM",
+            help="A shipped machine or system, or FILE.py[:SYSTEM] (default: all that is shipped).",
+        ),
+    ] = None,
+    protocol: Protocol = None,
+    output: Json = None,
+) -> None:
+    """Look at each table by itself, in every state that its types allow, with Z3."""
+    check_folder(output)
+    from .diagrams.find import find_tables
+
+    try:
+        from .checker import report
+        from .checker.solver.lint import lint as run
+    except ModuleNotFoundError as missing:
+        fail(f"{missing.name} is not installed: pip install 'epochfence[check]'")
+    told: list[object] = []
+    faults = 0
+    console = Console(width=100, highlight=False)
+    try:
+        for system, tables in find_tables(name):
+            if tables:
+                found = run(system, protocol, tables)
+                report.tell_lint(system, tables, found, console)
+                told += [{"system": system.name, **finding.as_json()} for finding in found]
+                faults += sum(finding.is_fault for finding in found)
+    except DeclarationError as error:
+        fail(error)
+    write_json(output, {"findings": told})
+    raise typer.Exit(BROKEN if faults else 0)
 
 
 def internal(error: Exception) -> NoReturn:

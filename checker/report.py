@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Table as Grid
 from rich.text import Text
 
 from .trace import Trace
 from .verdict import Outcome, Result, Verdict
 
 if TYPE_CHECKING:
+    from ..spec.language import System, Table
     from .explore import Progress
     from .solver.bound import Bounded, Depth
+    from .solver.lint import Finding
     from .solver.obligations import Settled
     from .solver.prove import Proofs
 
@@ -86,6 +88,29 @@ def tell_bounded(result: Bounded, console: Console) -> None:
     _end(result, console)
 
 
+_KINDS = {
+    "unanswered": "events that no row answers",
+    "unreachable": "rows that those before them hide",
+    "error": "errors that the response may not carry",
+    "range": "updates that may leave their range",
+    "overlap": "rows that overlap, of which the first is taken",
+}
+
+
+def tell_lint(
+    system: System, tables: Sequence[Table], found: Sequence[Finding], console: Console
+) -> None:
+    """Prints what was found in a system's tables, by kind, each with an example."""
+    console.print(f"[bold]{escape(system.name)}[/bold]: {len(tables)} tables")
+    for kind, meaning in _KINDS.items():
+        items = [item for item in found if item.kind == kind]
+        console.print(f"  {meaning}: {len(items) or 'none'}")
+        for item in items:
+            rows = " and ".join(item.rows)
+            console.print(Text(f"    {item.table} [{rows}]" if rows else f"    {item.table}"))
+            console.print(Text(f"      as with {item.example}"))
+
+
 def tell_proofs(result: Proofs, console: Console) -> None:
     """Prints what became of each property, with runs and steps, then the lemmas."""
     constants = [f"{name}={value}" for name, value in result.constants.items()]
@@ -106,7 +131,7 @@ def tell_proofs(result: Proofs, console: Console) -> None:
                 console.print(Text(f"  {where} = {value}"))
             console.print(f"{len(changing)} parts change:", end=" ")
             show_trace(proof.trace, console)
-    table = Table(box=None, pad_edge=False, show_header=False)
+    table = Grid(box=None, pad_edge=False, show_header=False)
     for proof in (*result.proofs, *result.lemmas):
         lemmas = f"with {', '.join(proof.lemmas)}" if proof.lemmas else ""
         how = f"{proof.method}, k={proof.k}" if proof.verdict == "proved" else proof.reason
@@ -177,7 +202,7 @@ def _end(result: Outcome, console: Console) -> None:
 
 
 def _properties(result: Outcome, console: Console) -> None:
-    table = Table(box=None, pad_edge=False, show_header=False)
+    table = Grid(box=None, pad_edge=False, show_header=False)
     for item in result.properties:
         steps = "" if item.trace_length is None else f"after {item.trace_length} steps"
         table.add_row(Text(item.name), item.verdict, steps)
@@ -187,7 +212,7 @@ def _properties(result: Outcome, console: Console) -> None:
 def show_trace(trace: Trace, console: Console) -> None:
     """Prints a counterexample: numbered steps, each with what it changed, then what is wrong."""
     console.print("Counterexample, the shortest there is (row in brackets):")
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table = Grid(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("#", justify="right")
     table.add_column("who", overflow="fold", max_width=12)
     table.add_column("what", overflow="fold", width=34)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from ...spec.language import DeclarationError, Enum, Instance, System, Table, instantiate
+from ...spec.language import Enum, Instance, System, Table, instantiate
 from ...spec.language.expressions import EnumValue, Expression, children_first
 from ..graph import Node, leaves_of
 from ..ground import GroundAction, Grounded, ground
@@ -27,27 +27,27 @@ class Finding:
     rows: tuple[str, ...]
     example: str = ""
 
+    @property
+    def is_fault(self) -> bool:
+        """Whether it is wrong whatever is reachable; the others may be meant."""
+        return self.kind in FAULTS
+
     def as_json(self) -> dict[str, Any]:
         """The finding as plain data."""
         return {
             "kind": self.kind, "table": self.table, "rows": list(self.rows),
-            "example": self.example, "fault": self.kind in FAULTS,
+            "example": self.example, "fault": self.is_fault,
         }  # fmt: skip
 
 
-def lint(system: System, protocol: str | None = None, machine: str | None = None) -> list[Finding]:
-    """What Z3 finds in the tables of a system, or of one of its machines, at a release.
+def lint(system: System, protocol: str | None, tables: Sequence[Table]) -> list[Finding]:
+    """What Z3 finds in these tables of a system at a release (none: the newest).
 
-    Raises DeclarationError for a release or a machine that there is not.
+    Raises DeclarationError for a release that there is not.
     """
     instance = instantiate(system, protocol, properties=[])
-    machines = {each.name for each in system.machines}
-    if machine is not None and machine not in machines:
-        known = ", ".join(sorted(machines))
-        raise DeclarationError(f"{system.name} has no machine called {machine} (it has: {known})")
-    tables = {t.name: t for t in system.tables if machine in (None, t.machine.name)}
-    found = [item for item in _Lint(instance).findings() if item.table in tables]
-    return found + [item for table in tables.values() for item in _errors(instance, table)]
+    found = list(_Lint(instance).findings({table.name for table in tables}))
+    return found + [item for table in tables for item in _errors(instance, table)]
 
 
 class _Lint:
@@ -62,9 +62,11 @@ class _Lint:
         for action in self.grounded.actions:
             self.by_table.setdefault(self.table_of[action.guards[0][0]], []).append(action)
 
-    def findings(self) -> Iterator[Finding]:
-        """All that is to be said, table by table."""
+    def findings(self, tables: set[str]) -> Iterator[Finding]:
+        """All that is to be said of these tables, one after the other."""
         for table, actions in self.by_table.items():
+            if table not in tables:
+                continue
             yield from self._unanswered(table, actions)
             rows = [row for row, _ in actions[0].guards]
             for row in rows:
