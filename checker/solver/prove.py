@@ -221,7 +221,7 @@ class _Run:
         What fails is left out, and what needed it is asked again."""
         for name in names:
             if name not in induction.facts and name not in self.failed:
-                self._succeed(name, "by its types", 0, [], [])
+                self._succeed(name, "nothing that a row writes bears on it", 0, [], [])
 
         def needed() -> list[str]:
             """What is to be proved, and has no answer that still counts."""
