@@ -7,7 +7,7 @@ from enum import Enum, auto
 from typing import TypeVar
 
 from ..model.interpreter import FullState, Interpreter, Step
-from ..spec.language import Instance
+from ..spec.language import Instance, Property
 from .trace import Disagreement, follow, told
 from .verdict import Outcome, PropertyVerdict, Verdict
 
@@ -57,13 +57,23 @@ def tell_fault(
     outcome.reason = conclusion
     outcome.trace = told(instance, states, steps, conclusion)
     outcome.properties = [
-        PropertyVerdict(p.name, "broken", len(steps))
+        PropertyVerdict(p.name, "broken", len(steps), _known(instance, p))
         if p.name == broken
         else PropertyVerdict(p.name, "unknown")
         for p in instance.properties
     ]
     if kind is Kind.STEP and not any(p.name == broken for p in instance.properties):
         outcome.properties.append(PropertyVerdict(RANGE, "broken", len(steps)))
+
+
+def _known(instance: Instance, item: Property) -> str:
+    """What is known of a property that is broken, and how it would hold."""
+    bug = item.known_bug
+    if bug is None or not instance.system.protocols.holds(bug.during, instance.features):
+        return ""
+    mends = (feature.data.name for feature in bug.mended_by)
+    off = [f"--with {name}" for name in mends if name not in instance.features]
+    return f"{bug.what}; holds {' '.join(off)}" if off else ""
 
 
 def _broken_invariant(machine: Interpreter, state: FullState) -> tuple[str, str]:
