@@ -12,19 +12,18 @@ from typing import Any
 
 import psutil
 
-from ..model.interpreter import FullState, Interpreter, Step
-from ..spec.language import Instance, Property
+from ..model.interpreter import FullState
+from ..spec.language import Instance
 from .checkpoint import Checkpoint
 from .explore import Bad, Explorer, Progress, Search, search
+from .fault import Kind, tell_fault
 from .ground import Grounded, ground
 from .lower import BROKEN, DEADLOCK, FAULT, Kernel, lower
 from .pack import Packing, packed
 from .slicing import sliced, without_constants
 from .symmetry import NO_SYMMETRY, Sorter, Symmetry, find_symmetry
-from .trace import Disagreement, follow, represent, told
+from .trace import represent
 from .verdict import PropertyVerdict, Result, Verdict
-
-RANGE = "every value stays in the range of its type"
 
 
 def available_threads() -> int:
@@ -196,67 +195,10 @@ def _result(prepared: Prepared, explorer: Explorer, found: Search) -> Result:
 
 def _tell_fault(prepared: Prepared, explorer: Explorer, bad: list[Bad], result: Result) -> None:
     """The shortest counterexample: an invariant or a deadlock first, as a faulty step is longer."""
-    instance = prepared.instance
-    machine = Interpreter(instance)
-    for kind in (BROKEN, DEADLOCK, FAULT):
-        at_fault = sorted(item.state for item in bad if item.flags & kind)
-        if at_fault:
-            break
-    else:
-        raise Disagreement("a fault of no kind")
+    kinds = {BROKEN: Kind.STATE, DEADLOCK: Kind.DEADLOCK, FAULT: Kind.STEP}
+    flag = next(flag for flag in kinds if any(item.flags & flag for item in bad))
+    at_fault = sorted(item.state for item in bad if item.flags & flag)
     path = [at_fault[0]]
     for level in range(len(explorer.levels) - 2, -1, -1):
         path.insert(0, explorer.predecessor(path[0], level))
-    states, steps = follow(machine, path, prepared.pack)
-    broken = ""
-    if kind == BROKEN:
-        broken, conclusion = _broken_invariant(machine, states[-1])
-        result.verdict = Verdict.BROKEN
-    elif kind == DEADLOCK:
-        conclusion = "Deadlock: no row can be taken in the last state."
-        if next(machine.steps(states[-1]), None) is not None:
-            raise Disagreement("native code sees a deadlock where the model can take a step")
-        result.verdict = Verdict.DEADLOCK
-    else:
-        broken, conclusion, step = _faulty_step(machine, states[-1])
-        steps.append(step)
-        if step.state is not None:
-            states.append(step.state)
-        result.verdict = Verdict.BROKEN
-    result.reason = conclusion
-    result.trace = told(instance, states, steps, conclusion)
-    result.properties = [
-        PropertyVerdict(p.name, "broken", len(steps), _known(instance, p))
-        if p.name == broken
-        else PropertyVerdict(p.name, "unknown")
-        for p in instance.properties
-    ]
-    if kind == FAULT and not any(p.name == broken for p in instance.properties):
-        result.properties.append(PropertyVerdict(RANGE, "broken", len(steps)))
-
-
-def _known(instance: Instance, item: Property) -> str:
-    """What is known of a property that is broken, and how it would hold."""
-    bug = item.known_bug
-    if bug is None or not instance.system.protocols.holds(bug.during, instance.features):
-        return ""
-    mends = (feature.data.name for feature in bug.mended_by)
-    off = [f"--with {name}" for name in mends if name not in instance.features]
-    return f"{bug.what}; holds {' '.join(off)}" if off else ""
-
-
-def _broken_invariant(machine: Interpreter, state: FullState) -> tuple[str, str]:
-    for item in machine.instance.properties:
-        if item.kind == "invariant" and not machine.holds(item.expression, state):
-            return item.name, f"{item.name} is broken in the last state: {item.sentence}"
-    raise Disagreement("native code sees an invariant broken where the model sees none")
-
-
-def _faulty_step(machine: Interpreter, state: FullState) -> tuple[str, str, Step]:
-    for step in machine.steps(state):
-        if step.state is None:
-            return RANGE, f"The last step is out of range: {step.fault}", step
-        for item in machine.instance.properties:
-            if item.kind == "step" and not machine.step_holds(item, state, step.state):
-                return item.name, f"{item.name} is broken by the last step: {item.sentence}", step
-    raise Disagreement("native code sees a faulty step where the model sees none")
+    tell_fault(prepared.instance, kinds[flag], path, prepared.pack, result)

@@ -33,9 +33,9 @@ class PropertyVerdict:
     note: str = ""
 
 
-@dataclass
-class Result:
-    """All that a run found out. Sizes in bytes, times in seconds."""
+@dataclass(kw_only=True)
+class Outcome:
+    """What a run of any engine comes to, `depth` steps deep. Times in seconds."""
 
     system: str
     protocol: str
@@ -44,22 +44,11 @@ class Result:
     verdict: Verdict
     reason: str
     properties: list[PropertyVerdict]
-    states: int
-    transitions: int
     depth: int
     seconds: float
-    compile_seconds: float
-    memory: int
-    rows: list[tuple[str, int]]
     left_out: list[str] = field(default_factory=list[str])
-    symmetry: list[str] = field(default_factory=list[str])
     notes: list[str] = field(default_factory=list[str])
     trace: Trace | None = None
-
-    @property
-    def never_taken(self) -> list[str]:
-        """Rows that no step took."""
-        return [name for name, taken in self.rows if not taken]
 
     def as_json(self) -> dict[str, Any]:
         """The result as plain data."""
@@ -80,16 +69,39 @@ class Result:
                 }
                 for p in self.properties
             ],
-            "states": self.states,
-            "transitions": self.transitions,
             "depth": self.depth,
             "seconds": round(self.seconds, 3),
-            "compile_seconds": round(self.compile_seconds, 3),
-            "states_per_second": round(self.states / self.seconds) if self.seconds else 0,
-            "memory_bytes": self.memory,
-            "rows": [{"name": name, "taken": taken} for name, taken in self.rows],
             "left_out": self.left_out,
-            "symmetry": self.symmetry,
             "notes": self.notes,
             "trace": None if self.trace is None else self.trace.as_json(),
+        }
+
+
+@dataclass(kw_only=True)
+class Result(Outcome):
+    """What an exploration found out. Sizes in bytes."""
+
+    states: int
+    transitions: int
+    compile_seconds: float
+    memory: int
+    rows: list[tuple[str, int]]
+    symmetry: list[str] = field(default_factory=list[str])
+
+    @property
+    def never_taken(self) -> list[str]:
+        """Rows that no step took."""
+        return [name for name, taken in self.rows if not taken]
+
+    def as_json(self) -> dict[str, Any]:
+        """The result as plain data."""
+        rate = round(self.states / self.seconds) if self.seconds else 0
+        return super().as_json() | {
+            "states": self.states,
+            "transitions": self.transitions,
+            "compile_seconds": round(self.compile_seconds, 3),
+            "states_per_second": rate,
+            "memory_bytes": self.memory,
+            "rows": [{"name": name, "taken": taken} for name, taken in self.rows],
+            "symmetry": self.symmetry,
         }
