@@ -52,6 +52,8 @@ class Result:
     left_out: list[str] = field(default_factory=list[str])
     symmetry: list[str] = field(default_factory=list[str])
     notes: list[str] = field(default_factory=list[str])
+    engine: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What carried the search, and what that took."""
     trace: Trace | None = None
 
     @property
@@ -84,5 +86,6 @@ class Result:
             "left_out": self.left_out,
             "symmetry": self.symmetry,
             "notes": self.notes,
+            "engine": self.engine,
             "trace": None if self.trace is None else self.trace.as_json(),
         }
