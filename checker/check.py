@@ -92,7 +92,8 @@ def check(
     """Explores every state within the bounds, or up to a limit, or to the first fault.
 
     Raises DeclarationError for a faulty declaration, CheckpointError for a folder that can't be
-    used, SparkError where Spark can't do its work, Disagreement where native code and the executable model differ.
+    used, SparkError where Spark can't do its work, Disagreement where native code and the
+    executable model differ.
     """
     options = options or Options()
     prepared = prepare(instance, symmetry=options.symmetry, slicing=options.slicing)

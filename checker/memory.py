@@ -111,6 +111,8 @@ class Region:
             else:
                 os.ftruncate(file, self.size)
                 self._map = mmap.mmap(file, self.size, flags=mmap.MAP_SHARED | _NO_RESERVE)
+                # else a touch may bring in megabytes around it
+                self._map.madvise(mmap.MADV_RANDOM)
         except (OSError, ValueError) as error:
             raise MemoryError(f"can't reserve {self.size} bytes: {error}") from None
         self.array = np.frombuffer(self._map, dtype=np.uint8)

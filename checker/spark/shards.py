@@ -22,7 +22,6 @@ import numpy as np
 import psutil
 
 from ..explore import Worker
-from ..lower import Kernel
 from ..memory import Region
 from ..store import MOST_PER_SHARD, SHARDS, Store
 from .runs import Damaged, Run, read_run
@@ -43,53 +42,59 @@ def owned_by(shard: int, shards: int) -> range:
 
 
 class ShardSet:
-    """The visited set of a shard, with the buffers to expand and insert.
+    """The visited set of a shard, mapped into this process.
 
-    Holds a lock on its files: a second attempt at the same task waits for the first. `memory` is
-    the most that it may take, in bytes.
+    To be used in a `with` statement, which holds a lock on its files (a second attempt at the same
+    task waits for the first) and reads what others have made of them. `worker` has the buffers to
+    expand and insert; `memory` is the most that the set may take, in bytes.
     """
 
-    def __init__(
-        self, kernel: Kernel, stride: int, rows: int, run: str, shard: int, shards: int,
-        memory: int | None,
-    ) -> None:  # fmt: skip
-        self.stride = stride
+    def __init__(self, worker: Worker, run: str, shard: int, shards: int, memory: int | None):
+        self.worker = worker
+        self.stride = worker.stride
         self.owned = owned_by(shard, shards)
         self.limit = memory or int(psutil.virtual_memory().available * OWN_MEMORY)
         # Spark names the folders that it deletes when it ends
         local = os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir()).partition(",")[0]
         self.folder = Path(local) / f"epochfence-{run}" / f"{shard}-of-{shards}"
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._files: list[int] = []
-        self.locked = self._open("lock")
-        fcntl.flock(self.locked, fcntl.LOCK_EX)
         self.cached = shutil.disk_usage(self.folder).free > LEAST_FREE
+        self._files: dict[str, int] = {}
+        self._sent: Region | None = None
         self.levels = np.zeros((0, SHARDS), dtype=np.int64)
-        self.store = Store(stride, MOST_PER_SHARD, self._may_take, self._region, self.owned)
-        buckets = np.zeros((2, SHARDS), dtype=np.int64)
-        self.worker = Worker(kernel, stride, rows, buckets[0], buckets[1])
-        self._load_index()
+        self.store = Store(self.stride, MOST_PER_SHARD, self._may_take, self._region, self.owned)
 
-    def _open(self, name: str) -> int:
-        file = os.open(self.folder / name, os.O_RDWR | os.O_CREAT)
-        self._files.append(file)
-        return file
+    def __enter__(self) -> ShardSet:
+        fcntl.flock(self._file("lock"), fcntl.LOCK_EX)
+        self.worker.filled[:] = 0
+        self.worker.taken[:] = 0
+        self._load_index()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        fcntl.flock(self._file("lock"), fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Closes its files; the set is not to be used any more."""
+        for file in self._files.values():
+            os.close(file)
+
+    def _file(self, name: str) -> int:
+        if name not in self._files:
+            self._files[name] = os.open(self.folder / name, os.O_RDWR | os.O_CREAT)
+        return self._files[name]
 
     def _region(self, name: str, size: int) -> Region:
-        return Region(size, self._open(name) if self.cached else None)
+        return Region(size, self._file(name) if self.cached else None)
 
     def _may_take(self, extra: int) -> bool:
         return self.store.memory + extra <= self.limit
-
-    def close(self) -> None:
-        """Gives the lock back."""
-        for file in self._files:
-            os.close(file)
 
     # The index: how many states each level has in each part, and how large the tables are -------
 
     def _load_index(self) -> None:
         if not self.cached:
+            self._truncate(0, anew=True)
             return
         for name, whole in (("index.npz", True), ("before.npz", False)):
             try:
@@ -202,25 +207,26 @@ class ShardSet:
         It may hold successors of levels before `level`, as their owners have them by now. What an
         attempt at `level` itself has put there may have been lost, and is forgotten.
         """
+        place = -(-self.stride // 8) * 8
         size = LEAST_SENT
         while size < min(64 * most, MOST_SENT):
             size *= 8  # seldom, as a new table has forgotten everything
-        name = self.folder / "sent.level"
-        file = self._open("sent") if self.cached else None
-        bytes_needed = size * (-(-self.stride // 8) * 8)
-        if file is not None:
-            known = int(name.read_text()) if name.exists() else level
-            held = os.fstat(file).st_size
-            if known >= level or held < bytes_needed:
-                os.ftruncate(file, 0)
-            else:
-                bytes_needed = held
-                size = held // (-(-self.stride // 8) * 8)
-                size = 1 << (size.bit_length() - 1)
-            aside = name.with_suffix(".aside")
-            aside.write_text(str(level))
-            aside.replace(name)
-        return Region(bytes_needed, file), size - 1
+        if not self.cached:
+            return Region(size * place), size - 1
+        file, note = self._file("sent"), self.folder / "sent.level"
+        held = os.fstat(file).st_size // place
+        known = int(note.read_text()) if note.exists() else level
+        if known >= level or held < size:
+            os.ftruncate(file, 0)
+        else:
+            size = held
+        os.ftruncate(file, size * place)
+        aside = note.with_suffix(".aside")
+        aside.write_text(str(level))
+        aside.replace(note)
+        if self._sent is None or self._sent.size != size * place:
+            self._sent = Region(size * place, file)
+        return self._sent, size - 1
 
 
 def block_of(worker: Worker, owned: range) -> tuple[bytes, int]:

@@ -11,11 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
-from ..explore import SPAN, Bad
+import numpy as np
+
+from ..explore import SPAN, Bad, Worker
 from ..lower import BROKEN, DEADLOCK, FAULT, Kernel
 from ..machine_code import Code
+from ..store import SHARDS
 from .runs import Damaged, Run, to_merge, write_run
 from .shards import NoRoom, ShardSet, block_of, owned_by
 from .storage import Storage
@@ -64,19 +68,33 @@ class Told:
     full: bool = False
 
 
-_kernels: dict[str, Kernel] = {}
+class _Process:
+    """What a worker process keeps of a run between tasks."""
+
+    def __init__(self, kit: Kit) -> None:
+        self.run = kit.run
+        kernel = Kernel(kit.most_successors, kit.code)
+        buckets = np.zeros((2, SHARDS), dtype=np.int64)
+        self.worker = Worker(kernel, kit.stride, kit.rows, buckets[0], buckets[1])
+        self.worker.most_filled = max(64, OUTGOING // (SHARDS * kit.stride))
+        self.sets: dict[int, ShardSet] = {}
 
 
-def _kernel(kit: Kit) -> Kernel:
-    """The run's code, loaded once in a process."""
-    if kit.run not in _kernels:
-        _kernels.clear()
-        _kernels[kit.run] = Kernel(kit.most_successors, kit.code)
-    return _kernels[kit.run]
+_process: _Process | None = None
 
 
 def _shard_set(kit: Kit, shard: int) -> ShardSet:
-    return ShardSet(_kernel(kit), kit.stride, kit.rows, kit.run, shard, kit.shards, kit.memory)
+    """A shard's set; this process keeps it mapped where it is in files."""
+    global _process
+    if _process is None or _process.run != kit.run:
+        for held in _process.sets.values() if _process else ():
+            held.close()
+        _process = _Process(kit)
+    held = _process.sets.get(shard)
+    if held is None or not held.cached:
+        held = ShardSet(_process.worker, kit.run, shard, kit.shards, kit.memory)
+        _process.sets[shard] = held
+    return held
 
 
 def expand(
@@ -90,14 +108,12 @@ def expand(
     told = Told(shard, taken=[0] * kit.rows)
     totals = place.totals[shard]
     if totals[-1]:
-        held = _shard_set(kit, shard)
         try:
-            held.bring_to(totals, place.runs[shard], kit.storage)
-            yield from _expanded(kit, held, told)
+            with _shard_set(kit, shard) as held:
+                held.bring_to(totals, place.runs[shard], kit.storage)
+                yield from _expanded(kit, held, told)
         except (Damaged, NoRoom) as error:
             told.damaged, told.full = str(error), isinstance(error, NoRoom)
-        finally:
-            held.close()
     yield shard, told
 
 
@@ -106,7 +122,6 @@ def _expanded(kit: Kit, held: ShardSet, told: Told) -> Iterator[tuple[int, bytes
     level = len(held.levels) - 1
     ranges = held.ranges(level)
     sent, mask = held.sent(level, sum(end - start for start, end in ranges))
-    worker.most_filled = max(64, OUTGOING // (len(worker.filled) * kit.stride))
     least: dict[int, bytes] = {}
     for part in held.owned:
         at, end = ranges[part]
@@ -142,33 +157,36 @@ def insert(
 ) -> Iterator[Told]:
     """Inserts what was sent to a shard, writes what is new to a run, and tells."""
     kit = kit.value
-    runs = place.runs[shard]
     told = Told(shard)
-    held: ShardSet | None = None
+    blocks = _counted(arrived, told)
+    first = next(blocks, None)
     try:
-        for _, item in arrived:
-            if isinstance(item, Told):
-                told.taken, told.bad, told.sent = item.taken, item.bad, item.sent
-                told.sent_bytes = item.sent_bytes
-                told.damaged, told.full = told.damaged or item.damaged, told.full or item.full
-            elif not told.damaged and not told.full:
-                try:
-                    if held is None:
-                        held = _shard_set(kit, shard)
-                        held.bring_to(place.totals[shard], runs, kit.storage)
-                        held.begin_level()
-                    held.insert(item)
-                except (Damaged, NoRoom) as error:
-                    told.damaged, told.full = str(error), isinstance(error, NoRoom)
-        if held is not None and not told.damaged and not told.full:
-            told.states = held.end_level()
-            told.memory = held.store.memory
-            if told.states:
-                _write(kit, held, runs, told)
-    finally:
-        if held is not None:
-            held.close()
+        if first is not None:
+            with _shard_set(kit, shard) as held:
+                held.bring_to(place.totals[shard], place.runs[shard], kit.storage)
+                held.begin_level()
+                for block in chain([first], blocks):
+                    held.insert(block)
+                told.states = held.end_level()
+                told.memory = held.store.memory
+                if told.states:
+                    _write(kit, held, place.runs[shard], told)
+    except (Damaged, NoRoom) as error:
+        for _ in blocks:
+            pass  # what its sender counted may still come
+        told.damaged, told.full = str(error), isinstance(error, NoRoom)
     yield told
+
+
+def _counted(arrived: Iterable[tuple[int, bytes | Told]], told: Told) -> Iterator[bytes]:
+    """The blocks among what was sent; what its sender counted goes into what is told."""
+    for _, item in arrived:
+        if isinstance(item, Told):
+            told.taken, told.bad = item.taken, item.bad
+            told.sent, told.sent_bytes = item.sent, item.sent_bytes
+            told.damaged, told.full = item.damaged, item.full
+        else:
+            yield item
 
 
 def _write(kit: Kit, held: ShardSet, runs: list[Run], told: Told) -> None:
@@ -204,11 +222,9 @@ def look_back(
     kit = kit.value
     if not place.totals[shard][level]:
         return
-    held = _shard_set(kit, shard)
     try:
-        held.bring_to(place.totals[shard], place.runs[shard], kit.storage)
-        yield held.worker.least_predecessor(held.store, held.ranges(level), target), ""
+        with _shard_set(kit, shard) as held:
+            held.bring_to(place.totals[shard], place.runs[shard], kit.storage)
+            yield held.worker.least_predecessor(held.store, held.ranges(level), target), ""
     except Damaged as error:
         yield None, str(error)
-    finally:
-        held.close()
