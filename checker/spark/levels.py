@@ -69,7 +69,13 @@ class SparkExplorer:
         last = manifest.levels[-1]
         self.before = last.seconds
         self.taken = np.array(last.taken, dtype=np.int64)
-        self.found = Search(taken=last.taken, transitions=sum(last.taken), seconds=last.seconds)
+        self.found = Search(
+            states=self.count,
+            transitions=sum(last.taken),
+            depth=sum(any(level.states) for level in manifest.levels),
+            taken=last.taken,
+            seconds=last.seconds,
+        )
         self.under_way = 0
         self.held = 0
         self._next: tuple[Level, list[tuple[int, list[Run]]]] | None = None

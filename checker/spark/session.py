@@ -54,7 +54,8 @@ def _reach(master: str) -> None:
         except (OSError, ValueError) as error:
             failed = error
     if master.startswith("spark://"):
-        raise SparkError(f"can't reach the master {master}: {failed}")
+        why = getattr(failed, "strerror", None) or failed
+        raise SparkError(f"can't reach the master {master}: {why}")
 
 
 def start(master: str, name: str) -> Any:

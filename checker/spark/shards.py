@@ -29,7 +29,7 @@ from .storage import Storage
 
 OWN_MEMORY = 3 / 4  # of what is free, where no limit is given
 LEAST_FREE = 1 << 28  # bytes of disk below which nothing is cached
-LEAST_SENT, MOST_SENT = 1 << 13, 1 << 22  # states that a sender remembers
+LEAST_SENT, MOST_SENT = 1 << 13, 1 << 23  # states that a sender remembers
 
 
 class NoRoom(Exception):
@@ -210,7 +210,7 @@ class ShardSet:
         place = -(-self.stride // 8) * 8
         size = LEAST_SENT
         while size < min(64 * most, MOST_SENT):
-            size *= 8  # seldom, as a new table has forgotten everything
+            size *= 4  # seldom, as a new table has forgotten everything
         if not self.cached:
             return Region(size * place), size - 1
         file, note = self._file("sent"), self.folder / "sent.level"
