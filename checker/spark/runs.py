@@ -73,7 +73,8 @@ def write_run(
     sink = pa.BufferOutputStream()
     numbers: list[int] = []
     count = 0
-    with parquet.ParquetWriter(
+    writer_of: Any = parquet.ParquetWriter
+    with writer_of(
         sink, schema, compression="none", use_dictionary=["level"],
         column_encoding=dict.fromkeys(words, "DELTA_BINARY_PACKED"),
     ) as writer:  # fmt: skip

@@ -44,18 +44,19 @@ def find_java() -> str:
 
 def _reach(master: str) -> None:
     """Raises SparkError where nothing answers at a stand-alone master's address."""
-    for address in master.removeprefix("spark://").split(",") * master.startswith("spark://"):
-        where = urlsplit(f"//{address}")
+    if not master.startswith("spark://"):
+        return
+    why = "no address"
+    for address in master.removeprefix("spark://").split(","):
         try:
+            where = urlsplit(f"//{address}")
             if not where.hostname or not where.port:
                 raise SparkError(f"--master {master}: write spark://HOST:PORT")
             socket.create_connection((where.hostname, where.port), MASTER_WITHIN).close()
             return
         except (OSError, ValueError) as error:
-            failed = error
-    if master.startswith("spark://"):
-        why = getattr(failed, "strerror", None) or failed
-        raise SparkError(f"can't reach the master {master}: {why}")
+            why = getattr(error, "strerror", None) or error
+    raise SparkError(f"can't reach the master {master}: {why}")
 
 
 def start(master: str, name: str) -> Any:

@@ -41,6 +41,11 @@ class Kit:
     memory: int | None
     storage: Storage
 
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What a process may keep, it may keep for kits that share this."""
+        return self.run, self.shards, self.memory
+
 
 @dataclass(frozen=True)
 class Place:
@@ -72,7 +77,7 @@ class _Process:
     """What a worker process keeps of a run between tasks."""
 
     def __init__(self, kit: Kit) -> None:
-        self.run = kit.run
+        self.key = kit.key
         kernel = Kernel(kit.most_successors, kit.code)
         buckets = np.zeros((2, SHARDS), dtype=np.int64)
         self.worker = Worker(kernel, kit.stride, kit.rows, buckets[0], buckets[1])
@@ -86,7 +91,7 @@ _process: _Process | None = None
 def _shard_set(kit: Kit, shard: int) -> ShardSet:
     """A shard's set; this process keeps it mapped where it is in files."""
     global _process
-    if _process is None or _process.run != kit.run:
+    if _process is None or _process.key != kit.key:
         for held in _process.sets.values() if _process else ():
             held.close()
         _process = _Process(kit)
