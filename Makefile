@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 PIP_INSTALL := install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test mutation lint bench docs lock clean python
+.PHONY: help setup check test cases mutation lint bench docs lock clean python
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -21,6 +21,9 @@ check: $(READY) ## every interleaving of the transaction protocol, within bounds
 
 test: $(READY) ## all tests
 	$(BIN)/pytest -n 2 --dist loadscope $(ARGS)
+
+cases: $(READY) ## Kafka's conformance cases on the executable machines; CASES=DIR takes others
+	$(BIN)/python tests/conformance/run.py $(if $(CASES),--cases $(CASES)) $(if $(JSON),--json $(JSON))
 
 mutation: $(READY) ## how many mutants of the tables the properties and tests kill
 	$(BIN)/python tests/mutation/run.py $(ARGS)

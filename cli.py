@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from errno import EPIPE
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -260,18 +262,22 @@ def diff(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="MACHINE|SYSTEM",
-            help="A shipped machine or system, or FILE.py[:SYSTEM] (default: all that is shipped).",
+            metavar="MACHINE|SYSTEM|TRACE",
+            help="A shipped machine or system, or FILE.py[:SYSTEM] (default: all that is shipped); "
+            "or FILE.jsonl, requests to run on both.",
         ),
     ] = None,
     output: Json = None,
 ) -> None:
-    """List the rows that two releases have differently, and what differs in them."""
+    """List the rows that two releases have differently, or what they answer to the same requests
+    in different ways."""
     from .diagrams.difference import compare, tell
     from .diagrams.find import find_tables
 
     check_folder(output)
     before, after = protocols
+    if name is not None and name.endswith(".jsonl"):
+        return diff_answers(Path(name), before, after, output)
     try:
         found = compare(find_tables(name), before, after)
     except DeclarationError as error:
@@ -279,6 +285,114 @@ def diff(
     tell(found, before, after, Console(width=100, highlight=False))
     tables = [table.as_json() for table in found]
     write_json(output, {"before": before, "after": after, "tables": tables})
+
+
+def diff_answers(trace: Path, before: str, after: str, output: Path | None) -> None:
+    """Runs the requests of a trace on two releases, and prints the answers that differ."""
+    from .model.errors import ModelError
+    from .model.requests import difference, read
+
+    try:
+        requests = read(trace.read_text(encoding="utf-8"))
+        found = difference(requests, before, after)
+    except OSError as error:
+        fail(f"can't read {trace}: {error.strerror}")
+    except UnicodeDecodeError:
+        fail(f"{trace}: not a text in UTF-8")
+    except (ModelError, DeclarationError) as error:
+        fail(f"{trace}: {error}")
+    for item in found:
+        print(f"{item.place} {item.request}")
+        for release, answer in ((before, item.before), (after, item.after)):
+            print(f"  {release}: {', '.join(f'{name} {value}' for name, value in answer.items())}")
+    print(f"{len(found)} of {len(requests)} answers differ.")
+    answers = [item._asdict() for item in found]
+    write_json(output, {"before": before, "after": after, "answers": answers})
+
+
+@app.command()
+def decode(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file from a broker's disk.")],
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            "--as", metavar="KIND",
+            help="log, transaction-log, snapshot or transaction-index (default: by the name).",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="A line of JSON for each row.")] = False,
+) -> None:  # fmt: skip
+    """Decode a log segment, a producer state snapshot or a transaction index."""
+    try:
+        from .model.records.files import Kind, Row, kind_of, read_file
+        from .model.records.report import json_line, tell
+    except ModuleNotFoundError as missing:
+        fail(missing)
+    wrong = 0
+
+    def rows() -> Iterator[Row]:
+        nonlocal wrong
+        for item in read_file(file, chosen):
+            if as_json:
+                print(json_line(item))
+            if isinstance(item, Row):
+                yield item
+            else:
+                wrong += 1
+                print(f"epochfence: {file}: {item}", file=sys.stderr)
+
+    try:
+        chosen = kind_of(file) if kind is None else Kind(kind)
+    except ValueError:
+        kinds = ", ".join(kind.value for kind in Kind)
+        if kind is None:
+            fail(f"{file}: its name says nothing of what is in it: take --as with one of {kinds}")
+        fail(f"--as {kind}: take one of {kinds}")
+    try:
+        if as_json:
+            for _ in rows():
+                pass
+        else:
+            tell(rows(), Console(width=100, highlight=False))
+    except OSError as error:
+        if error.errno == EPIPE:
+            raise
+        fail(f"can't read {file}: {error.strerror}")
+    if wrong:
+        raise typer.Exit(USAGE)
+
+
+@app.command()
+def config(
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FILE] [NAME=VALUE]...", help="A producer's settings."),
+    ] = None,
+    protocol: Protocol = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As a JSON object.")] = False,
+) -> None:
+    """What a producer makes of its settings, or the error that it raises."""
+    from .model.config import ConfigError, read_properties, resolve
+
+    given: dict[str, str] = {}
+    for setting in settings or []:
+        name, equals, value = setting.partition("=")
+        try:
+            given |= {name: value} if equals else read_properties(Path(setting))
+        except OSError as error:
+            fail(f"can't read {setting}: {error.strerror}")
+        except ValueError as error:
+            fail(f"{setting}: {error}")
+    try:
+        resolved = resolve(given, protocol)
+    except (ConfigError, DeclarationError) as error:
+        fail(error)
+    if as_json:
+        print(json.dumps(resolved, indent=2))
+        return
+    width = max(map(len, resolved))
+    for name, found in resolved.items():
+        print(f"{name:{width}}  {found if isinstance(found, str) else json.dumps(found)}")
 
 
 @app.command("list")

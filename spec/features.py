@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from .language import Protocols, feature
 
-RELEASES = ("2.0", "2.5", "2.7", "3.5", "3.6", "4.0.0", "4.0.1", "4.1", "4.2", "4.3")
-BEFORE, NEWEST = "2.5", RELEASES[-1]
+# 4.0-2024-10 is the trunk of 25 October 2024 (commit 1eb7644349), with half of 4.0 in it.
+RELEASES = ("2.0", "2.5", "2.7", "3.5", "3.6", "4.0-2024-10", "4.0.0", "4.0.1", "4.1", "4.2", "4.3")
+BEFORE, DRAFT, NEWEST = "2.5", "4.0-2024-10", RELEASES[-1]
 
 # The coordinator -------------------------------------------------------------------------------
 
@@ -43,7 +44,7 @@ producer_fenced_error = feature(
 )
 transaction_version_2 = feature(
     "transaction_version_2",
-    "4.0.0",
+    DRAFT,
     sentence="Every transaction ends with a new epoch, and Produce adds its partition (from 4.0).",
     source="KIP-890 part 2",
 )
@@ -52,6 +53,14 @@ pending_first = feature(
     "4.0.0",
     sentence="A transition in flight is answered before id and epoch are compared (from 4.0).",
     source="KAFKA-18660",
+)
+version_2_draft = feature(
+    "version_2_draft",
+    DRAFT,
+    until="4.0.0",
+    sentence="Whether an EndTxn may be a retry hangs on the version of the end before it; an abort "
+    "needs a transaction; a completed end forgets the epoch before.",
+    source="TransactionCoordinator.endTransaction at 1eb7644349",
 )
 overflow_answered = feature(
     "overflow_answered",
@@ -122,7 +131,7 @@ verification = feature(
 )
 abortable_error = feature(
     "abortable_error",
-    "4.0.0",
+    DRAFT,
     sentence="A partition that is not in the transaction is TRANSACTION_ABORTABLE, and was "
     "INVALID_TXN_STATE (from 3.8).",
     source="KIP-890, KIP-1050",
@@ -206,6 +215,12 @@ failed_abort_fatal = feature(
     sentence="TRANSACTION_ABORTABLE for an abort is fatal; before, it was ignored.",
     source="KAFKA-19250",
 )
+transactional = feature(
+    "transactional",
+    None,
+    sentence="The client has a transactional id; without one it is idempotent only.",
+    source="TransactionManager.isTransactional",
+)
 # Producer ids ---------------------------------------------------------------------------------
 
 controller_hands_out_ids = feature(
@@ -246,6 +261,7 @@ KAFKA = Protocols(
         producer_fenced_error,
         transaction_version_2,
         pending_first,
+        version_2_draft,
         overflow_answered,
         single_fence_bump,
         previous_id_forgotten,

@@ -45,27 +45,60 @@ CACHED_BATCHES = constant(
     "cached_batches", 1, 1, 5, real=5, meaning="batches that a leader remembers per producer id"
 )
 FAULTS = constant(
-    "faults", 1, 0, 6, meaning="faults in a run, of all kinds together; recovery has no bound"
+    "faults",
+    1,
+    0,
+    6,
+    real=2**31 - 1,
+    meaning="faults in a run, of all kinds together; recovery has no bound",
 )
-LOSSES = constant("losses", 1, 0, 1, meaning="1: requests, answers and markers may be lost")
-CRASHES = constant("crashes", 1, 0, 1, meaning="1: client instances may crash")
-TIMEOUTS = constant("timeouts", 1, 0, 1, meaning="1: a transaction may time out")
-EXPIRIES = constant("expiries", 1, 0, 1, meaning="1: a batch in flight may expire")
-FAILOVERS = constant("failovers", 1, 0, 1, meaning="1: the coordinator may fail over")
+LOSSES = constant("losses", 1, 0, 1, real=1, meaning="1: requests, answers and markers may be lost")
+CRASHES = constant("crashes", 1, 0, 1, real=1, meaning="1: client instances may crash")
+TIMEOUTS = constant("timeouts", 1, 0, 1, real=1, meaning="1: a transaction may time out")
+EXPIRIES = constant("expiries", 1, 0, 1, real=1, meaning="1: a batch in flight may expire")
+FAILOVERS = constant("failovers", 1, 0, 1, real=1, meaning="1: the coordinator may fail over")
 APPEND_FAILURES = constant(
-    "append_failures", 1, 0, 1, meaning="1: a record may fail to get into the transaction log"
+    "append_failures",
+    1,
+    0,
+    1,
+    real=1,
+    meaning="1: a record may fail to get into the transaction log",
 )
-ID_EXPIRIES = constant("id_expiries", 1, 0, 1, meaning="1: an idle transactional id may expire")
+ID_EXPIRIES = constant(
+    "id_expiries", 1, 0, 1, real=1, meaning="1: an idle transactional id may expire"
+)
 PRODUCER_EXPIRIES = constant(
-    "producer_expiries", 1, 0, 1, meaning="1: a leader may forget a producer that has been idle"
+    "producer_expiries",
+    1,
+    0,
+    1,
+    real=1,
+    meaning="1: a leader may forget a producer that has been idle",
 )
-DELETIONS = constant("deletions", 1, 0, 1, meaning="1: the head of a log may be deleted")
+DELETIONS = constant("deletions", 1, 0, 1, real=1, meaning="1: the head of a log may be deleted")
 LEADER_CHANGES = constant(
-    "leader_changes", 1, 0, 1, meaning="1: a partition's leader may change, or start anew"
+    "leader_changes", 1, 0, 1, real=1, meaning="1: a partition's leader may change, or start anew"
+)
+IN_FLIGHT = constant(
+    "in_flight", 2, 1, 5, real=5, meaning="batches in flight to a partition at a time"
 )
 DELAYS = constant(
-    "delays", 1, 0, 1, meaning="1: a request or marker in flight may be overtaken by its retry"
+    "delays",
+    1,
+    0,
+    1,
+    real=1,
+    meaning="1: a request or marker in flight may be overtaken by its retry",
 )
+
+# Times have no part in a bounded run: all of them are the same there.
+NO_NUMBER = constant("no_number", 0, 0, 0, real=-1, meaning="stands for no time, or no id so far")
+LATEST = constant("latest", 0, 0, 0, real=2**63 - 1, meaning="the latest time, in ms")
+LONGEST = constant("longest", 0, 0, 0, real=2**31 - 1, meaning="the longest timeout, in ms")
+TIMESTAMP = Int(NO_NUMBER, LATEST, "timestamp")
+TIMEOUT_MS = Int(0, LONGEST, "timeout")
+NO_TIMESTAMP = NO_NUMBER
 
 PRODUCER = Key("producer", PRODUCERS)
 PARTITION = Key("partition", PARTITIONS)
@@ -98,19 +131,39 @@ Errors = enum(
     TRANSACTION_ABORTABLE=120,
     UNKNOWN_SERVER_ERROR=-1,
 )
+moved = (
+    Errors.COORDINATOR_LOAD_IN_PROGRESS,
+    Errors.COORDINATOR_NOT_AVAILABLE,
+    Errors.NOT_COORDINATOR,
+)
 Result = enum("TransactionResult", ABORT=0, COMMIT=1)
 
 transaction = Machine("transaction", doc="The coordinator's entry for the transactional id.")
 partition = Machine("partition", PARTITION, doc="A partition leader: its log and producer state.")
-producer = Machine("producer", PRODUCER, doc="A transactional client instance.")
+producer = Machine(
+    "producer", PRODUCER,
+    doc="A client instance: its TransactionManager, its Sender and its accumulator's queues.",
+)  # fmt: skip
 
-connection = producer.field("connection", CONNECTION, doc="The number of its open connection.")
+clock = Machine("clock", doc="The time, as the machine that reads it has it.")
+now = clock.field("now", TIMESTAMP)
+
+
+def is_past(deadline: Expression) -> Expression:
+    """Whether the time is behind `deadline`; in a bounded run it may always be."""
+    return (LATEST == 0) | (deadline < now)
+
+
+connection = producer.field(
+    "connection", CONNECTION, doc="The number of its open connection to the coordinator."
+)
 
 # A producer and the coordinator ----------------------------------------------------------------
 
 InitProducerId = message(
     "InitProducerId", transaction, producer=PRODUCER, connection=CONNECTION,
-    expected_id=PRODUCER_ID, expected_epoch=EPOCH, carried=("expected_id",),
+    expected_id=PRODUCER_ID, expected_epoch=EPOCH, transaction_timeout_ms=TIMEOUT_MS,
+    carried=("expected_id",),
 )  # fmt: skip
 InitProducerIdResponse = message(
     "InitProducerIdResponse", producer, answers=InitProducerId, error=Errors,

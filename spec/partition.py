@@ -13,6 +13,7 @@ fail, or is tried again.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 from .features import (
     no_start_in_mid_sequence,
@@ -37,6 +38,7 @@ from .language import (
     all_of,
     any_of,
     append,
+    constant,
     count_of,
     each,
     element,
@@ -60,6 +62,7 @@ from .language import (
     wrap,
 )
 from .language.expressions import Operand
+from .language.tables import TRUE
 from .messages import (
     CACHED_BATCHES,
     COORDINATOR_EPOCH,
@@ -77,17 +80,21 @@ from .messages import (
     AddPartitionsByLeaderResponse,
     Errors,
     Produce,
+    moved,
     partition,
     producer,
 )
-from .producer import answer_batch, moved
+from .sender import answer_batch
 
 Kind = enum("Kind", "DATA", "COMMIT", "ABORT")
 LogEntry = record(
     "LogEntry", kind=Kind, producer_id=PRODUCER_ID, producer_epoch=EPOCH, idempotent_only=Bool(),
     record=RECORD, txn=Optional(TRANSACTION),
 )  # fmt: skip
-LOG_SIZE = TRANSACTIONS + TRANSACTIONS + RECORDS
+SPARE = constant(
+    "spare", 1, 1, 8, meaning="entries that a log has room for beyond records and markers"
+)
+LOG_SIZE = TRANSACTIONS * RECORDS + TRANSACTIONS + SPARE
 OFFSET = Int(0, LOG_SIZE, "offset")
 BatchMetadata = record("BatchMetadata", last_sequence=SEQUENCE, last_offset=OFFSET)
 ProducerStateEntry = record(
@@ -165,6 +172,97 @@ _ANALYZE = "UnifiedLog.analyzeAndValidateProducerState"
 CHECK_EPOCH = "ProducerAppendInfo.checkProducerEpoch"
 _SEQUENCE = "ProducerAppendInfo.checkSequence"
 
+Refusal: TypeAlias = Callable[[str, Expression, Expression, str, Expression], Row]
+
+
+def only_where(there: bool, *rows: Row) -> tuple[Row, ...]:
+    """The rows, or none."""
+    return rows if there else ()
+
+
+def validation_rows(
+    epoch: Expression,
+    sequence: Expression,
+    transactional: Expression,
+    entry: Expression,
+    verified: Expression,
+    refused: Refusal,
+    *,
+    waited: bool,
+    epoch_counts: Expression = TRUE,
+    sequence_counts: Expression = TRUE,
+) -> tuple[Row, ...]:
+    """ProducerAppendInfo's checks of a data batch against a producer's `entry`, in their order.
+
+    `refused` makes the row for a name, a condition, an error, its source and its features.
+    `epoch_counts` and `sequence_counts` say whether batches of this origin are checked so. A batch
+    that `waited` for the coordinator is transactional, and its version is one that knows asking.
+    """
+    new_epoch = epoch != entry.producer_epoch
+    unknown = entry.producer_epoch == NO_EPOCH
+    newest = last(entry.batches)
+    following = if_(newest.is_set, wrap(newest.value.last_sequence + 1, SEQUENCE), 0)
+    out_of_order = Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+    def checked(counts: Expression, condition: Expression) -> Expression:
+        return condition if counts == TRUE else counts & condition
+
+    def in_sequence(
+        name: str, when: Expression, error: Expression, source: str, during: Expression = TRUE
+    ) -> Row:
+        return refused(name, checked(sequence_counts, when), error, source, during)
+
+    return (
+        refused(
+            "stale epoch",
+            checked(epoch_counts, epoch < entry.producer_epoch),
+            Errors.INVALID_PRODUCER_EPOCH,
+            CHECK_EPOCH,
+            TRUE,
+        ),
+        in_sequence(
+            "starts in mid-sequence",
+            verified.is_set & (sequence != 0) & (size(entry.batches) == 0),
+            out_of_order,
+            "KAFKA-18202",
+            no_start_in_mid_sequence & transaction_version_2,
+        ),
+        in_sequence(
+            "above the first to come",
+            verified.is_set & (sequence > verified.value.lowest_sequence),
+            out_of_order,
+            _SEQUENCE,
+            asks_coordinator,
+        ),
+        *only_where(
+            not waited,
+            in_sequence(
+                "last sequence not known",
+                (unknown | (~new_epoch & (size(entry.batches) == 0))) & (sequence != 0),
+                Errors.UNKNOWN_PRODUCER_ID,
+                "KAFKA-5793, KAFKA-7298",
+                ~unknown_producer_accepted,
+            ),
+        ),
+        in_sequence(
+            "new epoch in mid-sequence",
+            new_epoch & (sequence != 0) & ~unknown,
+            out_of_order,
+            _SEQUENCE,
+        ),
+        in_sequence("out of order", ~new_epoch & (sequence != following), out_of_order, _SEQUENCE),
+        *only_where(
+            not waited,
+            refused(
+                "not transactional in a transaction",
+                entry.current_txn_first_offset.is_set & ~transactional,
+                Errors.INVALID_TXN_STATE,
+                "ProducerAppendInfo.appendDataBatch",
+                TRUE,
+            ),
+        ),
+    )
+
 
 def append_rows(
     batch: Message | Expression,
@@ -184,10 +282,7 @@ def append_rows(
     entry, verified = producer_state[producer_id], verifying[producer_id]
     new_epoch = epoch != entry.producer_epoch
     stale = epoch < entry.producer_epoch
-    unknown = entry.producer_epoch == NO_EPOCH
     opened = entry.current_txn_first_offset.is_set
-    newest = last(entry.batches)
-    following = if_(newest.is_set, wrap(newest.value.last_sequence + 1, SEQUENCE), 0)
     cached = element("cached", entry.batches)
     metadata = BatchMetadata(last_sequence=sequence, last_offset=log_end_offset)
 
@@ -196,15 +291,11 @@ def append_rows(
         when: Expression,
         error: Expression,
         source: str,
-        during: Expression | bool = True,
+        during: Expression,
     ) -> Row:
         return Row(
-            name, when=when, set=dict(settled), reply=answer(error), source=source,
-            during=lift(during),
-        )  # fmt: skip
-
-    def only_if(there: bool, *rows: Row) -> tuple[Row, ...]:
-        return rows if there else ()
+            name, when=when, set=dict(settled), reply=answer(error), source=source, during=during
+        )
 
     waited = guarded is not None
     counts = guarded if waited else lift(True)
@@ -217,7 +308,7 @@ def append_rows(
             reply=answer(Errors.NONE),
             source="ProducerStateEntry.findDuplicateBatch",
         ),
-        *only_if(
+        *only_where(
             waited,
             refused(
                 "stale epoch, whatever the answer",
@@ -234,52 +325,7 @@ def append_rows(
                 verification,
             ),
         ),
-        refused("stale epoch", stale, Errors.INVALID_PRODUCER_EPOCH, CHECK_EPOCH),
-        refused(
-            "starts in mid-sequence",
-            verified.is_set & (sequence != 0) & (size(entry.batches) == 0),
-            Errors.OUT_OF_ORDER_SEQUENCE_NUMBER,
-            "KAFKA-18202",
-            no_start_in_mid_sequence & transaction_version_2,
-        ),
-        refused(
-            "above the first to come",
-            verified.is_set & (sequence > verified.value.lowest_sequence),
-            Errors.OUT_OF_ORDER_SEQUENCE_NUMBER,
-            _SEQUENCE,
-            asks_coordinator,
-        ),
-        *only_if(
-            not waited,
-            refused(
-                "last sequence not known",
-                (unknown | (~new_epoch & (size(entry.batches) == 0))) & (sequence != 0),
-                Errors.UNKNOWN_PRODUCER_ID,
-                "KAFKA-5793, KAFKA-7298",
-                ~unknown_producer_accepted,
-            ),
-        ),
-        refused(
-            "new epoch in mid-sequence",
-            new_epoch & (sequence != 0) & ~unknown,
-            Errors.OUT_OF_ORDER_SEQUENCE_NUMBER,
-            _SEQUENCE,
-        ),
-        refused(
-            "out of order",
-            ~new_epoch & (sequence != following),
-            Errors.OUT_OF_ORDER_SEQUENCE_NUMBER,
-            _SEQUENCE,
-        ),
-        *only_if(
-            not waited,
-            refused(
-                "not transactional in a transaction",
-                opened & ~transactional,
-                Errors.INVALID_TXN_STATE,
-                "ProducerAppendInfo.appendDataBatch",
-            ),
-        ),
+        *validation_rows(epoch, sequence, transactional, entry, verified, refused, waited=waited),
         Row(
             "append",
             set={
@@ -400,6 +446,46 @@ def _waiting_answer(error: Expression) -> Sending:
 
 _done = {_waiting: lift(None)}
 _HANDLE = "ReplicaManager.handleProduceAppend"
+
+
+def verdict_rows(error: Expression, refused: Refusal) -> tuple[Row, ...]:
+    """What a leader makes of the coordinator's answer about a batch, where that is an error.
+
+    `refused` makes the row for a name, a condition, an error, its source and its features.
+    """
+    return (
+        refused(
+            "producer fenced",
+            error == Errors.PRODUCER_FENCED,
+            Errors.INVALID_PRODUCER_EPOCH,
+            "AddPartitionsToTxnManager",
+            TRUE,
+        ),
+        refused(
+            "coordinator busy",
+            error == Errors.CONCURRENT_TRANSACTIONS,
+            Errors.NOT_ENOUGH_REPLICAS,
+            _HANDLE,
+            ~transaction_version_2,
+        ),
+        refused(
+            "coordinator moved",
+            error.is_in(*moved),
+            Errors.NOT_ENOUGH_REPLICAS,
+            _HANDLE,
+            asks_coordinator,
+        ),
+        refused("refused by the coordinator", error != Errors.NONE, error, _HANDLE, TRUE),
+    )
+
+
+def _refused(
+    name: str, when: Expression, error: Expression, source: str, during: Expression
+) -> Row:
+    reply = _waiting_answer(error)
+    return Row(name, when=when, set=_done, reply=reply, source=source, during=during)
+
+
 verified = Table(
     partition,
     on=_answer,
@@ -411,36 +497,7 @@ verified = Table(
             when=_answer.producer.is_in(orphaned),
             set={orphaned: orphaned - set_of(_answer.producer)},
         ),
-        Row(
-            "producer fenced",
-            when=_answer.error == Errors.PRODUCER_FENCED,
-            set=_done,
-            reply=_waiting_answer(Errors.INVALID_PRODUCER_EPOCH),
-            source="AddPartitionsToTxnManager",
-        ),
-        Row(
-            "coordinator busy",
-            when=_answer.error == Errors.CONCURRENT_TRANSACTIONS,
-            during=~transaction_version_2,
-            set=_done,
-            reply=_waiting_answer(Errors.NOT_ENOUGH_REPLICAS),
-            source=_HANDLE,
-        ),
-        Row(
-            "coordinator moved",
-            when=_answer.error.is_in(*moved),
-            during=asks_coordinator,
-            set=_done,
-            reply=_waiting_answer(Errors.NOT_ENOUGH_REPLICAS),
-            source=_HANDLE,
-        ),
-        Row(
-            "refused by the coordinator",
-            when=_answer.error != Errors.NONE,
-            set=_done,
-            reply=_waiting_answer(_answer.error),
-            source=_HANDLE,
-        ),
+        *verdict_rows(_answer.error, _refused),
         *append_rows(
             _batch,
             lift(True),

@@ -6,8 +6,11 @@ transactions, too: from the marker to itself, where a reader finds no record to 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .features import last_epoch_ends_open, strict_marker_epoch, transaction_version_2
 from .language import Expression, Row, Sending, Table, append, if_, sequence_of
+from .language.tables import TRUE
 from .markers import marker_connection
 from .messages import (
     LARGEST_EPOCH,
@@ -61,32 +64,57 @@ def _answer(error: Expression) -> Sending:
     )  # fmt: skip
 
 
+def refusals(
+    epoch: Expression,
+    coordinator_epoch: Expression,
+    entry: Expression,
+    refused: Callable[[str, Expression, Expression, str, Expression], Row],
+    counts: Expression = TRUE,
+) -> tuple[Row, ...]:
+    """ProducerAppendInfo's checks of a marker against a producer's `entry`, in their order.
+
+    `refused` makes the row for a name, a condition, an error, its source and its features;
+    `counts` says whether markers of this origin are checked.
+    """
+
+    def checked(condition: Expression) -> Expression:
+        return condition if counts == TRUE else counts & condition
+
+    return (
+        refused("stale epoch", checked(epoch < entry.producer_epoch), _stale, CHECK_EPOCH, TRUE),
+        refused(
+            "marker of an earlier transaction",
+            checked(
+                entry.current_txn_first_offset.is_set
+                & (epoch == entry.producer_epoch)
+                & ~(last_epoch_ends_open & (epoch == LARGEST_EPOCH))
+            ),
+            _stale,
+            f"KIP-1228, KAFKA-20090, {CHECK_EPOCH}",
+            strict_marker_epoch & transaction_version_2,
+        ),
+        refused(
+            "coordinator fenced",
+            checked(coordinator_epoch < entry.coordinator_epoch),
+            Errors.TRANSACTION_COORDINATOR_FENCED,
+            "ProducerAppendInfo.checkCoordinatorEpoch",
+            TRUE,
+        ),
+    )
+
+
+def _refused(
+    name: str, when: Expression, error: Expression, source: str, during: Expression
+) -> Row:
+    return Row(name, when=when, reply=_answer(error), source=source, during=during)
+
+
 write_markers = Table(
     partition,
     on=WriteTxnMarkers,
     elsewhere=(transaction,),
     rows=(
-        Row(
-            "stale epoch",
-            when=_epoch < _entry.producer_epoch,
-            reply=_answer(_stale),
-            source=CHECK_EPOCH,
-        ),
-        Row(
-            "marker of an earlier transaction",
-            when=_open
-            & (_epoch == _entry.producer_epoch)
-            & ~(last_epoch_ends_open & (_epoch == LARGEST_EPOCH)),
-            during=strict_marker_epoch & transaction_version_2,
-            reply=_answer(_stale),
-            source=f"KIP-1228, KAFKA-20090, {CHECK_EPOCH}",
-        ),
-        Row(
-            "coordinator fenced",
-            when=_marker.coordinator_epoch < _entry.coordinator_epoch,
-            reply=_answer(Errors.TRANSACTION_COORDINATOR_FENCED),
-            source="ProducerAppendInfo.checkCoordinatorEpoch",
-        ),
+        *refusals(_epoch, _marker.coordinator_epoch, _entry, _refused),
         Row(
             "end the transaction",
             when=_open,

@@ -7,7 +7,7 @@ of a broker that crashes is lost: gaps are normal.
 
 from __future__ import annotations
 
-from .language import Expression, Int, Key, Machine, Sequence, append, constant, enum, event
+from .language import Expression, Int, Key, Machine, Sequence, append, constant, enum, event, if_
 from .language.expressions import Operand
 
 BROKERS = constant("brokers", 2, 1, 4, meaning="brokers that take blocks of producer ids")
@@ -54,6 +54,17 @@ connection_loss = event(
 def last_of(block: Expression) -> Expression:
     """The last producer id of the block that starts with `block`."""
     return block + BLOCK_SIZE - 1
+
+
+def not_monotonic(first: Expression, last: Expression, strict: Expression) -> Expression:
+    """Whether a block that starts with `first` isn't behind the one that ends with `last`;
+    `strict` refuses one that starts with its last id, too."""
+    return if_(strict, first <= last, first < last)
+
+
+def too_large(first: Expression, length: Expression, largest: Expression) -> Expression:
+    """Whether the ids of a block would go beyond the largest."""
+    return first > largest - length
 
 
 def hand_out(broker: Expression, producer_id: Expression) -> dict[Expression, Operand]:

@@ -55,6 +55,8 @@ from .producer_ids import (
     crash,
     hand_out,
     last_of,
+    not_monotonic,
+    too_large,
 )
 
 BROKER_EPOCH = Int(0, FAULTS, "broker epoch")
@@ -403,13 +405,12 @@ _completed = {outstanding: outstanding - 1, request_in_flight: False}
 
 
 def _not_monotonic(first: Expression) -> Expression:
-    last = last_of(current_block)
     known = current_block != NO_PRODUCER_ID
-    return known & if_(overlap_refused, first <= last, first < last)
+    return known & not_monotonic(first, last_of(current_block), overlap_refused)
 
 
 def _too_large(first: Expression) -> Expression:
-    return first > LARGEST_PRODUCER_ID - BLOCK_SIZE
+    return too_large(first, BLOCK_SIZE, LARGEST_PRODUCER_ID)
 
 
 def _outcome(error: Expression, first: Expression) -> Expression:

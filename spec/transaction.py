@@ -8,7 +8,7 @@ COORDINATOR_LOAD_IN_PROGRESS and comes again, as if the network had delayed it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from .features import (
     abortable_error,
@@ -22,6 +22,7 @@ from .features import (
     timeout_bumps_epoch,
     transaction_version_2,
     verification,
+    version_2_draft,
 )
 from .language import Bool as Truth
 from .language import (
@@ -44,17 +45,22 @@ from .language import (
     some,
     to_each,
 )
+from .language.expressions import Operand
 from .messages import (
     CONNECTION,
     COORDINATOR_EPOCH,
     EPOCH,
     LARGEST_EPOCH,
     NO_EPOCH,
+    NO_NUMBER,
+    NO_TIMESTAMP,
     PARTITION,
     PRODUCER,
     PRODUCER_ID,
     PRODUCER_IDS,
+    TIMEOUT_MS,
     TIMEOUTS,
+    TIMESTAMP,
     AddPartitionsByLeader,
     AddPartitionsByLeaderResponse,
     AddPartitionsToTxn,
@@ -66,7 +72,10 @@ from .messages import (
     InitProducerIdResponse,
     Result,
     answer_on,
+    clock,
     connection,
+    is_past,
+    now,
     producer,
     transaction,
 )
@@ -108,7 +117,7 @@ next_id = transaction.field(
     "next_id", Optional(PRODUCER_ID), doc="The producer id after the end that is under way."
 )
 newest_id = transaction.field(
-    "newest_id", Int(0, PRODUCER_IDS - 1), doc="The last producer id that was handed out."
+    "newest_id", Int(NO_NUMBER, PRODUCER_IDS - 1), doc="The last producer id that was handed out."
 )
 partitions = transaction.field(
     "partitions", Set(PARTITION), doc="Those in the transaction whose marker isn't acknowledged."
@@ -135,6 +144,18 @@ adding_for = transaction.field(
     "adding_for", Map(PRODUCER, Set(PARTITION)), doc="Whose partition is being added."
 )
 
+# What time and versions have to do with it: a run without a clock drops these.
+txn_timeout_ms = transaction.field("txn_timeout_ms", TIMEOUT_MS)
+txn_start_timestamp = transaction.field("txn_start_timestamp", TIMESTAMP)
+txn_last_update_timestamp = transaction.field("txn_last_update_timestamp", TIMESTAMP)
+client_transaction_version = transaction.field(
+    "client_transaction_version", Int(0, 2), doc="Of the request that the last record is due to."
+)
+pending_timeout_ms = transaction.field("pending_timeout_ms", TIMEOUT_MS)
+pending_start_timestamp = transaction.field("pending_start_timestamp", TIMESTAMP)
+pending_update_timestamp = transaction.field("pending_update_timestamp", TIMESTAMP)
+pending_version = transaction.field("pending_version", Int(0, 2))
+
 continue_fence = event("continue the fence", event_doc="The second half of a fencing abort.")
 timeout = event("transaction timeout", event_doc="The transaction is older than its timeout.")
 
@@ -157,6 +178,36 @@ _FENCE_TAKEN: dict[Expression, Expression] = {
     failed_fence: failed_fence_kept,
 }
 NOBODY = each(c, None)
+_version = if_(transaction_version_2, 2, 0)
+fence_epoch = if_(failed_fence, producer_epoch, bumped_epoch)
+
+
+def dated(
+    start: Expression = txn_start_timestamp, version: Expression | int = 0
+) -> dict[Expression, Expression | int]:
+    """What a record that is prepared now says of times, and of the request's version."""
+    return {
+        pending_start_timestamp: start,
+        pending_update_timestamp: now,
+        pending_version: version,
+    }
+
+
+ENDED = dated(version=_version)
+
+
+def ending(target: Expression, bumps: Expression) -> dict[Expression, Expression | int]:
+    """What is prepared when a transaction ends, where the end takes a new epoch or not.
+
+    TransactionMetadata.prepareAbortOrCommit
+    """
+    return {
+        pending: target,
+        pending_epoch: if_(bumps, bumped_epoch, producer_epoch),
+        pending_last_epoch: if_(bumps, producer_epoch, last_producer_epoch),
+    } | dated(version=if_(bumps, 2, 0))
+
+
 _PREPARE = "TransactionMetadata.prepareTransitionTo"
 _NEW_ID = "RPCProducerIdManager.generateProducerId"
 
@@ -170,7 +221,15 @@ def _asks(request: Message) -> dict[Expression, Expression]:
 _init = "TransactionCoordinator.prepareInitProducerIdTransit"
 _is_expected = expected_epoch & (InitProducerId.expected_epoch != NO_EPOCH)
 _expected = InitProducerId.expected_epoch
-_init_asks = {pending: EMPTY, pending_id: producer_id} | _asks(InitProducerId)
+_init_asks = (
+    {
+        pending: EMPTY,
+        pending_id: producer_id,
+        pending_timeout_ms: InitProducerId.transaction_timeout_ms,
+    }
+    | dated(start=NO_TIMESTAMP)
+    | _asks(InitProducerId)
+)
 
 
 def _init_answer(error: Expression) -> Sending:
@@ -181,10 +240,62 @@ def _init_answer(error: Expression) -> Sending:
     )  # fmt: skip
 
 
+def rotation(new_id: Expression, records_last: Expression) -> dict[Expression, Expression | int]:
+    """What is prepared when a new producer id replaces one whose epochs are used up."""
+    return {
+        pending_id: new_id,
+        pending_epoch: 0,
+        pending_last_epoch: if_(records_last, producer_epoch, NO_EPOCH),
+    }
+
+
+def increment_rows(
+    is_expected: Expression,
+    expected: Expression,
+    prepared: Mapping[Expression, Operand],
+    refusal: Sending,
+) -> tuple[Row, ...]:
+    """The rows for the next epoch, with or without an epoch that the producer is expected to hold.
+
+    TransactionMetadata.prepareIncrementProducerEpoch
+    """
+    source = "TransactionMetadata.prepareIncrementProducerEpoch"
+    return (
+        Row(
+            "new producer",
+            when=~is_expected,
+            set={**prepared, pending_epoch: producer_epoch + 1, pending_last_epoch: NO_EPOCH},
+            source=source,
+        ),
+        Row(
+            "bump of the current epoch",
+            when=(expected == producer_epoch) | ~is_known,
+            during=expected_epoch,
+            set={**prepared}
+            | {pending_epoch: producer_epoch + 1, pending_last_epoch: producer_epoch},
+            source=f"KIP-360, {source}",
+        ),
+        Row(
+            "retry of a bump",
+            when=expected == last_producer_epoch,
+            during=expected_epoch,
+            set={**prepared}
+            | {pending_epoch: producer_epoch, pending_last_epoch: last_producer_epoch},
+            source=f"KIP-360, {source}",
+        ),
+        Row(
+            "stale producer",
+            during=expected_epoch,
+            reply=refusal,
+            source=f"KIP-360, {source}",
+        ),
+    )
+
+
 init_producer_id = Table(
     transaction,
     on=InitProducerId,
-    elsewhere=(producer,),
+    elsewhere=(producer, clock),
     rows=(
         Row(
             "transition in flight",
@@ -220,7 +331,7 @@ init_producer_id = Table(
             when=state == ONGOING,
             set={
                 pending: PREPARE_EPOCH_FENCE,
-                pending_epoch: if_(failed_fence, producer_epoch, bumped_epoch),
+                pending_epoch: fence_epoch,
                 fenced_for[InitProducerId.producer]: some(InitProducerId.connection),
             },
             source="KIP-98, TransactionMetadata.prepareFenceProducerEpoch",
@@ -240,43 +351,10 @@ init_producer_id = Table(
         Row(
             "new producer id",
             when=exhausted,
-            set=_init_asks
-            | {
-                pending_id: newest_id + 1,
-                newest_id: newest_id + 1,
-                pending_epoch: 0,
-                pending_last_epoch: if_(_is_expected, producer_epoch, NO_EPOCH),
-            },
+            set=_init_asks | rotation(newest_id + 1, _is_expected) | {newest_id: newest_id + 1},
             source="TransactionMetadata.prepareProducerIdRotation",
         ),
-        Row(
-            "new producer",
-            when=~_is_expected,
-            set=_init_asks | {pending_epoch: producer_epoch + 1, pending_last_epoch: NO_EPOCH},
-            source="TransactionMetadata.prepareIncrementProducerEpoch",
-        ),
-        Row(
-            "bump of the current epoch",
-            when=(_expected == producer_epoch) | ~is_known,
-            during=expected_epoch,
-            set=_init_asks
-            | {pending_epoch: producer_epoch + 1, pending_last_epoch: producer_epoch},
-            source="KIP-360, TransactionMetadata.prepareIncrementProducerEpoch",
-        ),
-        Row(
-            "retry of a bump",
-            when=_expected == last_producer_epoch,
-            during=expected_epoch,
-            set=_init_asks
-            | {pending_epoch: producer_epoch, pending_last_epoch: last_producer_epoch},
-            source="KIP-360, TransactionMetadata.prepareIncrementProducerEpoch",
-        ),
-        Row(
-            "stale producer",
-            during=expected_epoch,
-            reply=_init_answer(fenced),
-            source="KIP-360, TransactionMetadata.prepareIncrementProducerEpoch",
-        ),
+        *increment_rows(_is_expected, _expected, _init_asks, _init_answer(fenced)),
     ),
 )
 
@@ -303,14 +381,27 @@ def _same_producer(
     )
 
 
-def _add_partitions(
+def adding(wanted: Expression, version: Expression | int) -> dict[Expression, Expression | int]:
+    """What is prepared when partitions are added. TransactionMetadata.prepareAddPartitions"""
+    return {
+        pending: ONGOING,
+        pending_partitions: partitions | wanted,
+    } | dated(if_(is_settled, now, txn_start_timestamp), version)
+
+
+def add_partitions_rows(
     request: Message,
     answer: Callable[[Expression], Sending],
     asks: dict[Expression, Expression],
+    wanted: Expression,
+    all_there: Expression,
+    version: Expression | int = 0,
 ) -> tuple[Row, ...]:
-    """The rows of both forms of the request, a client's and a leader's."""
+    """The rows of every form of the request: a client's, a leader's, for one partition or many.
+
+    `wanted` is the set of partitions, `all_there` says that the transaction has them.
+    """
     source = "TransactionCoordinator.handleAddPartitionsToTransaction"
-    wanted = request.partition
     busy = answer(Errors.CONCURRENT_TRANSACTIONS)
     unknown, other = _same_producer(request, answer, source)
     return (
@@ -339,17 +430,16 @@ def _add_partitions(
         Row("commit or abort under way", when=is_prepared, reply=busy, source=source),
         Row(
             "already added",
-            when=(state == ONGOING) & wanted.is_in(partitions),
+            when=(state == ONGOING) & all_there,
             reply=answer(Errors.NONE),
             source=source,
         ),
         Row(
             "add",
             set={
-                pending: ONGOING,
-                pending_partitions: partitions | set_of(wanted),
-                adding_for[request.producer]: set_of(wanted),
+                adding_for[request.producer]: wanted,
             }
+            | adding(wanted, version)
             | asks,
             source="TransactionMetadata.prepareAddPartitions",
         ),
@@ -367,8 +457,14 @@ def _add_answer(error: Expression) -> Sending:
 add_partitions = Table(
     transaction,
     on=AddPartitionsToTxn,
-    elsewhere=(producer,),
-    rows=_add_partitions(AddPartitionsToTxn, _add_answer, _asks(AddPartitionsToTxn)),
+    elsewhere=(producer, clock),
+    rows=add_partitions_rows(
+        AddPartitionsToTxn,
+        _add_answer,
+        _asks(AddPartitionsToTxn),
+        set_of(AddPartitionsToTxn.partition),
+        AddPartitionsToTxn.partition.is_in(partitions),
+    ),
 )
 
 
@@ -411,8 +507,19 @@ add_partitions_by_leader = Table(
     transaction,
     on=AddPartitionsByLeader,
     response=AddPartitionsByLeaderResponse,
+    elsewhere=(clock,),
     rows=_verify_only
-    + only(transaction_version_2, *_add_partitions(AddPartitionsByLeader, _leader_answer, {})),
+    + only(
+        transaction_version_2,
+        *add_partitions_rows(
+            AddPartitionsByLeader,
+            _leader_answer,
+            {},
+            set_of(AddPartitionsByLeader.partition),
+            AddPartitionsByLeader.partition.is_in(partitions),
+            if_(version_2_draft, 0, 2),
+        ),
+    ),
 )
 
 # EndTxn ----------------------------------------------------------------------------------------
@@ -452,7 +559,7 @@ _fencer_waits = tell_fencers(Errors.CONCURRENT_TRANSACTIONS)
 
 _END_1 = "TransactionCoordinator.endTransactionWithTV1"
 _end_before_version_2 = only(
-    ~transaction_version_2,
+    ~transaction_version_2 & ~version_2_draft,
     *_same_producer(EndTxn, _end_answer, _END_1),
     Row(
         "other epoch",
@@ -480,6 +587,7 @@ _end_before_version_2 = only(
             fenced_for: NOBODY,
         }
         | _FENCE_TAKEN
+        | ENDED
         | _asks(EndTxn),
         send=(_fencer_waits,),
         source=_END_1,
@@ -498,6 +606,7 @@ _end_before_version_2 = only(
             pending_epoch: producer_epoch,
             pending_last_epoch: last_producer_epoch,
         }
+        | ENDED
         | _asks(EndTxn),
         source="TransactionMetadata.prepareAbortOrCommit",
     ),
@@ -528,7 +637,7 @@ _with_new_id = _bumped | {
     newest_id: if_(_needs_id, newest_id + 1, newest_id),
 }
 _end_version_2 = only(
-    transaction_version_2,
+    transaction_version_2 & ~version_2_draft,
     Row(
         "unknown transactional id, version 2",
         when=~is_known,
@@ -590,6 +699,7 @@ _end_version_2 = only(
             fenced_for: NOBODY,
         }
         | _with_new_id
+        | ENDED
         | _asks(EndTxn),
         send=(_fencer_waits,),
         source=_END_2,
@@ -597,21 +707,114 @@ _end_version_2 = only(
     Row(
         "end, version 2",
         when=state == ONGOING,
-        set={pending: _prepare} | _with_new_id | _asks(EndTxn),
+        set={pending: _prepare} | _with_new_id | ENDED | _asks(EndTxn),
         source="TransactionMetadata.prepareAbortOrCommit",
     ),
     Row(
         "abort of nothing",
-        set={pending: PREPARE_ABORT} | _with_new_id | _asks(EndTxn),
+        set={pending: PREPARE_ABORT} | _with_new_id | dated(now, _version) | _asks(EndTxn),
         source="KIP-890 part 2, the empty abort",
     ),
+)
+
+# The draft of version 2: what the request's version is decides what the end does to the epoch,
+# what the version of the end before was decides which epochs count.
+_bumps_since = ~fencing & (client_transaction_version == 2)
+_draft_retry_of_bump = _bumps_since & (producer_epoch == _epoch + 1)
+_draft_retry_of_overflow = _bumps_since & (
+    (previous_id == EndTxn.producer_id) & (_epoch == LARGEST_EPOCH - 1) & (producer_epoch == 0)
+)
+_draft_needs_id = transaction_version_2 & exhausted & ~fencing
+_done = state == if_(_commits, COMPLETE_COMMIT, COMPLETE_ABORT)
+_end_draft = only(
+    version_2_draft,
+    Row(
+        "unknown transactional id, draft",
+        when=~is_known,
+        reply=_end_answer(Errors.INVALID_PRODUCER_ID_MAPPING),
+        source=_END_2,
+    ),
+    Row(
+        "other producer id, draft",
+        when=(EndTxn.producer_id != producer_id) & ~_draft_retry_of_overflow,
+        reply=_end_answer(Errors.INVALID_PRODUCER_ID_MAPPING),
+        source=_END_2,
+    ),
+    Row(
+        "other epoch, draft",
+        when=~if_(
+            _bumps_since & is_prepared,
+            _draft_retry_of_bump,
+            if_(
+                _bumps_since & state.is_in(COMPLETE_COMMIT, COMPLETE_ABORT),
+                _draft_retry_of_bump | _draft_retry_of_overflow,
+                _epoch == producer_epoch,
+            ),
+        ),
+        reply=_end_answer(fenced),
+        source=_END_2,
+    ),
+    Row("transition in flight, draft", when=in_transition, reply=_busy, source=_END_2),
+    Row(
+        "commit meets a fence, draft",
+        when=fencing & _commits,
+        reply=_end_answer(Errors.UNKNOWN_SERVER_ERROR),
+        source=_PREPARE,
+    ),
+    Row(
+        "no producer id to be had, draft",
+        when=(state == ONGOING) & _draft_needs_id & ~id_left,
+        reply=_end_answer(Errors.COORDINATOR_LOAD_IN_PROGRESS),
+        source=_NEW_ID,
+    ),
+    Row(
+        "end at the largest epoch, draft",
+        when=(state == ONGOING) & transaction_version_2 & (producer_epoch == LARGEST_EPOCH),
+        reply=_end_answer(Errors.UNKNOWN_SERVER_ERROR),
+        source="TransactionMetadata.prepareTransitionTo, an epoch below 0",
+    ),
+    Row(
+        "abort overtakes a fence, draft",
+        when=fencing,
+        set={
+            pending: PREPARE_ABORT,
+            producer_epoch: _epoch,
+            pending_epoch: if_(transaction_version_2, _epoch + 1, _epoch),
+            pending_last_epoch: if_(transaction_version_2, _epoch, NO_EPOCH),
+            fenced_for: NOBODY,
+        }
+        | _FENCE_TAKEN
+        | ENDED
+        | _asks(EndTxn),
+        send=(_fencer_waits,),
+        source=_END_2,
+    ),
+    Row(
+        "end, draft",
+        when=state == ONGOING,
+        set=ending(_prepare, transaction_version_2)
+        | {
+            next_id: if_(_draft_needs_id, some(newest_id + 1), None),
+            newest_id: if_(_draft_needs_id, newest_id + 1, newest_id),
+        }
+        | _asks(EndTxn),
+        source="TransactionMetadata.prepareAbortOrCommit",
+    ),
+    Row(
+        "ended so already, draft",
+        when=_done,
+        reply=_end_answer(Errors.NONE, producer_epoch),
+        source=_END_2,
+    ),
+    Row("end under way, draft", when=state == _prepare, reply=_busy, source=_END_2),
+    Row("no transaction to end so, draft", reply=_invalid, source=_END_2),
 )
 
 end_txn = Table(
     transaction,
     on=EndTxn,
-    elsewhere=(producer,),
-    rows=_end_before_version_2 + _end_version_2,
+    elsewhere=(producer, clock),
+    rows=_end_before_version_2 + _end_version_2 + _end_draft,
 )
 
 # Timeout and fence ----------------------------------------------------------------------------
@@ -622,7 +825,9 @@ transaction_timeout = Table(
     when=(TIMEOUTS > 0)
     & (state == ONGOING)
     & ~pending.is_set
+    & is_past(txn_start_timestamp + txn_timeout_ms)
     & (rotation_on_fence | (producer_epoch < LARGEST_EPOCH)),
+    elsewhere=(clock,),
     rows=(
         Row(
             "fence the open transaction",
@@ -640,7 +845,7 @@ transaction_timeout = Table(
 fence_continues = Table(
     transaction,
     on=continue_fence,
-    elsewhere=(producer,),
+    elsewhere=(producer, clock),
     when=fencing,
     rows=(
         Row(
@@ -651,7 +856,8 @@ fence_continues = Table(
                 producer_epoch: pending_epoch,
                 pending_last_epoch: _FENCE_TAKEN[last_producer_epoch],
             }
-            | _FENCE_TAKEN,
+            | _FENCE_TAKEN
+            | ENDED,
             source="TransactionCoordinator.endTransactionWithTV1, not from a client",
         ),
         Row(
@@ -678,7 +884,8 @@ fence_continues = Table(
                 pending_epoch: pending_epoch + 1,
                 pending_last_epoch: pending_epoch,
             }
-            | _FENCE_TAKEN,
+            | _FENCE_TAKEN
+            | ENDED,
             source="TransactionCoordinator.endTransaction in 4.0.0",
         ),
         Row(
@@ -693,13 +900,13 @@ fence_continues = Table(
             "abort with a new producer id",
             when=_needs_id,
             during=transaction_version_2 & rotation_on_fence,
-            set={pending: PREPARE_ABORT} | _with_new_id,
+            set={pending: PREPARE_ABORT} | _with_new_id | ENDED,
             source="KAFKA-20090",
         ),
         Row(
             "abort, which bumps the epoch",
             during=transaction_version_2,
-            set={pending: PREPARE_ABORT} | _bumped,
+            set={pending: PREPARE_ABORT} | _bumped | ENDED,
             source="KAFKA-19367",
         ),
     ),

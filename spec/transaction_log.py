@@ -17,6 +17,7 @@ from .features import (
     previous_id_forgotten,
     rotation_in_log,
     transaction_version_2,
+    version_2_draft,
 )
 from .language import Bool as Truth
 from .language import (
@@ -26,6 +27,7 @@ from .language import (
     Sending,
     Set,
     Table,
+    constant,
     each,
     event,
     if_,
@@ -43,6 +45,7 @@ from .messages import (
     FAILOVERS,
     ID_EXPIRIES,
     NO_EPOCH,
+    NO_TIMESTAMP,
     PARTITION,
     PRODUCER_ID,
     AddPartitionsByLeaderResponse,
@@ -50,7 +53,9 @@ from .messages import (
     EndTxnResponse,
     Errors,
     InitProducerIdResponse,
+    clock,
     connection,
+    is_past,
     producer,
     transaction,
 )
@@ -67,8 +72,10 @@ from .transaction import (
     adding_for,
     asked_by,
     c,
+    client_transaction_version,
     completing,
     coordinator_epoch,
+    dated,
     failed_fence,
     fenced_for,
     id_left,
@@ -86,11 +93,18 @@ from .transaction import (
     pending_id,
     pending_last_epoch,
     pending_partitions,
+    pending_start_timestamp,
+    pending_timeout_ms,
+    pending_update_timestamp,
+    pending_version,
     previous_id,
     producer_epoch,
     producer_id,
     state,
     tell_fencers,
+    txn_last_update_timestamp,
+    txn_start_timestamp,
+    txn_timeout_ms,
 )
 
 Updates = Mapping[Expression, Operand]
@@ -126,6 +140,11 @@ late_failover = event(
 )
 expiry = event("transactional id expiry", event_doc="The id has not been in use for long.")
 
+ID_EXPIRATION = constant(
+    "transactional_id_expiration_ms", 0, 0, 0, real=604_800_000,
+    meaning="transactional.id.expiration.ms",
+)  # fmt: skip
+
 # What a record says -----------------------------------------------------------------------------
 
 _NOTHING_PENDING: Updates = {
@@ -137,22 +156,35 @@ _NOTHING_PENDING: Updates = {
 }
 _switches = next_id.is_set
 _previous_at_all = {previous_id: if_(previous_id_forgotten, some(producer_id), previous_id)}
+_dated: Updates = {
+    txn_start_timestamp: pending_start_timestamp,
+    txn_last_update_timestamp: pending_update_timestamp,
+    client_transaction_version: pending_version,
+}
+_ends_draft = version_2_draft & (pending_version == 2)
 _completed: Updates = {
     producer_id: if_(_switches, next_id.value, producer_id),
     producer_epoch: if_(_switches, 0, producer_epoch),
     logged_epoch: if_(_switches, 0, producer_epoch),
     logged_partitions: set_of(),
-    previous_id: if_(previous_id_forgotten | _switches, some(producer_id), previous_id),
+    previous_id: if_(
+        previous_id_forgotten | _switches | _ends_draft, some(producer_id), previous_id
+    ),
+    last_producer_epoch: if_(_ends_draft, producer_epoch, last_producer_epoch),
     next_id: None,
     failed_fence: False,
-}
-_decided: Updates = {
-    producer_epoch: pending_epoch,
-    last_producer_epoch: pending_last_epoch,
-    logged_epoch: pending_epoch,
-    logged_partitions: partitions,
-    failed_fence: False,
-} | _previous_at_all
+} | _dated
+_decided: Updates = (
+    {
+        producer_epoch: pending_epoch,
+        last_producer_epoch: pending_last_epoch,
+        logged_epoch: pending_epoch,
+        logged_partitions: partitions,
+        failed_fence: False,
+    }
+    | _dated
+    | _previous_at_all
+)
 
 RECORDS: Mapping[Expression, Updates] = {
     EMPTY: {
@@ -162,12 +194,17 @@ RECORDS: Mapping[Expression, Updates] = {
         logged_epoch: pending_epoch,
         logged_partitions: set_of(),
         previous_id: some(producer_id),
-    },
+        txn_timeout_ms: pending_timeout_ms,
+    }
+    | _dated
+    # the start of the transaction before is kept
+    | {txn_start_timestamp: if_(previous_id_forgotten, NO_TIMESTAMP, txn_start_timestamp)},
     ONGOING: {
         partitions: pending_partitions,
         logged_epoch: producer_epoch,
         logged_partitions: pending_partitions,
     }
+    | _dated
     | _previous_at_all,
     PREPARE_COMMIT: _decided,
     PREPARE_ABORT: _decided,
@@ -289,27 +326,32 @@ log_appended = Table(
     ),
 )
 
+COMPLETING: Updates = {
+    pending: if_(state == PREPARE_COMMIT, COMPLETE_COMMIT, COMPLETE_ABORT)
+} | dated(version=client_transaction_version)
+"""What is prepared when an end is decided. TransactionMetadata.prepareComplete"""
+
 _new_pair = transaction_version_2 & overflow_answered & next_id.is_set
 completion_begins = Table(
     transaction,
     on=begin_completion,
-    elsewhere=(producer,),
+    elsewhere=(producer, clock),
     when=is_prepared & ~pending.is_set,
     rows=(
         Row(
             "answer and send markers",
-            set={
-                pending: if_(state == PREPARE_COMMIT, COMPLETE_COMMIT, COMPLETE_ABORT),
-                asked_by: NOBODY,
-                fenced_for: NOBODY,
-            },
+            set=COMPLETING | {asked_by: NOBODY, fenced_for: NOBODY},
             send=(
                 tell_fencers(Errors.CONCURRENT_TRANSACTIONS),
                 _tell_ended(
                     is_prepared,
                     Errors.NONE,
                     if_(_new_pair, next_id.value, producer_id),
-                    if_(transaction_version_2, if_(_new_pair, 0, producer_epoch), NO_EPOCH),
+                    if_(
+                        transaction_version_2 | version_2_draft,
+                        if_(_new_pair, 0, producer_epoch),
+                        NO_EPOCH,
+                    ),
                 ),
             ),
             source="TransactionCoordinator.endTransaction, after the Prepare record",
@@ -322,7 +364,7 @@ completion_begins = Table(
 _awaits_end = pending.is_in(PREPARE_COMMIT, PREPARE_ABORT) | (is_prepared & ~pending.is_set)
 
 
-def _tell_all(error: Expression) -> tuple[Sending, ...]:
+def tell_all(error: Expression) -> tuple[Sending, ...]:
     """The answer to everybody who waits for a record."""
     return (
         tell_fencers(error),
@@ -333,7 +375,7 @@ def _tell_all(error: Expression) -> tuple[Sending, ...]:
 
 
 _APPEND = "TransactionStateManager.appendTransactionToLog"
-_transition_forgotten: Updates = {
+TRANSITION_FORGOTTEN: Updates = {
     **_NOTHING_PENDING,
     **_NOBODY_ASKS,
     fenced_for: NOBODY,
@@ -354,7 +396,7 @@ append_fails = Table(
             "forget the transition, whose record is in the log",
             when=append_failure.record_kept,
             set={
-                **_transition_forgotten,
+                **TRANSITION_FORGOTTEN,
                 unsettled: some(
                     LogRecord(
                         state=pending.value,
@@ -370,13 +412,13 @@ append_fails = Table(
                     )
                 ),
             },
-            send=_tell_all(Errors.COORDINATOR_NOT_AVAILABLE),
+            send=tell_all(Errors.COORDINATOR_NOT_AVAILABLE),
             source=_APPEND,
         ),
         Row(
             "forget the transition",
-            set=_transition_forgotten,
-            send=_tell_all(Errors.COORDINATOR_NOT_AVAILABLE),
+            set=TRANSITION_FORGOTTEN,
+            send=tell_all(Errors.COORDINATOR_NOT_AVAILABLE),
             source=_APPEND,
         ),
     ),
@@ -422,7 +464,7 @@ def _found(name: str, target: Expression) -> Row:
         when=_is_kept & (pending == target),
         goto=target,
         set=_reloaded(RECORDS[target]),
-        send=_tell_all(Errors.NOT_COORDINATOR),
+        send=tell_all(Errors.NOT_COORDINATOR),
         source=_LOADED,
     )
 
@@ -452,7 +494,7 @@ fails_over = Table(
                 **_reloaded({producer_epoch: logged_epoch, partitions: logged_partitions}),
                 next_id: if_(rotation_in_log & is_prepared, next_id, None),
             },
-            send=_tell_all(Errors.NOT_COORDINATOR),
+            send=tell_all(Errors.NOT_COORDINATOR),
             source=_LOADED,
         ),
     ),
@@ -478,7 +520,7 @@ def _surfaces(name: str, target: Expression, prepared_in: Expression) -> Row:
         when=prepared_in & (_record.state == target),
         goto=target,
         set=_reloaded(_surfaced),
-        send=_tell_all(Errors.NOT_COORDINATOR),
+        send=tell_all(Errors.NOT_COORDINATOR),
         source=_LOADED,
     )
 
@@ -503,7 +545,7 @@ fails_over_late = Table(
             when=is_settled,
             goto=EMPTY,
             set={**_reloaded(_FORGOTTEN), pending_id: newest_id + 1},
-            send=_tell_all(Errors.NOT_COORDINATOR),
+            send=tell_all(Errors.NOT_COORDINATOR),
             source=_LOADED,
         ),
     ),
@@ -514,7 +556,13 @@ fails_over_late = Table(
 expires = Table(
     transaction,
     on=expiry,
-    when=(ID_EXPIRIES > 0) & is_known & is_settled & ~pending.is_set & id_left,
+    elsewhere=(clock,),
+    when=(ID_EXPIRIES > 0)
+    & is_known
+    & is_settled
+    & ~pending.is_set
+    & id_left
+    & is_past(txn_last_update_timestamp + ID_EXPIRATION - 1),
     rows=(
         Row(
             "write a tombstone",

@@ -64,6 +64,7 @@ CHOSEN: dict[str, tuple[Scenario, ...]] = {
         Scenario("3.6", ONE_CLIENT),
         Scenario("2.5", ONE_CLIENT),
         Scenario("4.0.0", ONE_TRANSACTION),
+        Scenario("4.0-2024-10", ONE_TRANSACTION),
         Scenario("2.0", ONE_TRANSACTION),
     ),
     "idempotence": (

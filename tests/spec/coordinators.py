@@ -30,6 +30,7 @@ SYSTEM = replace(
     },
     terminal=False,
 )
+EVERY = BOUNDS | {constant.data.name: value for constant, value in SYSTEM.fixed.items()}
 
 
 @cache
@@ -49,7 +50,7 @@ def placed(kind: Type, value: Value, keys: tuple[int, ...]) -> Value:
     if not keys:
         return value
     assert isinstance(kind, Map)
-    inner = [initial_value(kind.of, BOUNDS)] * kind.key.count(BOUNDS)
+    inner = [initial_value(kind.of, EVERY)] * kind.key.count(EVERY)
     inner[keys[0]] = placed(kind.of, value, keys[1:])
     return tuple(inner)
 
@@ -96,7 +97,7 @@ class Coordinator:
     def arrives(self, message: Message, *address: int, **content: Value) -> None:
         """Puts a message on the network."""
         name = f"network.{message.name}"
-        first = initial_value(message.content, BOUNDS)
+        first = initial_value(message.content, EVERY)
         assert isinstance(first, tuple)
         names = (field for field, _ in message.content.fields)
         record = tuple((dict(zip(names, first, strict=True)) | content).values())
@@ -110,7 +111,7 @@ class Coordinator:
             at = at[key]
         if not at:
             return None
-        self.state[name] = initial_value(self.model.types[name], BOUNDS)
+        self.state[name] = initial_value(self.model.types[name], EVERY)
         names = (field for field, _ in message.content.fields)
         return dict(zip(names, at[0], strict=True))
 

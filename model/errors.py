@@ -1,0 +1,43 @@
+"""What the executable machines raise; each names what is at fault."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class ModelError(Exception):
+    """Wrong use of a machine. `field` is what is wrong, where there is one."""
+
+    def __init__(self, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class UnknownEvent(ModelError):
+    """A machine has no table on an event or message of this name."""
+
+
+class UnknownField(ModelError):
+    """An event, message or machine has no field of this name."""
+
+
+class MissingField(ModelError):
+    """An event or message lacks a field."""
+
+
+class WrongType(ModelError):
+    """A value is not of its field's type."""
+
+
+class OutOfRange(ModelError):
+    """A value is of its field's type, but outside of the range."""
+
+
+class NotNow(ModelError):
+    """The event can't happen in this state."""
+
+
+def refusal(field: str, expected: str, value: Any, *, of_type: bool) -> ModelError:
+    """The error for a value that a field can't take."""
+    kind = OutOfRange if of_type else WrongType
+    return kind(f"{field} is {expected}: not {value!r}", field)

@@ -1,0 +1,547 @@
+"""producer_state.json and log.json on a partition's leader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from epochfence.model import Machine, PartitionLeader
+from epochfence.model.leader import Batch
+from epochfence.spec import leader as declared
+from epochfence.tests.conformance.harness import RELEASE, Adapter, Raised
+
+NOT_IN_MEMORY = "the model has snapshots, but no files of them that others change"
+FILES = dict.fromkeys(
+    (
+        "create_snapshot_file",
+        "delete_snapshot_file",
+        "stash_snapshot_files",
+        "restore_stashed_snapshot_files",
+        "rescan_snapshots",
+        "rescan_on_start",
+        "remove_stray_snapshots",
+        "mark_snapshot_for_deletion",
+        "delete_snapshot_files",
+        "snapshot_round_trip",
+    ),
+    NOT_IN_MEMORY,
+)
+
+
+def entry_of(entry: Any) -> dict[str, Any] | None:
+    """A ProducerStateEntry under the names of the cases."""
+    if entry is None:
+        return None
+    oldest, newest = entry.batches[:1], entry.batches[-1:]
+    return {
+        "epoch": entry.producer_epoch,
+        "first_seq": first_sequence(oldest[0]) if oldest else -1,
+        "last_seq": newest[0].last_sequence if newest else -1,
+        "first_data_offset": oldest[0].last_offset - oldest[0].offset_delta if oldest else -1,
+        "last_data_offset": newest[0].last_offset if newest else -1,
+        "current_txn_first_offset": entry.current_txn_first_offset,
+        "coordinator_epoch": entry.coordinator_epoch,
+        "last_timestamp": entry.last_timestamp,
+    }
+
+
+def first_sequence(batch: Any) -> int:
+    """The first sequence of a batch that is remembered by its last."""
+    return (batch.last_sequence - batch.offset_delta) % 2**31
+
+
+class Labels:
+    """The names that a case gives to verification guards."""
+
+    def __init__(self) -> None:
+        self.guards: dict[str, int] = {}
+
+    def give(self, label: str, guard: int) -> None:
+        """The label stands for this guard; a label used before must stand for the same one."""
+        if self.guards.setdefault(label, guard) != guard:
+            raise Raised(f"guard {label} is another one")
+
+    def of(self, guard: int) -> str | None:
+        """The label of a guard."""
+        return next((label for label, known in self.guards.items() if known == guard), None)
+
+
+class OnLeader(Adapter):
+    """What both files can ask after any operation."""
+
+    machine: Machine
+
+    def observe_producers(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        known = self.machine["producers"]
+        return {producer_id: entry_of(known[int(producer_id)]) for producer_id in wanted}
+
+    def observe_map_end_offset(self, _: Any) -> int:
+        return self.machine["map_end_offset"]
+
+    def observe_first_unstable_offset(self, _: Any) -> int | None:
+        return self.machine.value(declared.first_unstable_offset)
+
+    def take_snapshot(self) -> None:
+        self.machine.handle("take snapshot")
+
+    def offsets(self) -> list[int]:
+        """The offsets of the snapshots."""
+        return [snapshot.offset for snapshot in self.machine["snapshots"]]
+
+    def observe_snapshot_offsets(self, _: Any) -> list[int]:
+        return self.offsets()
+
+    def observe_snapshot_count(self, _: Any) -> int:
+        return len(self.offsets())
+
+    def observe_oldest_snapshot_offset(self, _: Any) -> int | None:
+        return next(iter(self.offsets()), None)
+
+    def observe_latest_snapshot_offset(self, _: Any) -> int | None:
+        return next(reversed(self.offsets()), None)
+
+    def active(self) -> list[int]:
+        """The producer ids that are known."""
+        return sorted(k for k, entry in self.machine["producers"].items() if entry is not None)
+
+
+class ProducerState(OnLeader):
+    """producer_state.json"""
+
+    skipped_with_tag: ClassVar = {"snapshot": FILES}
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        super().__init__(given)
+        names = (
+            "producer_id_expiration_ms", "max_transaction_timeout_ms", "late_transaction_buffer_ms",
+        )  # fmt: skip
+        settings = {name: given[name] for name in names if name in given}
+        self.machine = Machine(declared.TABLES, protocol=RELEASE, constants=settings)
+        self.machine.put(verification_enabled=given.get("verification_enabled", False))
+        self.now = given.get("now_ms", 0)
+        self.machine.outside(clock__now=self.now)
+        self.labels = Labels()
+        self.staged: dict[str, dict[str, Any]] = {}
+
+    def append(
+        self, pid: int, epoch: int, first_seq: int, last_seq: int, first_offset: int,
+        last_offset: int, transactional: bool, timestamp: int | None, origin: str,
+    ) -> dict[str, Any]:  # fmt: skip
+        batch = (epoch, first_seq, last_seq, first_offset, last_offset, transactional, timestamp)
+        return {"error": self._append(self.machine, pid, origin, *batch).error}
+
+    def _append(
+        self, machine: Machine, pid: int, origin: str, epoch: int, first_seq: int, last_seq: int,
+        first_offset: int, last_offset: int, transactional: bool, timestamp: int | None,
+    ) -> Any:  # fmt: skip
+        return machine.handle(
+            "append batch", producer_id=pid, producer_epoch=epoch, base_sequence=first_seq,
+            last_sequence=last_seq, first_offset=first_offset, last_offset=last_offset,
+            transactional=transactional, timestamp=self._time(timestamp), origin=origin,
+        ).reply  # fmt: skip
+
+    def _time(self, timestamp: int | None) -> int:
+        return self.now if timestamp is None else timestamp
+
+    def append_marker(
+        self, pid: int, epoch: int, coordinator_epoch: int, result: str, offset: int,
+        timestamp: int | None,
+    ) -> dict[str, Any]:  # fmt: skip
+        origin = "COORDINATOR"
+        answer = self._marker(
+            self.machine, pid, origin, epoch, coordinator_epoch, result, offset, timestamp
+        )
+        if answer.completed_txn is not None:
+            self.machine.handle("complete transaction", **answer.completed_txn._asdict())
+        return {"error": answer.error, "completed_txn": completed(answer.completed_txn)}
+
+    def _marker(
+        self, machine: Machine, pid: int, origin: str, epoch: int, coordinator_epoch: int,
+        result: str, offset: int, timestamp: int | None,
+    ) -> Any:  # fmt: skip
+        return machine.handle(
+            "append marker", producer_id=pid, producer_epoch=epoch, result=result, offset=offset,
+            coordinator_epoch=coordinator_epoch, timestamp=self._time(timestamp), origin=origin,
+        ).reply  # fmt: skip
+
+    def append_empty_control_batch(self, pid: int, offset: int) -> dict[str, Any]:
+        answer = self.machine.handle("append empty control batch", producer_id=pid, offset=offset)
+        return {"error": answer.reply.error}
+
+    def stage_begin(self, handle: str, pid: int, origin: str) -> None:
+        self.staged[handle] = {
+            "pid": pid, "origin": origin, "machine": self.machine.copy(), "started": [],
+            "batches": self.machine["producers"][pid],
+        }  # fmt: skip
+
+    def stage_append(
+        self, handle: str, epoch: int, first_seq: int, last_seq: int, first_offset: int,
+        last_offset: int, transactional: bool, timestamp: int | None,
+    ) -> dict[str, Any]:  # fmt: skip
+        stage = self.staged[handle]
+        machine, pid = stage["machine"], stage["pid"]
+        before = {txn.first_offset for txn in machine["ongoing_txns"]}
+        answer = self._append(
+            machine, pid, stage["origin"], epoch, first_seq, last_seq, first_offset, last_offset,
+            transactional, timestamp,
+        )  # fmt: skip
+        stage["started"] += [
+            {"pid": txn.producer_id, "first_offset": txn.first_offset}
+            for txn in machine["ongoing_txns"]
+            if txn.first_offset not in before
+        ]
+        return {"error": answer.error, **self._staged(stage)}
+
+    def stage_marker(
+        self, handle: str, epoch: int, coordinator_epoch: int, result: str, offset: int,
+        timestamp: int | None,
+    ) -> dict[str, Any]:  # fmt: skip
+        stage = self.staged[handle]
+        answer = self._marker(
+            stage["machine"], stage["pid"], stage["origin"], epoch, coordinator_epoch, result,
+            offset, timestamp,
+        )  # fmt: skip
+        done = completed(answer.completed_txn)
+        return {"error": answer.error, "completed_txn": done, **self._staged(stage)}
+
+    def _staged(self, stage: Mapping[str, Any]) -> dict[str, Any]:
+        """What the update holds: of the batches only its own."""
+        entry, before = stage["machine"]["producers"][stage["pid"]], stage["batches"]
+        if entry is not None and before is not None:
+            own = tuple(batch for batch in entry.batches if batch not in before.batches)
+            entry = entry._replace(batches=own)
+        return {"staged_entry": entry_of(entry), "started_txns": list(stage["started"])}
+
+    def stage_commit(self, handle: str) -> None:
+        stage = self.staged.pop(handle)
+        machine, pid = stage["machine"], stage["pid"]
+        producers, ongoing = self.machine["producers"], self.machine["ongoing_txns"]
+        producers[pid] = machine["producers"][pid]
+        starts = {txn["first_offset"] for txn in stage["started"]}
+        added = [txn for txn in machine["ongoing_txns"] if txn.first_offset in starts]
+        merged = sorted((*ongoing, *added), key=lambda txn: txn.first_offset)
+        self.machine.put(producers=producers, ongoing_txns=merged)
+
+    def last_stable_offset_if_completed(
+        self, pid: int, first_offset: int, last_offset: int, aborted: bool
+    ) -> dict[str, Any]:
+        answer = self.machine.handle(
+            "stable if completed", producer_id=pid, last_offset=last_offset
+        ).reply
+        return {"last_stable_offset": answer.last_stable_offset}
+
+    def complete_txn(
+        self, pid: int, first_offset: int, last_offset: int, aborted: bool
+    ) -> dict[str, Any]:
+        answer = self.machine.handle(
+            "complete transaction", producer_id=pid, first_offset=first_offset,
+            last_offset=last_offset, is_aborted=aborted,
+        ).reply  # fmt: skip
+        if answer.raises is not None:
+            raise Raised(answer.raises)
+        return {}
+
+    def high_watermark(self, offset: int) -> None:
+        self.machine.handle("high watermark", offset=offset)
+
+    def verification_start(self, pid: int, seq: int, epoch: int, guard: str) -> None:
+        answer = self.machine.handle(
+            "create verification", producer_id=pid, producer_epoch=epoch, base_sequence=seq
+        ).reply
+        self.labels.give(guard, answer.guard)
+
+    def verification_clear(self, pid: int) -> None:
+        self.machine.handle("clear verification", producer_id=pid)
+
+    def set_config(self, verification_enabled: bool) -> None:
+        self.machine.put(verification_enabled=verification_enabled)
+
+    def sleep(self, ms: int) -> None:
+        self.now += ms
+        self.machine.outside(clock__now=self.now)
+
+    def remove_expired(self) -> None:
+        self.machine.handle("remove expired producers")
+
+    def reload(self, fresh: bool, log_start: int, log_end: int, now_ms: int | None) -> None:
+        if now_ms is not None:
+            self.machine.outside(clock__now=now_ms)
+        self.machine.handle(
+            "truncate and reload", log_start=log_start, log_end=log_end, is_fresh=fresh
+        )
+        self.machine.outside(clock__now=self.now)
+
+    def corrupt_snapshot_file(self, offset: int, how: str) -> None:
+        self.machine.handle("damage snapshot", offset=offset)
+
+    def fetch_snapshot(self, offset: int) -> dict[str, Any]:
+        return {"found": offset in self.offsets()}
+
+    def delete_snapshots_before(self, offset: int) -> None:
+        self.machine.handle("delete snapshots", from_offset=0, to_offset=offset - 1)
+
+    def truncate_fully(self, offset: int) -> None:
+        self.machine.handle("truncate fully", offset=offset)
+
+    def check(self) -> None:
+        """Only looks."""
+
+    def observe_active_producer_count(self, _: Any) -> int:
+        return len(self.active())
+
+    def observe_first_undecided_offset(self, _: Any) -> int | None:
+        return self.machine.value(declared.first_undecided_offset)
+
+    def observe_has_late_transaction(self, _: Any) -> bool:
+        return self.machine.value(declared.has_late_transaction)
+
+    def observe_verification(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        states = self.machine["verification_states"]
+        found = {pid: states[int(pid)] for pid in wanted}
+        return {
+            pid: entry
+            and {
+                "guard": self.labels.of(entry.guard),
+                "lowest_seq": entry.lowest_sequence,
+                "epoch": entry.producer_epoch,
+            }
+            for pid, entry in found.items()
+        }
+
+
+def completed(txn: Any) -> dict[str, Any] | None:
+    """A completed transaction under the names of the cases."""
+    return txn and {
+        "pid": txn.producer_id,
+        "first_offset": txn.first_offset,
+        "last_offset": txn.last_offset,
+        "aborted": txn.is_aborted,
+    }
+
+
+class Log(OnLeader):
+    """log.json"""
+
+    skipped_with_tag: ClassVar = {"snapshot": FILES}
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        super().__init__(given)
+        self.leader = PartitionLeader(
+            protocol=RELEASE, now_ms=given.get("now_ms", 0),
+            verification=given.get("verification_enabled", False),
+            producer_id_expiration_ms=given.get("producer_id_expiration_ms", 86_400_000),
+        )  # fmt: skip
+        self.machine = self.leader.machine
+        self.interval = given.get("expiration_check_interval_ms", 600_000)
+        self.next_check = self.leader.now_ms + self.interval
+        self.labels = Labels()
+
+    def append_plain(self, count: int) -> None:
+        self.leader.append_plain(count)
+
+    def append(
+        self, pid: int, epoch: int, first_seq: int, count: int, transactional: bool, origin: str,
+        guard: str | None,
+    ) -> dict[str, Any]:  # fmt: skip
+        answer = self.leader.append(
+            producer_id=pid, producer_epoch=epoch, base_sequence=first_seq, count=count,
+            transactional=transactional, origin=origin,
+            guard=None if guard is None else self.labels.guards.get(guard),
+        )  # fmt: skip
+        return {
+            "error": answer.error,
+            "first_offset": answer.first_offset,
+            "last_offset": answer.last_offset,
+            "last_minus_first_offset": answer.last_offset - answer.first_offset,
+            "duplicate": answer.is_duplicate,
+        }
+
+    def append_marker(
+        self, pid: int, epoch: int, result: str, coordinator_epoch: int
+    ) -> dict[str, Any]:
+        answer = self.leader.append_marker(
+            producer_id=pid, producer_epoch=epoch, result=result,
+            coordinator_epoch=coordinator_epoch,
+        )  # fmt: skip
+        return {"error": answer.error}
+
+    def append_follower(self, batches: Iterable[Mapping[str, Any]]) -> None:
+        self.leader.replicate(self._batch(batch) for batch in batches)
+
+    def _batch(self, batch: Mapping[str, Any]) -> Batch:
+        last = batch.get("last_offset", batch.get("base_offset", batch.get("offset")))
+        return Batch(
+            batch["kind"], batch.get("base_offset", last), last, batch.get("pid", -1),
+            batch.get("epoch", -1), batch.get("first_seq", -1), batch.get("last_seq", -1),
+            batch.get("transactional", False), self.leader.now_ms, batch.get("result", "ABORT"),
+            batch.get("coordinator_epoch", 0),
+        )  # fmt: skip
+
+    def high_watermark(self, offset: int) -> None:
+        self.leader.move_high_watermark(offset)
+
+    def read_committed_bounds(self) -> dict[str, Any]:
+        return {}
+
+    def read_committed(self, offset: int) -> dict[str, Any]:
+        aborted = [
+            {"pid": txn.producer_id, "first_offset": txn.first_offset}
+            for txn in self.leader.aborted(offset)
+        ]
+        return {"empty": offset >= self.leader.last_stable_offset, "aborted": aborted}
+
+    def verification_start(self, pid: int, seq: int, epoch: int, guard: str) -> dict[str, Any]:
+        given = self.leader.start_verification(
+            producer_id=pid, producer_epoch=epoch, base_sequence=seq
+        )
+        if given is None:
+            return {"guard_issued": False}
+        label = self.labels.of(given)
+        if label is None or label != guard:
+            self.labels.guards[guard] = given
+        return {"guard_issued": True}
+
+    def observe_guards_differ(self, wanted: list[str]) -> list[str]:
+        left, right = (self.labels.guards.get(label) for label in wanted)
+        return wanted if left != right else []
+
+    def set_config(self, verification_enabled: bool) -> None:
+        self.machine.put(verification_enabled=verification_enabled)
+
+    def sleep(self, ms: int) -> None:
+        until = self.leader.now_ms + ms
+        while self.next_check <= until:
+            self.leader.now_ms = self.next_check
+            self.leader.remove_expired()
+            self.next_check += self.interval
+        self.leader.now_ms = until
+
+    def roll(self) -> None:
+        self.leader.roll()
+
+    def increment_log_start(self, offset: int) -> None:
+        self.leader.delete_records(offset)
+
+    def delete_old_segments(self, reason: str, oldest: int | None) -> None:
+        segments = self.leader.segments
+        if reason == "retention_all":
+            self.leader.delete_segments(len(segments))
+        elif reason == "retention":
+            self.leader.delete_segments(oldest or 0)
+        else:
+            start = self.leader.log_start_offset
+            ends = [*segments[1:], self.leader.log_end_offset + 1]
+            self.leader.delete_segments(sum(1 for end in ends if end <= start))
+
+    def truncate_to(self, offset: int) -> None:
+        self.leader.truncate(offset)
+
+    def truncate_fully_and_start(self, offset: int, log_start: int | None) -> None:
+        self.leader.truncate_fully(offset, log_start)
+
+    def reopen(self, clean: bool) -> None:
+        self.leader.reopen(clean=clean)
+
+    def fail_txn_index_writes(self) -> None:
+        self.leader.index_fails = True
+
+    def txn_index_append(
+        self, pid: int, first_offset: int, last_offset: int, last_stable_offset: int
+    ) -> dict[str, Any]:
+        answer = self.machine.handle(
+            "append to index", producer_id=pid, first_offset=first_offset,
+            last_offset=last_offset, last_stable_offset=last_stable_offset,
+        ).reply  # fmt: skip
+        if answer.raises is not None:
+            raise Raised(answer.raises)
+        return {}
+
+    def txn_index_collect(self, from_offset: int, to_offset: int) -> dict[str, Any]:
+        asked = {"from_offset": from_offset, "to_offset": to_offset}
+        answer = self.machine.handle("collect aborted", **asked).reply
+        pids = [txn.producer_id for txn in answer.aborted]
+        return {"aborted_pids": pids, "complete": answer.is_complete}
+
+    def txn_index_truncate(self, offset: int) -> None:
+        self.machine.handle("truncate index", offset=offset)
+
+    def txn_index_reset(self) -> None:
+        self.machine.handle("truncate index", offset=0)
+
+    def check(self) -> None:
+        """Only looks."""
+
+    def _reads(self, offset: int) -> bool:
+        """Whether a read_committed fetch from an offset returns data."""
+        return self.leader.log_start_offset <= offset < self.leader.last_stable_offset
+
+    def observe_readable_from(self, wanted: int) -> int | None:
+        return wanted if self._reads(wanted) else None
+
+    def observe_readable_to(self, wanted: int) -> int | None:
+        return wanted if wanted == 0 or self._reads(wanted - 1) else None
+
+    def observe_empty_from(self, wanted: int) -> int | None:
+        return None if self._reads(wanted) else wanted
+
+    def observe_empty_to(self, wanted: int) -> int | None:
+        return None if self._reads(wanted) else wanted
+
+    def observe_log_start_offset(self, _: Any) -> int:
+        return self.leader.log_start_offset
+
+    def observe_log_end_offset(self, _: Any) -> int:
+        return self.leader.log_end_offset
+
+    def observe_last_stable_offset(self, _: Any) -> int:
+        return self.leader.last_stable_offset
+
+    def observe_active_producers(self, _: Any) -> list[int]:
+        return self.active()
+
+    def observe_segment_count(self, _: Any) -> int:
+        return len(self.leader.segments)
+
+    def observe_aborted_index(self, _: Any) -> list[dict[str, Any]]:
+        return [
+            {
+                "pid": txn.producer_id,
+                "first_offset": txn.first_offset,
+                "last_offset": txn.last_offset,
+                "last_stable_offset": txn.last_stable_offset,
+            }
+            for txn in self.machine["aborted_txns"]
+        ]
+
+    def observe_aborted_index_count(self, _: Any) -> int:
+        return len(self.machine["aborted_txns"])
+
+    def observe_stored_batches(self, wanted: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        return [
+            {
+                "pid": batch.producer_id,
+                "epoch": batch.producer_epoch,
+                "first_seq": batch.base_sequence,
+                "last_seq": batch.last_sequence,
+                "base_offset": batch.base_offset,
+                "first_offset": batch.base_offset,
+                "last_offset": batch.last_offset,
+                "count": batch.last_offset - batch.base_offset + 1,
+                "transactional": batch.transactional,
+            }
+            for batch in self.leader.batches
+            if batch.kind != "marker"
+        ]
+
+    def observe_ongoing_txn(self, wanted: Mapping[str, Any]) -> dict[str, bool]:
+        known = self.machine["producers"]
+        return {
+            pid: known[int(pid)] is not None
+            and self.leader.is_ongoing(int(pid), known[int(pid)].producer_epoch)
+            for pid in wanted
+        }
+
+    def observe_guards(self, wanted: Mapping[str, Any]) -> dict[str, str | None]:
+        states = self.machine["verification_states"]
+        found = {pid: states[int(pid)] for pid in wanted}
+        return {pid: entry and self.labels.of(entry.guard) for pid, entry in found.items()}
