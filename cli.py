@@ -100,15 +100,47 @@ def check(
         Path | None, typer.Option("--checkpoint", metavar="DIR", help="Save each finished level.")
     ] = None,
     resume: Annotated[
-        Path | None, typer.Option("--resume", metavar="DIR", help="Go on from a checkpoint.")
+        str | None, typer.Option("--resume", metavar="DIR", help="Go on from a checkpoint or run.")
+    ] = None,
+    engine: Annotated[
+        str, typer.Option("--engine", metavar="E", help="local (default), or spark.")
+    ] = "local",
+    master: Annotated[
+        str | None,
+        typer.Option("--master", metavar="URL", help="Spark's cluster (default: this machine)."),
+    ] = None,
+    shards: Annotated[
+        int | None,
+        typer.Option("--shards", min=1, max=256, help="On Spark (default: 2 for each core)."),
+    ] = None,
+    storage: Annotated[
+        str | None,
+        typer.Option("--storage", metavar="URI", help="The folder of a run on Spark."),
+    ] = None,
+    hand_over: Annotated[
+        int | None,
+        typer.Option(
+            "--hand-over", min=0, metavar="N",
+            help="Spark takes over at a level of more than N states (default: 200,000).",
+        ),
     ] = None,
     output: Json = None,
-) -> None:
+) -> None:  # fmt: skip
     """Explore every interleaving of SYSTEM within its bounds and tell what holds."""
     if checkpoint is not None and resume is not None:
         fail("--checkpoint and --resume exclude each other: a resumed run goes on saving")
     if memory is not None and memory <= 0:
         fail(f"--memory {memory:g}: give a number of GiB above 0")
+    if engine not in ("local", "spark"):
+        fail(f"--engine {engine}: local or spark")
+    given = {"--master": master, "--shards": shards, "--storage": storage, "--hand-over": hand_over}
+    for option, value in given.items():
+        if engine == "local" and value is not None:
+            fail(f"{option} is for --engine spark")
+    if engine == "spark" and checkpoint is not None:
+        fail("--checkpoint is for --engine local: a run on Spark is kept in --storage")
+    if resume is not None and storage is not None:
+        fail("--resume and --storage exclude each other: a resumed run stays in its folder")
     check_folder(output)
     instance = checked_instance(system, protocol, bounds, constants, with_, without, properties)
     try:
@@ -116,22 +148,31 @@ def check(
         from .checker.check import Options, available_threads
         from .checker.check import check as run
         from .checker.checkpoint import CheckpointError
+        from .checker.spark.options import HAND_OVER, SparkError, SparkOptions
         from .checker.trace import Disagreement
     except ModuleNotFoundError as missing:
         fail(f"{missing.name} is not installed: pip install 'epochfence[check]'")
+    threads = threads or available_threads()
     options = Options(
-        threads=threads or available_threads(),
+        threads=threads,
         memory=None if memory is None else int(memory * 2**30),
         symmetry=not no_symmetry,
         slicing=not no_slicing,
         checkpoint=checkpoint,
         resume=resume,
+        spark=None
+        if engine == "local"
+        else SparkOptions(
+            threads, master, shards, storage, HAND_OVER if hand_over is None else hand_over
+        ),
     )
     try:
         with report.progress(Console(stderr=True)) as show:
             result = run(instance, options, show)
-    except (DeclarationError, CheckpointError) as error:
+    except (DeclarationError, CheckpointError, SparkError) as error:
         fail(error)
+    except ModuleNotFoundError as missing:
+        fail(f"{missing.name} is not installed: pip install 'epochfence[check,spark]'")
     except Disagreement as error:
         internal(error)
     report.tell(result, Console(width=100, highlight=False, soft_wrap=False))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -68,6 +68,8 @@ def tell(result: Result, console: Console) -> None:
     if result.symmetry:
         keys = ", ".join(result.symmetry)
         console.print(f"Symmetry: states counted up to renaming of {keys}.", markup=False)
+    if result.engine.get("name") == "spark":
+        console.print(_on_spark(result.engine), markup=False)
     _remarks(result, console)
     if result.verdict is Verdict.HOLDS:
         never = result.never_taken
@@ -199,6 +201,16 @@ def _end(result: Outcome, console: Console) -> None:
     told = f"[bold {colour}]{_TITLES[result.verdict]}[/]"
     reason = f" {escape(result.reason)}" if result.reason else ""
     console.print(f"{told}{reason} (exit {result.verdict.value}, {result.verdict.name})")
+
+
+def _on_spark(engine: dict[str, Any]) -> str:
+    new = max(1, engine["states_on_spark"])
+    return (
+        f"Spark: {engine['shards']} shards, {engine['levels_on_spark']} levels; for each of their "
+        f"states {engine['candidates_sent'] / new:.2f} candidates and "
+        f"{engine['bytes_sent'] / new:.1f} bytes sent, {engine['bytes_written'] / new:.1f} bytes "
+        f"written; the run is in {engine['storage']}."
+    )
 
 
 def _properties(result: Outcome, console: Console) -> None:

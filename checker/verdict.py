@@ -48,6 +48,8 @@ class Outcome:
     seconds: float
     left_out: list[str] = field(default_factory=list[str])
     notes: list[str] = field(default_factory=list[str])
+    engine: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What carried the search, and what that took."""
     trace: Trace | None = None
 
     def as_json(self) -> dict[str, Any]:
@@ -73,6 +75,7 @@ class Outcome:
             "seconds": round(self.seconds, 3),
             "left_out": self.left_out,
             "notes": self.notes,
+            "engine": self.engine,
             "trace": None if self.trace is None else self.trace.as_json(),
         }
 
