@@ -22,7 +22,7 @@ from ..spec.features import KAFKA
 
 class Operation(NamedTuple):
     """A request and its answer. Times are in ms; `end` and `response` are None where the answer
-    was lost. A response has only what is to be compared. `line` says where it was found."""
+    was lost. A response has only what is to be compared. `line` and `file` say where it was."""
 
     request: str
     fields: Mapping[str, Any]
@@ -31,6 +31,7 @@ class Operation(NamedTuple):
     response: Mapping[str, Any] | None = None
     line: int = 0
     client: str = ""
+    file: str = ""
 
     def __str__(self) -> str:
         told = "no answer" if self.response is None else shown(self.response)
@@ -149,6 +150,7 @@ class _Search:
         self.asked = asked
         self.answers: list[Mapping[str, Any]] = []
         self.steps = 0
+        self.reached = float("-inf")  # what was answered before this time is explained
 
     def finds(self) -> bool:
         """Whether there is such an order. Raises _Limit."""
@@ -174,6 +176,7 @@ class _Search:
     def after(self, config: _Config) -> Iterator[_Config]:
         """The configurations that may follow, those that are likely first."""
         candidates, until = self._candidates(config)
+        self.reached = max(self.reached, until)
         for at in candidates:
             operation = self.known[at]
             for after, answer in config.machine.outcomes(operation, until):
@@ -243,9 +246,7 @@ class _Search:
             machine, config.base, config.ahead, config.taken if taken is None else taken, waiting
         )
 
-    def _done(
-        self, config: _Config, machine: Judged, at: int, **waiting: None
-    ) -> _Config:
+    def _done(self, config: _Config, machine: Judged, at: int, **waiting: None) -> _Config:
         base, ahead = config.base, config.ahead
         if at == base:
             base += 1
@@ -274,37 +275,42 @@ def judge(
     given = list(operations)
     machine = machine_for(given, settings or Settings())
     history = [_undecided(operation, machine) for operation in given]
-    steps = 0
+    steps, reached = 0, float("-inf")
 
-    def explained(part: Sequence[Operation]) -> bool:
-        nonlocal steps
-        search = _Search(part, machine, limit)
+    def explained(part: Sequence[Operation], asked: Operation | None = None) -> bool:
+        nonlocal steps, reached
+        search = _Search(part, machine, limit, asked)
         try:
             return search.finds()
         finally:
             steps += search.steps
+            reached = search.reached
+            answers[:] = search.answers
 
+    answers: list[Mapping[str, Any]] = []
     try:
         if explained(history):
             return Judgement(Finding.EXPLAINED, len(given), steps)
         answered = sorted(
             (o for o in history if o.end is not None), key=lambda o: (o.end or 0, o.line)
         )
-        good, bad = 0, len(answered)  # so many answers are explained, and so many aren't
+        # the first so many answers are explained, and the first so many aren't
+        good, bad = sum((o.end or 0) < reached for o in answered), len(answered)
+        ahead = 1
         while bad - good > 1:
-            middle = (good + bad) // 2
+            middle = min(good + ahead, (good + bad) // 2)
+            ahead *= 2
             if explained(_until(history, answered[:middle])):
                 good = middle
             else:
                 bad = middle
-        part, first = _until(history, answered[:bad]), answered[bad - 1]
-        search = _Search(part, machine, limit, first)
-        search.finds()
-        steps += search.steps
+        first = answered[bad - 1]
+        part = _until(history, answered[:bad])
+        explained(part, first)
         others = [operation for operation in part if operation is not first]
         allowed = [
             answer
-            for answer in search.answers
+            for answer in list(answers)
             if explained([*others, first._replace(response=answer)])
         ]
     except _Limit:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
@@ -16,13 +17,11 @@ from ..spec import leader as declared_leader
 from ..spec import partition, transaction
 from ..spec.language.expressions import EnumValue, children_first
 from ..spec.language.tables import Table
-
 from ..spec.messages import Errors
-from .coordinator import PENDING, TransactionCoordinator
+from .coordinator import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, PENDING, TransactionCoordinator
 from .errors import WrongType
 from .judge import Answered, Judged, Operation, Settings
 from .leader import PartitionLeader
-from .machine import Machine
 from .values import Sparse
 
 COORDINATOR_REQUESTS = ("InitProducerId", "AddPartitionsToTxn", "EndTxn")
@@ -163,39 +162,53 @@ class Coordinator:
 
 
 def _given(answer: Any) -> Mapping[str, Any] | None:
-    if answer is None or isinstance(answer, str):
-        return None if answer is None else {"error": answer}
-    return {
-        "error": answer.error, "producer_id": answer.producer_id,
-        "producer_epoch": answer.producer_epoch,
-    }  # fmt: skip
+    """The answer as a history has it: of a method's result, or of the message that was sent."""
+    if answer is None:
+        return None
+    if isinstance(answer, str):
+        return {"error": answer}
+    found = {"error": answer.error}
+    if hasattr(answer, "producer_epoch"):
+        has_id = answer.producer_epoch != NO_PRODUCER_EPOCH
+        found["producer_id"] = answer.producer_id if has_id else NO_PRODUCER_ID
+        found["producer_epoch"] = answer.producer_epoch
+    return found
 
 
 def _init(coordinator: TransactionCoordinator, fields: Mapping[str, Any], append: str) -> Any:
     held = (fields.get("producer_id", -1), fields.get("producer_epoch", -1))
     return _given(
         coordinator.init_producer_id(
-            NAME, fields["transaction_timeout_ms"], None if held == (-1, -1) else held,
+            NAME,
+            fields["transaction_timeout_ms"],
+            None if held == (-1, -1) else held,
             append=append,
-        )  # fmt: skip
+        )
     )
 
 
 def _add(coordinator: TransactionCoordinator, fields: Mapping[str, Any], append: str) -> Any:
     return _given(
         coordinator.add_partitions(
-            NAME, fields["producer_id"], fields["producer_epoch"], fields["partitions"],
+            NAME,
+            fields["producer_id"],
+            fields["producer_epoch"],
+            fields["partitions"],
             append=append,
-        )  # fmt: skip
+        )
     )
 
 
 def _end(coordinator: TransactionCoordinator, fields: Mapping[str, Any], append: str) -> Any:
     return _given(
         coordinator.end_txn(
-            NAME, fields["producer_id"], fields["producer_epoch"], fields["result"],
-            transaction_version=fields.get("transaction_version"), append=append,
-        )  # fmt: skip
+            NAME,
+            fields["producer_id"],
+            fields["producer_epoch"],
+            fields["result"],
+            transaction_version=fields.get("transaction_version"),
+            append=append,
+        )
     )
 
 
@@ -281,17 +294,15 @@ _STEPS: tuple[Callable[[TransactionCoordinator], Sent], ...] = (
 
 
 @cache
-def _relayed(protocol: str) -> frozenset[str]:
+def _relayed() -> list[str]:
     """What a leader answers that asked the coordinator about a batch and was refused."""
-    found: set[str] = set()
-    for error in said(transaction.TABLES, "AddPartitionsByLeader") - {"NONE"}:
-        asking = Machine(partition.TABLES, protocol=protocol)
-        asking.put(waiting={0: {}})
-        outcome = asking.attempt(
-            "AddPartitionsByLeaderResponse", producer=0, partition=0, error=error
-        )
-        found |= {answer.error for answer in (outcome.sent if outcome else ())}
-    return frozenset(found)
+    refusals = said(transaction.TABLES, "AddPartitionsByLeader") - {"NONE"}
+    rows = (
+        row
+        for row in partition.verified.rows
+        if any(n.op == "parameter" and n.data.name == "error" for n in children_first(row.guard))
+    )
+    return sorted(refusals | said([replace(partition.verified, rows=tuple(rows))]))
 
 
 class Leader:
@@ -310,7 +321,7 @@ class Leader:
         )  # fmt: skip
         features = self.leader.machine.features
         self.asks = settings.verification and "verification" in features
-        self.relayed = sorted(_relayed(settings.protocol)) if self.asks else []
+        self.relayed = _relayed() if self.asks else []
         self.decided = said(declared_leader.TABLES)
         epochs: dict[int, set[int]] = {}
         for request, fields, *_ in operations:
