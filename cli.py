@@ -536,6 +536,37 @@ def decode(
 
 
 @app.command()
+def judge(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="JSON lines.")],
+    application: Annotated[
+        bool, typer.Option("--application", help="What producers were told, and what was read.")
+    ] = False,
+    protocol: Protocol = None,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, metavar="N", help="The most steps of one search.")
+    ] = 1_000_000,
+    output: Json = None,
+) -> None:
+    """Judge recorded histories: does some order explain what clients were told?"""
+    from .model.errors import ModelError
+    from .model.histories import BadLine
+    from .model.verdicts import tell_anomalies, tell_judgements
+
+    check_folder(output)
+    try:
+        if application:
+            code, data = tell_anomalies(files)
+        else:
+            code, data = tell_judgements(files, protocol, limit)
+    except OSError as error:
+        fail(f"can't read {error.filename}: {error.strerror}")
+    except (BadLine, DeclarationError, ModelError) as error:
+        fail(error)
+    write_json(output, data)
+    raise typer.Exit(code)
+
+
+@app.command()
 def config(
     settings: Annotated[
         list[str] | None,

@@ -1,0 +1,74 @@
+"""Recorded histories as files: JSON lines, checked against the schema that lies beside this."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+import fastjsonschema  # type: ignore[import-untyped]
+
+from .judge import Operation
+
+Line = dict[str, Any]
+
+
+class BadLine(ValueError):
+    """A line that is no line of a history: which, what is wrong and what to do."""
+
+    def __init__(self, path: Path, number: int, what: str, remedy: str) -> None:
+        super().__init__(f"{path}, line {number}: {what}: {remedy}")
+
+
+@cache
+def _validator(name: str) -> Callable[[Any], Any]:
+    text = Path(__file__).with_name(f"{name}.schema.json").read_text(encoding="utf-8")
+    return cast("Callable[[Any], Any]", fastjsonschema.compile(json.loads(text)))
+
+
+def read_lines(path: Path, schema: str) -> Iterator[tuple[int, Line]]:
+    """The lines of a file with their numbers, empty ones left out, each valid under this schema
+    (history or application). Raises BadLine and OSError."""
+    valid = _validator(schema)
+    with path.open("rb") as file:
+        for number, text in enumerate(file, 1):
+            if not text.strip():
+                continue
+            try:
+                line = json.loads(text)
+            except ValueError as error:
+                what = f"no JSON ({error})"
+                raise BadLine(path, number, what, "write one object in each line") from None
+            try:
+                valid(line)
+            except fastjsonschema.JsonSchemaValueException as error:
+                what = str(error.message).removeprefix("data").lstrip(". ")
+                raise BadLine(path, number, what, f"see {schema}.schema.json") from None
+            yield number, line
+
+
+def read_history(paths: Iterable[Path]) -> dict[str, list[Operation]]:
+    """The operations of all files by key: the transactional id, or the partition, with its kind
+    before it. Raises BadLine and OSError."""
+    keys: dict[str, list[Operation]] = {}
+    for path in paths:
+        for number, line in read_lines(path, "history"):
+            key, operation = _operation(path, number, line)
+            keys.setdefault(key, []).append(operation)
+    return keys
+
+
+def _operation(path: Path, number: int, line: Line) -> tuple[str, Operation]:
+    kind = "partition" if "partition" in line else "transactional_id"
+    key = f"{kind} {line.pop(kind)}"
+    request, client = line.pop("request"), line.pop("client", "")
+    start, end, response = line.pop("start"), line.pop("end", None), line.pop("response", None)
+    if (end is None) != (response is None):
+        missing = "end" if end is None else "response"
+        remedy = "give both, or neither where the answer was lost"
+        raise BadLine(path, number, f"it lacks its {missing}", remedy)
+    if end is not None and end < start:
+        raise BadLine(path, number, f"it ends at {end}, before its start", "give times in ms")
+    return key, Operation(request, line, start, end, response, number, client, str(path))

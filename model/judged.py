@@ -1,0 +1,422 @@
+"""The machines that histories are judged by, each with what happens to it between requests.
+
+What Kafka does is the rows'. Said here is what a history leaves open, and how wide: which answers
+come from around the machine, and which of its own steps may have happened at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any
+
+from ..spec import coordinator as declared
+from ..spec import leader as declared_leader
+from ..spec import partition, transaction
+from ..spec.language.expressions import EnumValue, children_first
+from ..spec.language.tables import Table
+from ..spec.messages import Errors
+from .coordinator import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, PENDING, TransactionCoordinator
+from .errors import WrongType
+from .judge import Answered, Judged, Operation, Settings
+from .leader import PartitionLeader
+from .values import Sparse
+
+COORDINATOR_REQUESTS = ("InitProducerId", "AddPartitionsToTxn", "EndTxn")
+LEADER_REQUESTS = ("Produce", "WriteTxnMarkers")
+
+
+def machine_for(operations: Sequence[Operation], settings: Settings) -> Judged:
+    """The machine that these operations of one key are judged by, as it is at first."""
+    requests = {operation.request for operation in operations}
+    if requests <= {*COORDINATOR_REQUESTS}:
+        return Coordinator(operations, settings)
+    if requests <= {*LEADER_REQUESTS}:
+        return Leader(operations, settings)
+    raise WrongType(f"no key has all of {', '.join(sorted(requests))}", "request")
+
+
+def frozen(value: Any) -> Hashable:
+    """A value of a machine's field as one that can be remembered."""
+    if isinstance(value, Sparse):
+        return frozenset((key, part) for key, part in value.items() if part != value.default)
+    return value
+
+
+def said(tables: Iterable[Table], event: str | None = None) -> frozenset[str]:
+    """The errors that rows answer with (on this event)."""
+    found: set[str] = set()
+    for table in tables:
+        for row in table.rows if event in (None, table.on.name) else ():
+            for sending in table.sendings(row):
+                for name, value in sending.fields:
+                    if name == "error":
+                        data = (node.data for node in children_first(value))
+                        found |= {part.member for part in data if isinstance(part, EnumValue)}
+    return frozenset(found)
+
+
+# A coordinator --------------------------------------------------------------------------------
+
+NAME = "judged"
+BY_LEADER = "(added by a leader)"
+
+
+@cache
+def _from_around(protocol: str) -> frozenset[str]:
+    """What a coordinator answers where it isn't this one, is loading, or can't append."""
+    blank = TransactionCoordinator(protocol=protocol)
+    home = blank.state_partition_of(NAME)
+    found = {blank.lookup("OTHER", NAME).error}
+    blank.elect(home, 0, is_loading=True)
+    found.add(blank.lookup("OTHER", NAME).error)
+    passed = {error: blank.append_error(error) for error in declared.ErrorCode.names}
+    return frozenset(found | {error for log, error in passed.items() if log != error})
+
+
+class Coordinator:
+    """The coordinator of one transactional id.
+
+    By itself it appends to the log at once or later, or the log refuses; it writes markers, aborts
+    what has timed out, forgets ids, fails over, and (version 2) has partitions added by leaders.
+    """
+
+    def __init__(self, operations: Sequence[Operation], settings: Settings) -> None:
+        self.coordinator = TransactionCoordinator(
+            protocol=settings.protocol, transaction_version=settings.transaction_version,
+            leader_of=lambda _: "", transaction_max_timeout_ms=settings.transaction_max_timeout_ms,
+            transactional_id_expiration_ms=settings.transactional_id_expiration_ms,
+        )  # fmt: skip
+        self.home = self.coordinator.state_partition_of(NAME)
+        self.coordinator.elect(self.home, 0)
+        ids = {
+            found["producer_id"]
+            for operation in operations
+            for found in (operation.fields, operation.response or {})
+            if found.get("producer_id", -1) >= 0
+        }
+        self.ids: tuple[int, ...] = (*sorted(ids), max(ids, default=0) + 1)
+        self.around = _from_around(settings.protocol)
+
+    def is_decided(self, error: str) -> bool:
+        """See Judged."""
+        return error not in self.around and error in _CODES
+
+    def key(self) -> Hashable:
+        """See Judged."""
+        entry = self.coordinator.entries.get(NAME)
+        if entry is None:
+            return None
+        return tuple(
+            tuple(sorted(map(repr, value.values()))) if isinstance(value, Sparse) else value
+            for name, value in entry.state.items()
+            if name not in _UNSEEN
+        )
+
+    def _copy(self, now: float, new_id: Callable[[], int | None]) -> Coordinator:
+        made = copy(self)
+        made.coordinator = inner = copy(self.coordinator)
+        inner.entries = {name: entry.copy() for name, entry in inner.entries.items()}
+        inner.producer_ids = new_id
+        inner.now_ms = int(now)
+        inner.remove_markers(self.home)  # they are written as a step of its own
+        return made
+
+    def _ask(self, operation: Operation, append: str) -> Iterator[Answered]:
+        """The outcomes with each producer id that the coordinator may be given, if it needs one."""
+        told = (operation.response or {}).get("producer_id", -1)
+        for new_id in [told] if told >= 0 else self.ids[::-1]:
+            needed: list[int] = []
+
+            def give(new_id: int = new_id, needed: list[int] = needed) -> int:
+                needed.append(new_id)
+                return new_id
+
+            made = self._copy(operation.start, give)
+            answer = _REQUESTS[operation.request](made.coordinator, operation.fields, append)
+            yield Answered(made, answer)
+            if not needed:
+                return
+
+    def outcomes(self, operation: Operation, until: float) -> Iterator[Answered]:
+        """See Judged."""
+        for after, answer in self._ask(operation, "NONE"):
+            yield Answered(after, answer)
+        for after, answer in self._ask(operation, PENDING):
+            if answer is None:
+                yield Answered(after, answer)
+
+    def events(self, until: float) -> Iterator[Answered]:
+        """See Judged."""
+        if NAME not in self.coordinator.entries:
+            return
+        before = self.key()
+        for happen in _STEPS:
+            after = self._copy(until, lambda: self.ids[-1])
+            sent = happen(after.coordinator)
+            answer = next((_given(m) for m in sent if hasattr(m, "producer")), None)
+            if answer is not None or after.key() != before:
+                yield Answered(after, answer)
+
+
+def _given(answer: Any) -> Mapping[str, Any] | None:
+    """The answer as a history has it: of a method's result, or of the message that was sent."""
+    if answer is None:
+        return None
+    if isinstance(answer, str):
+        return {"error": answer}
+    found = {"error": answer.error}
+    if hasattr(answer, "producer_epoch"):
+        has_id = answer.producer_epoch != NO_PRODUCER_EPOCH
+        found["producer_id"] = answer.producer_id if has_id else NO_PRODUCER_ID
+        found["producer_epoch"] = answer.producer_epoch
+    return found
+
+
+def _init(coordinator: TransactionCoordinator, fields: Mapping[str, Any], append: str) -> Any:
+    held = (fields.get("producer_id", -1), fields.get("producer_epoch", -1))
+    return _given(
+        coordinator.init_producer_id(
+            NAME,
+            fields["transaction_timeout_ms"],
+            None if held == (-1, -1) else held,
+            append=append,
+        )
+    )
+
+
+def _add(coordinator: TransactionCoordinator, fields: Mapping[str, Any], append: str) -> Any:
+    return _given(
+        coordinator.add_partitions(
+            NAME,
+            fields["producer_id"],
+            fields["producer_epoch"],
+            fields["partitions"],
+            append=append,
+        )
+    )
+
+
+def _end(coordinator: TransactionCoordinator, fields: Mapping[str, Any], append: str) -> Any:
+    return _given(
+        coordinator.end_txn(
+            NAME,
+            fields["producer_id"],
+            fields["producer_epoch"],
+            fields["result"],
+            transaction_version=fields.get("transaction_version"),
+            append=append,
+        )
+    )
+
+
+_REQUESTS: dict[str, Callable[[TransactionCoordinator, Mapping[str, Any], str], Any]] = {
+    "InitProducerId": _init,
+    "AddPartitionsToTxn": _add,
+    "EndTxn": _end,
+}
+_UNSEEN = ("newest_id", "coordinator_epoch")  # the id on offer, and what only markers have
+_CODES = frozenset(declared.ErrorCode.names) | frozenset(Errors.names)
+
+
+Sent = Iterable[Any]
+_COMPLETE = ("COMPLETE_COMMIT", "COMPLETE_ABORT")
+
+
+def _written(coordinator: TransactionCoordinator) -> Sent:
+    entry = coordinator.entries[NAME]
+    if entry["pending"] in _COMPLETE:
+        for part in entry["partitions"]:
+            entry.handle("marker answered", partition=part, error="NONE")
+        return entry.handle("log append").sent
+    return ()
+
+
+def _acknowledged(coordinator: TransactionCoordinator) -> Sent:
+    if coordinator.entries[NAME]["pending"] in (None, *_COMPLETE):
+        return ()
+    return coordinator.acknowledge(NAME)
+
+
+def _added_by_leader(coordinator: TransactionCoordinator) -> Sent:
+    if coordinator.transaction_version >= 2:
+        entry = coordinator.entries[NAME]
+        coordinator.add_partitions(
+            NAME, entry["producer_id"], entry["producer_epoch"], (BY_LEADER,),
+            transaction_version=2,
+        )  # fmt: skip
+    return ()
+
+
+def _timed_out(coordinator: TransactionCoordinator, append: str = "NONE") -> Sent:
+    coordinator.abort_timed_out(append=append)
+    return ()
+
+
+def _expired(coordinator: TransactionCoordinator) -> Sent:
+    coordinator.expire()
+    return ()
+
+
+def _declared(event: str, **fields: Any) -> Callable[[TransactionCoordinator], Sent]:
+    """An event of the entry, and the completion that follows where an end is decided by it."""
+
+    def happen(coordinator: TransactionCoordinator) -> Sent:
+        entry = coordinator.entries[NAME]
+        outcome = entry.attempt(event, **fields)
+        if outcome is None:
+            return ()
+        if entry["pending"] is None and entry.value(transaction.is_prepared):
+            return (*outcome.sent, *entry.handle("begin completion").sent)
+        return outcome.sent
+
+    return happen
+
+
+_STEPS: tuple[Callable[[TransactionCoordinator], Sent], ...] = (
+    _written,
+    _acknowledged,
+    _added_by_leader,
+    _timed_out,
+    partial(_timed_out, append=PENDING),
+    *(
+        _declared(event, record_kept=kept)
+        for event in ("append failure", "coordinator failover")
+        for kept in (False, True)
+    ),
+    _declared("coordinator failover after a failed append"),
+    _expired,
+)
+
+# A leader ---------------------------------------------------------------------------------------
+
+
+@cache
+def _relayed() -> list[str]:
+    """What a leader answers that asked the coordinator about a batch and was refused."""
+    refusals = said(transaction.TABLES, "AddPartitionsByLeader") - {"NONE"}
+    rows = (
+        row
+        for row in partition.verified.rows
+        if any(n.op == "parameter" and n.data.name == "error" for n in children_first(row.guard))
+    )
+    return sorted(refusals | said([replace(partition.verified, rows=tuple(rows))]))
+
+
+class Leader:
+    """The leader of one partition.
+
+    By itself it forgets producers that are idle for long, or whose batches were deleted. Markers
+    come at any time, where the history has none of its own: for a transaction that is open with
+    the producer's epoch or a later one, and else one for a producer between two of its batches.
+    """
+
+    def __init__(self, operations: Sequence[Operation], settings: Settings) -> None:
+        self.leader = PartitionLeader(
+            protocol=settings.protocol, verification=settings.verification,
+            producer_id_expiration_ms=settings.producer_id_expiration_ms,
+            max_transaction_timeout_ms=settings.transaction_max_timeout_ms,
+        )  # fmt: skip
+        features = self.leader.machine.features
+        self.asks = settings.verification and "verification" in features
+        self.relayed = _relayed() if self.asks else []
+        self.decided = said(declared_leader.TABLES)
+        epochs: dict[int, set[int]] = {}
+        for request, fields, *_ in operations:
+            if request == "Produce" and fields.get("transactional"):
+                epochs.setdefault(fields["producer_id"], set()).add(fields["producer_epoch"])
+        if any(operation.request == "WriteTxnMarkers" for operation in operations):
+            epochs = {}
+        self.epochs = epochs
+        self.marked: frozenset[int] = frozenset()
+
+    def is_decided(self, error: str) -> bool:
+        """See Judged."""
+        return error in self.decided
+
+    def key(self) -> Hashable:
+        """See Judged."""
+        machine = self.leader.machine
+        return (
+            frozen(machine["producers"]), frozen(machine["verification_states"]),
+            machine["log_end_offset"], self.marked,
+        )  # fmt: skip
+
+    def _copy(self, now: float) -> Leader:
+        made = copy(self)
+        made.leader = leader = copy(self.leader)
+        leader.machine = leader.machine.copy()
+        leader.batches = []  # nothing reads the log again here
+        leader.now_ms = int(now)
+        return made
+
+    def outcomes(self, operation: Operation, until: float) -> Iterator[Answered]:
+        """See Judged."""
+        fields = operation.fields
+        after = self._copy(operation.start)
+        leader = after.leader
+        if operation.request == "WriteTxnMarkers":
+            answer = leader.append_marker(**fields)
+            yield Answered(after, {"error": answer.error})
+            return
+        if fields["producer_id"] < 0:
+            base = leader.log_end_offset
+            leader.append_plain(fields["count"])
+            yield Answered(after, {"error": "NONE", "base_offset": base})
+            return
+        guard = None
+        if self.asks and fields.get("transactional"):
+            guard = leader.start_verification(
+                producer_id=fields["producer_id"], producer_epoch=fields["producer_epoch"],
+                base_sequence=fields["base_sequence"],
+            )  # fmt: skip
+            refused = None if guard is None else after._copy(operation.start)
+        else:
+            refused = None
+        after.marked -= {fields["producer_id"]}
+        answer = leader.append(**fields, guard=guard)
+        yield Answered(after, {"error": answer.error, "base_offset": answer.first_offset})
+        if refused is not None:
+            for error in self.relayed:
+                yield Answered(refused, {"error": error, "base_offset": -1})
+
+    def events(self, until: float) -> Iterator[Answered]:
+        """See Judged."""
+        producers = self.leader.producers
+        for producer_id, seen in self.epochs.items():
+            entry = producers.get(producer_id)
+            epochs = set(seen) if entry is None else {entry.producer_epoch, *seen}
+            epochs |= {epoch + 1 for epoch in epochs}
+            is_open = entry is not None and entry.current_txn_first_offset is not None
+            if not is_open and producer_id in self.marked:
+                continue
+            for epoch in sorted(epochs):
+                if epoch > LARGEST_EPOCH or (entry and epoch < entry.producer_epoch):
+                    continue
+                after = self._copy(until)
+                # what it decides makes no difference to what is judged here
+                after.leader.append_marker(
+                    producer_id=producer_id, producer_epoch=epoch, result="ABORT"
+                )
+                if not is_open:
+                    after.marked |= {producer_id}
+                yield Answered(after, None)
+        for forget in (_idle, _deleted):
+            after = self._copy(until)
+            forget(after.leader)
+            if after.leader.producers.keys() != producers.keys():
+                yield Answered(after, None)
+
+
+def _idle(leader: PartitionLeader) -> None:
+    leader.remove_expired()
+
+
+def _deleted(leader: PartitionLeader) -> None:
+    leader.move_high_watermark(leader.log_end_offset)
+    leader.delete_records(leader.log_end_offset)
+
+
+LARGEST_EPOCH = 2**15 - 1

@@ -1,0 +1,293 @@
+"""Histories of real runs are explained, and a planted wrong answer is named."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from epochfence.cli import app
+from epochfence.model import PartitionLeader, TransactionCoordinator
+from epochfence.model.anomalies import find_anomalies
+from epochfence.model.histories import BadLine, read_history
+from epochfence.model.judge import Finding, Operation, Settings, judge
+from epochfence.model.judged import NAME
+
+RELEASES = ("2.5", "3.6", "4.3")
+few = settings(max_examples=40, deadline=None)
+seeds = st.integers(0, 2**32).map(Random)
+releases = st.sampled_from(RELEASES)
+
+
+class Recorder:
+    """Writes a run down as clients would see it: around the moment at which it took effect, each
+    operation has a start and an end, so that some overlap, and some answers are lost."""
+
+    def __init__(self, random: Random, *, overlap: float = 0, losses: float = 0) -> None:
+        self.random, self.overlap, self.losses = random, overlap, losses
+        self.operations: list[Operation] = []
+        self.now = 10
+
+    def write(self, request: str, fields: dict[str, Any], response: dict[str, Any]) -> None:
+        early, late = (self.random.random() * self.overlap for _ in "ab")
+        lost = self.random.random() < self.losses
+        self.operations.append(
+            Operation(
+                request,
+                fields,
+                self.now - early,
+                None if lost else self.now + late,
+                None if lost else response,
+                len(self.operations),
+            )
+        )
+        self.now += 1
+
+
+def leader_run(recorder: Recorder, release: str, steps: int) -> list[Operation]:
+    """Producers that write, repeat and go wrong on one leader, with markers in between."""
+    random, leader = recorder.random, PartitionLeader(protocol=release)
+    transactional = [True, False, False]
+    following = [0, 0, 0]
+    epochs = [0, 0, 0]
+    for _ in range(steps):
+        at = random.randrange(3)
+        entry = leader.producers.get(at)
+        if entry and entry.current_txn_first_offset is not None and random.random() < 0.3:
+            leader.append_marker(producer_id=at, producer_epoch=epochs[at], result="COMMIT")
+            continue
+        asked: dict[str, Any] = {
+            "producer_id": at,
+            "producer_epoch": epochs[at] - (random.random() < 0.1 and epochs[at] > 0),
+            "base_sequence": max(0, following[at] + random.choice([0, 0, 0, 0, -1, 2])),
+            "count": random.choice([1, 1, 2]),
+        }
+        if transactional[at]:
+            asked["transactional"] = True
+        leader.now_ms = recorder.now
+        guard = None
+        if transactional[at] and "verification" in leader.machine.features:
+            names = ("producer_id", "producer_epoch", "base_sequence")
+            guard = leader.start_verification(**{name: asked[name] for name in names})
+        answer = leader.append(**asked, guard=guard)
+        if answer.error == "NONE" and not answer.is_duplicate:
+            following[at] = asked["base_sequence"] + asked["count"]
+        recorder.write(
+            "Produce", asked, {"error": answer.error, "base_offset": answer.first_offset}
+        )
+        if random.random() < 0.05:
+            epochs[at], following[at] = epochs[at] + 1, 0
+    return recorder.operations
+
+
+def coordinator_run(recorder: Recorder, release: str, steps: int) -> list[Operation]:
+    """Instances of one transactional id that run transactions and fence each other."""
+    random = recorder.random
+    coordinator = TransactionCoordinator(protocol=release)
+    coordinator.elect(coordinator.state_partition_of(NAME), 0)
+    held = (0, 0)
+    for _ in range(steps):
+        coordinator.now_ms = recorder.now
+        if random.random() < 0.5:
+            for markers in coordinator.drain_markers().values():
+                for marker in markers:
+                    coordinator.markers_answered(marker, dict.fromkeys(marker.partitions, "NONE"))
+        who = {"producer_id": held[0], "producer_epoch": held[1] - (random.random() < 0.1)}
+        match random.choice(["init", "add", "end"]):
+            case "init":
+                answer = coordinator.init_producer_id(NAME, 60_000)
+                assert answer is not None
+                recorder.write(
+                    "InitProducerId", {"transaction_timeout_ms": 60_000}, answer._asdict()
+                )
+            case "add":
+                error = coordinator.add_partitions(NAME, *who.values(), ["orders-0"])
+                fields = {**who, "partitions": ["orders-0"]}
+                recorder.write("AddPartitionsToTxn", fields, {"error": error})
+                continue
+            case _:
+                result = random.choice(["COMMIT", "ABORT"])
+                answer = coordinator.end_txn(NAME, *who.values(), result)
+                assert answer is not None
+                recorder.write("EndTxn", {**who, "result": result}, answer._asdict())
+        if answer.producer_epoch >= 0:
+            held = answer[1:]
+    return recorder.operations
+
+
+RUNS = {"leader": leader_run, "coordinator": coordinator_run}
+each_machine = pytest.mark.parametrize("machine", RUNS)
+
+
+@each_machine
+@given(random=seeds, release=releases)
+@few
+def test_a_real_run_is_explained(machine: str, random: Random, release: str) -> None:
+    recorder = Recorder(random, overlap=4, losses=0.1)
+    history = RUNS[machine](recorder, release, 25)
+    random.shuffle(history)
+    found = judge(history, Settings(protocol=release))
+    assert found.finding is Finding.EXPLAINED, found.operation
+
+
+WRONG: dict[str, dict[str, Any]] = {
+    "another offset": {"base_offset": 10_000},
+    "an offset again": {"base_offset": 0},
+    "refused for no reason": {"error": "OUT_OF_ORDER_SEQUENCE_NUMBER", "base_offset": -1},
+    "an epoch that isn't": {"producer_epoch": 77},
+    "fenced for no reason": {"error": "PRODUCER_FENCED"},
+    "no such id": {"error": "INVALID_PRODUCER_ID_MAPPING"},
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+@given(random=seeds, release=releases)
+@settings(max_examples=12, deadline=None)
+def test_a_wrong_answer_is_named(what: str, random: Random, release: str) -> None:
+    wrong = WRONG[what]
+    machine = "leader" if "offset" in "".join(wrong) else "coordinator"
+    history = RUNS[machine](Recorder(random), release, 14)
+    good = [
+        at
+        for at, o in enumerate(history)
+        if at and o.response and o.response["error"] == "NONE" and wrong.keys() <= o.response.keys()
+        and not o.fields.get("transactional") and o.response.get("base_offset") != 0
+        and (o.request != "InitProducerId" or "error" not in wrong)
+    ]  # fmt: skip
+    if not good:
+        return
+    at = random.choice(good)
+    response = {**(history[at].response or {}), **wrong}
+    if machine == "coordinator" and "error" in wrong:
+        response = dict(wrong)
+    right, history[at] = history[at].response, history[at]._replace(response=response)
+    found = judge(history, Settings(protocol=release))
+    assert found.finding is Finding.UNEXPLAINED
+    assert found.operation == history[at]
+    assert any(right.items() <= answer.items() for answer in found.allowed)
+
+
+def produce(at: int, start: float, end: float | None, offset: int, producer: int = 0) -> Operation:
+    fields = {"producer_id": producer, "producer_epoch": 0, "base_sequence": at, "count": 1}
+    told = None if end is None else {"error": "NONE", "base_offset": offset}
+    return Operation("Produce", fields, start, end, told)
+
+
+def test_forty_at_once_are_decided() -> None:
+    history = [produce(0, 0, 100, 39 - at, producer=at) for at in range(40)]
+    assert judge(history).finding is Finding.EXPLAINED
+    history[7] = history[7]._replace(response={"error": "NONE", "base_offset": 40})
+    assert judge(history).finding is Finding.UNEXPLAINED
+
+
+def test_a_lost_answer_may_have_come_late() -> None:
+    lost, after, duplicate = produce(0, 0, None, 0), produce(1, 5, 6, 1), produce(0, 7, 8, 0)
+    assert judge([lost, after, duplicate]).finding is Finding.EXPLAINED
+    assert judge([after, duplicate]).operation == after
+
+
+def test_a_search_gives_up_at_its_limit() -> None:
+    assert judge([produce(at, at, at, at) for at in range(20)], limit=5).finding is Finding.GAVE_UP
+
+
+def test_all_of_it_can_be_pickled() -> None:
+    history = [produce(0, 0, 1, 3)]
+    sent = pickle.loads(pickle.dumps((judge, history, Settings())))
+    found = sent[0](*sent[1:])
+    assert pickle.loads(pickle.dumps(found)) == judge(history)
+
+
+LINE = {
+    "request": "Produce", "partition": "p", "start": 1, "end": 2, "producer_id": 0,
+    "producer_epoch": 0, "base_sequence": 0, "count": 1, "response": {"error": "NONE"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "no JSON"),
+        ("[]", "must be object"),
+        (json.dumps(LINE | {"request": "Fetch"}), "request must be one of"),
+        (json.dumps(LINE | {"count": 0}), "count must be bigger than or equal to 1"),
+        (json.dumps(LINE | {"producer_epoch": 40_000}), "producer_epoch must be smaller"),
+        (json.dumps({k: v for k, v in LINE.items() if k != "end"}), "it lacks its end"),
+        (json.dumps(LINE | {"end": 0}), "before its start"),
+    ],
+)
+def test_a_bad_line_is_named(text: str, says: str, tmp_path: Path) -> None:
+    file = tmp_path / "history.jsonl"
+    file.write_text(f"{json.dumps(LINE)}\n{text}\n")
+    with pytest.raises(BadLine, match="line 2: .*" + says):
+        read_history([file])
+    done = CliRunner().invoke(app, ["judge", str(file)])
+    assert done.exit_code == 2
+
+
+def test_the_command_ends_by_what_it_finds(tmp_path: Path) -> None:
+    file, out = tmp_path / "history.jsonl", tmp_path / "out.json"
+    file.write_text(json.dumps(LINE | {"response": {"error": "NONE", "base_offset": 4}}))
+    done = CliRunner().invoke(app, ["judge", str(file), "--json", str(out)])
+    assert done.exit_code == 12
+    found = json.loads(out.read_text())["keys"]["partition p"]
+    assert found["line"] == 1
+    assert found["allowed"] == [{"error": "NONE", "base_offset": 0}]
+    assert CliRunner().invoke(app, ["judge", str(file), "--limit", "1"]).exit_code in (12, 20)
+    assert CliRunner().invoke(app, ["judge", str(tmp_path / "none")]).exit_code == 2
+
+
+# An application's view --------------------------------------------------------------------------
+
+Lines = list[dict[str, Any]]
+
+
+def sound_application(random: Random) -> tuple[Lines, Lines]:
+    """What one producer was told in some transactions, and what was then read."""
+    told, reads = Lines(), Lines()
+    for txn in range(6):
+        outcome = ("committed", "committed", "aborted", "unknown")[txn % 4]
+        committed = outcome == "committed" or (outcome == "unknown" and random.random() < 0.5)
+        for at in range(4):
+            where = {"partition": f"orders-{at % 2}", "record": f"{txn}.{at}"}
+            send = {"event": "send", "producer": "p", "transaction": f"t{txn}", **where}
+            told.append(send | {"outcome": "acknowledged"})
+            if committed:
+                read = {"event": "read", "consumer": "c", "offset": len(reads), **where}
+                reads.append(read)
+        told.append({"event": "end", "transaction": f"t{txn}", "outcome": outcome})
+    ends = [{"event": "caught_up", "consumer": "c", "partition": f"orders-{n}"} for n in (0, 1)]
+    return told, reads + ends
+
+
+def names(lines: Lines) -> set[str]:
+    return {anomaly.name for anomaly in find_anomalies(("f", n, x) for n, x in enumerate(lines))}
+
+
+@given(random=seeds)
+@few
+def test_an_application_sees_what_is_planted(random: Random) -> None:
+    told, seen = sound_application(random)
+    assert names(told + seen) == set()
+    reads = [line for line in seen if line["event"] == "read"]
+    one = random.choice(reads[:8])
+    two = next(r for r in reads if r["partition"] == one["partition"] and r is not one)
+    swapped = {id(one): one | {"offset": two["offset"]}, id(two): two | {"offset": one["offset"]}}
+    aborted = {"partition": "orders-0", "record": "2.0", "offset": 99}
+    planted = {
+        "DUPLICATE": [*seen, one | {"offset": 99}],
+        "LOSS": [line for line in seen if line is not one],
+        "ORDER_BREAK": [swapped.get(id(line), line) for line in seen],
+        "ABORTED_READ": [*seen, {"event": "read", "consumer": "c", **aborted}],
+        "TORN_TRANSACTION": [line for line in seen if line is not one],
+        "PHANTOM": [*seen, one | {"offset": 99, "record": "nobody's"}],
+        "CONFLICT": [*seen, one | {"record": two["record"]}],
+    }
+    for name, lines in planted.items():
+        assert name in names(told + lines), name
