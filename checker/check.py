@@ -63,6 +63,12 @@ class Prepared:
         state_bytes = self.packing.pack(self.grounded.vector(state))
         return represent(self.kernel.canonical_address, state_bytes)
 
+    def initials(self) -> bytes:
+        """The packed initial states, one behind the other."""
+        packed_ones = {self.packing.pack(vector) for vector in self.grounded.initials}
+        address = self.kernel.canonical_address
+        return b"".join(sorted({represent(address, state) for state in packed_ones}))
+
 
 def prepare(instance: Instance, *, symmetry: bool = True, slicing: bool = True) -> Prepared:
     """Grounds and compiles an instance. Raises DeclarationError where that can't be done."""
@@ -91,11 +97,23 @@ def check(
     """
     options = options or Options()
     prepared = prepare(instance, symmetry=options.symmetry, slicing=options.slicing)
+    return check_prepared(prepared, options, on_progress)
+
+
+def check_prepared(
+    prepared: Prepared,
+    options: Options,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Result:
+    """Explores what is prepared already, with the symmetry and slicing that it is prepared with.
+
+    Raises CheckpointError and Disagreement as `check` does.
+    """
     memory = options.memory or psutil.virtual_memory().available * 3 // 4
     explorer = Explorer(
         prepared.kernel,
         prepared.packing.stride,
-        len(instance.row_names),
+        len(prepared.instance.row_names),
         options.threads,
         memory,
     )
@@ -126,9 +144,7 @@ def _searched(
     else:
         if checkpoint is not None:
             checkpoint.begin()
-        initials = {prepared.packing.pack(vector) for vector in prepared.grounded.initials}
-        address = prepared.kernel.canonical_address
-        explorer.insert(b"".join(sorted({represent(address, state) for state in initials})))
+        explorer.insert(prepared.initials())
         explorer.begin_level()
 
     def on_level(progress: Progress) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from epochfence.checker import lower
-from epochfence.checker.check import Options, check
+from epochfence.checker.check import Options, Prepared, check_prepared, prepare
 from epochfence.checker.explore import Progress
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.spec.language import DEFAULT, Instance, System, instantiate
@@ -129,16 +129,26 @@ class TooLarge(Exception):
     """A run has gone beyond what any scenario may take."""
 
 
-def run(instance: Instance, most_states: int = MOST_STATES) -> Result:
-    """The instance checked on one thread. Raises TooLarge beyond `most_states`."""
+def prepared(instance: Instance, *, slicing: bool = True) -> Prepared:
+    """The instance ready to be explored."""
     # runs are short: what LLVM's passes win in them is less than what they cost
     lower.LARGE = 0
+    return prepare(instance, slicing=slicing)
+
+
+def run(instance: Instance, most_states: int = MOST_STATES) -> Result:
+    """The instance checked on one thread. Raises TooLarge beyond `most_states`."""
+    return run_prepared(prepared(instance), most_states)
+
+
+def run_prepared(ready: Prepared, most_states: int = MOST_STATES) -> Result:
+    """What is prepared checked in the same way."""
 
     def watch(progress: Progress) -> None:
         if progress.states > most_states:
             raise TooLarge
 
-    result = check(instance, Options(threads=1, memory=MEMORY), watch)
+    result = check_prepared(ready, Options(threads=1, memory=MEMORY), watch)
     if result.verdict is Verdict.INCONCLUSIVE:
         raise TooLarge
     return result
