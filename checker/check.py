@@ -97,23 +97,11 @@ def check(
     """
     options = options or Options()
     prepared = prepare(instance, symmetry=options.symmetry, slicing=options.slicing)
-    return check_prepared(prepared, options, on_progress)
-
-
-def check_prepared(
-    prepared: Prepared,
-    options: Options,
-    on_progress: Callable[[Progress], None] | None = None,
-) -> Result:
-    """Explores what is prepared already, with the symmetry and slicing that it is prepared with.
-
-    Raises CheckpointError and Disagreement as `check` does.
-    """
     memory = options.memory or psutil.virtual_memory().available * 3 // 4
     explorer = Explorer(
         prepared.kernel,
         prepared.packing.stride,
-        len(prepared.instance.row_names),
+        len(instance.row_names),
         options.threads,
         memory,
     )

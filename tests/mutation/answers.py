@@ -61,13 +61,14 @@ class Answers:
         try:
             self.line.send(mutant.name)
             return self.line.recv()
-        except (EOFError, BrokenPipeError):
+        except (EOFError, ConnectionError):
             raise RuntimeError(NOT_STARTED) from None
 
     def close(self) -> None:
         """Ends the process."""
-        self.line.close()
+        self.process.terminate()
         self.process.join()
+        self.line.close()
 
 
 def _serve(mutants: Mapping[str, Mutant], paths: list[Path], line: Connection) -> None:
@@ -93,13 +94,10 @@ class _Server:
         self.mutants = mutants
         self.line = line
 
-    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+    def pytest_runtestloop(self, session: pytest.Session) -> None:
         looked = _looked([item for item in session.items if not _draws(item)])
         while True:
-            try:
-                mutant = self.mutants[self.line.recv()]
-            except EOFError:
-                return True
+            mutant = self.mutants[self.line.recv()]
             self.line.send(_fails(_chosen(looked, mutant), mutant))
 
 

@@ -18,13 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal, TypeAlias
 
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.spec.language import DeclarationError
 from epochfence.tests.mutation.answers import Answers
 from epochfence.tests.mutation.mutants import Mutant
-from epochfence.tests.mutation.scenarios import TooLarge, Trial, run
+from epochfence.tests.mutation.scenarios import Counts, TooLarge, Trial, found, run
 from epochfence.tests.mutation.together import AT_ONCE, Compiled
 
 NEVER_TAKEN = "its row is never taken"
@@ -71,12 +72,12 @@ def judge(
     enough: set[Fate] = set(KILLED) if quick else {"properties"}
     for trial in trials:
         here = [
-            case for case in cases if not enough & case.told.keys() and _matters(case.mutant, trial)
+            case for case in cases if not enough & case.told.keys() and matters(case.mutant, trial)
         ]
-        for case, seen in zip(here, _seen([case.mutant for case in here], trial), strict=True):
+        for case, told in zip(here, seen([case.mutant for case in here], trial), strict=True):
             case.tried.append(trial)
-            if seen is not None:
-                fate, by = seen
+            if told is not None:
+                fate, by = told
                 case.told.setdefault(fate, f"{trial}{by}")
     for case in cases:
         if not ({*enough, "coverage"} & case.told.keys()) and answers.differ(case.mutant):
@@ -85,7 +86,7 @@ def judge(
     return [case.outcome() for case in cases]
 
 
-def _matters(mutant: Mutant, trial: Trial) -> bool:
+def matters(mutant: Mutant, trial: Trial) -> bool:
     """Whether the mutant may do something else in a scenario: its row is there, and is taken where
     only what it does has changed."""
     if mutant.table not in trial.system.tables:
@@ -101,7 +102,7 @@ def _matters(mutant: Mutant, trial: Trial) -> bool:
 Seen: TypeAlias = tuple[Fate, str] | None
 
 
-def _seen(mutants: list[Mutant], trial: Trial) -> Iterator[Seen]:
+def seen(mutants: list[Mutant], trial: Trial) -> Iterator[Seen]:
     """What runs of the scenario see of each mutant."""
     for at in range(0, len(mutants), AT_ONCE):
         yield from _seen_together(mutants[at : at + AT_ONCE], trial)
@@ -111,12 +112,12 @@ def _seen_together(mutants: list[Mutant], trial: Trial) -> Iterator[Seen]:
     """The same for mutants in one system; for fewer where they have an effect on each other."""
     try:
         compiled = Compiled(trial, mutants)
-        alike = trial.counts.match(compiled.run(0))
-    except DeclarationError:
+        alike = compiled.run(0) == ("", trial.counts)
+    except (DeclarationError, TooLarge):
         alike = False
     if alike:
         for number in range(1, len(mutants) + 1):
-            yield _told(trial, lambda most, number=number: compiled.run(number, most))
+            yield _told(trial, partial(compiled.run, number))
     elif len(mutants) > 1:
         half = len(mutants) // 2
         yield from _seen_together(mutants[:half], trial)
@@ -127,30 +128,38 @@ def _seen_together(mutants: list[Mutant], trial: Trial) -> Iterator[Seen]:
 
 def seen_alone(mutant: Mutant, trial: Trial) -> Seen:
     """What a run of the scenario sees of the mutant in a system of its own."""
+    holds, broken = trial.counts.holds, trial.counts.broken
 
-    def alone(most: int) -> Result:
-        return run(trial.scenario.instance(mutant.of(trial.system), trial.counts.holds), most)
+    def alone(most: int) -> tuple[str, Counts]:
+        result = run(trial.scenario.instance(mutant.of(trial.system), holds), most)
+        return _broken(result, trial), found(result, holds, broken)
 
     return _told(trial, alone)
 
 
-def _told(trial: Trial, result_of: Callable[[int], Result]) -> Seen:
+def _told(trial: Trial, outcome: Callable[[int], tuple[str, Counts]]) -> Seen:
     try:
-        result = result_of(BLOW_UP * trial.counts.states)
+        broken, counts = outcome(BLOW_UP * trial.counts.states)
     except TooLarge:
         return "counts", ": too many states"
     except DeclarationError as error:
         return "properties", f": {error}"
-    if result.verdict is not Verdict.HOLDS:
-        return "properties", f": {_broken(result)}"
-    if not trial.counts.covers(result):
+    if broken:
+        return "properties", f": {broken}"
+    if counts.taken != trial.counts.taken:
         return "coverage", ""
-    return None if trial.counts.match(result) else ("counts", "")
+    return None if counts == trial.counts else ("counts", "")
 
 
-def _broken(result: Result) -> str:
-    broken = [item.name for item in result.properties if item.verdict == "broken"]
-    return broken[0] if broken else "deadlock"
+def _broken(result: Result, trial: Trial) -> str:
+    """The property that is broken, or what else is wrong, in the words of `Compiled.run`."""
+    if result.verdict is Verdict.HOLDS:
+        return ""
+    if result.verdict is Verdict.DEADLOCK:
+        return "deadlock"
+    broken = {item.name for item in result.properties if item.verdict == "broken"}
+    invariants = {item.name for item in trial.system.properties if item.kind == "invariant"}
+    return broken.pop() if broken <= invariants else "a step"
 
 
 # Equivalence -------------------------------------------------------------------------------------

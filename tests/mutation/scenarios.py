@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from epochfence.checker import lower
-from epochfence.checker.check import Options, Prepared, check_prepared, prepare
+from epochfence.checker.check import Options, Prepared, check, prepare
 from epochfence.checker.explore import Progress
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.spec.language import DEFAULT, Instance, System, instantiate
@@ -100,17 +100,10 @@ class Counts:
     depth: int
     rows: Mapping[str, int]
 
-    def covers(self, result: Result) -> bool:
-        """Whether a run took the same rows, however often."""
-        return {name for name, taken in result.rows if taken} == {
-            n for n in self.rows if self.rows[n]
-        }
-
-    def match(self, result: Result) -> bool:
-        """Whether a run counted the same."""
-        size = (result.states, result.transitions, result.depth)
-        recorded = (self.states, self.transitions, self.depth)
-        return size == recorded and dict(result.rows) == self.rows
+    @property
+    def taken(self) -> set[str]:
+        """The rows that are taken, however often."""
+        return {name for name, count in self.rows.items() if count}
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,17 +131,13 @@ def prepared(instance: Instance, *, slicing: bool = True) -> Prepared:
 
 def run(instance: Instance, most_states: int = MOST_STATES) -> Result:
     """The instance checked on one thread. Raises TooLarge beyond `most_states`."""
-    return run_prepared(prepared(instance), most_states)
-
-
-def run_prepared(ready: Prepared, most_states: int = MOST_STATES) -> Result:
-    """What is prepared checked in the same way."""
+    lower.LARGE = 0
 
     def watch(progress: Progress) -> None:
         if progress.states > most_states:
             raise TooLarge
 
-    result = check_prepared(ready, Options(threads=1, memory=MEMORY), watch)
+    result = check(instance, Options(threads=1, memory=MEMORY), watch)
     if result.verdict is Verdict.INCONCLUSIVE:
         raise TooLarge
     return result

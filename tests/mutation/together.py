@@ -10,23 +10,30 @@ all runs; so the one without a fault has to come to what is recorded, for the ot
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
 import numpy as np
 
-from epochfence.checker.check import Prepared
-from epochfence.checker.explore import Explorer, Progress, search
-from epochfence.checker.verdict import Result
+from epochfence.checker.explore import Bad, Explorer, Progress, search
+from epochfence.checker.graph import Node
+from epochfence.checker.lower import BROKEN, DEADLOCK
 from epochfence.spec import language as lang
 from epochfence.spec.language import Expression, Machine, Row, Sending, System, Table
 from epochfence.tests.mutation.mutants import Mutant
-from epochfence.tests.mutation.scenarios import MEMORY, MOST_STATES, Trial, prepared, run_prepared
+from epochfence.tests.mutation.scenarios import (
+    MEMORY,
+    MOST_STATES,
+    Counts,
+    TooLarge,
+    Trial,
+    prepared,
+)
 
 NAME, FIELD = "mutation", "chosen"
 CHOSEN = f"{NAME}.{FIELD}"
-AT_ONCE = 60  # mutants in one system: more make it too large
+AT_ONCE = 180  # mutants in one system: each is a part of its code
 
 
 def together(system: System, mutants: list[Mutant]) -> System:
@@ -129,36 +136,81 @@ class Compiled:
         self.prepared = prepared(
             trial.scenario.instance(system, trial.counts.holds), slicing=slicing
         )
+        self.holds, self.broken = trial.counts.holds, trial.counts.broken
         (self.leaf,) = (x.index for x in self.prepared.grounded.leaves if x.name == CHOSEN)
 
-    def run(self, number: int, most_states: int = MOST_STATES) -> Result:
-        """The system with that mutant (0: without a fault) checked; raises as `run` does."""
-        return run_prepared(self._with(number), most_states)
+    def run(self, number: int, most_states: int = MOST_STATES) -> tuple[str, Counts]:
+        """What is broken, if anything is, and what a run with that mutant (0: without a fault)
+        comes to. Raises TooLarge."""
+
+        def watch(progress: Progress) -> None:
+            if progress.states > most_states:
+                raise TooLarge
+
+        with self._started(number) as explorer:
+            found = search(explorer, on_level=watch, on_round=watch)
+        if found.stopped:
+            raise TooLarge
+        rows = dict(zip(self.prepared.instance.row_names, found.taken, strict=True))
+        size = (found.states, found.transitions, found.depth)
+        return self._broken(found.bad), Counts(self.holds, self.broken, *size, rows)
 
     def levels(self, number: int, like: list[str] | None = None) -> list[str] | None:
         """A digest of the states of each level; none where they aren't those of `like`."""
-        prepared = self._with(number)
         digests: list[str] = []
-        rows = len(prepared.instance.row_names)
-        with closing(Explorer(prepared.kernel, prepared.packing.stride, rows, 1, MEMORY)) as found:
-            found.insert(prepared.initials())
-            found.begin_level()
+        with self._started(number) as explorer:
 
             def note(progress: Progress) -> None:
-                digests.append(self._digest(found, progress.depth - 1))
+                digests.append(self._digest(explorer, progress.depth - 1))
                 if like is not None and digests != like[: len(digests)]:
                     raise _Unlike
 
             try:
-                digests.append(str(search(found, on_level=note).transitions))
+                digests.append(str(search(explorer, on_level=note).transitions))
             except _Unlike:
                 return None
         return digests if like is None or digests == like else None
 
-    def _with(self, number: int) -> Prepared:
-        grounded = self.prepared.grounded
-        initials = [vector for vector in grounded.initials if vector[self.leaf] == number]
-        return replace(self.prepared, grounded=replace(grounded, initials=initials))
+    @contextmanager
+    def _started(self, number: int) -> Iterator[Explorer]:
+        """An explorer with the initial states of that mutant."""
+        ready = self.prepared
+        initials = [v for v in ready.grounded.initials if v[self.leaf] == number]
+        ready = replace(ready, grounded=replace(ready.grounded, initials=initials))
+        rows = len(ready.instance.row_names)
+        with closing(Explorer(ready.kernel, ready.packing.stride, rows, 1, MEMORY)) as explorer:
+            explorer.insert(ready.initials())
+            explorer.begin_level()
+            yield explorer
+
+    def _broken(self, bad: list[Bad]) -> str:
+        """The first property that doesn't hold in the last level, or what else is wrong there."""
+        if not bad:
+            return ""
+        if all(item.flags & (BROKEN | DEADLOCK) == 0 for item in bad):
+            return "a step"
+        if all(item.flags & BROKEN == 0 for item in bad):
+            return "deadlock"
+        state = min(item.state for item in bad if item.flags & BROKEN)
+        graph, numbers = self.prepared.grounded.graph, self._numbers(state)
+        invariants = (p for p in self.prepared.instance.properties if p.kind == "invariant")
+        return next(
+            item.name
+            for item, node in zip(invariants, self.prepared.grounded.invariants, strict=True)
+            if graph.substitute(node, numbers) is graph.false
+        )
+
+    def _numbers(self, state: bytes) -> dict[int, Node]:
+        """The leaves of a packed state, as nodes."""
+        grounded, packing = self.prepared.grounded, self.prepared.packing
+        bits = int.from_bytes(state, "little")
+        numbers: dict[int, Node] = {}
+        for index, place in packing.places.items():
+            number = (bits >> 64 * place.word + place.shift & (1 << place.width) - 1) + place.low
+            truth = isinstance(grounded.leaves[index].type, lang.Bool)
+            graph = grounded.graph
+            numbers[index] = graph.truth(bool(number)) if truth else graph.number(number)
+        return numbers
 
     def _digest(self, explorer: Explorer, level: int) -> str:
         """Of the states of a level, without the number of the mutant."""
