@@ -172,7 +172,7 @@ def test_a_completion_begins(result: str) -> None:
     assert told(one) == {"fence": "CONCURRENT_TRANSACTIONS", "end": "NONE 2/0"}
 
 
-NOT_APPENDED: list[tuple[str, str, Fields, str]] = [  # what the record says, if it is kept
+NOT_APPENDED: list[tuple[str, str, tuple[Any, ...], str]] = [  # what the record says, if it is kept
     ("COMPLETE_ABORT", "EMPTY", ("EMPTY", 2, 7, 6, 2, NONE), "init"),
     ("COMPLETE_ABORT", "ONGOING", ("ONGOING", 1, 5, 4, 2, ONE), "add"),
     ("ONGOING", "PREPARE_COMMIT", ("PREPARE_COMMIT", 1, 7, 6, 2, ZERO), "end"),
