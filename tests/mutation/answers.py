@@ -23,8 +23,9 @@ from hypothesis import is_hypothesis_test
 
 from epochfence.checker import check
 from epochfence.model.interpreter import Interpreter, Step
-from epochfence.spec.language import Instance, instantiate
+from epochfence.spec.language import Instance, Table, instantiate
 from epochfence.tests.mutation.mutants import Mutant
+from epochfence.tests.spec.alterations import with_rows
 
 ROOT = Path(__file__).parents[2]
 SPEC = ROOT / "tests" / "spec"
@@ -177,15 +178,22 @@ def _put_in(mutant: Mutant) -> None:
 
 
 def _with(mutant: Mutant, instance: Instance) -> Instance:
-    """The instance with the mutant, if it has its table."""
+    """The instance with the mutant, if a table of it has the rows."""
     system = instance.system
-    if mutant.table not in system.tables:
+    tables = [table for table in system.tables if _same(table, mutant.table)]
+    if not tables:
         return replace(instance)
     known = system.protocols.features_at(instance.protocol)
     faulty = instantiate(
-        mutant.of(system), instance.protocol,
+        with_rows(system, tables[0], mutant.rows), instance.protocol,
         {info.name: instance.constants[info.name] for info in system.constant_infos},
         switch_on=instance.features - known, switch_off=known - instance.features,
         properties=[item.name for item in instance.properties],
     )  # fmt: skip
     return replace(instance, actions=faulty.actions)
+
+
+def _same(table: Table, other: Table) -> bool:
+    """Whether both are one declaration, though perhaps in other circumstances."""
+    same_rows = [id(row) for row in table.rows] == [id(row) for row in other.rows]
+    return table.name == other.name and same_rows

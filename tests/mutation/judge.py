@@ -110,12 +110,8 @@ def seen(mutants: list[Mutant], trial: Trial) -> Iterator[Seen]:
 
 def _seen_together(mutants: list[Mutant], trial: Trial) -> Iterator[Seen]:
     """The same for mutants in one system; for fewer where they have an effect on each other."""
-    try:
-        compiled = Compiled(trial, mutants)
-        alike = compiled.run(0) == ("", trial.counts)
-    except (DeclarationError, TooLarge):
-        alike = False
-    if alike:
+    compiled = _compiled(mutants, trial)
+    if compiled is not None:
         for number in range(1, len(mutants) + 1):
             yield _told(trial, partial(compiled.run, number))
     elif len(mutants) > 1:
@@ -124,6 +120,15 @@ def _seen_together(mutants: list[Mutant], trial: Trial) -> Iterator[Seen]:
         yield from _seen_together(mutants[half:], trial)
     else:
         yield seen_alone(mutants[0], trial)
+
+
+def _compiled(mutants: list[Mutant], trial: Trial) -> Compiled | None:
+    """The mutants in one system, if that comes to what is recorded without a fault."""
+    try:
+        compiled = Compiled(trial, mutants)
+        return compiled if compiled.run(0) == ("", trial.counts) else None
+    except (DeclarationError, TooLarge):
+        return None
 
 
 def seen_alone(mutant: Mutant, trial: Trial) -> Seen:

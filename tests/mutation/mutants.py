@@ -3,7 +3,7 @@
 Operators: a guard negated (a row without one is taken away), an update dropped, a target state or
 another constant of an enum changed, a reply's error changed, a reply or a message not sent, and two
 neighbouring rows swapped. Left out is what can't be told apart from the original by its form: rows
-swapped that exclude each other, or that no release has both of.
+that no release has, rows swapped that exclude each other, or that no release has both of.
 """
 
 from __future__ import annotations
@@ -74,6 +74,8 @@ def every_mutant() -> dict[str, Mutant]:
 def mutants(system: System, table: Table) -> Iterator[Mutant]:
     """The mutants of a table of the system."""
     for at, row in enumerate(table.rows):
+        if not _in_one_release(system, row):
+            continue
         for what, other, inside in _faults(row):
             rows = (*table.rows[:at], other, *table.rows[at + 1 :])
             if _can_be(table, rows):
@@ -93,13 +95,15 @@ def _can_be(table: Table, rows: tuple[Row, ...]) -> bool:
     return True
 
 
-def _may_both_hold(system: System, row: Row, other: Row) -> bool:
+def _in_one_release(system: System, *rows: Row) -> bool:
+    """Whether some release has all of these rows."""
     protocols = system.protocols
     every = [protocols.features_at(release) for release in protocols.releases]
-    if not any(
-        protocols.holds(row.during, features) and protocols.holds(other.during, features)
-        for features in every
-    ):
+    return any(all(protocols.holds(row.during, has) for row in rows) for has in every)
+
+
+def _may_both_hold(system: System, row: Row, other: Row) -> bool:
+    if not _in_one_release(system, row, other):
         return False
     return assume(other.guard, True, assume(row.guard, True, {})) is not None
 

@@ -220,7 +220,8 @@ class Compiled:
         mask = np.frombuffer(kept.to_bytes(8 * packing.words, "little"), dtype=np.uint8)
         every = np.frombuffer(b"".join(explorer.level_bytes(level)), dtype=np.uint8)
         states = every.reshape(-1, packing.stride) & mask[: packing.stride]
-        return hashlib.sha256(np.sort(states.view(f"S{packing.stride}"), axis=0)).hexdigest()
+        ordered = np.sort(states.view(f"S{packing.stride}"), axis=0)
+        return hashlib.sha256(ordered.tobytes()).hexdigest()
 
 
 class _Unlike(Exception):
