@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from errno import EPIPE
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -238,6 +240,91 @@ def diff(
     tell(found, before, after, Console(width=100, highlight=False))
     tables = [table.as_json() for table in found]
     write_json(output, {"before": before, "after": after, "tables": tables})
+
+
+@app.command()
+def decode(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file from a broker's disk.")],
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            "--as", metavar="KIND",
+            help="log, transaction-log, snapshot or transaction-index (default: by the name).",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="A line of JSON for each row.")] = False,
+) -> None:  # fmt: skip
+    """Decode a log segment, a producer state snapshot or a transaction index."""
+    try:
+        from .model.records.files import Kind, Row, kind_of, read_file
+        from .model.records.report import json_line, tell
+    except ModuleNotFoundError as missing:
+        fail(missing)
+    wrong = 0
+
+    def rows() -> Iterator[Row]:
+        nonlocal wrong
+        for item in read_file(file, chosen):
+            if as_json:
+                print(json_line(item))
+            if isinstance(item, Row):
+                yield item
+            else:
+                wrong += 1
+                print(f"epochfence: {file}: {item}", file=sys.stderr)
+
+    try:
+        chosen = kind_of(file) if kind is None else Kind(kind)
+    except ValueError:
+        kinds = ", ".join(kind.value for kind in Kind)
+        if kind is None:
+            fail(f"{file}: its name says nothing of what is in it: take --as with one of {kinds}")
+        fail(f"--as {kind}: take one of {kinds}")
+    try:
+        if as_json:
+            for _ in rows():
+                pass
+        else:
+            tell(rows(), Console(width=100, highlight=False))
+    except OSError as error:
+        if error.errno == EPIPE:
+            raise
+        fail(f"can't read {file}: {error.strerror}")
+    if wrong:
+        raise typer.Exit(USAGE)
+
+
+@app.command()
+def config(
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FILE] [NAME=VALUE]...", help="A producer's settings."),
+    ] = None,
+    protocol: Protocol = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As a JSON object.")] = False,
+) -> None:
+    """What a producer makes of its settings, or the error that it raises."""
+    from .model.config import ConfigError, read_properties, resolve
+
+    given: dict[str, str] = {}
+    for setting in settings or []:
+        name, equals, value = setting.partition("=")
+        try:
+            given |= {name: value} if equals else read_properties(Path(setting))
+        except OSError as error:
+            fail(f"can't read {setting}: {error.strerror}")
+        except ValueError as error:
+            fail(f"{setting}: {error}")
+    try:
+        resolved = resolve(given, protocol)
+    except (ConfigError, DeclarationError) as error:
+        fail(error)
+    if as_json:
+        print(json.dumps(resolved, indent=2))
+        return
+    width = max(map(len, resolved))
+    for name, found in resolved.items():
+        print(f"{name:{width}}  {found if isinstance(found, str) else json.dumps(found)}")
 
 
 @app.command("list")

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 
 from ..model.interpreter import FullState, Interpreter, Step
-from ..spec.language import Instance
+from ..spec.language import Instance, Property
 from .checkpoint import Checkpoint
 from .explore import Bad, Explorer, Progress, Search, search
 from .ground import Grounded, ground
@@ -230,13 +230,23 @@ def _tell_fault(prepared: Prepared, explorer: Explorer, bad: list[Bad], result: 
     result.reason = conclusion
     result.trace = told(instance, states, steps, conclusion)
     result.properties = [
-        PropertyVerdict(p.name, "broken", len(steps))
+        PropertyVerdict(p.name, "broken", len(steps), _known(instance, p))
         if p.name == broken
         else PropertyVerdict(p.name, "unknown")
         for p in instance.properties
     ]
     if kind == FAULT and not any(p.name == broken for p in instance.properties):
         result.properties.append(PropertyVerdict(RANGE, "broken", len(steps)))
+
+
+def _known(instance: Instance, item: Property) -> str:
+    """What is known of a property that is broken, and how it would hold."""
+    bug = item.known_bug
+    if bug is None or not instance.system.protocols.holds(bug.during, instance.features):
+        return ""
+    mends = (feature.data.name for feature in bug.mended_by)
+    off = [f"--with {name}" for name in mends if name not in instance.features]
+    return f"{bug.what}; holds {' '.join(off)}" if off else ""
 
 
 def _broken_invariant(machine: Interpreter, state: FullState) -> tuple[str, str]:

@@ -30,6 +30,7 @@ SLICE = 32  # states expanded between two looks at what they gave
 SPAN = 1 << 12  # states that a thread takes at a time
 MOST_FILLED = 1 << 17  # states in a bucket from which on it is emptied first
 LEAST_ROUND, MOST_ROUND = 1 << 14, 1 << 17  # states expanded between two turns of insertion
+PER_ROUND = 256  # states found for each that a round expands, between these ends
 
 
 @njit(nogil=True, cache=True)
@@ -259,8 +260,9 @@ class Explorer:
         # neighbours in time stay neighbours: a round takes a part of every shard
         spans.sort(key=lambda span: span[1])
         bad: list[Bad] = []
-        # the longer a round, the more often it finds a part of the table in the cache
-        round_size = min(max(LEAST_ROUND, self.count // 16), MOST_ROUND)
+        # the longer a round, the more often it finds a part of the table in the cache; its buckets
+        # stay small beside the states that were found
+        round_size = min(max(LEAST_ROUND, self.count // PER_ROUND), MOST_ROUND)
         left = sum(end - start for _, start, end in spans)
         while spans:
             # a successor takes its place in a bucket, and if it is new in a shard

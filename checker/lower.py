@@ -22,6 +22,7 @@ from llvmlite import ir
 
 from .graph import Node
 from .ground import GroundAction, Grounded, GroundRow
+from .machine_code import load
 from .pack import Packing, Place
 from .symmetry import Orbit, Sorter
 
@@ -31,7 +32,7 @@ _I1, _I8, _I32, _I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(
 _POINTER = ir.PointerType()
 
 INLINE = 120  # nodes up to which rows are written where they are tried
-LARGE = 15_000  # lines of IR from which on code is compiled without LLVM's own passes
+LARGE = 15_000  # lines of IR from which on LLVM's own passes cost more than they win
 COPIED = 4  # words up to which a successor is written word by word
 
 
@@ -51,11 +52,9 @@ class Kernel:
 
 def lower(grounded: Grounded, packing: Packing, canonical: Sorter | None = None) -> Kernel:
     """Compiles the system. `canonical` writes how a state becomes its representative."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
     writer = _Writer(grounded, packing, canonical)
     text = str(writer.module())
-    engine = _compile(text)
+    engine = load(text, passes=text.count("\n") < LARGE)
     return Kernel(
         engine.get_function_address("expand"),
         engine.get_function_address("represent"),
@@ -63,26 +62,6 @@ def lower(grounded: Grounded, packing: Packing, canonical: Sorter | None = None)
         text,
         engine,
     )
-
-
-def _compile(text: str) -> Any:
-    # equal parts are computed once already: in a large system LLVM's passes cost more than they win
-    small = text.count("\n") < LARGE
-    target = llvm.Target.from_default_triple()
-    machine = target.create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
-        opt=2 if small else 1,
-    )
-    module = llvm.parse_assembly(text)
-    module.verify()
-    if small:
-        tuning = llvm.PipelineTuningOptions(speed_level=2)
-        builder = llvm.create_pass_builder(machine, tuning)
-        builder.getModulePassManager().run(module, builder)
-    engine = llvm.create_mcjit_compiler(module, machine)
-    engine.finalize_object()
-    return engine
 
 
 class _Writer:

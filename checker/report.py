@@ -93,6 +93,9 @@ def _properties(result: Result, console: Console) -> None:
         steps = "" if item.trace_length is None else f"after {item.trace_length} steps"
         table.add_row(Text(item.name), item.verdict, steps)
     console.print(table)
+    for item in result.properties:
+        if item.note:
+            console.print(f"{item.name}, known: {item.note}.", markup=False)
 
 
 def show_trace(trace: Trace, console: Console) -> None:

@@ -24,11 +24,13 @@ class Verdict(Enum):
 @dataclass(frozen=True)
 class PropertyVerdict:
     """A property's outcome: `holds` in every state within the bounds, `broken`, or `unknown`
-    because the search ended before it could tell. `trace_length` counts the steps."""
+    because the search ended before it could tell. `trace_length` counts the steps, `note` says
+    what is known of a broken one."""
 
     name: str
     verdict: str
     trace_length: int | None = None
+    note: str = ""
 
 
 @dataclass
@@ -70,7 +72,12 @@ class Result:
             "reason": self.reason,
             "exit_code": self.verdict.value,
             "properties": [
-                {"name": p.name, "verdict": p.verdict, "trace_length": p.trace_length}
+                {
+                    "name": p.name,
+                    "verdict": p.verdict,
+                    "trace_length": p.trace_length,
+                    "note": p.note,
+                }
                 for p in self.properties
             ],
             "states": self.states,

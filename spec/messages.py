@@ -63,6 +63,9 @@ DELETIONS = constant("deletions", 1, 0, 1, meaning="1: the head of a log may be 
 LEADER_CHANGES = constant(
     "leader_changes", 1, 0, 1, meaning="1: a partition's leader may change, or start anew"
 )
+IN_FLIGHT = constant(
+    "in_flight", 2, 1, 5, real=5, meaning="batches in flight to a partition at a time"
+)
 DELAYS = constant(
     "delays", 1, 0, 1, meaning="1: a request or marker in flight may be overtaken by its retry"
 )
@@ -98,13 +101,23 @@ Errors = enum(
     TRANSACTION_ABORTABLE=120,
     UNKNOWN_SERVER_ERROR=-1,
 )
+moved = (
+    Errors.COORDINATOR_LOAD_IN_PROGRESS,
+    Errors.COORDINATOR_NOT_AVAILABLE,
+    Errors.NOT_COORDINATOR,
+)
 Result = enum("TransactionResult", ABORT=0, COMMIT=1)
 
 transaction = Machine("transaction", doc="The coordinator's entry for the transactional id.")
 partition = Machine("partition", PARTITION, doc="A partition leader: its log and producer state.")
-producer = Machine("producer", PRODUCER, doc="A transactional client instance.")
+producer = Machine(
+    "producer", PRODUCER,
+    doc="A client instance: its TransactionManager, its Sender and its accumulator's queues.",
+)  # fmt: skip
 
-connection = producer.field("connection", CONNECTION, doc="The number of its open connection.")
+connection = producer.field(
+    "connection", CONNECTION, doc="The number of its open connection to the coordinator."
+)
 
 # A producer and the coordinator ----------------------------------------------------------------
 

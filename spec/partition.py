@@ -37,6 +37,7 @@ from .language import (
     all_of,
     any_of,
     append,
+    constant,
     count_of,
     each,
     element,
@@ -77,17 +78,21 @@ from .messages import (
     AddPartitionsByLeaderResponse,
     Errors,
     Produce,
+    moved,
     partition,
     producer,
 )
-from .producer import answer_batch, moved
+from .sender import answer_batch
 
 Kind = enum("Kind", "DATA", "COMMIT", "ABORT")
 LogEntry = record(
     "LogEntry", kind=Kind, producer_id=PRODUCER_ID, producer_epoch=EPOCH, idempotent_only=Bool(),
     record=RECORD, txn=Optional(TRANSACTION),
 )  # fmt: skip
-LOG_SIZE = TRANSACTIONS + TRANSACTIONS + RECORDS
+SPARE = constant(
+    "spare", 1, 1, 8, meaning="entries that a log has room for beyond records and markers"
+)
+LOG_SIZE = TRANSACTIONS * RECORDS + TRANSACTIONS + SPARE
 OFFSET = Int(0, LOG_SIZE, "offset")
 BatchMetadata = record("BatchMetadata", last_sequence=SEQUENCE, last_offset=OFFSET)
 ProducerStateEntry = record(

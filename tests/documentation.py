@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import subprocess
@@ -16,6 +17,11 @@ from pathlib import Path
 
 from epochfence.checker.check import Options, available_threads, check
 from epochfence.checker.verdict import Result, Verdict
+from epochfence.diagrams.decision_table import decision_table
+from epochfence.diagrams.graph import span
+from epochfence.model.records import schema
+from epochfence.model.records.codec import shapes
+from epochfence.spec.config import CLIENTS, SETTINGS, STEPS
 from epochfence.spec.language import System, instantiate
 from epochfence.spec.systems import shipped
 
@@ -246,6 +252,56 @@ def _constants(system: System) -> str:
     return "\n".join(rows)
 
 
+LAYOUTS = (
+    ("A key in `__transaction_state`, behind an int16 version 0", schema.TransactionLogKey),
+    ("A value in `__transaction_state`, behind its int16 version 0", schema.TransactionLogValueV0),
+    ("The same, version 1", schema.TransactionLogValue),
+    ("A topic in it", schema.TransactionPartitions),
+    ("A control record's key, behind an int16 version 0", schema.ControlRecordKey),
+    ("A marker's value, behind an int16 version 0", schema.EndTransactionMarker),
+    ("A snapshot's head, behind an int16 version 1", schema.SnapshotHeader),
+    ("A snapshot's entry", schema.ProducerEntry),
+    ("A transaction index's entry, behind an int16 version 0", schema.AbortedTransaction),
+    ("A batch's header", schema.BatchHeader),
+)
+
+
+def _layouts() -> str:
+    parts: list[str] = []
+    for title, kind in LAYOUTS:
+        rows = ["| field | type | tag | default |", "|---|---|---|---|"]
+        defaults = {field.name: field.default for field in dataclasses.fields(kind)}
+        for name, shape in shapes(kind):
+            wire = shape.wire or "topic"
+            array = f"array of {wire}" if shape.array else wire
+            tag, default = ("", "") if shape.tag is None else (shape.tag, defaults[name])
+            null = ", or null" if shape.nullable else ""
+            rows.append(f"| `{name}` | {array}{null} | {tag} | {default} |")
+        parts.append("\n".join([f"### {title}", "", *rows, ""]))
+    return "\n".join(parts).strip()
+
+
+def _settings() -> str:
+    releases = CLIENTS.releases
+    features = {release: CLIENTS.features_at(release) for release in releases}
+    rows = ["| setting | type | range | default | releases |", "|---|---|---|---|---|"]
+    for item in SETTINGS:
+        there = {r for r in releases if CLIENTS.holds(item.during, features[r])}
+        low, high = item.low, item.high
+        limits = "" if low is None else f"{low} or more" if high is None else f"{low}..{high}"
+        default = "none" if item.default is None else str(item.default).lower()
+        rows.append(
+            f"| `{item.name}` | {item.kind} | {', '.join(item.choices) or limits} | {default} "
+            f"| {span(there, releases) or 'all'} |"
+        )
+    return "\n".join(rows)
+
+
+def _rules() -> str:
+    parts = [f"### {table.on.name}\n\n{decision_table(table, CLIENTS)}" for table in STEPS]
+    return "\n".join(parts).strip()
+
+
 def _example() -> str:
     return f"```python\n{(ROOT / EXAMPLE).read_text(encoding='utf-8')}```"
 
@@ -260,6 +316,9 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "constants of producer-ids": lambda: _constants(PRODUCER_IDS),
     "sources of producer-ids": lambda: _sources(PRODUCER_IDS),
     EXAMPLE.as_posix(): _example,
+    "layouts": _layouts,
+    "settings by release": _settings,
+    "rules of settings": _rules,
 }
 
 

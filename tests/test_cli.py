@@ -93,7 +93,8 @@ def test_the_exit_code_is_the_verdict_and_its_name_is_printed(
     ended = epochfence("check", f"{declared}:{system}")
     assert ended.code == code
     assert f"(exit {code}, {name})" in " ".join(ended.out.split())
-    assert ended.err == ""
+    # a slow machine shows progress
+    assert all(line.startswith("level ") for line in ended.err.splitlines())
 
 
 @pytest.mark.parametrize("more", [0.1, None], ids=["some memory", "less than it starts with"])

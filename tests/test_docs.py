@@ -37,7 +37,15 @@ from epochfence.tests.documentation import (
 )
 
 DOCS = ROOT / "docs"
-ROOMS = ("spec", "spec/language", "spec/systems", "model", "checker", "diagrams")
+ROOMS = (
+    "spec",
+    "spec/language",
+    "spec/systems",
+    "model",
+    "model/records",
+    "checker",
+    "diagrams",
+)
 COMMANDS = [found for page in PAGES for found in commands(page)]
 RENEW = "python tests/documentation.py renews it (--slow: long runs as well)"
 

@@ -55,3 +55,4 @@ def test_a_clean_environment_runs_it(wheel: Path, tmp_path: Path) -> None:
     run(programs / "pip", "install", "-c", ROOT / "constraints.txt", wheel, cwd=tmp_path)
     assert "check" in run(programs / "epochfence", "--help", cwd=tmp_path)
     assert "transactions" in run(programs / "epochfence", "list", cwd=tmp_path)
+    assert "enable.idempotence" in run(programs / "epochfence", "config", cwd=tmp_path)

@@ -97,6 +97,9 @@ class Expression:
     def __radd__(self, other: Operand) -> Expression:
         return Expression("add", (lift(other), self))
 
+    def __mul__(self, other: Operand) -> Expression:
+        return Expression("mul", (self, lift(other)))
+
     def __sub__(self, other: Operand) -> Expression:
         return Expression("sub", (self, lift(other)))
 
@@ -460,7 +463,7 @@ QUANTIFIERS = {"all", "any", "count", "each", "those", "keep", "first_of"}
 # Printing -------------------------------------------------------------------------------------
 
 _BINARY = {
-    "eq": "==", "lt": "<", "le": "<=", "add": "+", "sub": "-", "and": "&", "or": "|",
+    "eq": "==", "lt": "<", "le": "<=", "add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|",
     "in": "in",
 }  # fmt: skip
 _TIGHT = {
@@ -541,5 +544,7 @@ def resolve(bound: Expression | int, constants: Mapping[str, int]) -> int:
             return resolve(bound.args[0], constants) + resolve(bound.args[1], constants)
         case "sub":
             return resolve(bound.args[0], constants) - resolve(bound.args[1], constants)
+        case "mul":
+            return resolve(bound.args[0], constants) * resolve(bound.args[1], constants)
         case _:
             raise DeclarationError(f"a bound is made of numbers and constants, not of `{bound}`")

@@ -7,7 +7,7 @@ variables, actions and properties.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from .errors import DeclarationError
@@ -176,10 +176,7 @@ class _Builder:
             self.constants,
             tuple(self.variables()),
             tuple(self.actions()),
-            tuple(
-                Property(p.name, p.kind, self.fold(p.expression), p.sentence, p.source)
-                for p in chosen
-            ),
+            tuple(replace(p, expression=self.fold(p.expression)) for p in chosen),
             self.fold(system.end),
         )
 

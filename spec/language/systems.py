@@ -132,7 +132,7 @@ class System:
         yield f"system {self.name}, terminal", self.end
 
     def _check_names(self, expression: Expression) -> None:
-        features = {info.name for info in self.protocols.infos}
+        features = {feature.data.name for feature in self.protocols.every_feature}
         constants = {constant.data.name for constant in (*self.constants, *self.fixed)}
         machines = {machine.name for machine in self.machines}
         for node in children_first(expression):

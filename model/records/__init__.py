@@ -1,0 +1,72 @@
+"""Kafka's records on disk, byte for byte: encoded, decoded, and told from wrong bytes.
+
+Needs the extra `broker`, which has kio, crc32c and cramjam; `epochfence.model` never imports it.
+"""
+
+try:
+    import cramjam as _cramjam  # noqa: F401  # pyright: ignore[reportUnusedImport]
+    import crc32c as _crc32c  # noqa: F401  # pyright: ignore[reportUnusedImport]
+    import kio as _kio  # noqa: F401  # pyright: ignore[reportUnusedImport]
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        f"{missing.name} is not installed: pip install 'epochfence[broker]'", name=missing.name
+    ) from None
+
+from .batch import Flag, Record, RecordBatch, decode_batch, encode_batch
+from .codec import UnknownTag
+from .control import decode_control_type, decode_marker, encode_marker
+from .errors import RecordError
+from .files import Kind, Row, kind_of, read_file
+from .schema import (
+    AbortedTransaction,
+    EndTransactionMarker,
+    ProducerEntry,
+    TransactionLogKey,
+    TransactionLogValue,
+    TransactionPartitions,
+)
+from .snapshot import decode_snapshot, encode_snapshot
+from .transaction_index import decode_index, encode_index
+from .transaction_log import (
+    DecodedValue,
+    UnknownVersion,
+    decode_key,
+    decode_value,
+    encode_as_coordinator,
+    encode_key,
+    encode_value,
+)
+
+__all__ = [
+    "AbortedTransaction",
+    "DecodedValue",
+    "EndTransactionMarker",
+    "Flag",
+    "Kind",
+    "ProducerEntry",
+    "Record",
+    "RecordBatch",
+    "RecordError",
+    "Row",
+    "TransactionLogKey",
+    "TransactionLogValue",
+    "TransactionPartitions",
+    "UnknownTag",
+    "UnknownVersion",
+    "decode_batch",
+    "decode_control_type",
+    "decode_index",
+    "decode_key",
+    "decode_marker",
+    "decode_snapshot",
+    "decode_value",
+    "encode_as_coordinator",
+    "encode_batch",
+    "encode_index",
+    "encode_key",
+    "encode_marker",
+    "encode_snapshot",
+    "encode_value",
+    "kind_of",
+    "read_file",
+]

@@ -1,0 +1,302 @@
+"""Record batches, message format 2: the header with its producer fields, and the records inside.
+
+Source: DefaultRecordBatch, DefaultRecord.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field
+from enum import IntFlag
+
+from crc32c import crc32c
+from kio.serial.errors import SerialError
+from kio.serial.readers import read_int8, read_signed_varint, read_signed_varlong
+from kio.serial.writers import write_int8, write_signed_varint, write_signed_varlong
+from kio.static.primitive import i8, i32, i64, svarint, svarlong
+
+from .codec import decode, encode, read
+from .compression import codec_name, compress, decompress
+from .errors import RecordError
+from .schema import BatchHeader
+from .stream import Stream
+
+MAGIC = 2
+COMPRESSION = 0b111  # the bits of the attributes that say how the records are compressed
+
+
+class Flag(IntFlag):
+    """The other bits of a batch's attributes."""
+
+    LOG_APPEND_TIME = 1 << 3
+    TRANSACTIONAL = 1 << 4
+    CONTROL = 1 << 5
+    DELETE_HORIZON = 1 << 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """A record. `offset_delta` and `timestamp_delta` count from its batch's base.
+
+    `places` are the offsets of the record, its key and its value among its batch's records, where
+    it was decoded from such; they are no part of what it is.
+    """
+
+    offset_delta: int
+    timestamp_delta: int = 0
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    attributes: int = 0
+    places: tuple[int, int, int] = field(default=(0, 0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordBatch:
+    """A batch, without what follows from its content: lengths, counts and the CRC.
+
+    -1 stands for no producer, epoch, sequence or timestamp. `last_offset_delta` may be above
+    that of the last record, where compaction has removed some.
+    """
+
+    base_offset: int
+    records: tuple[Record, ...]
+    last_offset_delta: int
+    partition_leader_epoch: int = -1
+    attributes: int = 0
+    base_timestamp: int = -1
+    max_timestamp: int = -1
+    producer_id: int = -1
+    producer_epoch: int = -1
+    base_sequence: int = -1
+
+    @property
+    def codec(self) -> int:
+        """The number of its compression; 0 is none."""
+        return self.attributes & COMPRESSION
+
+    @property
+    def flags(self) -> Flag:
+        """The other attributes."""
+        return Flag(self.attributes & sum(Flag))
+
+    def timestamp_of(self, record: Record) -> int:
+        """When the record was made, or appended: milliseconds."""
+        if Flag.LOG_APPEND_TIME in self.flags:
+            return self.max_timestamp
+        return self.base_timestamp + record.timestamp_delta
+
+
+def _header(batch: RecordBatch, batch_length: int, crc: int) -> BatchHeader:
+    return BatchHeader(
+        base_offset=batch.base_offset,
+        batch_length=batch_length,
+        partition_leader_epoch=batch.partition_leader_epoch,
+        magic=MAGIC,
+        crc=crc,
+        attributes=batch.attributes,
+        last_offset_delta=batch.last_offset_delta,
+        base_timestamp=batch.base_timestamp,
+        max_timestamp=batch.max_timestamp,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        base_sequence=batch.base_sequence,
+        records_count=len(batch.records),
+    )
+
+
+_EMPTY = RecordBatch(base_offset=0, records=(), last_offset_delta=0)
+HEADER_SIZE = len(encode(_header(_EMPTY, 0, 0)))
+LENGTH_END = 12  # base offset and length; the length counts what is behind it
+CRC_END = 21  # the CRC counts what is behind it
+SMALLEST = HEADER_SIZE - LENGTH_END
+
+
+def encode_batch(batch: RecordBatch) -> bytes:
+    """The batch's bytes, with lengths and CRC.
+
+    Raises RecordError for a number out of range or a compression type that doesn't exist.
+    """
+    plain = io.BytesIO()
+    for record in batch.records:
+        body = _encode_record(record)
+        write_signed_varint(plain, svarint(len(body)))
+        plain.write(body)
+    try:
+        records = compress(batch.codec, plain.getvalue())
+    except ValueError as error:
+        raise RecordError("attributes", str(error)) from None
+    length = SMALLEST + len(records)
+    counted = encode(_header(batch, length, 0))[CRC_END:] + records
+    return encode(_header(batch, length, crc32c(counted)))[:CRC_END] + counted
+
+
+def _encode_record(record: Record) -> bytes:
+    body = io.BytesIO()
+    try:
+        write_int8(body, i8(record.attributes))
+        write_signed_varlong(body, svarlong(i64(record.timestamp_delta)))
+        write_signed_varint(body, svarint(i32(record.offset_delta)))
+        _write_bytes(body, record.key)
+        _write_bytes(body, record.value)
+        write_signed_varint(body, svarint(len(record.headers)))
+        for name, value in record.headers:
+            _write_bytes(body, name.encode())
+            _write_bytes(body, value)
+    except (SerialError, TypeError, ValueError) as error:
+        raise RecordError(f"record {record.offset_delta}", str(error)) from None
+    return body.getvalue()
+
+
+def _write_bytes(body: io.BytesIO, data: bytes | None) -> None:
+    write_signed_varint(body, svarint(-1 if data is None else len(data)))
+    body.write(data or b"")
+
+
+def decode_batch(data: bytes, at: int = 0) -> tuple[RecordBatch, int]:
+    """The batch at offset `at`, and the offset behind it.
+
+    Raises RecordError where a length, the CRC, the message format or a record is wrong.
+    """
+    stream = Stream(io.BytesIO(data), len(data))
+    stream.file.seek(at)
+    stream.at = at
+    framed = read_frame(stream)
+    return decode_framed(framed, at), stream.at
+
+
+def read_frame(stream: Stream) -> bytes:
+    """The bytes of the next batch in a log, by its length: nothing else is looked at.
+
+    Raises RecordError where the length can't be, or the file ends before.
+    """
+    start = stream.at
+    head = stream.take(LENGTH_END, "base_offset and batch_length")
+    length = int.from_bytes(head[8:], signed=True)
+    if length < SMALLEST:
+        reason = f"{length} bytes, where the rest of a header alone has {SMALLEST}"
+        raise RecordError("batch_length", reason, start + 8)
+    if length > stream.left:
+        reason = f"{length} bytes, where {stream.left} are left in the file"
+        raise RecordError("batch_length", reason, start + 8)
+    return head + stream.take(length, "batch")
+
+
+def decode_framed(data: bytes, start: int = 0) -> RecordBatch:
+    """The batch that these bytes are; `start` is where they stand, for what an error tells.
+
+    Raises RecordError where the CRC, the message format or a record is wrong.
+    """
+    header = decode(BatchHeader, data)
+    found, at = header.entity, header.at
+    if found.magic != MAGIC:
+        reason = f"message format {found.magic} is not decoded, {MAGIC} is"
+        raise RecordError("magic", reason, start + at["magic"])
+    computed = crc32c(memoryview(data)[CRC_END:])
+    if computed != found.crc:
+        reason = f"{found.crc:#010x} stands there, {computed:#010x} fits the batch"
+        raise RecordError("crc", reason, start + at["crc"])
+    codec = found.attributes & COMPRESSION
+    try:
+        codec_name(codec)
+    except ValueError as error:
+        raise RecordError("attributes", str(error), start + at["attributes"]) from None
+    try:
+        plain = decompress(codec, data[HEADER_SIZE:])
+    except ValueError as error:
+        raise RecordError("records", str(error), start + HEADER_SIZE) from None
+    count = found.records_count
+    if not 0 <= count <= len(plain):
+        reason = f"{count} records in {len(plain)} bytes"
+        raise RecordError("records_count", reason, start + at["records_count"])
+    try:
+        records = _decode_records(plain, count)
+    except RecordError as error:
+        if codec == 0:
+            raise error.within(start + HEADER_SIZE) from None
+        # An offset in what was decompressed is none in the file.
+        reason = f"{error.reason} (byte {error.at} of what was decompressed)"
+        raise RecordError(error.field, reason, start + HEADER_SIZE) from None
+    return RecordBatch(
+        base_offset=found.base_offset,
+        records=records,
+        last_offset_delta=found.last_offset_delta,
+        partition_leader_epoch=found.partition_leader_epoch,
+        attributes=found.attributes,
+        base_timestamp=found.base_timestamp,
+        max_timestamp=found.max_timestamp,
+        producer_id=found.producer_id,
+        producer_epoch=found.producer_epoch,
+        base_sequence=found.base_sequence,
+    )
+
+
+def _decode_records(data: bytes, count: int) -> tuple[Record, ...]:
+    records: list[Record] = []
+    at = 0
+    for index in range(count):
+        where = f"record {index + 1} of {count}"
+        start = at
+        length, at = read(read_signed_varint, data, at, where)
+        if not 0 <= length <= len(data) - at:
+            reason = f"{length} bytes, where {len(data) - at} are left in the batch"
+            raise RecordError(where, reason, start)
+        end = at + length
+        try:
+            records.append(_decode_record(data[at:end], start, at))
+        except RecordError as error:
+            raise error.within(at, f"{where}, ") from None
+        at = end
+    if at != len(data):
+        raise RecordError("records", f"{len(data) - at} bytes behind the last one", at)
+    return tuple(records)
+
+
+def _decode_record(data: bytes, place: int, base: int) -> Record:
+    """The record in these bytes; `place` is where its length stands, `base` where they do."""
+    attributes, at = read(read_int8, data, 0, "attributes")
+    timestamp_delta, at = read(read_signed_varlong, data, at, "timestamp_delta")
+    offset_delta, at = read(read_signed_varint, data, at, "offset_delta")
+    key, value_at = _read_bytes(data, at, "key")
+    value, at = _read_bytes(data, value_at, "value")
+    places = (place, base + value_at - len(key or b""), base + at - len(value or b""))
+    start = at
+    count, at = read(read_signed_varint, data, at, "headers")
+    if not 0 <= count <= len(data) - at:
+        reason = f"{count} headers, where {len(data) - at} bytes are left in the record"
+        raise RecordError("headers", reason, start)
+    headers: list[tuple[str, bytes | None]] = []
+    for index in range(count):
+        start = at
+        name, at = _read_bytes(data, at, f"header {index + 1}, key")
+        if name is None:
+            raise RecordError(f"header {index + 1}, key", "is null", start)
+        try:
+            text = name.decode()
+        except UnicodeDecodeError as error:
+            reason = f"no UTF-8: {error.reason}"
+            raise RecordError(f"header {index + 1}, key", reason, start) from None
+        content, at = _read_bytes(data, at, f"header {index + 1}, value")
+        headers.append((text, content))
+    if at != len(data):
+        raise RecordError("length", f"{len(data) - at} bytes behind the last header", at)
+    return Record(
+        offset_delta=offset_delta,
+        timestamp_delta=timestamp_delta,
+        key=key,
+        value=value,
+        headers=tuple(headers),
+        attributes=attributes,
+        places=places,
+    )
+
+
+def _read_bytes(data: bytes, at: int, field: str) -> tuple[bytes | None, int]:
+    start = at
+    length, at = read(read_signed_varint, data, at, field)
+    if length == -1:
+        return None, at
+    if not 0 <= length <= len(data) - at:
+        reason = f"{length} bytes, where {len(data) - at} are left in the record"
+        raise RecordError(field, reason, start)
+    return data[at : at + length], at + length

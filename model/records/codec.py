@@ -1,0 +1,229 @@
+"""kio's codec, a field at a time: what is wrong has a name and an offset, and nothing is lost.
+
+kio reads an entity whole. It doesn't say where that failed, it refuses tags that it doesn't know,
+which Kafka keeps, and it makes room for as many elements as a length claims. Here lengths are
+compared with what is left, and kio reads the rest.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Callable, Iterable
+from dataclasses import Field, dataclass, fields
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Generic, TypeVar, get_args, get_origin
+
+from kio.serial import entity_writer
+from kio.serial.errors import SerialError
+from kio.serial.readers import (
+    read_compact_array_length,
+    read_compact_string,
+    read_int8,
+    read_int16,
+    read_int32,
+    read_int64,
+    read_legacy_array_length,
+    read_legacy_string,
+    read_uint32,
+    read_unsigned_varint,
+)
+from kio.static.protocol import Entity
+
+from .errors import RecordError
+
+T = TypeVar("T")
+E = TypeVar("E", bound=Entity)
+# What reads a value: bytes and the place in them, to the value and its length.
+Reader = Callable[[bytes, int], tuple[T, int]]
+
+# The whole numbers on the wire: how they are read, and what they can be.
+INTEGERS: dict[str, tuple[Reader[int], int, int]] = {
+    "int8": (read_int8, -(2**7), 2**7 - 1),
+    "int16": (read_int16, -(2**15), 2**15 - 1),
+    "int32": (read_int32, -(2**31), 2**31 - 1),
+    "int64": (read_int64, -(2**63), 2**63 - 1),
+    "uint32": (read_uint32, 0, 2**32 - 1),
+}
+LONGEST_STRING = 2**15 - 1  # in bytes of UTF-8
+
+
+@dataclass(frozen=True)
+class UnknownTag:
+    """A tagged field that the schema doesn't have: in which part of the entity, and its bytes."""
+
+    path: str
+    tag: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Decoded(Generic[E]):
+    """An entity, the offset behind it, where its fields stand, and the tags that are unknown."""
+
+    entity: E
+    end: int
+    at: dict[str, int]
+    unknown_tags: tuple[UnknownTag, ...]
+
+
+def read(reader: Reader[T], data: bytes, at: int, field: str) -> tuple[T, int]:
+    """A value and the offset behind it. Raises RecordError where there is none."""
+    try:
+        value, size = reader(data, at)
+    except (SerialError, ValueError) as error:
+        raise RecordError(field, str(error), at) from None
+    return value, at + size
+
+
+def decode(kind: type[E], data: bytes, at: int = 0) -> Decoded[E]:
+    """The entity that stands at offset `at`; bytes behind it are left alone.
+
+    Raises RecordError with the offset and the name of the first field that can't be read.
+    """
+    walk = _Walk(data)
+    entity, end = walk.entity(kind, at, "")
+    return Decoded(entity, end, walk.places, tuple(walk.unknown))
+
+
+def encode(entity: Entity, kind: type[Entity] | None = None) -> bytes:
+    """The entity's bytes, by the schema `kind` (its own unless given).
+
+    Raises RecordError with the name of a field that the schema can't hold.
+    """
+    kind = kind or type(entity)
+    _check(kind, entity, "")
+    buffer = io.BytesIO()
+    try:
+        entity_writer(kind)(buffer, entity)
+    except (SerialError, ValueError, TypeError, struct.error) as error:
+        raise RecordError(kind.__name__, str(error)) from None
+    return buffer.getvalue()
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a field's declaration says: its type on the wire (none for an entity), the class of
+    an entity, whether it is an array, and whether it may be null."""
+
+    wire: str | None
+    entity: type[Entity] | None
+    array: bool
+    nullable: bool
+    tag: int | None
+
+
+@cache
+def shapes(kind: type[Entity]) -> tuple[tuple[str, Shape], ...]:
+    """The fields of a schema in the order of the wire, those with a tag included."""
+    return tuple((field.name, _shape(field)) for field in fields(kind))
+
+
+def _shape(field: Field[Any]) -> Shape:
+    inner: Any = field.type
+    nullable = get_origin(inner) is UnionType
+    if nullable:
+        (inner,) = (part for part in get_args(inner) if part is not NoneType)
+    array = get_origin(inner) is tuple
+    if array:
+        inner = get_args(inner)[0]
+    wire = field.metadata.get("kafka_type")
+    entity = inner if wire is None else None
+    return Shape(wire, entity, array, nullable, field.metadata.get("tag"))
+
+
+class _Walk:
+    """A walk over the bytes, from field to field; a path says where in the entity it is."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.places: dict[str, int] = {}
+        self.unknown: list[UnknownTag] = []
+
+    def entity(self, kind: type[E], at: int, path: str) -> tuple[E, int]:
+        values: dict[str, Any] = {}
+        for name, shape in shapes(kind):
+            if shape.tag is None:
+                values[name], at = self.field(kind, shape, at, path + name)
+        if kind.__flexible__:
+            at = self.tagged(kind, at, path, values)
+        return kind(**values), at
+
+    def tagged(self, kind: type[Entity], at: int, path: str, values: dict[str, Any]) -> int:
+        known = {shape.tag: (name, shape) for name, shape in shapes(kind) if shape.tag is not None}
+        count, at = read(read_unsigned_varint, self.data, at, f"{path}tagged fields")
+        last = -1
+        for _ in range(count):
+            start = at
+            tag, at = read(read_unsigned_varint, self.data, at, f"{path}tag")
+            if tag <= last:
+                raise RecordError(f"{path}tag", f"{tag} after {last}: tags must rise", start)
+            last = tag
+            size, at = read(read_unsigned_varint, self.data, at, f"{path}size of tag {tag}")
+            left = len(self.data) - at
+            if size > left:
+                reason = f"{size} bytes, where {left} bytes are left"
+                raise RecordError(f"{path}tag {tag}", reason, at)
+            if tag in known:
+                name, shape = known[tag]
+                values[name], end = self.field(kind, shape, at, path + name)
+                if end != at + size:
+                    reason = f"{end - at} bytes long, its tag says {size}"
+                    raise RecordError(path + name, reason, at)
+            else:
+                self.unknown.append(UnknownTag(path, tag, self.data[at : at + size]))
+            at += size
+        return at
+
+    def field(self, kind: type[Entity], shape: Shape, at: int, path: str) -> tuple[Any, int]:
+        self.places[path] = start = at
+        if not shape.array:
+            return self.one(kind, shape, at, path)
+        compact = kind.__flexible__
+        reader = read_compact_array_length if compact else read_legacy_array_length
+        length, at = read(reader, self.data, at, path)
+        if length is None or length == -1:
+            if not shape.nullable:
+                raise RecordError(path, "no array, where one must be", start)
+            return None, at
+        left = len(self.data) - at
+        if not 0 <= length <= left:
+            reason = f"an array of {length} elements, where {left} bytes are left"
+            raise RecordError(path, reason, start)
+        items: list[Any] = []
+        for index in range(length):
+            item, at = self.one(kind, shape, at, f"{path}[{index}]")
+            items.append(item)
+        return tuple(items), at
+
+    def one(self, kind: type[Entity], shape: Shape, at: int, path: str) -> tuple[Any, int]:
+        if shape.entity is not None:
+            return self.entity(shape.entity, at, f"{path}.")
+        if shape.wire in INTEGERS:
+            return read(INTEGERS[shape.wire][0], self.data, at, path)
+        assert shape.wire == "string"
+        reader = read_compact_string if kind.__flexible__ else read_legacy_string
+        return read(reader, self.data, at, path)
+
+
+def _check(kind: type[Entity], entity: Entity, path: str) -> None:
+    """kio writes what it is given: numbers out of range are found here, by name."""
+    for name, shape in shapes(kind):
+        value: Any = getattr(entity, name)
+        if value is None and shape.nullable:
+            continue
+        for item in _items(shape, value):
+            where = f"{path}{name}"
+            if shape.entity is not None:
+                _check(shape.entity, item, f"{where}.")
+            elif shape.wire in INTEGERS:
+                _, low, high = INTEGERS[shape.wire]
+                if not isinstance(item, int) or not low <= item <= high:
+                    raise RecordError(where, f"{item!r} is not {shape.wire}: {low}..{high}")
+            elif len(item.encode("utf-8", "surrogatepass")) > LONGEST_STRING:
+                raise RecordError(where, f"more than {LONGEST_STRING:,} bytes of UTF-8")
+
+
+def _items(shape: Shape, value: Any) -> Iterable[Any]:
+    return value if shape.array else (value,)

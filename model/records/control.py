@@ -1,0 +1,57 @@
+"""Control records: the markers that end a transaction in a partition's log.
+
+Source: ControlRecordType, EndTransactionMarker.
+"""
+
+from __future__ import annotations
+
+from kio.serial.readers import read_int16
+
+from ...spec.messages import Result
+from .codec import decode, encode, read
+from .errors import RecordError
+from .schema import ControlRecordKey, EndTransactionMarker
+
+VERSION = 0
+TYPES = dict(Result.members)
+NAMES = {number: name for name, number in Result.members}
+
+
+def encode_marker(result: str, coordinator_epoch: int) -> tuple[bytes, bytes]:
+    """The key and the value of the marker for `result`, COMMIT or ABORT.
+
+    Raises ValueError for any other result, RecordError for an epoch out of range.
+    """
+    key = encode(ControlRecordKey(type=_type_of(result)))
+    value = encode(EndTransactionMarker(coordinator_epoch=coordinator_epoch))
+    return VERSION.to_bytes(2) + key, VERSION.to_bytes(2) + value
+
+
+def decode_control_type(key: bytes) -> int:
+    """The number of a control record's type: 0 ABORT, 1 COMMIT, and others that end nothing.
+
+    Raises RecordError for wrong bytes. A newer version is read as version 0, as Kafka does.
+    """
+    return decode(ControlRecordKey, key, _behind_version(key)).entity.type
+
+
+def decode_marker(result: str, value: bytes) -> EndTransactionMarker:
+    """The value of a marker for `result`, COMMIT or ABORT. Newer versions are read as version 0.
+
+    Raises ValueError for any other result, RecordError for wrong bytes.
+    """
+    _type_of(result)
+    return decode(EndTransactionMarker, value, _behind_version(value)).entity
+
+
+def _type_of(result: str) -> int:
+    if result not in TYPES:
+        raise ValueError(f"{result} ends no transaction: {' and '.join(TYPES)} do")
+    return TYPES[result]
+
+
+def _behind_version(data: bytes) -> int:
+    version, start = read(read_int16, data, 0, "version")
+    if version < 0:
+        raise RecordError("version", f"{version} is below 0", 0)
+    return start

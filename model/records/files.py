@@ -1,0 +1,203 @@
+"""A broker's files, decoded as they are read: rows as long as they are good, and what is wrong.
+
+Log segments, those of `__transaction_state` with what the records mean, producer state snapshots
+and transaction indexes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from .batch import HEADER_SIZE, Flag, Record, RecordBatch, decode_framed, read_frame
+from .compression import codec_name
+from .control import NAMES, decode_control_type, decode_marker
+from .errors import RecordError
+from .snapshot import read_snapshot
+from .stream import Stream
+from .transaction_index import read_index
+from .transaction_log import decode_key, decode_value
+
+
+class Kind(Enum):
+    """What a file holds."""
+
+    LOG = "log"
+    TRANSACTION_LOG = "transaction-log"
+    SNAPSHOT = "snapshot"
+    TRANSACTION_INDEX = "transaction-index"
+
+
+@dataclass(frozen=True)
+class Row:
+    """Something good: what it is, the offset of its first byte in the file, and its fields.
+
+    What a compressed batch holds stands where the batch's records begin.
+    """
+
+    byte: int
+    what: str
+    fields: dict[str, Any]
+
+
+def kind_of(path: Path) -> Kind:
+    """The kind of file that the name stands for on a broker's disk.
+
+    Raises ValueError where it stands for none.
+    """
+    match path.suffix:
+        case ".log":
+            of_transactions = re.fullmatch(r"__transaction_state-\d+", path.absolute().parent.name)
+            return Kind.TRANSACTION_LOG if of_transactions else Kind.LOG
+        case ".snapshot":
+            return Kind.SNAPSHOT
+        case ".txnindex":
+            return Kind.TRANSACTION_INDEX
+        case _:
+            raise ValueError(f"{path}: its name doesn't end in .log, .snapshot or .txnindex")
+
+
+def read_file(path: Path, kind: Kind | None = None) -> Iterator[Row | RecordError]:
+    """The rows of a file in their order, one batch or entry in memory at a time.
+
+    What is wrong comes as an error in its place. A batch that is wrong inside is passed over;
+    where lengths make no sense nothing comes behind the error. `kind` overrides what the name
+    says. Raises ValueError for a name that says nothing, OSError for a file that can't be read.
+    """
+    rows = _READERS[kind or kind_of(path)]
+    with path.open("rb") as file:
+        stream = Stream(file, path.stat().st_size)
+        try:
+            yield from rows(stream)
+        except RecordError as error:
+            yield error
+
+
+def _snapshot(stream: Stream) -> Iterator[Row]:
+    for at, entry in read_snapshot(stream):
+        yield Row(at, "producer", asdict(entry))
+
+
+def _index(stream: Stream) -> Iterator[Row]:
+    for at, entry in read_index(stream):
+        yield Row(at, "aborted", asdict(entry))
+
+
+Meaning = Callable[[RecordBatch, Record], "tuple[str, dict[str, Any]]"]
+
+
+def _log(stream: Stream, meaning: Meaning) -> Iterator[Row | RecordError]:
+    while stream.left:
+        start = stream.at
+        framed = read_frame(stream)
+        try:
+            batch = decode_framed(framed, start)
+        except RecordError as error:
+            yield error
+            continue
+        yield Row(start, "batch", _fields(batch))
+        for record in batch.records:
+            yield _row(batch, record, start + HEADER_SIZE, meaning)
+
+
+def _row(batch: RecordBatch, record: Record, base: int, meaning: Meaning) -> Row | RecordError:
+    fields: dict[str, Any] = {
+        "offset": batch.base_offset + record.offset_delta,
+        "timestamp": batch.timestamp_of(record),
+    }
+    plain = batch.codec == 0
+    try:
+        if Flag.CONTROL in batch.flags:
+            what, more = _control(batch, record)
+        else:
+            what, more = meaning(batch, record)
+    except RecordError as error:
+        where = f"offset {fields['offset']}, "
+        return error.within(base, where) if plain else RecordError(where, str(error), base)
+    return Row(base + (record.places[0] if plain else 0), what, fields | more)
+
+
+def _fields(batch: RecordBatch) -> dict[str, Any]:
+    return {
+        "offset": batch.base_offset,
+        "last_offset": batch.base_offset + batch.last_offset_delta,
+        "records": len(batch.records),
+        "producer_id": batch.producer_id,
+        "producer_epoch": batch.producer_epoch,
+        "base_sequence": batch.base_sequence,
+        "transactional": Flag.TRANSACTIONAL in batch.flags,
+        "control": Flag.CONTROL in batch.flags,
+        "compression": codec_name(batch.codec),
+        "partition_leader_epoch": batch.partition_leader_epoch,
+        "base_timestamp": batch.base_timestamp,
+        "max_timestamp": batch.max_timestamp,
+    }
+
+
+def _control(batch: RecordBatch, record: Record) -> tuple[str, dict[str, Any]]:
+    _, key_at, value_at = record.places
+    with _Placed(key_at, "key, "):
+        number = decode_control_type(record.key or b"")
+    producer = {"producer_id": batch.producer_id, "producer_epoch": batch.producer_epoch}
+    if number not in NAMES:
+        return "control", {"type": number, **producer, "value": record.value}
+    with _Placed(value_at, "value, "):
+        marker = decode_marker(NAMES[number], record.value or b"")
+    return "marker", {"result": NAMES[number], **producer, **asdict(marker)}
+
+
+def _plain(batch: RecordBatch, record: Record) -> tuple[str, dict[str, Any]]:
+    headers = {"headers": record.headers} if record.headers else {}
+    return "record", {"key": record.key, "value": record.value, **headers}
+
+
+def _transaction(batch: RecordBatch, record: Record) -> tuple[str, dict[str, Any]]:
+    _, key_at, value_at = record.places
+    with _Placed(key_at, "key, "):
+        fields: dict[str, Any] = {"transactional_id": decode_key(record.key or b"")}
+    if record.value is None:
+        return "tombstone", fields
+    with _Placed(value_at, "value, "):
+        found = decode_value(record.value)
+    value = found.value
+    fields |= {
+        "state": found.state,
+        "producer_id": value.producer_id,
+        "producer_epoch": value.producer_epoch,
+        "partitions": found.partitions,
+        "transaction_timeout_ms": value.transaction_timeout_ms,
+        "transaction_start_timestamp_ms": value.transaction_start_timestamp_ms,
+        "transaction_last_update_timestamp_ms": value.transaction_last_update_timestamp_ms,
+        "previous_producer_id": value.previous_producer_id,
+        "next_producer_id": value.next_producer_id,
+        "client_transaction_version": value.client_transaction_version,
+        "version": found.version,
+    }
+    if found.unknown_tags:
+        fields["unknown_tags"] = [asdict(tag) for tag in found.unknown_tags]
+    return "transaction", fields
+
+
+class _Placed:
+    """Errors inside get the place of the part that is decoded there."""
+
+    def __init__(self, at: int, path: str) -> None:
+        self.at, self.path = at, path
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, RecordError):
+            raise error.within(self.at, self.path) from None
+
+
+_READERS: dict[Kind, Callable[[Stream], Iterator[Row | RecordError]]] = {
+    Kind.LOG: lambda stream: _log(stream, _plain),
+    Kind.TRANSACTION_LOG: lambda stream: _log(stream, _transaction),
+    Kind.SNAPSHOT: _snapshot,
+    Kind.TRANSACTION_INDEX: _index,
+}

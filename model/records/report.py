@@ -1,0 +1,82 @@
+"""Decoded rows as tables for readers, and as lines of JSON for machines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, cast
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from .errors import RecordError
+from .files import Row
+
+PAGE = 500  # rows in one table: widths are known when a table is printed
+LONGEST = 60  # characters of a key or value that a table shows
+
+
+def tell(rows: Iterable[Row], console: Console) -> None:
+    """Prints rows as tables, a page at a time; what is -1, Kafka's none, is left out."""
+    left = iter(rows)
+    while page := list(islice(left, PAGE)):
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        table.add_column("byte", justify="right")
+        table.add_column("what")
+        table.add_column("fields", overflow="fold")
+        for row in page:
+            table.add_row(str(row.byte), row.what, Text(_line(row.fields)))
+        console.print(table)
+
+
+def json_line(item: Row | RecordError) -> str:
+    """A row, or what is wrong, as an object on one line; bytes are hexadecimal digits."""
+    if isinstance(item, RecordError):
+        found: dict[str, Any] = {"what": "error", "field": item.field, "reason": item.reason}
+        return json.dumps({"byte": item.at, **found})
+    return json.dumps({"byte": item.byte, "what": item.what, **item.fields}, default=_hex)
+
+
+def _hex(data: Any) -> str:
+    assert isinstance(data, bytes)
+    return data.hex()
+
+
+def _line(fields: dict[str, Any]) -> str:
+    return ", ".join(_told(fields))
+
+
+def _told(fields: dict[str, Any]) -> Iterator[str]:
+    for name, value in fields.items():
+        match value:
+            case -1:  # Kafka's none
+                pass
+            case bool():
+                if value:
+                    yield name
+            case bytes():
+                yield f"{name} {_text(value)}"
+            case tuple() | list():
+                items = cast("Iterable[object]", value)
+                yield f"{name} [{', '.join(map(_item, items))}]"
+            case _:
+                yield f"{name} {'null' if value is None else value}"
+
+
+def _item(item: object) -> str:
+    match item:
+        case (str() as name, bytes() as value):  # a header
+            return f"{name} {_text(value)}"
+        case _:
+            return str(item)
+
+
+def _text(data: bytes) -> str:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = ""
+    shown = json.dumps(text, ensure_ascii=False) if text.isprintable() and text else data.hex()
+    return shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}… ({len(data)} bytes)"

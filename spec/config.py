@@ -1,0 +1,386 @@
+"""A producer's settings: their types, defaults and ranges, and the rules between them.
+
+What a user gives is read setting by setting (`SETTINGS`, in Kafka's order). Then come the `STEPS`,
+one after the other: in each, the first row whose guard holds is taken. A row that goes to REJECTED
+is the client's ConfigException, with the row's note as its text.
+
+Source: ProducerConfig and KafkaProducer of the releases; for brokers TransactionStateManagerConfig
+and TransactionLogConfig.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from .language import (
+    Bool,
+    Expression,
+    Int,
+    Machine,
+    Protocols,
+    Row,
+    Table,
+    enum,
+    event,
+    feature,
+    lift,
+    minimum,
+    only,
+)
+from .language.expressions import Operand
+from .language.tables import TRUE
+
+# Releases -----------------------------------------------------------------------------------------
+
+delivery_timeout = feature(
+    "delivery_timeout",
+    "2.1",
+    sentence="A record's time is delivery.timeout.ms, and retries have no bound by default.",
+    source="KIP-91",
+)
+checked_when_parsed = feature(
+    "checked_when_parsed",
+    "2.5",
+    sentence="Retries and acks are checked as the configuration is made, before all else (from "
+    "2.5).",
+    source="ProducerConfig.maybeOverrideAcksAndRetries",
+)
+scans_often = feature(
+    "scans_often",
+    "2.5",
+    sentence="The coordinator looks for transactions that have timed out every 10 s, and did so "
+    "every minute.",
+    source="TransactionStateManager.DefaultAbortTimedOutTransactionsIntervalMs",
+)
+acks_all_by_default = feature(
+    "acks_all_by_default",
+    "3.0.0",
+    sentence="Acks are all by default, and were 1.",
+    source="KIP-679",
+)
+idempotence_by_default = feature(
+    "idempotence_by_default",
+    "3.0.1",
+    sentence="A producer is idempotent unless its settings forbid that; before, where it said so "
+    "or had a transactional id. 3.0.0 and 3.1.0 meant to and didn't.",
+    source="KIP-679, KAFKA-13598",
+)
+default_undone = feature(
+    "default_undone",
+    "3.1.0",
+    until="3.1.1",
+    sentence="3.1.0 doesn't have what 3.0.1 mended.",
+    source="KAFKA-13598",
+)
+id_expiry_apart = feature(
+    "id_expiry_apart",
+    "3.5",
+    sentence="Producer ids have an expiry of their own, not that of transactional ids (from 3.4).",
+    source="KIP-854",
+)
+verification_switch = feature(
+    "verification_switch",
+    "3.6",
+    sentence="Leaders verify a transaction's partitions, unless that is switched off.",
+    source="KIP-890 part 1",
+)
+retries_for_leaders = feature(
+    "retries_for_leaders",
+    "4.0.0",
+    sentence="A leader that adds a partition to a transaction for its client asks again while the "
+    "transaction before is being completed.",
+    source="KIP-890 part 2, AddPartitionsToTxnConfig",
+)
+lingers = feature(
+    "lingers", "4.0.0", sentence="A batch waits 5 ms for more by default.", source="KIP-1030"
+)
+in_flight_strict = feature(
+    "in_flight_strict",
+    "4.0.0",
+    sentence="More than 5 requests in flight are refused with idempotence by default as well; "
+    "before, they switched it off.",
+    source="ProducerConfig.postProcessAndValidateIdempotenceConfigs",
+)
+two_phase_commit = feature(
+    "two_phase_commit",
+    "4.1",
+    sentence="A transaction may be prepared, to be completed by somebody else, without a timeout.",
+    source="KIP-939",
+)
+
+RELEASES = (
+    "2.0", "2.1", "2.5", "2.7", "3.0.0", "3.0.1", "3.1.0", "3.1.1", "3.5", "3.6", "4.0-2024-10",
+    "4.0.0", "4.0.1", "4.1", "4.2", "4.3",
+)  # fmt: skip
+CLIENTS = Protocols(
+    RELEASES,
+    (
+        delivery_timeout,
+        checked_when_parsed,
+        scans_often,
+        acks_all_by_default,
+        idempotence_by_default,
+        default_undone,
+        id_expiry_apart,
+        verification_switch,
+        retries_for_leaders,
+        lingers,
+        in_flight_strict,
+        two_phase_commit,
+    ),
+)
+by_default = idempotence_by_default & ~default_undone
+
+# Settings -----------------------------------------------------------------------------------------
+
+LARGEST_INT, LARGEST_LONG = 2**31 - 1, 2**63 - 1
+RANGES = {"INT": (-(2**31), LARGEST_INT), "LONG": (-(2**63), LARGEST_LONG)}
+Default: TypeAlias = bool | int | str | None
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting as a release defines it, in the releases in which `during` holds.
+
+    `kind` is Kafka's type: BOOLEAN, INT, LONG or STRING. Numbers are `low`..`high`, where these
+    are given; strings are one of `choices`, where there are any, and may not be empty.
+    """
+
+    name: str
+    kind: str
+    default: Default
+    low: int | None = None
+    high: int | None = None
+    choices: tuple[str, ...] = ()
+    during: Expression = TRUE
+
+
+SETTINGS = (
+    Setting("buffer.memory", "LONG", 32 * 2**20, 0),
+    Setting("retries", "INT", 0, 0, LARGEST_INT, during=~delivery_timeout),
+    Setting("retries", "INT", LARGEST_INT, 0, LARGEST_INT, during=delivery_timeout),
+    Setting("acks", "STRING", "1", choices=("all", "-1", "0", "1"), during=~acks_all_by_default),
+    Setting("acks", "STRING", "all", choices=("all", "-1", "0", "1"), during=acks_all_by_default),
+    Setting("batch.size", "INT", 16384, 0),
+    Setting("linger.ms", "LONG", 0, 0, during=~lingers),
+    Setting("linger.ms", "LONG", 5, 0, during=lingers),
+    Setting("delivery.timeout.ms", "INT", 120_000, 0, during=delivery_timeout),
+    Setting("max.request.size", "INT", 2**20, 0),
+    Setting("retry.backoff.ms", "LONG", 100, 0),
+    Setting("max.block.ms", "LONG", 60_000, 0),
+    Setting("request.timeout.ms", "INT", 30_000, 0),
+    Setting("max.in.flight.requests.per.connection", "INT", 5, 1),
+    Setting("enable.idempotence", "BOOLEAN", False, during=~acks_all_by_default),
+    Setting("enable.idempotence", "BOOLEAN", True, during=acks_all_by_default),
+    Setting("transaction.timeout.ms", "INT", 60_000),
+    Setting("transactional.id", "STRING", None),
+    Setting("transaction.two.phase.commit.enable", "BOOLEAN", False, during=two_phase_commit),
+)
+
+BROKER_SETTINGS = (
+    Setting("transactional.id.expiration.ms", "INT", 7 * 24 * 3_600_000, 1),
+    Setting("transaction.max.timeout.ms", "INT", 15 * 60_000, 1),
+    Setting("transaction.abort.timed.out.transaction.cleanup.interval.ms", "INT", 60_000, 1,
+            during=~scans_often),
+    Setting("transaction.abort.timed.out.transaction.cleanup.interval.ms", "INT", 10_000, 1,
+            during=scans_often),
+    Setting("transaction.remove.expired.transaction.cleanup.interval.ms", "INT", 3_600_000, 1),
+    Setting("transaction.state.log.num.partitions", "INT", 50, 1),
+    Setting("transaction.state.log.replication.factor", "INT", 3, 1),
+    Setting("transaction.state.log.min.isr", "INT", 2, 1),
+    Setting("transaction.state.log.segment.bytes", "INT", 100 * 2**20, 1),
+    Setting("transaction.state.log.load.buffer.size", "INT", 5 * 2**20, 1),
+    Setting("producer.id.expiration.ms", "INT", 24 * 3_600_000, 1, during=id_expiry_apart),
+    Setting("producer.id.expiration.check.interval.ms", "INT", 600_000, 1, during=id_expiry_apart),
+    Setting("transaction.partition.verification.enable", "BOOLEAN", True,
+            during=verification_switch),
+    Setting("add.partitions.to.txn.retry.backoff.ms", "INT", 20, 1, during=retries_for_leaders),
+    Setting("add.partitions.to.txn.retry.backoff.max.ms", "INT", 100, 0,
+            during=retries_for_leaders),
+    Setting("transaction.two.phase.commit.enable", "BOOLEAN", False, during=two_phase_commit),
+)  # fmt: skip
+
+# What the rules read and set ----------------------------------------------------------------------
+
+MOST_IN_FLIGHT = 5
+
+ConfigState = enum("ConfigState", "ACCEPTED", "REJECTED")
+REJECTED = ConfigState.REJECTED
+
+config = Machine("producer configuration", doc="A producer's settings while they are resolved.")
+state = config.state_field("state", ConfigState)
+
+acks = config.field("acks", Int(-1, 1), doc="-1 is all.")
+retries = config.field("retries", Int(0, LARGEST_INT))
+in_flight = config.field("max_in_flight_requests_per_connection", Int(1, LARGEST_INT))
+idempotence = config.field("enable_idempotence", Bool())
+linger = config.field("linger_ms", Int(0, LARGEST_INT), doc="What is above is cut off.")
+request_timeout = config.field("request_timeout_ms", Int(0, LARGEST_INT))
+delivery = config.field("delivery_timeout_ms", Int(0, LARGEST_INT))
+two_phase = config.field("transaction_two_phase_commit_enable", Bool())
+switched_off = config.field(
+    "idempotence_switched_off", Bool(), doc="A setting forbids what nobody asked for."
+)
+
+
+def _given(name: str) -> Expression:
+    return config.field(f"{name}_given", Bool(), doc="The user has set it, were it to null.")
+
+
+idempotence_given = _given("enable_idempotence")
+acks_given = _given("acks")
+retries_given = _given("retries")
+delivery_given = _given("delivery_timeout_ms")
+transactional_id_given = _given("transactional_id")
+transaction_timeout_given = _given("transaction_timeout_ms")
+
+# Rules --------------------------------------------------------------------------------------------
+
+
+def _step(name: str, *rows: Row, during: Operand = True) -> Table:
+    return Table(config, event(name), only(lift(during), *rows))
+
+
+def _reject(name: str, when: Expression, text: str, source: str, during: Operand = True) -> Row:
+    return Row(name, when=when, goto=REJECTED, during=lift(during), source=source, note=text)
+
+
+_NO_TRANSACTIONS = "Cannot set a transactional.id without also enabling idempotence."
+_NO_RETRIES = "Must set retries to non-zero when using the idempotent producer."
+_NOT_ALL = (
+    "Must set acks to all in order to use the idempotent producer. Otherwise we cannot guarantee "
+    "idempotence."
+)
+_IN_FLIGHT = (
+    "Must set max.in.flight.requests.per.connection to at most 5 to use the idempotent producer."
+)
+_IN_FLIGHT_STRICT = (
+    "To use the idempotent producer, max.in.flight.requests.per.connection must be set to at most "
+    "5. Current value is {max_in_flight_requests_per_connection}."
+)
+_TWO_PHASE = (
+    "Cannot set transaction.timeout.ms when transaction.two.phase.commit.enable is set to true. "
+    "Transactions will not expire with two-phase commit enabled."
+)
+_DELIVERY = "delivery.timeout.ms should be equal to or larger than linger.ms + request.timeout.ms"
+
+_PARSED = "ProducerConfig.postProcessAndValidateIdempotenceConfigs"
+_TIMEOUT = "KafkaProducer.configureDeliveryTimeout"
+
+_least_delivery = minimum(linger + request_timeout, LARGEST_INT)
+_too_short = delivery < _least_delivery
+
+
+def _delivery(during: Expression) -> Table:
+    return _step(
+        "delivery timeout",
+        _reject("asked for too short a time", _too_short & delivery_given, _DELIVERY, _TIMEOUT),
+        Row(
+            "longer than by default", when=_too_short, set={delivery: _least_delivery},
+            source=_TIMEOUT,
+        ),
+        during=delivery_timeout & during,
+    )  # fmt: skip
+
+
+def _in_flight_once(during: Expression) -> Table:
+    return _step(
+        "requests in flight",
+        _reject(
+            "too many", idempotence & (in_flight > MOST_IN_FLIGHT), _IN_FLIGHT,
+            "KafkaProducer.configureInflightRequests",
+        ),
+        during=during,
+    )  # fmt: skip
+
+
+def _acks_once(during: Expression) -> Table:
+    source = "KafkaProducer.configureAcks, ProducerConfig.maybeOverrideAcksAndRetries"
+    return _step(
+        "acks",
+        Row(
+            "all, as idempotence needs", when=idempotence & ~acks_given, set={acks: -1},
+            source=source,
+        ),
+        _reject("not all", idempotence & (acks != -1), _NOT_ALL, source),
+        during=during,
+    )  # fmt: skip
+
+
+def _asked_or_off(
+    name: str, when: Expression, text: str, during: Operand = True
+) -> tuple[Row, ...]:
+    """What idempotence can't be with: an error for who asked for it, otherwise it is off."""
+    return (
+        _reject(f"{name}, asked for", when & idempotence_given, text, _PARSED, during),
+        Row(
+            f"{name}, by default", when=when, set={switched_off: True}, during=lift(during),
+            source=_PARSED,
+        ),
+    )  # fmt: skip
+
+
+BEFORE = (
+    _step(
+        "idempotence",
+        _reject(
+            "transactional, and switched off",
+            transactional_id_given & idempotence_given & ~idempotence,
+            _NO_TRANSACTIONS,
+            "KafkaProducer.configureTransactionState, ProducerConfig.idempotenceEnabled",
+        ),
+        Row("transactional", when=transactional_id_given, set={idempotence: True}),
+        Row("not asked for", when=~idempotence_given, set={idempotence: False}),
+        during=~by_default,
+    ),
+    _delivery(~checked_when_parsed),
+    _in_flight_once(delivery_timeout & ~checked_when_parsed),
+    _step(
+        "retries",
+        Row("as many as it takes", when=idempotence & ~retries_given, set={retries: LARGEST_INT}),
+        _reject(
+            "none", idempotence & (retries == 0), _NO_RETRIES,
+            "KafkaProducer.configureRetries, ProducerConfig.maybeOverrideAcksAndRetries",
+        ),
+        during=~by_default,
+    ),
+    _in_flight_once(~delivery_timeout),
+    _acks_once(~by_default),
+    _delivery(checked_when_parsed & ~by_default),
+    _in_flight_once(checked_when_parsed & ~by_default),
+)  # fmt: skip
+
+SINCE = (
+    _step("retries", *_asked_or_off("none", idempotence & (retries == 0), _NO_RETRIES)),
+    _step("acks", *_asked_or_off("not all", idempotence & (acks != -1), _NOT_ALL)),
+    _step(
+        "requests in flight",
+        _reject(
+            "too many", idempotence & (in_flight > MOST_IN_FLIGHT), _IN_FLIGHT_STRICT, _PARSED,
+            in_flight_strict,
+        ),
+        *_asked_or_off(
+            "too many", idempotence & (in_flight > MOST_IN_FLIGHT), _IN_FLIGHT, ~in_flight_strict
+        ),
+    ),
+    _step("idempotence", Row("off", when=switched_off, set={idempotence: False})),
+    _step(
+        "transactions",
+        _reject(
+            "without idempotence", transactional_id_given & ~idempotence, _NO_TRANSACTIONS, _PARSED
+        ),
+    ),
+    _step(
+        "two-phase commit",
+        _reject(
+            "with a timeout", two_phase & transaction_timeout_given, _TWO_PHASE, _PARSED,
+            two_phase_commit,
+        ),
+    ),
+    _delivery(by_default),
+)  # fmt: skip
+
+STEPS = (*BEFORE, *(
+    Table(table.machine, table.on, only(by_default, *table.rows)) for table in SINCE
+))  # fmt: skip

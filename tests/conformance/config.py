@@ -1,0 +1,30 @@
+"""The operations of config.json, on the public functions of `epochfence.model.config`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from epochfence.model.config import ConfigError, broker_defaults, resolve
+
+Step = Mapping[str, Any]
+Result = dict[str, Any]
+
+RELEASE = "4.0-2024-10"
+
+
+def _producer_config(step: Step) -> Result:
+    try:
+        return {"values": resolve(step["props"], RELEASE)}
+    except ConfigError:
+        return {"raises": "CONFIG"}
+
+
+def _broker_defaults(_: Step) -> Result:
+    return {"values": broker_defaults(RELEASE)}
+
+
+OPERATIONS: dict[str, Callable[[Step], Result]] = {
+    "producer_config": _producer_config,
+    "broker_defaults": _broker_defaults,
+}
