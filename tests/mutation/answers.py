@@ -29,7 +29,12 @@ from epochfence.tests.spec.alterations import with_rows
 
 ROOT = Path(__file__).parents[2]
 SPEC = ROOT / "tests" / "spec"
-STEPS = ("import Interpreter", "tests.spec.coordinators import", "tests.spec.leaders import")
+STEPS = (
+    "import Interpreter",
+    "tests.spec.clients import",
+    "tests.spec.coordinators import",
+    "tests.spec.leaders import",
+)
 LONGEST = 120  # seconds, after which a mutant runs in a circle
 NOT_STARTED = "tests of answers can't be collected"
 

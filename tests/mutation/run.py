@@ -143,7 +143,8 @@ def digests(*, quick: bool) -> tuple[str, str]:
     for path in sorted(runs):
         digest.update(path.read_bytes())
     now = digest.hexdigest()
-    for path in sorted([*SPEC.rglob("*.py"), *SPEC.parent.glob("conftest.py")]):
+    tests = [path for path in SPEC.rglob("*") if path.suffix in (".py", ".json")]
+    for path in sorted([*tests, SPEC.parent / "conftest.py"]):
         digest.update(path.read_bytes())
     return now, digest.hexdigest()
 

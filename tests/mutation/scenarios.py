@@ -53,6 +53,9 @@ ONE_CLIENT = (("producers", 1), ("faults", 2))
 ONE_TRANSACTION = (("transactions", 1),)
 THREE_BLOCKS = (("block_size", 2), ("largest_producer_id", 6), ("faults", 1))
 ONE_HANDLER = (("handlers", 1), *THREE_BLOCKS)
+FORGETFUL_LEADER = (*ONE_CLIENT, *ONE_TRANSACTION, ("deletions", 1), ("producer_expiries", 1))
+TWO_RECORDS = (("producers", 1), *ONE_TRANSACTION, ("records", 2), ("faults", 1))
+EARLY_ENDS = (*FORGETFUL_LEADER, ("records", 2), ("early_ends", 1))
 TWO_PARTITIONS = (("producers", 1), ("partitions", 2), ("transactions", 1))
 
 # What no release of the idempotent client does, so that its properties hold (docs/findings.md).
@@ -63,9 +66,12 @@ FORGETFUL = (*ONE_PARTITION, ("producer_expiries", 1))
 # The scenarios of a system, small ones first; `scenarios` says what others are run with.
 CHOSEN: dict[str, tuple[Scenario, ...]] = {
     "transactions": (
+        Scenario("4.3", TWO_RECORDS),
         Scenario("4.3", TWO_PARTITIONS),
+        Scenario("4.3", FORGETFUL_LEADER),
         Scenario("4.0.0", ONE_TRANSACTION),
         Scenario("2.0", ONE_TRANSACTION),
+        Scenario("3.5", EARLY_ENDS),
         Scenario("4.3", ONE_CLIENT),
         Scenario("4.3"),
         Scenario("2.5", ONE_CLIENT),

@@ -20,7 +20,7 @@ from epochfence.tests.mutation.mutants import every_mutant, mutants
 from epochfence.tests.mutation.run import Kept, chunks, kept, sample
 from epochfence.tests.mutation.scenarios import Scenario, Trial, counted
 
-MUTANTS = {m.name: m for table in system.tables for m in mutants(system, table)}
+MUTANTS = {m.name: m for table in system.tables for m in mutants(table, [system])}
 
 
 @pytest.fixture(scope="module")

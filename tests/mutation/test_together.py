@@ -16,7 +16,7 @@ from epochfence.tests.mutation.run import sample
 from epochfence.tests.mutation.scenarios import Scenario, Trial, counted, trials
 
 SMALL = 60_000  # states: of larger scenarios there is no need
-OF_CROSSING = [m for table in crossing.system.tables for m in mutants(crossing.system, table)]
+OF_CROSSING = [m for table in crossing.system.tables for m in mutants(table, [crossing.system])]
 
 
 def tell(judged: Iterable[Seen]) -> list[str]:
