@@ -67,6 +67,12 @@ class Prepared:
         state_bytes = self.packing.pack(self.grounded.vector(state))
         return represent(self.kernel.canonical_address, state_bytes)
 
+    def initials(self) -> bytes:
+        """The packed initial states, one behind the other."""
+        packed_ones = {self.packing.pack(vector) for vector in self.grounded.initials}
+        address = self.kernel.canonical_address
+        return b"".join(sorted({represent(address, state) for state in packed_ones}))
+
 
 def prepare(instance: Instance, *, symmetry: bool = True, slicing: bool = True) -> Prepared:
     """Grounds and compiles an instance. Raises DeclarationError where that can't be done."""
@@ -118,9 +124,7 @@ def _explorer(prepared: Prepared, options: Options) -> Explorer:
 
 def _begin(prepared: Prepared, explorer: Explorer) -> None:
     """The initial states are the first level."""
-    initials = {prepared.packing.pack(vector) for vector in prepared.grounded.initials}
-    address = prepared.kernel.canonical_address
-    explorer.insert(b"".join(sorted({represent(address, state) for state in initials})))
+    explorer.insert(prepared.initials())
     explorer.begin_level()
 
 
