@@ -1,5 +1,8 @@
 """Recorded histories as files: JSON lines, checked against the schema that lies beside this."""
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import json
@@ -8,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
-import fastjsonschema  # type: ignore[import-untyped]
+import fastjsonschema
 
 from .judge import Operation
 

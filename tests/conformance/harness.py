@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 RELEASE = "4.0-2024-10"
 
@@ -34,7 +34,7 @@ class Adapter:
 
     skipped_tags: Mapping[str, str] = {}
     """Tags of cases that the model has no part in, with the reason."""
-    skipped_with_tag: Mapping[str, Mapping[str, str]] = {}
+    skipped_with_tag: ClassVar[Mapping[str, Mapping[str, str]]] = {}
     """By tag, operations that it has no part in."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:

@@ -108,7 +108,7 @@ class OnLeader(Adapter):
 class ProducerState(OnLeader):
     """producer_state.json"""
 
-    skipped_with_tag: ClassVar = {"snapshot": FILES}
+    skipped_with_tag: ClassVar[Mapping[str, Mapping[str, str]]] = {"snapshot": FILES}
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         super().__init__(given)
@@ -322,7 +322,7 @@ def completed(txn: Any) -> dict[str, Any] | None:
 class Log(OnLeader):
     """log.json"""
 
-    skipped_with_tag: ClassVar = {"snapshot": FILES}
+    skipped_with_tag: ClassVar[Mapping[str, Mapping[str, str]]] = {"snapshot": FILES}
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         super().__init__(given)
@@ -457,8 +457,9 @@ class Log(OnLeader):
         return {}
 
     def txn_index_collect(self, from_offset: int, to_offset: int) -> dict[str, Any]:
-        asked = {"from_offset": from_offset, "to_offset": to_offset}
-        answer = self.machine.handle("collect aborted", **asked).reply
+        answer = self.machine.handle(
+            "collect aborted", from_offset=from_offset, to_offset=to_offset
+        ).reply
         pids = [txn.producer_id for txn in answer.aborted]
         return {"aborted_pids": pids, "complete": answer.is_complete}
 

@@ -63,7 +63,7 @@ def test_a_sequence_wraps_at_its_real_end() -> None:
     machine = Machine(leader.TABLES)
     answer = machine.handle("append", **BATCH).reply
     assert (answer.error, answer.first_offset, answer.last_offset) == ("NONE", 0, 3)
-    following = BATCH | {"base_sequence": 2, "last_sequence": 2}
+    following: dict[str, Any] = BATCH | {"base_sequence": 2, "last_sequence": 2}
     assert machine.handle("append", **following).reply.first_offset == 4
     known = machine["producers"][2**62]
     assert [batch.last_sequence for batch in known.batches] == [1, 2]

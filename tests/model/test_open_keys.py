@@ -12,7 +12,7 @@ from epochfence.model.interpreter import FullState, Step
 from epochfence.model.stepper import Stepper
 from epochfence.model.values import Sparse
 from epochfence.spec.language import Instance, Table, instantiate
-from epochfence.spec.language.types import Map, Type, Value, initial_value
+from epochfence.spec.language.types import Map, Value, initial_value
 from epochfence.spec.systems import shipped
 
 
@@ -28,7 +28,7 @@ class Renamed:
         self.constants = instance.constants
         self.numbered = numbered
 
-    def __call__(self, kind: Type | None, value: Any) -> Any:
+    def __call__(self, kind: Any, value: Any) -> Any:
         match kind:
             case Map():
                 default = self(kind.of, initial_value(kind.of, self.constants))

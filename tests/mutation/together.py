@@ -148,7 +148,8 @@ class Compiled:
                 raise TooLarge
 
         with self._started(number) as explorer:
-            found = search(explorer, on_level=watch, on_round=watch)
+            search(explorer, on_level=watch, on_round=watch)
+            found = explorer.found
         if found.stopped:
             raise TooLarge
         rows = dict(zip(self.prepared.instance.row_names, found.taken, strict=True))
@@ -166,7 +167,8 @@ class Compiled:
                     raise _Unlike
 
             try:
-                digests.append(str(search(explorer, on_level=note).transitions))
+                search(explorer, on_level=note)
+                digests.append(str(explorer.found.transitions))
             except _Unlike:
                 return None
         return digests if like is None or digests == like else None
