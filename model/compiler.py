@@ -123,6 +123,7 @@ class Compiler:
         self.indent = 1
         self.known: dict[Expression, str] = {}
         self.shared: set[Expression] = set()
+        self.hidden: set[Expression] = set()
         self.count = 0
 
     # Functions --------------------------------------------------------------------------------
@@ -196,9 +197,12 @@ class Compiler:
 
     def _repeated(self, when: Expression, rules: Sequence[Rule], apply: bool) -> set[Expression]:
         seen: Counter[Expression] = Counter()
+        self.hidden = set[Expression]()
 
         def count(node: Expression) -> None:
             seen[node] += 1
+            if node.op in QUANTIFIERS:
+                self.hidden.add(node.args[0])  # inside, it is another one than a parameter
             if seen[node] == 1:
                 for part in node.args:
                     count(part)
@@ -223,9 +227,8 @@ class Compiler:
 
     def _bound_inside(self, node: Expression) -> bool:
         """Whether something that a quantifier binds stands free in it."""
-        if node.op in ("variable", "element"):
-            return node not in self.layout.names
-        return any(name not in self.layout.names for name in free_variables(node))
+        outside = self.layout.names.keys() - self.hidden
+        return any(name not in outside for name in free_variables(node))
 
     def _body(self, at: int, rule: Rule, apply: bool) -> None:
         if rule.room is not None:

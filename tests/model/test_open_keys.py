@@ -129,7 +129,7 @@ def test_keys_of_any_kind_make_no_difference(release: str) -> None:
     machines: dict[str, Machine] = {}
     starts: list[tuple[Value, ...]] = list(instance.initial_states())
     state, compared = starts[0], set[str]()
-    for _ in range(1500):
+    for _ in range(2500):
         options = list(stepper.steps(state))
         if not options or random.random() < 0.01:
             state = random.choice(starts)
@@ -143,4 +143,4 @@ def test_keys_of_any_kind_make_no_difference(release: str) -> None:
             compared.add(table.name)
         assert step.state is not None
         state = step.state
-    assert len(compared) >= 14
+    assert len(compared) >= 13
