@@ -26,6 +26,11 @@ What isn't proved is told as it is: *not inductive* means that there is a state 
 property and all lemmas hold and from which a step breaks it; perhaps no run reaches that state.
 Nothing follows for the property but that lemmas are missing.
 
+**Not proved yet:** of `transactions` the declared transitions (256 of 319 obligations fail by plain
+induction: lemmas must say which pending state goes with which state), epochs that only grow, one
+live epoch, markers that match the decision, open ranges, duplicates and order; of `producer-ids`
+that an id is handed out once, for any number of brokers.
+
 This page is written by `python -m epochfence.checker.solver.page docs/proofs.md`. Times are of the
 machine that wrote it.
 """
@@ -46,8 +51,8 @@ class Case:
 CASES = (
     Case("bench/ktx.py", {"I": 2}),
     Case("bench/ktx.py", {"I": 3}),
-    Case("producer-ids", {}, ("HandedOutOnce", "Increasing", "StoreForward")),
-    Case("transactions", {}, ("DeclaredTransitions", "EpochsNotWasted")),
+    Case("producer-ids", {}, ("HandedOutOnce", "StoreForward")),
+    Case("transactions", {}, ("EpochsNotWasted",)),
 )  # fmt: skip
 
 
