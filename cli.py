@@ -190,6 +190,10 @@ def bound(
     properties: Properties = None,
     with_: On = None,
     without: Off = None,
+    integers: Annotated[
+        bool,
+        typer.Option("--integers", help="Leave constants open that aren't set and bound numbers."),
+    ] = False,
     output: Json = None,
 ) -> None:
     """Look for the shortest counterexample of up to K steps with Z3."""
@@ -198,12 +202,18 @@ def bound(
     try:
         from .checker import report
         from .checker.solver.bound import bound as run
+        from .checker.solver.lifted import lifted
         from .checker.solver.terms import SolverError
         from .checker.trace import Disagreement
     except ModuleNotFoundError as missing:
         fail(f"{missing.name} is not installed: pip install 'epochfence[check]'")
     try:
         show = report.show_depth(Console(stderr=True))
+        if integers:
+            instance = lifted(
+                instance.system, protocol, constants_of(constants), bounds=bounds,
+                switch_on=with_ or (), switch_off=without or (), properties=properties or None,
+            )  # fmt: skip
         result = run(instance, depth, show, only_properties=bool(properties))
     except (DeclarationError, SolverError) as error:
         fail(error)

@@ -26,8 +26,9 @@ from epochfence.spec.language import System, instantiate
 from epochfence.spec.systems import shipped
 
 ROOT = Path(__file__).parents[1]
-# tests/diagrams/test_pages.py and tests/mutation/test_sample.py look after them
-GENERATED = {"protocol.md", "mutation.md"}
+# tests/diagrams/test_pages.py, tests/mutation/test_sample.py, tests/checker/solver/test_page.py
+# look after them
+GENERATED = {"protocol.md", "mutation.md", "proofs.md"}
 PAGES = [
     ROOT / "README.md",
     *sorted(path for path in (ROOT / "docs").glob("*.md") if path.name not in GENERATED),

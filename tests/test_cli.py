@@ -372,3 +372,31 @@ def test_two_processes_may_compile_at_once(tmp_path: Path) -> None:
             assert run.returncode == 0, err
             assert "5,094 states, 22,028 transitions, depth 28" in out
         assert list((tmp_path / "cache").rglob("*.nbi"))
+
+
+# The solver --------------------------------------------------------------------------------------
+
+LEASE = str(Path(__file__).parents[1] / "docs" / "examples" / "lease.py")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("bound", LEASE, "--depth", "0"), 2, "--depth"),
+        (("bound", LEASE, "--depth", "3", "--property", "X"), 2, "no property X"),
+        (("prove", LEASE, "--timeout", "0"), 2, "above 0"),
+        (("prove", LEASE, "--property", "X"), 2, "no property X"),
+        (("prove", LEASE, "--resume", "missing.json"), 2, "missing.json"),
+        (("prove", "nothing"), 2, "no system is called nothing"),
+        (("lint", "nothing"), 2, "nothing is called nothing"),
+        (("bound", LEASE, "--depth", "2"), 20, "No fault in 2 steps"),
+        (("bound", LEASE, "--depth", "12", "--protocol", "1"), 12, "NoStaleWrite"),
+        (("bound", LEASE, "--depth", "11", "--protocol", "1", "--integers"), 12, "NoStaleWrite"),
+        (("prove", LEASE, "--property", "NoStaleWrite", "--jobs", "1"), 0, "1 of 1 properties"),
+        (("lint", LEASE), 0, "hide: none"),
+    ],
+)
+def test_what_the_solver_says(arguments: tuple[str, ...], code: int, words: str) -> None:
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exit_code == code
+    assert words in " ".join(result.output.split())

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...spec.language import Instance
+from ...spec.language.instance import with_constants
 from ..fault import Kind, tell_fault
 from ..ground import ground
 from ..slicing import sliced, without_constants
 from ..verdict import Outcome, PropertyVerdict, Verdict
-from .terms import Bits, Relation, SolverError, Term, conjunction, z3
+from .terms import Bits, Integers, Relation, SolverError, Term, conjunction, z3
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ def bound(
     only_properties: bool = False,
 ) -> Bounded:
     """Every run of up to `depth` steps, by length: of properties, ranges and deadlocks, or of
-    properties alone.
+    properties alone. Where the instance leaves constants open, numbers are integers, and the
+    counterexample says which values they have in it.
 
     The verdict is HOLDS only where no run is longer than those. Raises DeclarationError for a
     faulty declaration, SolverError for a system without a start and where Z3 can't tell,
@@ -52,12 +54,16 @@ def bound(
     begun = time.perf_counter()
     varying = without_constants(ground(instance))
     grounded = sliced(varying)
-    relation = Relation(grounded, Bits())
+    relation = Relation(grounded, Integers() if instance.open else Bits())
     found = _Search(relation, only_properties)
     outcome = Bounded(
         system=instance.system.name,
         protocol=instance.protocol,
-        constants={i.name: instance.constants[i.name] for i in instance.system.constant_infos},
+        constants={
+            info.name: instance.constants[info.name]
+            for info in instance.system.constant_infos
+            if info not in instance.open
+        },
         features=sorted(instance.features),
         verdict=Verdict.INCONCLUSIVE,
         reason="",
@@ -75,11 +81,17 @@ def bound(
         faults = found.at(reached, steps=reached < depth)
         kind = next(faults, None)
         if kind is not None:
-            path = found.path(reached)
+            path, values = found.path(reached)
+            outcome.constants |= values
+            closed = with_constants(instance, values) if values else instance
             tell_fault(
-                instance, kind, path, lambda state: relation.kept(grounded.vector(state)), outcome,
+                closed,
+                kind,
+                path,
+                lambda state: relation.kept(grounded.vector(state)),
+                outcome,
                 ranges=not only_properties,
-            )  # fmt: skip
+            )
             break
         if on_depth is not None:
             on_depth(Depth(reached, time.perf_counter() - begun))
@@ -147,8 +159,17 @@ class _Search:
             self.solver.add(z3.Not(fault))
         return verdict == z3.sat
 
-    def path(self, depth: int) -> list[tuple[int, ...]]:
-        """The states of the run that was found."""
-        model = self.solver.model()
-        relation = self.relation
-        return [relation.vector(model, relation.state(at)) for at in range(depth + 1)]
+    def path(self, depth: int) -> tuple[list[tuple[int, ...]], dict[str, int]]:
+        """The states of the run that was found, and the values of open constants in it."""
+        model, relation = self.solver.model(), self.relation
+        opened = relation.grounded.open
+        vectors = [relation.vector(model, relation.state(at)) for at in range(depth + 1)]
+        values = {
+            name: vectors[0][index] or relation.grounded.leaves[index].low
+            for index, name in opened.items()
+        }
+        path = [
+            tuple(0 if index in opened else number for index, number in enumerate(vector))
+            for vector in vectors
+        ]
+        return path, values

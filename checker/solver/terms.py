@@ -111,7 +111,7 @@ class Bits:
 class Integers:
     """Numbers as Z3's integers."""
 
-    logic = "QF_LIA"
+    logic = "ALL"
 
     def variable(self, name: str, of: Interval) -> Term:
         return z3.Int(name)

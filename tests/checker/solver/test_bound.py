@@ -11,15 +11,18 @@ from epochfence.checker.check import Options, check
 from epochfence.checker.ground import ground
 from epochfence.checker.reference import search
 from epochfence.checker.solver.bound import bound
+from epochfence.checker.solver.lifted import lifted
 from epochfence.checker.solver.terms import Integers, Relation, SolverError
 from epochfence.checker.verdict import Verdict
 from epochfence.spec.language import (
     Bool,
     Instance,
+    Int,
     Machine,
     Row,
     System,
     Table,
+    constant,
     event,
     instantiate,
     invariant,
@@ -143,6 +146,24 @@ def test_where_no_run_is_longer_everything_holds() -> None:
     assert found.depth == 1
     assert "longer than 1 step" in found.reason
     assert found.properties[0].verdict == "holds"
+
+
+def test_numbers_without_bounds() -> None:
+    """No limit below 7 lets the number rise that far; the run says which one does."""
+    limit = constant("limit", 3, 1, 5)
+    counter = Machine("counter")
+    count = counter.field("count", Int(0, limit))
+    rows = (Row("up", when=count < limit, set={count: count + 1}),)
+    system = System(
+        "counter", (Table(counter, flip, rows),), (invariant("Low", count < 7, "Below 7."),),
+        constants=(limit,), terminal=True,
+    )  # fmt: skip
+    assert bound(instantiate(system, constants={"limit": 5}), 9).verdict is Verdict.HOLDS
+    found = bound(lifted(system), 9)
+    assert found.verdict is Verdict.BROKEN
+    assert found.trace is not None
+    assert len(found.trace.steps) == 7
+    assert found.constants["limit"] >= 7
 
 
 def test_a_start_that_cannot_be_says_nothing() -> None:

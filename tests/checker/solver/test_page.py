@@ -1,0 +1,39 @@
+"""docs/proofs.md is of these systems' properties, and tells no proof that isn't one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from epochfence.bench import ktx
+from epochfence.checker.solver.page import CASES, Case, run, section
+from epochfence.spec.load import load_system
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "proofs.md").read_text(encoding="utf-8")
+ROW = re.compile(
+    r"^\| (?P<name>\S+) \| (?P<sentence>.*?) \| \*\*(?P<verdict>[\w ]+)\*\*", re.MULTILINE
+)
+
+
+def parts() -> list[str]:
+    """The page's sections."""
+    return PAGE.split("\n## ")[1:]
+
+
+def test_the_page_tells_every_property_as_it_is_declared() -> None:
+    assert len(parts()) == len(CASES)
+    for case, part in zip(CASES, parts(), strict=True):
+        path = ROOT / case.system
+        system = load_system(str(path) if path.exists() else case.system)
+        told = {row["name"]: row["sentence"] for row in ROW.finditer(part)}
+        wanted = case.properties or [item.name for item in system.properties]
+        declared = {item.name: item.sentence for item in (*system.properties, *system.lemmas)}
+        assert {name: told[name] for name in wanted} == {name: declared[name] for name in wanted}
+
+
+def test_what_it_says_of_the_benchmark_protocol_is_what_a_run_says() -> None:
+    written = section(run(Case("bench/ktx.py", {"I": 2})))
+    again = {row["name"]: row["verdict"] for row in ROW.finditer(written)}
+    assert again == {row["name"]: row["verdict"] for row in ROW.finditer(parts()[0])}
+    assert {again[item.name] for item in ktx.PROPERTIES} == {"proved"}
