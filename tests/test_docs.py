@@ -43,7 +43,7 @@ ROOMS = (
     "spec/systems",
     "model",
     "model/records",
-    "checker",
+    "checker", "checker/spark",
     "diagrams",
 )
 COMMANDS = [found for page in PAGES for found in commands(page)]
