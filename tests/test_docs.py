@@ -43,7 +43,8 @@ ROOMS = (
     "spec/systems",
     "model",
     "model/records",
-    "checker", "checker/spark",
+    "checker",
+    "checker/spark",
     "diagrams",
 )
 COMMANDS = [found for page in PAGES for found in commands(page)]
