@@ -1,7 +1,7 @@
 """A search on Spark beside the same one with threads, on the benchmark protocol (ktx.py).
 
     .venv/bin/python bench/spark.py            all sizes; renews a table of docs/performance.md
-    .venv/bin/python bench/spark.py --quick    the smallest size alone; writes nothing
+    .venv/bin/python bench/spark.py --quick    a look at a smaller size; writes nothing
 
 A level's cost where it has next to nothing to do, the slope (states a second beyond that), and what
 was sent and written are told; an aim that is missed is told and changes nothing. Ends with 1 where
@@ -23,6 +23,8 @@ from run import AIM_HEAD, EPOCHFENCE, MODEL, Aim, machine, table, tell, versions
 SIZES = ((2, 2, 2, 1), (1, 2, 5, 4), (1, 2, 6, 5))
 """I-K-E-S, in the order of their states: some 12, 49 and over 100 million."""
 SHARDS = (4, 4, 8)
+QUICK = (1, 2, 2, 2)
+QUICK_HAND_OVER = 20_000
 CORES = 2
 SMALL = 1_000
 """States of a level from which on down it counts as almost empty."""
@@ -79,15 +81,14 @@ def run(size: tuple[int, ...], folder: Path, *more: str) -> tuple[dict[str, Any]
     return json.loads(report.read_text(encoding="utf-8")), used.peak_rss_bytes
 
 
-def both(size: tuple[int, ...], shards: int, folder: Path) -> Both:
+def both(size: tuple[int, ...], shards: int, folder: Path, *more: str) -> Both:
     """A size by both engines. Raises RuntimeError where they count differently."""
     tell(f"{size}: threads")
     threads, _ = run(size, folder)
     tell(f"{size}: Spark")
     storage = folder / "-".join(map(str, size))
-    spark, peak = run(
-        size, folder, "--engine", "spark", "--shards", str(shards), "--storage", str(storage)
-    )
+    on_spark = ("--engine", "spark", "--shards", str(shards), "--storage", str(storage))
+    spark, peak = run(size, folder, *on_spark, *more)
     for name in ("states", "transitions", "depth", "rows"):
         if threads[name] != spark[name]:
             raise RuntimeError(f"{size}: {name} differ between the engines")
@@ -116,27 +117,27 @@ def aims(runs: list[Both]) -> list[Aim]:
         Aim(f"seconds of an almost empty level, {SHARDS[0]} shards", 0.6, empty, at_most=True),
         Aim(f"candidates sent a new state, {SHARDS[0]} shards", 4, sent, at_most=True),
     ]
-    if len(runs) > 1:
+    slopes = [slope(few.spark, many.spark) for few, many in itertools.pairwise(runs)]
+    if slopes:
         local = slope(first.threads, runs[1].threads)
-        here = slope(first.spark, runs[1].spark)
-        found.append(Aim(f"slope, times that of {CORES} threads", 0.4, here / local))
-    if len(runs) > 2:
-        further = slope(runs[1].spark, runs[2].spark)
-        found.append(
-            Aim("slope from the second to the third size, times that", 0.8, further / here)
-        )
+        found.append(Aim(f"slope, times that of {CORES} threads", 0.4, slopes[0] / local))
+        further = slopes[1] / slopes[0]
+        found.append(Aim("slope from the second to the third size, times that", 0.8, further))
     return found
 
 
 def main() -> int:
     """Runs the command line; returns the exit code."""
     parser = argparse.ArgumentParser(description="A search on Spark beside one with threads.")
-    parser.add_argument("--quick", action="store_true", help="the smallest size, nothing written")
+    parser.add_argument("--quick", action="store_true", help="a small size, nothing written")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         try:
-            sizes = list(zip(SIZES, SHARDS, strict=True))[: 1 if given.quick else None]
-            runs = [both(size, shards, Path(folder)) for size, shards in sizes]
+            if given.quick:
+                runs = [both(QUICK, 4, Path(folder), "--hand-over", str(QUICK_HAND_OVER))]
+            else:
+                sizes = zip(SIZES, SHARDS, strict=True)
+                runs = [both(size, shards, Path(folder)) for size, shards in sizes]
         except RuntimeError as error:
             print(f"bench: {error}", file=sys.stderr)
             return 1
