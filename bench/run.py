@@ -34,7 +34,6 @@ from epochfence.spec.load import load_system
 HERE = Path(__file__).resolve().parent
 MODEL = HERE / "ktx.py"
 PAGE = HERE.parent / "docs" / "performance.md"
-BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 EPOCHFENCE = Path(sys.executable).with_name("epochfence")
 THREADS = (1, 2)
 LINE = 99
@@ -307,7 +306,7 @@ def machine() -> str:
 def versions() -> str:
     """The programs and libraries that the figures depend on."""
     known = [f"epochfence {version('epochfence')}", f"Python {platform.python_version()}"]
-    known += [f"{name} {version(name)}" for name in ("numba", "llvmlite", "numpy")]
+    known += [f"{name} {version(name)}" for name in ("numba", "llvmlite", "numpy", "pyspark")]
     commands = [
         ("SPIN", ("spin", "-V"), r"Version (\S+)"),
         ("rumur", ("rumur", "--version"), r"version v?(\S+)"),
@@ -323,15 +322,16 @@ def versions() -> str:
     return ", ".join(known)
 
 
-def write(section: str) -> None:
-    """Puts the measured section into the page, between its marks, its text in lines of a page."""
+def write(section: str, name: str = "measured") -> None:
+    """Puts a measured section into the page, between its marks, its text in lines of a page."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     parts = section.split("\n\n")
     section = "\n\n".join(p if p.startswith("|") else textwrap.fill(p, LINE) for p in parts)
-    before, begin, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{PAGE} lacks the marks {BEGIN} and {END}")
-    PAGE.write_text(f"{before}{BEGIN}\n\n{section}\n\n{END}{after}", encoding="utf-8")
+    before, found, rest = PAGE.read_text(encoding="utf-8").partition(begin)
+    _, ended, after = rest.partition(end)
+    if not found or not ended:
+        raise ValueError(f"{PAGE} lacks the marks {begin} and {end}")
+    PAGE.write_text(f"{before}{begin}\n\n{section}\n\n{end}{after}", encoding="utf-8")
 
 
 def tell(line: str) -> None:

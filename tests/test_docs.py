@@ -44,6 +44,7 @@ ROOMS = (
     "model",
     "model/records",
     "checker",
+    "checker/spark",
     "diagrams",
 )
 COMMANDS = [found for page in PAGES for found in commands(page)]

@@ -64,7 +64,6 @@ class SparkRun:
             self.manifest.load(options.shards)
         self.local_rate = 0.0
         self.local_bytes = 0.0
-        self.local_levels = 0
 
     def finish(self, on_progress: Callable[[Progress], None] | None, tell: Callable[..., T]) -> T:
         """Searches, and tells what was found; both again where a file turns out damaged."""
@@ -95,7 +94,6 @@ class SparkRun:
                 return explorer
             self.local_rate = explorer.count / max(explorer.found.seconds, 1e-3)
             self.local_bytes = explorer.store.memory / explorer.count
-            self.local_levels = explorer.depth
             take_over(self.manifest, explorer)
             explorer.close()
         kit = Kit(
@@ -103,7 +101,11 @@ class SparkRun:
             self.rows, self.manifest.shards, self.memory, self.manifest.storage,
         )  # fmt: skip
         carrier = SparkExplorer(self._start(), self.manifest, kit)
-        search(carrier, on_level=on_progress, on_round=on_progress)
+        try:
+            search(carrier, on_level=on_progress, on_round=on_progress)
+        except BaseException:
+            carrier.close()
+            raise
         return carrier
 
     def _figures(self, carrier: Carrier) -> dict[str, Any]:

@@ -95,13 +95,16 @@ def levels(folder: Path) -> int:
     return 0
 
 
-def executors(run: subprocess.Popen[bytes]) -> list[psutil.Process]:
-    """The executors' processes."""
+def processes(run: subprocess.Popen[bytes], part: str) -> list[psutil.Process]:
+    """The run's processes with a part of their command line, as soon as there are any."""
+    until = time.monotonic() + 60
     found: list[psutil.Process] = []
-    for process in psutil.Process(run.pid).children(recursive=True):
-        with suppress(psutil.Error):  # it may just have ended
-            if any("CoarseGrainedExecutorBackend" in part for part in process.cmdline()):
-                found.append(process)
+    while not found:
+        assert time.monotonic() < until
+        for process in psutil.Process(run.pid).children(recursive=True):
+            with suppress(psutil.Error):  # it may just have ended
+                if any(part in word for word in process.cmdline()):
+                    found.append(process)
     return found
 
 
@@ -118,13 +121,10 @@ def wait_for_level(run: subprocess.Popen[bytes], folder: Path, level: int) -> No
 def test_executors_and_workers_that_are_killed_cost_no_count(
     cluster: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
-    for kill, level in enumerate((18, 22, 26)):
+    executor, worker = "CoarseGrainedExecutorBackend", "pyspark.daemon"
+    for level, part in ((18, executor), (22, worker), (26, executor)):
         wait_for_level(cluster, tmp_path / "run", level)
-        some = executors(cluster)
-        assert some
-        # the second time a worker of Python's, with what it holds
-        victim = some[0] if kill != 1 else some[-1].children(recursive=True)[-1]
-        victim.kill()
+        processes(cluster, part)[-1].kill()
     assert cluster.wait(240) == 0, (tmp_path / "err").read_text()[-2000:]
     assert result_of(Ended(0, "", ""), tmp_path / "told.json") == COUNTS
 
