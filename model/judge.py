@@ -102,6 +102,10 @@ class Judged(Protocol):
         """What it is told by from all states in which it does something else."""
         ...
 
+    def may_still(self, response: Mapping[str, Any]) -> bool:
+        """Whether this response may be given in this state or a later one; true where in doubt."""
+        ...
+
     def is_decided(self, error: str) -> bool:
         """Whether it is the machine that decides on this error. Any other comes from what is around
         it and says nothing of what the request has done."""
@@ -129,6 +133,10 @@ class _Config:
 
     def key(self) -> Hashable:
         return self.base, self.ahead, self.taken, self.waiting, self.machine.key()
+
+
+LOOK_AHEAD = 8
+"""At so many answers the search looks before it goes on from a state."""
 
 
 class _Limit(Exception):
@@ -164,7 +172,7 @@ class _Search:
                 continue
             if config.base == len(self.known):
                 return True
-            if dead and config.key() in dead:
+            if not self._may_end(config) or (dead and config.key() in dead):
                 continue
             self.steps += 1
             if self.steps > self.limit:
@@ -187,8 +195,6 @@ class _Search:
                 self._collect(operation, answer)
                 if matches(operation.response, answer):
                     yield self._done(config, after, at)
-                    if answer.get("error") != "NONE" and after.key() == config.machine.key():
-                        return  # it changes nothing, so that no order needs it later
         yield from self._lost(config, until)
         for after, answer in config.machine.events(until):
             if answer is None or config.waiting is None:
@@ -201,6 +207,13 @@ class _Search:
             self._collect(self.known[at], answer)
             if matches(self.known[at].response, answer):
                 yield self._done(config, after, at, waiting=None)
+
+    def _may_end(self, config: _Config) -> bool:
+        """Whether the answers that come next can still be given."""
+        return all(
+            at in config.ahead or config.machine.may_still(self.known[at].response or {})
+            for at in range(config.base, min(config.base + LOOK_AHEAD, len(self.known)))
+        )
 
     def _candidates(self, config: _Config) -> tuple[list[int], float]:
         """The answered operations that can come next, by when they were answered, and the time by

@@ -104,6 +104,10 @@ class Coordinator:
         """See Judged."""
         return error not in self.around and error in _CODES
 
+    def may_still(self, response: Mapping[str, Any]) -> bool:
+        """See Judged."""
+        return True
+
     def key(self) -> Hashable:
         """See Judged."""
         entry = self.coordinator.entries.get(NAME)
@@ -335,6 +339,20 @@ class Leader:
     def is_decided(self, error: str) -> bool:
         """See Judged."""
         return error in self.decided
+
+    def may_still(self, response: Mapping[str, Any]) -> bool:
+        """See Judged. The log's end doesn't go back, and what lies before it is told again only as
+        long as it is remembered."""
+        base = response.get("base_offset", -1)
+        return (
+            base < 0
+            or base >= self.leader.log_end_offset
+            or any(
+                batch.last_offset - batch.offset_delta == base
+                for entry in self.leader.producers.values()
+                for batch in entry.batches
+            )
+        )
 
     def key(self) -> Hashable:
         """See Judged."""
