@@ -202,7 +202,8 @@ class _Search:
                 continue
             is_known, at = config.waiting
             if not is_known:
-                yield self._with(config, after, waiting=None)
+                if matches(self.lost[at].response, answer):
+                    yield self._with(config, after, waiting=None)
                 continue
             self._collect(self.known[at], answer)
             if matches(self.known[at].response, answer):
@@ -248,7 +249,11 @@ class _Search:
             for after, answer in config.machine.outcomes(operation, until):
                 if answer is None and config.waiting is None:
                     yield self._with(config, after, taken=taken, waiting=(False, at))
-                elif answer is not None and after.key() != before:
+                elif (
+                    answer is not None
+                    and matches(operation.response, answer)
+                    and after.key() != before
+                ):
                     yield self._with(config, after, taken=taken, waiting=config.waiting)
 
     def _with(
@@ -340,11 +345,12 @@ def _undecided(operation: Operation, machine: Judged) -> Operation:
 
 
 def _until(history: Sequence[Operation], answered: Sequence[Operation]) -> list[Operation]:
-    """What is known of a history when these answers have come in."""
+    """A history up to the last of these answers. What is answered later need not have taken effect
+    by then; if it has, then as it says later."""
     known = {id(operation) for operation in answered}
     now = answered[-1].end or 0
     return [
-        operation if id(operation) in known else operation._replace(end=None, response=None)
+        operation if id(operation) in known else operation._replace(end=None)
         for operation in history
         if operation.start <= now
     ]
