@@ -405,19 +405,22 @@ class Leader:
         producers = self.leader.producers
         for producer_id, seen in self.epochs.items():
             entry = producers.get(producer_id)
-            epochs = set(seen) if entry is None else {entry.producer_epoch, *seen}
-            epochs |= {epoch + 1 for epoch in epochs}
+            # its own, the one after it, and the next that the history has
+            lowest = min(seen) if entry is None else entry.producer_epoch
+            epochs = {lowest, lowest + 1, *sorted(e for e in seen if e > lowest)[:1]}
             is_open = entry is not None and entry.current_txn_first_offset is not None
             if not is_open and producer_id in self.marked:
                 continue
             for epoch in sorted(epochs):
-                if epoch > LARGEST_EPOCH or (entry and epoch < entry.producer_epoch):
+                if epoch > LARGEST_EPOCH:
                     continue
                 after = self._copy(until)
                 # what it decides makes no difference to what is judged here
-                after.leader.append_marker(
+                answer = after.leader.append_marker(
                     producer_id=producer_id, producer_epoch=epoch, result="ABORT"
                 )
+                if answer.error != "NONE":
+                    continue
                 if not is_open:
                     after.marked |= {producer_id}
                 yield Answered(after, None)

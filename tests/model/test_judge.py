@@ -21,7 +21,7 @@ from epochfence.model.judge import Finding, Operation, Settings, judge
 from epochfence.model.judged import NAME
 
 RELEASES = ("2.5", "3.6", "4.3")
-few = settings(max_examples=15, deadline=None)
+few = settings(max_examples=10, deadline=None)
 seeds = st.integers(0, 2**32).map(Random)
 releases = st.sampled_from(RELEASES)
 
@@ -134,7 +134,7 @@ each_machine = pytest.mark.parametrize("machine", RUNS)
 @few
 def test_a_real_run_is_explained(machine: str, random: Random, release: str) -> None:
     recorder = Recorder(random, overlap=4, losses=0.1)
-    history = RUNS[machine](recorder, release, 25)
+    history = RUNS[machine](recorder, release, 15)
     random.shuffle(history)
     found = judge(history, Settings(protocol=release), limit=2000)
     assert found.finding is not Finding.UNEXPLAINED, found.operation
@@ -144,7 +144,7 @@ def test_a_real_run_is_explained(machine: str, random: Random, release: str) -> 
 @given(random=seeds, release=releases)
 @few
 def test_a_real_run_without_losses_is_explained(machine: str, random: Random, release: str) -> None:
-    history = RUNS[machine](Recorder(random, overlap=0.4), release, 25)
+    history = RUNS[machine](Recorder(random, overlap=0.4), release, 15)
     found = judge(history, Settings(protocol=release), limit=20_000)
     assert found.finding is Finding.EXPLAINED, found.operation
 
@@ -161,7 +161,7 @@ WRONG: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("what", WRONG)
 @given(random=seeds, release=releases)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=4, deadline=None)
 def test_a_wrong_answer_is_named(what: str, random: Random, release: str) -> None:
     wrong = WRONG[what]
     machine = "leader" if "offset" in "".join(wrong) else "coordinator"
