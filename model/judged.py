@@ -157,7 +157,10 @@ class Coordinator:
         if NAME not in self.coordinator.entries:
             return
         before = self.key()
-        for happen in _STEPS:
+        now = self._copy(until, lambda: self.ids[-1]).coordinator
+        for can, happen in _STEPS:
+            if not can(now):
+                continue
             after = self._copy(until, lambda: self.ids[-1])
             sent = happen(after.coordinator)
             answer = next((_given(m) for m in sent if hasattr(m, "producer")), None)
@@ -226,31 +229,26 @@ _CODES = frozenset(declared.ErrorCode.names) | frozenset(Errors.names)
 
 
 Sent = Iterable[Any]
+_Step = tuple[Callable[[TransactionCoordinator], bool], Callable[[TransactionCoordinator], Sent]]
 _COMPLETE = ("COMPLETE_COMMIT", "COMPLETE_ABORT")
 
 
 def _written(coordinator: TransactionCoordinator) -> Sent:
     entry = coordinator.entries[NAME]
-    if entry["pending"] in _COMPLETE:
-        for part in entry["partitions"]:
-            entry.handle("marker answered", partition=part, error="NONE")
-        return entry.handle("log append").sent
-    return ()
+    for part in entry["partitions"]:
+        entry.handle("marker answered", partition=part, error="NONE")
+    return entry.handle("log append").sent
 
 
 def _acknowledged(coordinator: TransactionCoordinator) -> Sent:
-    if coordinator.entries[NAME]["pending"] in (None, *_COMPLETE):
-        return ()
     return coordinator.acknowledge(NAME)
 
 
 def _added_by_leader(coordinator: TransactionCoordinator) -> Sent:
-    if coordinator.transaction_version >= 2:
-        entry = coordinator.entries[NAME]
-        coordinator.add_partitions(
-            NAME, entry["producer_id"], entry["producer_epoch"], (BY_LEADER,),
-            transaction_version=2,
-        )  # fmt: skip
+    entry = coordinator.entries[NAME]
+    coordinator.add_partitions(
+        NAME, entry["producer_id"], entry["producer_epoch"], (BY_LEADER,), transaction_version=2
+    )
     return ()
 
 
@@ -264,34 +262,55 @@ def _expired(coordinator: TransactionCoordinator) -> Sent:
     return ()
 
 
-def _declared(event: str, **fields: Any) -> Callable[[TransactionCoordinator], Sent]:
+def _declared(event: str, **fields: Any) -> _Step:
     """An event of the entry, and the completion that follows where an end is decided by it."""
+
+    def can(coordinator: TransactionCoordinator) -> bool:
+        return coordinator.entries[NAME].may(event, **fields) is not None
 
     def happen(coordinator: TransactionCoordinator) -> Sent:
         entry = coordinator.entries[NAME]
-        outcome = entry.attempt(event, **fields)
-        if outcome is None:
-            return ()
+        sent = entry.handle(event, **fields).sent
         if entry["pending"] is None and entry.value(transaction.is_prepared):
-            return (*outcome.sent, *entry.handle("begin completion").sent)
-        return outcome.sent
+            return (*sent, *entry.handle("begin completion").sent)
+        return sent
 
-    return happen
+    return can, happen
 
 
-_STEPS: tuple[Callable[[TransactionCoordinator], Sent], ...] = (
-    _written,
-    _acknowledged,
-    _added_by_leader,
-    _timed_out,
-    partial(_timed_out, append=PENDING),
+def _is_completing(coordinator: TransactionCoordinator) -> bool:
+    return coordinator.entries[NAME]["pending"] in _COMPLETE
+
+
+def _is_appending(coordinator: TransactionCoordinator) -> bool:
+    return coordinator.entries[NAME]["pending"] not in (None, *_COMPLETE)
+
+
+def _may_add(coordinator: TransactionCoordinator) -> bool:
+    return coordinator.transaction_version >= 2 and coordinator.entries[NAME]["pending"] is None
+
+
+def _is_late(coordinator: TransactionCoordinator) -> bool:
+    return bool(coordinator.timed_out())
+
+
+def _is_unused(coordinator: TransactionCoordinator) -> bool:
+    return bool(coordinator.expirable())
+
+
+_STEPS: tuple[_Step, ...] = (
+    (_is_completing, _written),
+    (_is_appending, _acknowledged),
+    (_may_add, _added_by_leader),
+    (_is_late, _timed_out),
+    (_is_late, partial(_timed_out, append=PENDING)),
     *(
         _declared(event, record_kept=kept)
         for event in ("append failure", "coordinator failover")
         for kept in (False, True)
     ),
     _declared("coordinator failover after a failed append"),
-    _expired,
+    (_is_unused, _expired),
 )
 
 # A leader ---------------------------------------------------------------------------------------
