@@ -14,7 +14,7 @@ ANOMALIES = {
     "DUPLICATE": "A record was sent once and is at two offsets.",
     "LOSS": "An acknowledged record, of no transaction or a committed one, isn't there.",
     "ORDER_BREAK": "Two records of one producer are in another order than they were sent in.",
-    "ABORTED_READ": "A record was read of a transaction whose producer was told that it is aborted.",
+    "ABORTED_READ": "A record was read of a transaction that its producer was told is aborted.",
     "TORN_TRANSACTION": "Of a transaction some records were read, and an acknowledged one is not "
     "there.",
     "PHANTOM": "A record was read that nobody sent.",

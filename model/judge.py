@@ -102,6 +102,10 @@ class Judged(Protocol):
         """What it is told by from all states in which it does something else."""
         ...
 
+    def may_still(self, response: Mapping[str, Any]) -> bool:
+        """Whether this response may be given in this state or a later one; true where in doubt."""
+        ...
+
     def is_decided(self, error: str) -> bool:
         """Whether it is the machine that decides on this error. Any other comes from what is around
         it and says nothing of what the request has done."""
@@ -129,6 +133,10 @@ class _Config:
 
     def key(self) -> Hashable:
         return self.base, self.ahead, self.taken, self.waiting, self.machine.key()
+
+
+LOOK_AHEAD = 8
+"""At so many answers the search looks before it goes on from a state."""
 
 
 class _Limit(Exception):
@@ -164,7 +172,7 @@ class _Search:
                 continue
             if config.base == len(self.known):
                 return True
-            if dead and config.key() in dead:
+            if not self._may_end(config) or (dead and config.key() in dead):
                 continue
             self.steps += 1
             if self.steps > self.limit:
@@ -187,8 +195,6 @@ class _Search:
                 self._collect(operation, answer)
                 if matches(operation.response, answer):
                     yield self._done(config, after, at)
-                    if answer.get("error") != "NONE" and after.key() == config.machine.key():
-                        return  # it changes nothing, so that no order needs it later
         yield from self._lost(config, until)
         for after, answer in config.machine.events(until):
             if answer is None or config.waiting is None:
@@ -196,11 +202,19 @@ class _Search:
                 continue
             is_known, at = config.waiting
             if not is_known:
-                yield self._with(config, after, waiting=None)
+                if matches(self.lost[at].response, answer):
+                    yield self._with(config, after, waiting=None)
                 continue
             self._collect(self.known[at], answer)
             if matches(self.known[at].response, answer):
                 yield self._done(config, after, at, waiting=None)
+
+    def _may_end(self, config: _Config) -> bool:
+        """Whether the answers that come next can still be given."""
+        return all(
+            at in config.ahead or config.machine.may_still(self.known[at].response or {})
+            for at in range(config.base, min(config.base + LOOK_AHEAD, len(self.known)))
+        )
 
     def _candidates(self, config: _Config) -> tuple[list[int], float]:
         """The answered operations that can come next, by when they were answered, and the time by
@@ -235,7 +249,11 @@ class _Search:
             for after, answer in config.machine.outcomes(operation, until):
                 if answer is None and config.waiting is None:
                     yield self._with(config, after, taken=taken, waiting=(False, at))
-                elif answer is not None and after.key() != before:
+                elif (
+                    answer is not None
+                    and matches(operation.response, answer)
+                    and after.key() != before
+                ):
                     yield self._with(config, after, taken=taken, waiting=config.waiting)
 
     def _with(
@@ -327,11 +345,12 @@ def _undecided(operation: Operation, machine: Judged) -> Operation:
 
 
 def _until(history: Sequence[Operation], answered: Sequence[Operation]) -> list[Operation]:
-    """What is known of a history when these answers have come in."""
+    """A history up to the last of these answers. What is answered later need not have taken effect
+    by then; if it has, then as it says later."""
     known = {id(operation) for operation in answered}
     now = answered[-1].end or 0
     return [
-        operation if id(operation) in known else operation._replace(end=None, response=None)
+        operation if id(operation) in known else operation._replace(end=None)
         for operation in history
         if operation.start <= now
     ]

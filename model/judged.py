@@ -104,6 +104,10 @@ class Coordinator:
         """See Judged."""
         return error not in self.around and error in _CODES
 
+    def may_still(self, response: Mapping[str, Any]) -> bool:
+        """See Judged."""
+        return True
+
     def key(self) -> Hashable:
         """See Judged."""
         entry = self.coordinator.entries.get(NAME)
@@ -153,7 +157,10 @@ class Coordinator:
         if NAME not in self.coordinator.entries:
             return
         before = self.key()
-        for happen in _STEPS:
+        now = self._copy(until, lambda: self.ids[-1]).coordinator
+        for can, happen in _STEPS:
+            if not can(now):
+                continue
             after = self._copy(until, lambda: self.ids[-1])
             sent = happen(after.coordinator)
             answer = next((_given(m) for m in sent if hasattr(m, "producer")), None)
@@ -222,31 +229,26 @@ _CODES = frozenset(declared.ErrorCode.names) | frozenset(Errors.names)
 
 
 Sent = Iterable[Any]
+_Step = tuple[Callable[[TransactionCoordinator], bool], Callable[[TransactionCoordinator], Sent]]
 _COMPLETE = ("COMPLETE_COMMIT", "COMPLETE_ABORT")
 
 
 def _written(coordinator: TransactionCoordinator) -> Sent:
     entry = coordinator.entries[NAME]
-    if entry["pending"] in _COMPLETE:
-        for part in entry["partitions"]:
-            entry.handle("marker answered", partition=part, error="NONE")
-        return entry.handle("log append").sent
-    return ()
+    for part in entry["partitions"]:
+        entry.handle("marker answered", partition=part, error="NONE")
+    return entry.handle("log append").sent
 
 
 def _acknowledged(coordinator: TransactionCoordinator) -> Sent:
-    if coordinator.entries[NAME]["pending"] in (None, *_COMPLETE):
-        return ()
     return coordinator.acknowledge(NAME)
 
 
 def _added_by_leader(coordinator: TransactionCoordinator) -> Sent:
-    if coordinator.transaction_version >= 2:
-        entry = coordinator.entries[NAME]
-        coordinator.add_partitions(
-            NAME, entry["producer_id"], entry["producer_epoch"], (BY_LEADER,),
-            transaction_version=2,
-        )  # fmt: skip
+    entry = coordinator.entries[NAME]
+    coordinator.add_partitions(
+        NAME, entry["producer_id"], entry["producer_epoch"], (BY_LEADER,), transaction_version=2
+    )
     return ()
 
 
@@ -260,34 +262,55 @@ def _expired(coordinator: TransactionCoordinator) -> Sent:
     return ()
 
 
-def _declared(event: str, **fields: Any) -> Callable[[TransactionCoordinator], Sent]:
+def _declared(event: str, **fields: Any) -> _Step:
     """An event of the entry, and the completion that follows where an end is decided by it."""
+
+    def can(coordinator: TransactionCoordinator) -> bool:
+        return coordinator.entries[NAME].may(event, **fields) is not None
 
     def happen(coordinator: TransactionCoordinator) -> Sent:
         entry = coordinator.entries[NAME]
-        outcome = entry.attempt(event, **fields)
-        if outcome is None:
-            return ()
+        sent = entry.handle(event, **fields).sent
         if entry["pending"] is None and entry.value(transaction.is_prepared):
-            return (*outcome.sent, *entry.handle("begin completion").sent)
-        return outcome.sent
+            return (*sent, *entry.handle("begin completion").sent)
+        return sent
 
-    return happen
+    return can, happen
 
 
-_STEPS: tuple[Callable[[TransactionCoordinator], Sent], ...] = (
-    _written,
-    _acknowledged,
-    _added_by_leader,
-    _timed_out,
-    partial(_timed_out, append=PENDING),
+def _is_completing(coordinator: TransactionCoordinator) -> bool:
+    return coordinator.entries[NAME]["pending"] in _COMPLETE
+
+
+def _is_appending(coordinator: TransactionCoordinator) -> bool:
+    return coordinator.entries[NAME]["pending"] not in (None, *_COMPLETE)
+
+
+def _may_add(coordinator: TransactionCoordinator) -> bool:
+    return coordinator.transaction_version >= 2 and coordinator.entries[NAME]["pending"] is None
+
+
+def _is_late(coordinator: TransactionCoordinator) -> bool:
+    return bool(coordinator.timed_out())
+
+
+def _is_unused(coordinator: TransactionCoordinator) -> bool:
+    return bool(coordinator.expirable())
+
+
+_STEPS: tuple[_Step, ...] = (
+    (_is_completing, _written),
+    (_is_appending, _acknowledged),
+    (_may_add, _added_by_leader),
+    (_is_late, _timed_out),
+    (_is_late, partial(_timed_out, append=PENDING)),
     *(
         _declared(event, record_kept=kept)
         for event in ("append failure", "coordinator failover")
         for kept in (False, True)
     ),
     _declared("coordinator failover after a failed append"),
-    _expired,
+    (_is_unused, _expired),
 )
 
 # A leader ---------------------------------------------------------------------------------------
@@ -335,6 +358,20 @@ class Leader:
     def is_decided(self, error: str) -> bool:
         """See Judged."""
         return error in self.decided
+
+    def may_still(self, response: Mapping[str, Any]) -> bool:
+        """See Judged. The log's end doesn't go back, and what lies before it is told again only as
+        long as it is remembered."""
+        base = response.get("base_offset", -1)
+        return (
+            base < 0
+            or base >= self.leader.log_end_offset
+            or any(
+                batch.last_offset - batch.offset_delta == base
+                for entry in self.leader.producers.values()
+                for batch in entry.batches
+            )
+        )
 
     def key(self) -> Hashable:
         """See Judged."""
@@ -387,19 +424,22 @@ class Leader:
         producers = self.leader.producers
         for producer_id, seen in self.epochs.items():
             entry = producers.get(producer_id)
-            epochs = set(seen) if entry is None else {entry.producer_epoch, *seen}
-            epochs |= {epoch + 1 for epoch in epochs}
+            # its own, the one after it, and the next that the history has
+            lowest = min(seen) if entry is None else entry.producer_epoch
+            epochs = {lowest, lowest + 1, *sorted(e for e in seen if e > lowest)[:1]}
             is_open = entry is not None and entry.current_txn_first_offset is not None
             if not is_open and producer_id in self.marked:
                 continue
             for epoch in sorted(epochs):
-                if epoch > LARGEST_EPOCH or (entry and epoch < entry.producer_epoch):
+                if epoch > LARGEST_EPOCH:
                     continue
                 after = self._copy(until)
                 # what it decides makes no difference to what is judged here
-                after.leader.append_marker(
+                answer = after.leader.append_marker(
                     producer_id=producer_id, producer_epoch=epoch, result="ABORT"
                 )
+                if answer.error != "NONE":
+                    continue
                 if not is_open:
                     after.marked |= {producer_id}
                 yield Answered(after, None)
