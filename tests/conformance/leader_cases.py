@@ -11,7 +11,7 @@ from epochfence.spec import leader as declared
 from epochfence.tests.conformance.harness import RELEASE, Adapter, Raised
 
 NOT_IN_MEMORY = "the model has snapshots, but no files of them that others change"
-FILES = dict.fromkeys(
+FILES: dict[str, str] = dict.fromkeys(
     (
         "create_snapshot_file",
         "delete_snapshot_file",

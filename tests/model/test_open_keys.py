@@ -77,7 +77,8 @@ def in_the_open(
         if taken.op == "element":
             messages = (channel.message for channel in instance.system.channels)
             record = next(m.content for m in messages if m.name == taken.data)
-            for (name, kind), part in zip(record.fields, value, strict=True):
+            parts: Any = value
+            for (name, kind), part in zip(record.fields, parts, strict=True):
                 if name in dict(table.on.parameters):
                     fields[name] = rename(kind, part)
     key = table.machine.key
