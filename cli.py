@@ -23,7 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-USAGE, INTERNAL = 2, 1
+USAGE, INTERNAL, BROKEN = 2, 1, 12
 
 
 def fail(message: object) -> NoReturn:
@@ -45,6 +45,10 @@ Bounds = Annotated[
 On = Annotated[list[str] | None, typer.Option("--with", metavar="FEATURE", help="Switched on.")]
 Off = Annotated[
     list[str] | None, typer.Option("--without", metavar="FEATURE", help="Switched off.")
+]
+Properties = Annotated[
+    list[str] | None,
+    typer.Option("--property", metavar="P", help="Check this property (default: all)."),
 ]
 Json = Annotated[
     Path | None, typer.Option("--json", metavar="FILE", help="The result for machines.")
@@ -76,10 +80,7 @@ def check(
     protocol: Protocol = None,
     bounds: Bounds = DEFAULT,
     constants: Constants = None,
-    properties: Annotated[
-        list[str] | None,
-        typer.Option("--property", metavar="P", help="Check this property (default: all)."),
-    ] = None,
+    properties: Properties = None,
     with_: On = None,
     without: Off = None,
     threads: Annotated[
@@ -99,46 +100,254 @@ def check(
         Path | None, typer.Option("--checkpoint", metavar="DIR", help="Save each finished level.")
     ] = None,
     resume: Annotated[
-        Path | None, typer.Option("--resume", metavar="DIR", help="Go on from a checkpoint.")
+        str | None, typer.Option("--resume", metavar="DIR", help="Go on from a checkpoint or run.")
+    ] = None,
+    engine: Annotated[
+        str, typer.Option("--engine", metavar="E", help="local (default), or spark.")
+    ] = "local",
+    master: Annotated[
+        str | None,
+        typer.Option("--master", metavar="URL", help="Spark's cluster (default: this machine)."),
+    ] = None,
+    shards: Annotated[
+        int | None,
+        typer.Option("--shards", min=1, max=256, help="On Spark (default: 2 for each core)."),
+    ] = None,
+    storage: Annotated[
+        str | None,
+        typer.Option("--storage", metavar="URI", help="The folder of a run on Spark."),
+    ] = None,
+    hand_over: Annotated[
+        int | None,
+        typer.Option(
+            "--hand-over", min=0, metavar="N",
+            help="Spark takes over at a level of more than N states (default: 200,000).",
+        ),
     ] = None,
     output: Json = None,
-) -> None:
+) -> None:  # fmt: skip
     """Explore every interleaving of SYSTEM within its bounds and tell what holds."""
     if checkpoint is not None and resume is not None:
         fail("--checkpoint and --resume exclude each other: a resumed run goes on saving")
     if memory is not None and memory <= 0:
         fail(f"--memory {memory:g}: give a number of GiB above 0")
+    if engine not in ("local", "spark"):
+        fail(f"--engine {engine}: local or spark")
+    given = {"--master": master, "--shards": shards, "--storage": storage, "--hand-over": hand_over}
+    for option, value in given.items():
+        if engine == "local" and value is not None:
+            fail(f"{option} is for --engine spark")
+    if engine == "spark" and checkpoint is not None:
+        fail("--checkpoint is for --engine local: a run on Spark is kept in --storage")
+    if resume is not None and storage is not None:
+        fail("--resume and --storage exclude each other: a resumed run stays in its folder")
     check_folder(output)
-    instance = instance_of(system, protocol, bounds, constants, with_, without, properties)
-    if not instance.properties:
-        fail(f"{system} names no property: without one there is nothing to check")
+    instance = checked_instance(system, protocol, bounds, constants, with_, without, properties)
     try:
         from .checker import report
         from .checker.check import Options, available_threads
         from .checker.check import check as run
         from .checker.checkpoint import CheckpointError
+        from .checker.spark.options import HAND_OVER, SparkError, SparkOptions
         from .checker.trace import Disagreement
     except ModuleNotFoundError as missing:
         fail(f"{missing.name} is not installed: pip install 'epochfence[check]'")
+    threads = threads or available_threads()
     options = Options(
-        threads=threads or available_threads(),
+        threads=threads,
         memory=None if memory is None else int(memory * 2**30),
         symmetry=not no_symmetry,
         slicing=not no_slicing,
         checkpoint=checkpoint,
         resume=resume,
+        spark=None
+        if engine == "local"
+        else SparkOptions(
+            threads, master, shards, storage, HAND_OVER if hand_over is None else hand_over
+        ),
     )
     try:
         with report.progress(Console(stderr=True)) as show:
             result = run(instance, options, show)
-    except (DeclarationError, CheckpointError) as error:
+    except (DeclarationError, CheckpointError, SparkError) as error:
         fail(error)
+    except ModuleNotFoundError as missing:
+        fail(f"{missing.name} is not installed: pip install 'epochfence[check,spark]'")
     except Disagreement as error:
-        print(f"epochfence: internal error, please report it: {error}", file=sys.stderr)
-        raise typer.Exit(INTERNAL) from None
+        internal(error)
     report.tell(result, Console(width=100, highlight=False, soft_wrap=False))
     write_json(output, result.as_json())
     raise typer.Exit(result.verdict.value)
+
+
+@app.command()
+def bound(
+    system: SystemName,
+    depth: Annotated[int, typer.Option("--depth", metavar="K", min=1, help="The most steps.")],
+    protocol: Protocol = None,
+    bounds: Bounds = DEFAULT,
+    constants: Constants = None,
+    properties: Properties = None,
+    with_: On = None,
+    without: Off = None,
+    output: Json = None,
+) -> None:
+    """Look for the shortest counterexample of up to K steps with Z3."""
+    check_folder(output)
+    instance = checked_instance(system, protocol, bounds, constants, with_, without, properties)
+    try:
+        from .checker import report
+        from .checker.solver.bound import bound as run
+        from .checker.solver.terms import SolverError
+        from .checker.trace import Disagreement
+    except ModuleNotFoundError as missing:
+        fail(f"{missing.name} is not installed: pip install 'epochfence[check]'")
+    try:
+        show = report.show_depth(Console(stderr=True))
+        result = run(instance, depth, show, only_properties=bool(properties))
+    except (DeclarationError, SolverError) as error:
+        fail(error)
+    except Disagreement as error:
+        internal(error)
+    report.tell_bounded(result, Console(width=100, highlight=False, soft_wrap=False))
+    write_json(output, result.as_json())
+    raise typer.Exit(result.verdict.value)
+
+
+@app.command()
+def prove(
+    system: SystemName,
+    protocol: Protocol = None,
+    bounds: Bounds = DEFAULT,
+    constants: Constants = None,
+    properties: Annotated[
+        list[str] | None,
+        typer.Option("--property", metavar="P", help="Prove this property (default: all)."),
+    ] = None,
+    with_: On = None,
+    without: Off = None,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="S", help="Seconds for each obligation.")
+    ] = 60.0,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", min=1, max=64, help="Processes. Default: all cores.")
+    ] = None,
+    no_lemmas: Annotated[
+        bool, typer.Option("--no-lemmas", help="Do without the declared lemmas.")
+    ] = False,
+    certificate: Annotated[
+        Path | None,
+        typer.Option("--certificate", metavar="DIR", help="Write each obligation as SMT-LIB."),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option("--resume", metavar="FILE", help="Take answers from an earlier --json FILE."),
+    ] = None,
+    output: Json = None,
+) -> None:
+    """Prove properties of SYSTEM for all numbers: constants that aren't set and only bound numbers
+    may have any value."""
+    if timeout <= 0:
+        fail(f"--timeout {timeout:g}: give a number of seconds above 0")
+    check_folder(output)
+    if certificate is not None and certificate.exists() and not certificate.is_dir():
+        fail(f"--certificate {certificate}: this is a file, and a folder is needed")
+    given = constants_of(constants)
+    try:
+        from .checker import report
+        from .checker.check import available_threads
+        from .checker.solver.obligations import read_answers
+        from .checker.solver.prove import Options
+        from .checker.solver.prove import prove as run
+        from .checker.solver.terms import SolverError
+        from .checker.trace import Disagreement
+    except ModuleNotFoundError as missing:
+        fail(f"{missing.name} is not installed: pip install 'epochfence[check]'")
+    options = Options(
+        timeout=timeout,
+        jobs=jobs or available_threads(),
+        certificates=certificate,
+        lemmas=not no_lemmas,
+    )
+    try:
+        result = run(
+            load_system(system),
+            protocol,
+            given,
+            bounds=bounds,
+            switch_on=with_ or (),
+            switch_off=without or (),
+            properties=properties or None,
+            options=options,
+            known=read_answers(resume) if resume is not None else {},
+            on_settled=report.show_settled(Console(stderr=True)),
+        )
+    except (DeclarationError, SolverError) as error:
+        fail(error)
+    except Disagreement as error:
+        internal(error)
+    report.tell_proofs(result, Console(width=100, highlight=False, soft_wrap=False))
+    write_json(output, result.as_json())
+    raise typer.Exit(result.verdict.value)
+
+
+@app.command()
+def lint(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="MACHINE|SYSTEM",
+            help="A shipped machine or system, or FILE.py[:SYSTEM] (default: all that is shipped).",
+        ),
+    ] = None,
+    protocol: Protocol = None,
+    output: Json = None,
+) -> None:
+    """Look at each table by itself, in every state that its types allow, with Z3."""
+    check_folder(output)
+    from .diagrams.find import find_tables
+
+    try:
+        from .checker import report
+        from .checker.solver.lint import lint as run
+    except ModuleNotFoundError as missing:
+        fail(f"{missing.name} is not installed: pip install 'epochfence[check]'")
+    told: list[object] = []
+    faults = 0
+    console = Console(width=100, highlight=False)
+    try:
+        for system, tables in find_tables(name):
+            if tables:
+                found = run(system, protocol, tables)
+                report.tell_lint(system, tables, found, console)
+                told += [{"system": system.name, **finding.as_json()} for finding in found]
+                faults += sum(finding.is_fault for finding in found)
+    except DeclarationError as error:
+        fail(error)
+    write_json(output, {"findings": told})
+    raise typer.Exit(BROKEN if faults else 0)
+
+
+def internal(error: Exception) -> NoReturn:
+    """Ends with the exit code for a fault of the program's own."""
+    print(f"epochfence: internal error, please report it: {error}", file=sys.stderr)
+    raise typer.Exit(INTERNAL) from None
+
+
+def checked_instance(
+    system: str,
+    protocol: str | None,
+    bounds: str,
+    constants: list[str] | None,
+    with_: list[str] | None,
+    without: list[str] | None,
+    properties: list[str] | None,
+) -> Instance:
+    """The system that the command line names, with a property to check at least."""
+    instance = instance_of(system, protocol, bounds, constants, with_, without, properties)
+    if not instance.properties:
+        fail(f"{system} names no property: without one there is nothing to check")
+    return instance
 
 
 def instance_of(
@@ -151,18 +360,11 @@ def instance_of(
     properties: list[str] | None = None,
 ) -> Instance:
     """The system that the command line names, or the end with one line that says what is wrong."""
-    values: dict[str, int] = {}
-    for pair in constants or []:
-        name, _, value = pair.partition("=")
-        try:
-            values[name] = int(value)
-        except ValueError:
-            fail(f"--set {pair}: write NAME=VALUE with a whole number")
     try:
         return instantiate(
             load_system(system),
             protocol,
-            values,
+            constants_of(constants),
             bounds=bounds,
             switch_on=with_ or (),
             switch_off=without or (),
@@ -170,6 +372,18 @@ def instance_of(
         )
     except DeclarationError as error:
         fail(error)
+
+
+def constants_of(given: list[str] | None) -> dict[str, int]:
+    """The values of --set, or the end with one line."""
+    values: dict[str, int] = {}
+    for pair in given or []:
+        name, _, value = pair.partition("=")
+        try:
+            values[name] = int(value)
+        except ValueError:
+            fail(f"--set {pair}: write NAME=VALUE with a whole number")
+    return values
 
 
 @app.command()
@@ -221,18 +435,22 @@ def diff(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="MACHINE|SYSTEM",
-            help="A shipped machine or system, or FILE.py[:SYSTEM] (default: all that is shipped).",
+            metavar="MACHINE|SYSTEM|TRACE",
+            help="A shipped machine or system, or FILE.py[:SYSTEM] (default: all that is shipped); "
+            "or FILE.jsonl, requests to run on both.",
         ),
     ] = None,
     output: Json = None,
 ) -> None:
-    """List the rows that two releases have differently, and what differs in them."""
+    """List the rows that two releases have differently, or what they answer to the same requests
+    in different ways."""
     from .diagrams.difference import compare, tell
     from .diagrams.find import find_tables
 
     check_folder(output)
     before, after = protocols
+    if name is not None and name.endswith(".jsonl"):
+        return diff_answers(Path(name), before, after, output)
     try:
         found = compare(find_tables(name), before, after)
     except DeclarationError as error:
@@ -240,6 +458,29 @@ def diff(
     tell(found, before, after, Console(width=100, highlight=False))
     tables = [table.as_json() for table in found]
     write_json(output, {"before": before, "after": after, "tables": tables})
+
+
+def diff_answers(trace: Path, before: str, after: str, output: Path | None) -> None:
+    """Runs the requests of a trace on two releases, and prints the answers that differ."""
+    from .model.errors import ModelError
+    from .model.requests import difference, read
+
+    try:
+        requests = read(trace.read_text(encoding="utf-8"))
+        found = difference(requests, before, after)
+    except OSError as error:
+        fail(f"can't read {trace}: {error.strerror}")
+    except UnicodeDecodeError:
+        fail(f"{trace}: not a text in UTF-8")
+    except (ModelError, DeclarationError) as error:
+        fail(f"{trace}: {error}")
+    for item in found:
+        print(f"{item.place} {item.request}")
+        for release, answer in ((before, item.before), (after, item.after)):
+            print(f"  {release}: {', '.join(f'{name} {value}' for name, value in answer.items())}")
+    print(f"{len(found)} of {len(requests)} answers differ.")
+    answers = [item._asdict() for item in found]
+    write_json(output, {"before": before, "after": after, "answers": answers})
 
 
 @app.command()

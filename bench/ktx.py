@@ -295,11 +295,54 @@ PROPERTIES = (
     ),
 )  # fmt: skip
 
+WITH_EPOCH = (CLIENT.Ready, CLIENT.InTxn, CLIENT.Committing, CLIENT.Aborting)
+LEMMAS = (
+    invariant(
+        "RequestEpochs",
+        all_of(i, (aep[i] <= cep) & (eep[i] <= cep) & all_of(k, rqep[i][k] <= cep)),
+        "A request carries no epoch that the coordinator has not handed out.",
+    ),
+    invariant(
+        "EpochsThere",
+        (cst != COORDINATOR.Empty).implies(cep > 0)
+        & all_of(
+            i,
+            pst[i].is_in(*WITH_EPOCH).implies(pep[i] > 0)
+            & ar[i].is_set.implies(aep[i] > 0),
+        ),
+        "Who takes part in a transaction has been given an epoch.",
+    ),
+    invariant(
+        "StartsAnew",
+        all_of(
+            i,
+            pst[i].is_in(CLIENT.Down, CLIENT.Init).implies(
+                (pep[i] == 0) & all_of(k, (pack[i][k] == 0) & (pseq[i][k] == 0))
+            ),
+        ),
+        "An instance that has no epoch has no acknowledgements.",
+    ),
+    invariant(
+        "AckedOfLiveEpoch",
+        all_of(
+            i,
+            all_of(
+                k,
+                (pst[i].is_in(*WITH_EPOCH) & (pep[i] == cep) & (pack[i][k] > 0)).implies(
+                    (bep[k] == cep) & (bseq[k] >= pack[i][k])
+                ),
+            ),
+        ),
+        "The live instance's acknowledgements are the leader's, between transactions as well.",
+    ),
+)  # fmt: skip
+
 system = System(
     name="ktx",
     doc="The benchmark protocol: one transactional id, one coordinator, K leaders, I instances.",
     tables=TABLES,
     properties=PROPERTIES,
+    lemmas=LEMMAS,
     constants=(I, K, E, S, V),
     terminal=True,
     reach="All of the model within the constants; they are what bounds it.",

@@ -12,19 +12,19 @@ from typing import Any
 
 import psutil
 
-from ..model.interpreter import FullState, Interpreter, Step
+from ..model.interpreter import FullState
 from ..spec.language import Instance
 from .checkpoint import Checkpoint
-from .explore import Bad, Explorer, Progress, Search, search
+from .explore import Bad, Carrier, Explorer, Progress, search
+from .fault import Kind, tell_fault
 from .ground import Grounded, ground
 from .lower import BROKEN, DEADLOCK, FAULT, Kernel, lower
 from .pack import Packing, packed
 from .slicing import sliced, without_constants
+from .spark.options import SparkOptions
 from .symmetry import NO_SYMMETRY, Sorter, Symmetry, find_symmetry
-from .trace import Disagreement, follow, represent, told
+from .trace import represent
 from .verdict import PropertyVerdict, Result, Verdict
-
-RANGE = "every value stays in the range of its type"
 
 
 def available_threads() -> int:
@@ -36,14 +36,18 @@ def available_threads() -> int:
 
 @dataclass(frozen=True)
 class Options:
-    """How to check. `memory` is in bytes (none: three quarters of what is free)."""
+    """How to check. `memory` is in bytes (none: three quarters of what is free).
+
+    With `spark`, Spark carries the search; `resume` may then be a URI.
+    """
 
     threads: int = 1
     memory: int | None = None
     symmetry: bool = True
     slicing: bool = True
     checkpoint: Path | None = None
-    resume: Path | None = None
+    resume: Path | str | None = None
+    spark: SparkOptions | None = None
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,12 @@ class Prepared:
         """The packed state that stands for a state of the model."""
         state_bytes = self.packing.pack(self.grounded.vector(state))
         return represent(self.kernel.canonical_address, state_bytes)
+
+    def initials(self) -> bytes:
+        """The packed initial states, one behind the other."""
+        packed_ones = {self.packing.pack(vector) for vector in self.grounded.initials}
+        address = self.kernel.canonical_address
+        return b"".join(sorted({represent(address, state) for state in packed_ones}))
 
 
 def prepare(instance: Instance, *, symmetry: bool = True, slicing: bool = True) -> Prepared:
@@ -87,49 +97,85 @@ def check(
     """Explores every state within the bounds, or up to a limit, or to the first fault.
 
     Raises DeclarationError for a faulty declaration, CheckpointError for a folder that can't be
-    used, Disagreement where native code and the executable model differ.
+    used, SparkError where Spark can't do its work, Disagreement where native code and the
+    executable model differ.
     """
     options = options or Options()
     prepared = prepare(instance, symmetry=options.symmetry, slicing=options.slicing)
-    memory = options.memory or psutil.virtual_memory().available * 3 // 4
-    explorer = Explorer(
-        prepared.kernel,
-        prepared.packing.stride,
-        len(instance.row_names),
-        options.threads,
-        memory,
-    )
+    if options.spark is not None:
+        return _checked_on_spark(prepared, options, options.spark, on_progress)
+    explorer = _explorer(prepared, options)
     try:
-        found = _searched(prepared, explorer, options, on_progress)
-        return _result(prepared, explorer, found)
+        _search(prepared, explorer, options, on_progress)
+        return _result(prepared, explorer, {"name": "local", "threads": options.threads})
     finally:
         explorer.close()
 
 
-def _searched(
+def _explorer(prepared: Prepared, options: Options) -> Explorer:
+    return Explorer(
+        prepared.kernel,
+        prepared.packing.stride,
+        len(prepared.instance.row_names),
+        options.threads,
+        options.memory or psutil.virtual_memory().available * 3 // 4,
+    )
+
+
+def _begin(prepared: Prepared, explorer: Explorer) -> None:
+    """The initial states are the first level."""
+    explorer.insert(prepared.initials())
+    explorer.begin_level()
+
+
+def _checked_on_spark(
+    prepared: Prepared,
+    options: Options,
+    spark: SparkOptions,
+    on_progress: Callable[[Progress], None] | None,
+) -> Result:
+    from .spark.engine import SparkRun
+
+    def begin() -> Explorer:
+        explorer = _explorer(prepared, options)
+        _begin(prepared, explorer)
+        return explorer
+
+    def tell(carrier: Carrier, figures: dict[str, Any], notes: list[str]) -> Result:
+        result = _result(prepared, carrier, figures)
+        result.notes += notes
+        return result
+
+    resume = None if options.resume is None else str(options.resume)
+    rows = len(prepared.instance.row_names)
+    run = SparkRun(
+        prepared.kernel, prepared.packing.stride, rows, _identity(prepared), spark,
+        options.memory, resume, begin,
+    )  # fmt: skip
+    return run.finish(on_progress, tell)
+
+
+def _search(
     prepared: Prepared,
     explorer: Explorer,
     options: Options,
     on_progress: Callable[[Progress], None] | None,
-) -> Search:
+) -> None:
     checkpoint = None
     folder = options.resume or options.checkpoint
     if folder is not None:
-        checkpoint = Checkpoint(folder, _identity(prepared))
+        checkpoint = Checkpoint(Path(folder), _identity(prepared))
     if checkpoint is not None and options.resume is not None:
         for states in checkpoint.load():
             if not explorer.insert(states):
                 explorer.found.stopped = "memory"
-                return explorer.found
+                return
             explorer.begin_level()
         explorer.resume(checkpoint.transitions, checkpoint.taken, checkpoint.seconds)
     else:
         if checkpoint is not None:
             checkpoint.begin()
-        initials = {prepared.packing.pack(vector) for vector in prepared.grounded.initials}
-        address = prepared.kernel.canonical_address
-        explorer.insert(b"".join(sorted({represent(address, state) for state in initials})))
-        explorer.begin_level()
+        _begin(prepared, explorer)
 
     def on_level(progress: Progress) -> None:
         if checkpoint is not None:
@@ -141,7 +187,7 @@ def _searched(
         if on_progress is not None:
             on_progress(progress)
 
-    return search(explorer, on_level=on_level, on_round=on_progress)
+    search(explorer, on_level=on_level, on_round=on_progress)
 
 
 def _identity(prepared: Prepared) -> dict[str, Any]:
@@ -154,7 +200,7 @@ def _identity(prepared: Prepared) -> dict[str, Any]:
         "properties": _listed(item.name for item in instance.properties),
         "symmetry": _listed(orbit.key.name for orbit in prepared.symmetry.orbits),
         "left out": _listed(prepared.left_out),
-        "rows": hashlib.sha256(prepared.kernel.text.encode()).hexdigest(),
+        "rows": hashlib.sha256(prepared.kernel.code.text.encode()).hexdigest(),
     }
 
 
@@ -162,8 +208,9 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(names) or "none"
 
 
-def _result(prepared: Prepared, explorer: Explorer, found: Search) -> Result:
+def _result(prepared: Prepared, carrier: Carrier, engine: dict[str, Any]) -> Result:
     instance = prepared.instance
+    found = carrier.found
     names = instance.row_names
     taken = found.taken or [0] * len(names)
     result = Result(
@@ -183,10 +230,11 @@ def _result(prepared: Prepared, explorer: Explorer, found: Search) -> Result:
         rows=list(zip(names, taken, strict=True)),
         left_out=list(prepared.left_out),
         symmetry=[orbit.key.name for orbit in prepared.symmetry.orbits],
+        engine=engine,
         notes=[f"symmetry not used for {reason}" for reason in prepared.symmetry.refused],
     )
     if found.bad:
-        _tell_fault(prepared, explorer, found.bad, result)
+        _tell_fault(prepared, carrier, found.bad, result)
     elif found.stopped:
         result.verdict = Verdict.INCONCLUSIVE
         result.reason = f"the {found.stopped} limit was met after level {found.depth - 1}"
@@ -194,59 +242,12 @@ def _result(prepared: Prepared, explorer: Explorer, found: Search) -> Result:
     return result
 
 
-def _tell_fault(prepared: Prepared, explorer: Explorer, bad: list[Bad], result: Result) -> None:
+def _tell_fault(prepared: Prepared, carrier: Carrier, bad: list[Bad], result: Result) -> None:
     """The shortest counterexample: an invariant or a deadlock first, as a faulty step is longer."""
-    instance = prepared.instance
-    machine = Interpreter(instance)
-    for kind in (BROKEN, DEADLOCK, FAULT):
-        at_fault = sorted(item.state for item in bad if item.flags & kind)
-        if at_fault:
-            break
-    else:
-        raise Disagreement("a fault of no kind")
+    kinds = {BROKEN: Kind.STATE, DEADLOCK: Kind.DEADLOCK, FAULT: Kind.STEP}
+    flag = next(flag for flag in kinds if any(item.flags & flag for item in bad))
+    at_fault = sorted(item.state for item in bad if item.flags & flag)
     path = [at_fault[0]]
-    for level in range(len(explorer.levels) - 2, -1, -1):
-        path.insert(0, explorer.predecessor(path[0], level))
-    states, steps = follow(machine, path, prepared.pack)
-    broken = ""
-    if kind == BROKEN:
-        broken, conclusion = _broken_invariant(machine, states[-1])
-        result.verdict = Verdict.BROKEN
-    elif kind == DEADLOCK:
-        conclusion = "Deadlock: no row can be taken in the last state."
-        if next(machine.steps(states[-1]), None) is not None:
-            raise Disagreement("native code sees a deadlock where the model can take a step")
-        result.verdict = Verdict.DEADLOCK
-    else:
-        broken, conclusion, step = _faulty_step(machine, states[-1])
-        steps.append(step)
-        if step.state is not None:
-            states.append(step.state)
-        result.verdict = Verdict.BROKEN
-    result.reason = conclusion
-    result.trace = told(instance, states, steps, conclusion)
-    result.properties = [
-        PropertyVerdict(p.name, "broken", len(steps))
-        if p.name == broken
-        else PropertyVerdict(p.name, "unknown")
-        for p in instance.properties
-    ]
-    if kind == FAULT and not any(p.name == broken for p in instance.properties):
-        result.properties.append(PropertyVerdict(RANGE, "broken", len(steps)))
-
-
-def _broken_invariant(machine: Interpreter, state: FullState) -> tuple[str, str]:
-    for item in machine.instance.properties:
-        if item.kind == "invariant" and not machine.holds(item.expression, state):
-            return item.name, f"{item.name} is broken in the last state: {item.sentence}"
-    raise Disagreement("native code sees an invariant broken where the model sees none")
-
-
-def _faulty_step(machine: Interpreter, state: FullState) -> tuple[str, str, Step]:
-    for step in machine.steps(state):
-        if step.state is None:
-            return RANGE, f"The last step is out of range: {step.fault}", step
-        for item in machine.instance.properties:
-            if item.kind == "step" and not machine.step_holds(item, state, step.state):
-                return item.name, f"{item.name} is broken by the last step: {item.sentence}", step
-    raise Disagreement("native code sees a faulty step where the model sees none")
+    for level in range(carrier.found.depth - 2, -1, -1):
+        path.insert(0, carrier.predecessor(path[0], level))
+    tell_fault(prepared.instance, kinds[flag], path, prepared.pack, result)

@@ -19,6 +19,15 @@ class CheckpointError(Exception):
     """A folder that can't be written to, or that holds another run or no whole one."""
 
 
+def differences(identity: dict[str, Any], manifest: dict[str, Any]) -> list[str]:
+    """In what another run differs that a manifest tells of."""
+    return [
+        "the rows differ" if name == "rows" else f"{name} is {wanted} here and {there} there"
+        for name, wanted in identity.items()
+        if (there := manifest.get(name)) != wanted
+    ]
+
+
 class Checkpoint:
     """A run's folder. `identity` is what must be equal for a run to be resumed."""
 
@@ -77,13 +86,9 @@ class Checkpoint:
             raise CheckpointError(f"{self.folder} holds no run to resume: no manifest") from None
         except (ValueError, KeyError, TypeError, OSError) as error:
             raise CheckpointError(f"{path} can't be read: {error}") from None
-        differences = [
-            "the rows differ" if name == "rows" else f"{name} is {wanted} here and {there} there"
-            for name, wanted in self.identity.items()
-            if (there := manifest.get(name)) != wanted
-        ]
-        if differences:
-            raise CheckpointError(f"{self.folder} holds another run: {'; '.join(differences)}")
+        found = differences(self.identity, manifest)
+        if found:
+            raise CheckpointError(f"{self.folder} holds another run: {'; '.join(found)}")
         for level, size in enumerate(self.sizes):
             name = self.folder / f"level-{level:05}.states"
             try:

@@ -16,20 +16,21 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import psutil
 from numba import njit, uint64
 
 from .lower import Kernel
-from .memory import Region, call_expand
-from .store import SHARD_BITS, SHARDS, SLACK, Store, copy_state, hash_state, same_state
+from .memory import Region, call_expand, prefetch
+from .store import BLOCK, SHARD_BITS, SHARDS, SLACK, Store, copy_state, hash_state, same_state
 
 SLICE = 32  # states expanded between two looks at what they gave
 SPAN = 1 << 12  # states that a thread takes at a time
 MOST_FILLED = 1 << 17  # states in a bucket from which on it is emptied first
 LEAST_ROUND, MOST_ROUND = 1 << 14, 1 << 17  # states expanded between two turns of insertion
+NO_PREDECESSOR = "a state of the search has no predecessor in the level before it"
 PER_ROUND = 256  # states found for each that a round expands, between these ends
 
 
@@ -49,10 +50,41 @@ def deal(states, count, stride, buckets, filled):
 
 
 @njit(nogil=True, cache=True)
+def drop_sent(states, count, stride, sent, mask):
+    """Drops states that the table `sent` holds, which keeps the others; returns how many are left.
+
+    The table has `mask` + 1 places, each for the last state that was to go there. A place of zeros
+    is empty: so the state of zeros, whose hash is 0, is never dropped.
+    """
+    place_size = (stride + 7) // 8 * 8
+    places = np.empty(BLOCK, dtype=np.int64)
+    kept = 0
+    for first in range(0, count, BLOCK):
+        block = min(BLOCK, count - first)
+        for i in range(block):
+            h = hash_state(states + (first + i) * stride, stride)
+            places[i] = 0
+            if h != uint64(0):
+                places[i] = sent + np.int64((h >> uint64(16)) & uint64(mask)) * place_size
+                prefetch(places[i])
+        for i in range(block):
+            state = states + (first + i) * stride
+            if places[i] != 0:
+                if same_state(state, places[i], stride):
+                    continue
+                copy_state(state, places[i], stride)
+            copy_state(state, states + kept * stride, stride)
+            kept += 1
+    return kept
+
+
+@njit(nogil=True, cache=True)
 def scatter(
-    expand, states, count, stride, out, rows, bad, bad_count, taken, buckets, filled, most_filled
-):
-    """Expands states and puts each successor into the bucket of the shard that owns it.
+    expand, states, count, stride, out, rows, bad, bad_count, taken, buckets, filled, most_filled,
+    sent, mask,
+):  # fmt: skip
+    """Expands states and puts each successor into the bucket of the shard that owns it, but for
+    those that the table at `sent` holds, where there is one (see `drop_sent`).
 
     Returns how many were expanded: fewer than `count` where a bucket holds over `most_filled`.
     """
@@ -69,6 +101,8 @@ def scatter(
             bad[i] += uint64(done) << uint64(8)
         for i in range(written):
             taken[rows[i]] += 1
+        if sent:
+            written = drop_sent(out, written, stride, sent, mask)
         fullest = max(fullest, deal(out, written, stride, buckets, filled))
         done += part
     return done
@@ -130,14 +164,25 @@ class Search:
     memory: int = 0
 
 
-class _Worker:
-    """One thread's buffers. `buckets` and `filled` have a place for each shard."""
+class Worker:
+    """One thread's buffers. `buckets` and `filled` have a place for each shard.
+
+    A bucket that holds over `most_filled` states is to be emptied before more is expanded.
+    """
 
     def __init__(
-        self, stride: int, most_successors: int, rows: int, buckets: Any, filled: Any
+        self,
+        kernel: Kernel,
+        stride: int,
+        rows: int,
+        buckets: Any,
+        filled: Any,
+        most_filled: int = MOST_FILLED,
     ) -> None:
+        self.kernel = kernel
         self.stride = stride
-        burst = SLICE * max(1, most_successors)
+        self.most_filled = most_filled
+        burst = SLICE * max(1, kernel.most_successors)
         self.out = Region(burst * stride + SLACK)
         self.rows = np.zeros(burst, dtype=np.uint32)
         self.bad = np.zeros(SPAN, dtype=np.uint64)
@@ -150,22 +195,66 @@ class _Worker:
         self.filled = filled
         self.fullest = np.zeros(SHARDS, dtype=np.int64)
 
-    def note_fullest(self) -> None:
-        """Remembers how full the buckets have been."""
-        np.maximum(self.fullest, self.filled, out=self.fullest)
-
     @property
     def touched(self) -> int:
         """Bytes of the buckets that have been in use."""
         return int(self.fullest.sum()) * self.stride
 
-    def scatter(self, expand: int, states: int, count: int) -> int:
+    def put(self, states: bytes, store: Store) -> bool:
+        """Puts packed states, one behind the other, into a store; False without room there."""
+        area = Region(len(states) + SLACK)
+        area.array[: len(states)] = np.frombuffer(states, dtype=np.uint8)
+        for at in range(0, len(states) // self.stride, MOST_FILLED):
+            part = min(MOST_FILLED, len(states) // self.stride - at)
+            base = area.address + at * self.stride
+            deal(base, part, self.stride, self.buckets, self.filled)
+            filled = self.filled[np.newaxis]
+            if not store.insert(0, 1, self.buckets[np.newaxis], filled, np.zeros_like(filled)):
+                return False
+            self.empty()
+        return True
+
+    def empty(self) -> None:
+        """Empties the buckets, and remembers how full they have been."""
+        np.maximum(self.fullest, self.filled, out=self.fullest)
+        self.filled[:] = 0
+
+    def scatter(self, states: int, count: int, sent: int = 0, mask: int = 0) -> int:
+        """Expands up to SPAN states; returns how many (see the function `scatter`)."""
+        self.bad_count[0] = 0
         return int(
             scatter(
-                expand, states, count, self.stride, self.out.address, self.rows, self.bad,
-                self.bad_count, self.taken, self.buckets, self.filled, MOST_FILLED,
+                self.kernel.address, states, count, self.stride, self.out.address, self.rows,
+                self.bad, self.bad_count, self.taken, self.buckets, self.filled, self.most_filled,
+                sent, mask,
             )
         )  # fmt: skip
+
+    def noted(self) -> Iterator[tuple[int, int]]:
+        """What was wrong in the states expanded last: a state's index among them, and flags."""
+        for note in self.bad[: self.bad_count[0]]:
+            yield int(note) >> 8, int(note) & 0xFF
+
+    def least_predecessor(
+        self, store: Store, ranges: list[tuple[int, int]], state: bytes
+    ) -> bytes | None:
+        """The least packed state that has `state` as a successor, of the positions per shard."""
+        target = Region(self.stride + SLACK)
+        target.array[: self.stride] = np.frombuffer(state, dtype=np.uint8)
+        hits = np.zeros(SPAN, dtype=np.int64)
+        best: bytes | None = None
+        for shard, (start, end) in enumerate(ranges):
+            for at in range(start, end, SPAN):
+                part = min(SPAN, end - at)
+                base = int(store.states[shard]) + at * self.stride
+                found = find(
+                    self.kernel.address, base, part, self.stride, self.out.address, self.rows,
+                    self.bad, self.bad_count, target.address, hits,
+                )  # fmt: skip
+                for hit in hits[:found]:
+                    one = store.bytes_of(shard, at + int(hit), at + int(hit) + 1)
+                    best = one if best is None else min(best, one)
+        return best
 
 
 class Explorer:
@@ -189,7 +278,7 @@ class Explorer:
         self.filled = np.zeros_like(self.buckets)
         self.emptied = np.zeros_like(self.buckets)
         self.workers = [
-            _Worker(stride, kernel.most_successors, rows, buckets, filled)
+            Worker(kernel, stride, rows, buckets, filled)
             for buckets, filled in zip(self.buckets, self.filled, strict=True)
         ]
         self.pool = ThreadPoolExecutor(threads) if threads > 1 else None
@@ -212,24 +301,26 @@ class Explorer:
 
     def insert(self, states: bytes) -> bool:
         """Puts packed states, one behind the other, into their shards; False without room."""
-        area = Region(len(states) + SLACK)
-        area.array[: len(states)] = np.frombuffer(states, dtype=np.uint8)
-        worker = self.workers[0]
-        left = len(states) // self.stride
-        at = area.address
-        while left:
-            part = min(left, MOST_FILLED)
-            deal(at, part, self.stride, worker.buckets, worker.filled)
-            if not all(self._insert(thread) for thread in range(self.threads)):
-                return False
-            self._clear_buckets()
-            at += part * self.stride
-            left -= part
-        return True
+        return self.workers[0].put(states, self.store)
 
     def begin_level(self) -> None:
         """What was inserted since the last call is the next level."""
         self.levels.append(self.store.counts.tolist())
+
+    @property
+    def depth(self) -> int:
+        """Levels begun."""
+        return len(self.levels)
+
+    @property
+    def frontier(self) -> int:
+        """States of the last level begun."""
+        return sum(end - start for start, end in self.level_ranges(len(self.levels) - 1))
+
+    @property
+    def under_way(self) -> int:
+        """Steps taken since the last level was finished."""
+        return int(sum(worker.taken.sum() for worker in self.workers))
 
     def resume(self, transitions: int, taken: list[int], seconds: float) -> None:
         """Takes over the counts of the levels before the last one that was inserted."""
@@ -299,16 +390,15 @@ class Explorer:
         return [f.result() for f in [self.pool.submit(function, *args) for args in arguments]]
 
     def _expand(
-        self, worker: _Worker, spans: list[tuple[int, int, int]]
+        self, worker: Worker, spans: list[tuple[int, int, int]]
     ) -> tuple[list[tuple[int, int, int]], list[Bad]]:
         bad: list[Bad] = []
         for place, (shard, start, end) in enumerate(spans):
             base = int(self.store.states[shard]) + start * self.stride
-            worker.bad_count[0] = 0
-            done = worker.scatter(self.kernel.address, base, end - start)
-            for noted in worker.bad[: worker.bad_count[0]]:
-                at = start + (int(noted) >> 8)
-                bad.append(Bad(self.store.bytes_of(shard, at, at + 1), int(noted) & 0xFF))
+            done = worker.scatter(base, end - start)
+            for index, flags in worker.noted():
+                at = start + index
+                bad.append(Bad(self.store.bytes_of(shard, at, at + 1), flags))
             if done < end - start:
                 return [(shard, start + done, end), *spans[place + 1 :]], bad
         return [], bad
@@ -318,8 +408,7 @@ class Explorer:
 
     def _clear_buckets(self) -> None:
         for worker in self.workers:
-            worker.note_fullest()
-        self.filled[:] = 0
+            worker.empty()
         self.emptied[:] = 0
 
     def predecessor(self, state: bytes, level: int) -> bytes:
@@ -327,24 +416,9 @@ class Explorer:
 
         Raises LookupError where there is none.
         """
-        worker = self.workers[0]
-        target = Region(self.stride + SLACK)
-        target.array[: self.stride] = np.frombuffer(state, dtype=np.uint8)
-        hits = np.zeros(SPAN, dtype=np.int64)
-        best: bytes | None = None
-        for shard, (start, end) in enumerate(self.level_ranges(level)):
-            for at in range(start, end, SPAN):
-                part = min(SPAN, end - at)
-                base = int(self.store.states[shard]) + at * self.stride
-                found = find(
-                    self.kernel.address, base, part, self.stride, worker.out.address, worker.rows,
-                    worker.bad, worker.bad_count, target.address, hits,
-                )  # fmt: skip
-                for hit in hits[:found]:
-                    one = self.store.bytes_of(shard, at + int(hit), at + int(hit) + 1)
-                    best = one if best is None else min(best, one)
+        best = self.workers[0].least_predecessor(self.store, self.level_ranges(level), state)
         if best is None:
-            raise LookupError("a state of the search has no predecessor in the level before it")
+            raise LookupError(NO_PREDECESSOR)
         return best
 
     def close(self) -> None:
@@ -353,51 +427,81 @@ class Explorer:
             self.pool.shutdown()
 
 
+class Carrier(Protocol):
+    """What carries a search: threads of this process (Explorer), or others (`spark.levels`).
+
+    `count` is the number of states held, `memory` what they take in bytes, `depth` the number of
+    levels begun, `frontier` the size of the last one, `under_way` the steps taken since then;
+    `taken` are the steps of each row, and `found` is what the search has come to.
+    """
+
+    found: Search
+    taken: Any
+
+    @property
+    def count(self) -> int: ...
+    @property
+    def memory(self) -> int: ...
+    @property
+    def depth(self) -> int: ...
+    @property
+    def frontier(self) -> int: ...
+    @property
+    def under_way(self) -> int: ...
+    def expand_level(
+        self, on_round: Callable[[int], None] | None = None
+    ) -> tuple[list[Bad], bool]: ...
+    def begin_level(self) -> None: ...
+    def predecessor(self, state: bytes, level: int) -> bytes: ...
+    def close(self) -> None: ...
+
+
 def search(
-    explorer: Explorer,
+    carrier: Carrier,
     *,
     on_level: Callable[[Progress], None] | None = None,
     on_round: Callable[[Progress], None] | None = None,
-) -> Search:
+    most: int | None = None,
+) -> bool:
     """Expands level after level until nothing is new, something is wrong or memory runs out.
 
-    The last level inserted must be open for expansion. Counts are those of whole levels.
+    The last level inserted must be open for expansion. What was found is in the carrier's `found`;
+    counts are those of whole levels. Returns False where a level has over `most` states: it is not
+    expanded, and the search may go on with another carrier.
     """
-    found = explorer.found
+    found = carrier.found
     begun = time.perf_counter() - found.seconds
     while True:
-        level = explorer.level_ranges(len(explorer.levels) - 1)
-        frontier = sum(end - start for start, end in level)
+        frontier = carrier.frontier
         if not frontier:
-            explorer.levels.pop()
-            break
-        found.states = sum(end for _, end in level)
-        found.depth = len(explorer.levels)
+            return True
+        found.states = carrier.count
+        found.depth = carrier.depth
 
         def progress(done: int = 0, frontier: int = frontier) -> Progress:
             seconds = time.perf_counter() - begun
-            rate = found.transitions + int(sum(w.taken.sum() for w in explorer.workers))
-            return Progress(
-                explorer.count, rate, found.depth, frontier - done, seconds, explorer.memory
-            )
+            steps = found.transitions + carrier.under_way
+            memory = carrier.memory
+            return Progress(carrier.count, steps, found.depth, frontier - done, seconds, memory)
 
         if on_level is not None:
             on_level(progress())
+        if most is not None and frontier > most:
+            return False
 
         def tell(done: int, progress: Callable[[int], Progress] = progress) -> None:
             if on_round is not None:
                 on_round(progress(done))
 
-        bad, whole = explorer.expand_level(tell)
+        bad, whole = carrier.expand_level(tell)
         found.seconds = time.perf_counter() - begun
-        found.memory = explorer.memory
+        found.memory = carrier.memory
         if bad:
             found.bad = bad
-            break
+            return True
         if not whole:
             found.stopped = "memory"
-            break
-        found.taken = [int(n) for n in explorer.taken]
+            return True
+        found.taken = [int(n) for n in carrier.taken]
         found.transitions = sum(found.taken)
-        explorer.begin_level()
-    return found
+        carrier.begin_level()

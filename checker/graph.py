@@ -46,9 +46,10 @@ class Node:
 
 
 class Graph:
-    """Makes nodes, each only once."""
+    """Makes nodes, each only once; of numbers beyond 64 bits only where they are `unbounded`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, unbounded: bool = False) -> None:
+        self.unbounded = unbounded
         self._nodes: dict[tuple[object, ...], Node] = {}
         self.true = self._node("const", (), 1, 1, 1, True)
         self.false = self._node("const", (), 0, 0, 0, True)
@@ -193,7 +194,7 @@ class Graph:
         return self._sum("sub", a, b, a.low - b.high, a.high - b.low)
 
     def _sum(self, op: str, a: Node, b: Node, low: int, high: int) -> Node:
-        if low < -(2**63) or high >= 2**63:
+        if (low < -(2**63) or high >= 2**63) and not self.unbounded:
             raise DeclarationError(f"a number may become {low}..{high}, which is beyond 64 bits")
         return self._node(op, (a, b), 0, low, high, False)
 

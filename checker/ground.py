@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import product, zip_longest
+from itertools import pairwise, product, zip_longest
 from typing import Any, TypeAlias
 
 from ..spec.language import (
@@ -27,13 +27,15 @@ from ..spec.language import (
     Sequence,
     Set,
 )
+from ..spec.language.errors import UnsettledError
 from ..spec.language.expressions import QUANTIFIERS, EnumValue, resolve
 from ..spec.language.typecheck import common, type_of
 from ..spec.language.types import SCALARS, Type, Value, choices, initial_value
 from ..spec.language.values import field_name
-from .graph import Graph, Node
+from .graph import Graph, Node, leaves_of
 
 MOST_MEMBERS = 1 << 12
+UNBOUNDED = 1 << 60  # the highest number of a leaf without a bound: beyond any that is declared
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,11 @@ class Leaf:
         return "".join(parts)
 
     @property
+    def is_truth(self) -> bool:
+        """Whether it is true or false, not a number."""
+        return isinstance(self.type, Bool)
+
+    @property
     def holds(self) -> Key | None:
         """The key whose identities the leaf's values are, if they are."""
         kind = self.type.of if isinstance(self.type, Optional) else self.type
@@ -105,12 +112,14 @@ class GroundAction:
 
     One row may be taken for every place in `possible` whose node holds. The rows read that place as
     a leaf of its own, below 0, where there is more than one (`choice_leaf`): the slot of the bag
-    whose element the action takes. `instances` are the identities that the action binds.
+    whose element the action takes. `instances` are the identities that the action binds. `guards`
+    are those of all rows by their index, each as it is declared, whatever comes before it.
     """
 
     possible: tuple[Node, ...]
     rows: tuple[GroundRow, ...]
     instances: tuple[tuple[Key, int], ...] = ()
+    guards: tuple[tuple[int, Node], ...] = ()
 
     def instance_of(self, key: Key) -> int | None:
         """The one instance of `key` that the action is about, if there is just one."""
@@ -127,8 +136,12 @@ def choice_leaf(places: int) -> int:
 class Grounded:
     """A system's state as leaves, and everything that reads or writes them.
 
-    `vector` gives a state of plain values as the numbers of its leaves; `kept` are the leaves that
-    a packed state holds.
+    `vector` gives a state of plain values as the numbers of its leaves, `plain` the values of such
+    numbers; `kept` are the leaves that a packed state holds. `well_formed` holds of the leaves of
+    every value, if not of all numbers in their ranges: what is absent is stored in one way, the
+    present come first and in order, and nothing is beyond what its open constants say. Those are
+    leaves themselves, that nothing writes: `open` gives their names, and `limits` those that types
+    are bounded by.
     """
 
     instance: Instance
@@ -139,7 +152,11 @@ class Grounded:
     invariants: list[Node]
     terminal: Node
     vector: Callable[[tuple[Value, ...]], tuple[int, ...]]
+    plain: Callable[[tuple[int, ...]], tuple[Value, ...]]
     kept: frozenset[int]
+    well_formed: list[Node]
+    open: Mapping[int, str]
+    limits: list[str]
 
 
 def ground(instance: Instance) -> Grounded:
@@ -183,13 +200,19 @@ class _Grounder:
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
         self.constants = instance.constants
-        self.graph = Graph()
+        self.least = {**instance.constants, **{info.name: info.low for info in instance.open}}
+        self.graph = Graph(unbounded=bool(instance.open))
         self.leaves: list[Leaf] = []
+        self.next: dict[str, Shape] = {}
+        self.reading_next = False
+        self.most: dict[int, Node] = {}  # of a leaf whose highest number has open constants in it
+        self.open = {
+            info.name: self.new_leaf((info.name,), info.low, UNBOUNDED, Int(info.low, UNBOUNDED))
+            for info in instance.open
+        }
         self.shapes: dict[str, Shape] = {
             v.name: self.build(v.type, (v.name,)) for v in instance.variables
         }
-        self.next: dict[str, Shape] = {}
-        self.reading_next = False
 
     # The state -----------------------------------------------------------------------------
 
@@ -197,17 +220,16 @@ class _Grounder:
         g = self.graph
         match kind:
             case Bool() | Int() | Enum() | Key():
-                low, high = self.numbers(kind)
-                return self.new_leaf(path, low, high, kind, isinstance(kind, Bool))
+                return self.new_leaf(path, *self.numbers(kind), kind)
             case Optional() if isinstance(kind.of, SCALARS):
                 low, high = self.numbers(kind.of)
-                leaf = self.new_leaf(path, low - 1, high, kind, False)
+                leaf = self.new_leaf(path, low - 1, high, kind)
                 value = leaf
                 if isinstance(kind.of, Bool):
                     value = g.equal(leaf, g.number(1))
                 return Maybe(g.not_(g.equal(leaf, g.number(low - 1))), value)
             case Optional():
-                present = self.new_leaf((*path, "?"), 0, 1, Bool(), True)
+                present = self.new_leaf((*path, "?"), 0, 1, Bool())
                 return Maybe(present, self.build(kind.of, path))
             case Set():
                 there: dict[Value, Node] = {}
@@ -215,7 +237,7 @@ class _Grounder:
                     part: PathPart = (
                         (kind.of, int(str(member))) if isinstance(kind.of, Key) else f"{{{member}}}"
                     )
-                    there[member] = self.new_leaf((*path, part), 0, 1, Bool(), True)
+                    there[member] = self.new_leaf((*path, part), 0, 1, Bool())
                 return Members(there)
             case Sequence() | Bag():
                 capacity = resolve(kind.capacity, self.constants)
@@ -231,17 +253,24 @@ class _Grounder:
                 count = kind.key.count(self.constants)
                 return [self.build(kind.of, (*path, (kind.key, k))) for k in range(count)]
 
-    def new_leaf(
-        self, path: tuple[PathPart, ...], low: int, high: int, kind: Type, is_truth: bool
-    ) -> Node:
-        index = len(self.leaves)
-        self.leaves.append(Leaf(index, path, low, high, kind))
-        return self.graph.leaf(index, low, high, is_truth)
+    def new_leaf(self, path: tuple[PathPart, ...], low: int, high: int, kind: Type) -> Node:
+        leaf = Leaf(len(self.leaves), path, low, high, kind)
+        self.leaves.append(leaf)
+        of = kind.of if isinstance(kind, Optional) else kind
+        if high == UNBOUNDED and isinstance(of, Int) and isinstance(of.high, Expression):
+            self.most[leaf.index] = self.node(of.high, _Scope({}, {}))
+        return self.graph.leaf(leaf.index, low, high, leaf.is_truth)
 
     def numbers(self, kind: Type) -> tuple[int, int]:
         match kind:
             case Int():
-                return kind.range(self.constants)
+                low = resolve(kind.low, self.constants)
+                try:
+                    return low, resolve(kind.high, self.constants)
+                except UnsettledError as error:
+                    if error.constant not in self.open:
+                        raise
+                    return low, UNBOUNDED
             case Enum():
                 return 0, len(kind.names) - 1
             case Key():
@@ -256,7 +285,7 @@ class _Grounder:
             case Bool():
                 return g.false
             case Int() | Enum() | Key():
-                return self.constant_shape(kind, initial_value(kind, self.constants))
+                return self.constant_shape(kind, initial_value(kind, self.least))
             case Optional():
                 return Maybe(g.false, self.lowest(kind.of))
             case Set():
@@ -358,12 +387,75 @@ class _Grounder:
                 return [self.constant_shape(kind.of, v) for v in value]
 
     def vector(self, state: tuple[Value, ...]) -> tuple[int, ...]:
-        """A state of plain values as the numbers of its leaves."""
-        numbers: list[int] = []
+        """A state of plain values as the numbers of its leaves; those of open constants are 0."""
+        numbers = [0] * len(self.open)
         for variable, value in zip(self.instance.variables, state, strict=True):
             shape = self.constant_shape(variable.type, value)
             numbers.extend(node.value for node in self.encode(variable.type, shape, []))
         return tuple(numbers)
+
+    def well_formed(self, kind: Type, shape: Shape) -> Iterator[Node]:
+        """What holds of the leaves of every value of the type."""
+        g = self.graph
+        match kind, shape:
+            case Optional(), Maybe():
+                if not isinstance(kind.of, SCALARS):
+                    stored = list(self.encode(kind.of, shape.value, []))
+                    for leaf, low in zip(
+                        stored, self.encode(kind.of, self.lowest(kind.of), []), strict=True
+                    ):
+                        yield g.or_(shape.present, g.equal(leaf, low))
+                    for node in self.well_formed(kind.of, shape.value):
+                        yield g.or_(g.not_(shape.present), node)
+            case ((Sequence() | Bag()), Slots()):
+                for slot in shape.slots:
+                    yield from self.well_formed(Optional(kind.of), slot)
+                for slot, following in pairwise(shape.slots):
+                    yield g.or_(slot.present, g.not_(following.present))
+                    if isinstance(kind, Bag):
+                        in_order = self.at_most(kind.of, slot.value, following.value)
+                        yield g.or_(g.not_(following.present), in_order)
+            case Record(), list():
+                for (_, of), part in zip(kind.fields, shape, strict=True):
+                    yield from self.well_formed(of, part)
+            case Map(), list():
+                for part in shape:
+                    yield from self.well_formed(kind.of, part)
+            case _:
+                pass
+
+    def plain(self, numbers: tuple[int, ...]) -> tuple[Value, ...]:
+        """The state of plain values whose leaves have these numbers."""
+        left = iter(numbers[len(self.open) :])
+        return tuple(self.decode(variable.type, left) for variable in self.instance.variables)
+
+    def decode(self, kind: Type, numbers: Iterator[int]) -> Value:
+        """The value that the next numbers stand for."""
+        match kind:
+            case Bool():
+                return bool(next(numbers))
+            case Int() | Key():
+                return next(numbers)
+            case Enum():
+                return kind.names[next(numbers)]
+            case Optional() if isinstance(kind.of, SCALARS):
+                number = next(numbers)
+                none = self.numbers(kind.of)[0] - 1
+                return None if number == none else self.decode(kind.of, iter((number,)))
+            case Optional():
+                present, value = next(numbers), self.decode(kind.of, numbers)
+                return value if present else None
+            case Set():
+                return frozenset(m for m in choices(kind.of, self.constants) if next(numbers))
+            case Sequence() | Bag():
+                capacity = resolve(kind.capacity, self.constants)
+                slots = [self.decode(Optional(kind.of), numbers) for _ in range(capacity)]
+                return tuple(value for value in slots if value is not None)
+            case Record():
+                return tuple(self.decode(of, numbers) for _, of in kind.fields)
+            case Map():
+                count = kind.key.count(self.constants)
+                return tuple(self.decode(kind.of, numbers) for _ in range(count))
 
     # Shapes --------------------------------------------------------------------------------
 
@@ -520,6 +612,9 @@ class _Grounder:
                 if isinstance(data, EnumValue):
                     return g.number(data.enum.names.index(data.member))
                 return g.truth(data) if isinstance(data, bool) else g.number(data)
+            case "constant":
+                known = self.open.get(data.name)
+                return known or g.number(resolve(e, self.constants))
             case "variable" | "element":
                 if e not in scope.values:
                     raise DeclarationError(f"`{e}` is not bound here")
@@ -891,7 +986,11 @@ class _Grounder:
                     continue
                 ground_rows = tuple(self.rows(action, row, scope, every_step))
                 if ground_rows:
-                    actions.append(GroundAction(possible, ground_rows, scope.instances))
+                    guards = tuple(
+                        (row + at, self.node(each.guard, scope))
+                        for at, each in enumerate(action.rows)
+                    )
+                    actions.append(GroundAction(possible, ground_rows, scope.instances, guards))
             row += len(action.rows)
         invariants = [
             self.node(p.expression, empty) for p in instance.properties if p.kind == "invariant"
@@ -905,7 +1004,21 @@ class _Grounder:
             invariants,
             self.node(instance.terminal, empty),
             self.vector,
+            self.plain,
             frozenset(range(leaf_count)),
+            [
+                node
+                for variable in instance.variables
+                for node in self.well_formed(variable.type, self.shapes[variable.name])
+                if node is not self.graph.true
+            ]
+            + [
+                self.graph.at_most(self.read(self.leaves[index]), most)
+                for index, most in self.most.items()
+                if index < leaf_count
+            ],
+            {node.value: name for name, node in self.open.items()},
+            sorted({self.leaves[i].name for i in leaves_of(self.most.values())}),
         )
 
     def bindings(self, action: Action) -> Iterator[tuple[_Scope, tuple[Node, ...]]]:
@@ -956,19 +1069,23 @@ class _Grounder:
             if guard is g.false:
                 continue
             updates, fault = self.updates(row.updates, scope)
-            shift = {len(self.leaves) + i: node for i, node in self.stutter(updates).items()}
+            behind = len(self.leaves) - len(self.open)  # the next state has no constants of its own
+            shift = {behind + i: node for i, node in self.stutter(updates).items()}
             holds = g.substitute(every_step, shift)
             yield GroundRow(first + offset, guard, updates, fault, g.not_(holds))
 
     def stutter(self, updates: Mapping[int, Node]) -> dict[int, Node]:
         result: dict[int, Node] = {}
-        for leaf in self.leaves:
+        for leaf in self.leaves[len(self.open) :]:
             node = updates.get(leaf.index)
             if node is None:
-                truth = isinstance(leaf.type, Bool)
-                node = self.graph.leaf(leaf.index, leaf.low, leaf.high, truth)
+                node = self.read(leaf)
             result[leaf.index] = node
         return result
+
+    def read(self, leaf: Leaf) -> Node:
+        """What a leaf holds."""
+        return self.graph.leaf(leaf.index, leaf.low, leaf.high, leaf.is_truth)
 
     def updates(
         self, pairs: tuple[tuple[Expression, Expression], ...], scope: _Scope
@@ -995,7 +1112,11 @@ class _Grounder:
                     continue
                 if node.low < leaf.low:
                     faults.append(g.less(node, g.number(leaf.low)))
-                if node.high > leaf.high:
+                most = self.most.get(index)
+                if most is not None:
+                    held = node.op == "leaf" and self.most.get(node.value) is most
+                    faults += [] if held else [g.less(most, node)]
+                elif node.high > leaf.high:
                     faults.append(g.less(g.number(leaf.high), node))
                 if leaf.low < leaf.high:
                     updates[index] = node
@@ -1003,7 +1124,7 @@ class _Grounder:
 
     def first_leaves(self) -> dict[str, int]:
         result: dict[str, int] = {}
-        for leaf in self.leaves:
+        for leaf in self.leaves[len(self.open) :]:
             name = leaf.path[0]
             assert isinstance(name, str)
             result.setdefault(name, leaf.index)

@@ -14,7 +14,7 @@ block shifted by 8, and what is wrong in the lower bits).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -22,7 +22,7 @@ from llvmlite import ir
 
 from .graph import Node
 from .ground import GroundAction, Grounded, GroundRow
-from .machine_code import load
+from .machine_code import Code, compile_code, load
 from .pack import Packing, Place
 from .symmetry import Orbit, Sorter
 
@@ -38,30 +38,28 @@ COPIED = 4  # words up to which a successor is written word by word
 
 @dataclass
 class Kernel:
-    """The compiled function: its address, how many successors a state can have at most, its IR.
+    """The compiled functions: how many successors a state can have at most, and the code.
 
-    Holds the engine that owns the code: the address is valid while the kernel lives.
+    Holds the engine that owns the code: the addresses are valid while the kernel lives.
     """
 
-    address: int
-    canonical_address: int
     most_successors: int
-    text: str
-    engine: Any
+    code: Code
+    engine: Any = field(init=False, repr=False)
+    address: int = field(init=False)
+    canonical_address: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.engine = load(self.code)
+        self.address = self.engine.get_function_address("expand")
+        self.canonical_address = self.engine.get_function_address("represent")
 
 
 def lower(grounded: Grounded, packing: Packing, canonical: Sorter | None = None) -> Kernel:
     """Compiles the system. `canonical` writes how a state becomes its representative."""
     writer = _Writer(grounded, packing, canonical)
     text = str(writer.module())
-    engine = load(text, passes=text.count("\n") < LARGE)
-    return Kernel(
-        engine.get_function_address("expand"),
-        engine.get_function_address("represent"),
-        writer.most_successors,
-        text,
-        engine,
-    )
+    return Kernel(writer.most_successors, compile_code(text, passes=text.count("\n") < LARGE))
 
 
 class _Writer:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -20,14 +21,34 @@ APART = 1_000  # lines of IR from which on another process compiles
 PASSES = "--passes"
 
 
-def load(text: str, *, passes: bool) -> Any:
-    """An engine that holds the compiled functions of a module, for as long as it lives itself.
+@dataclass(frozen=True)
+class Code:
+    """A module's IR, and the object file that was made of it for a processor."""
+
+    text: str
+    passes: bool
+    processor: str
+    object_file: bytes
+
+
+def compile_code(text: str, *, passes: bool) -> Code:
+    """Compiles a module for this machine.
 
     `passes` asks for LLVM's own optimisations. Raises RuntimeError for IR that LLVM doesn't take.
     """
     compiled = _compiled_apart if text.count("\n") > APART else object_file
+    return Code(text, passes, _processor(), compiled(text, passes))
+
+
+def load(code: Code) -> Any:
+    """An engine that holds the compiled functions of a module, for as long as it lives itself.
+
+    What was compiled for another processor is compiled anew.
+    """
+    if code.processor != _processor():
+        code = compile_code(code.text, passes=code.passes)
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine(1))
-    engine.add_object_file(llvm.ObjectFileRef.from_data(compiled(text, passes)))
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code.object_file))
     engine.finalize_object()
     return engine
 
@@ -42,6 +63,11 @@ def object_file(text: str, passes: bool) -> bytes:
         builder = llvm.create_pass_builder(machine, tuning)
         builder.getModulePassManager().run(module, builder)
     return machine.emit_object(module)
+
+
+def _processor() -> str:
+    features = llvm.get_host_cpu_features().flatten()
+    return f"{llvm.get_default_triple()} {llvm.get_host_cpu_name()} {features}"
 
 
 def _target_machine(effort: int) -> Any:

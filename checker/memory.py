@@ -11,6 +11,7 @@ one word that ends where the state ends.
 from __future__ import annotations
 
 import mmap
+import os
 import sys
 from typing import Any
 
@@ -96,14 +97,22 @@ def call_expand(
 class Region:
     """Zeroed memory of a given size that takes real memory only where it was touched.
 
-    Raises MemoryError where the system won't reserve it.
+    With a `file` (a descriptor, open for writing) it is that file's content, which takes disk only
+    where it was touched and which other processes see. Raises MemoryError where the system won't
+    reserve it.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, file: int | None = None) -> None:
         self.size = max(size, mmap.PAGESIZE)
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
         try:
-            self._map = mmap.mmap(-1, self.size, flags=flags)
+            if file is None:
+                flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
+                self._map = mmap.mmap(-1, self.size, flags=flags)
+            else:
+                os.ftruncate(file, self.size)
+                self._map = mmap.mmap(file, self.size, flags=mmap.MAP_SHARED | _NO_RESERVE)
+                # else a touch may bring in megabytes around it
+                self._map.madvise(mmap.MADV_RANDOM)
         except (OSError, ValueError) as error:
             raise MemoryError(f"can't reserve {self.size} bytes: {error}") from None
         self.array = np.frombuffer(self._map, dtype=np.uint8)

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Table as Grid
 from rich.text import Text
 
-from .explore import Progress
 from .trace import Trace
-from .verdict import Result, Verdict
+from .verdict import Outcome, Result, Verdict
+
+if TYPE_CHECKING:
+    from ..spec.language import System, Table
+    from .explore import Progress
+    from .solver.bound import Bounded, Depth
+    from .solver.lint import Finding
+    from .solver.obligations import Settled
+    from .solver.prove import Proofs
 
 _TITLES = {
     Verdict.HOLDS: "Every property holds in every state within the bounds (exhaustive).",
@@ -50,12 +58,7 @@ def progress(console: Console) -> Generator[Callable[[Progress], None]]:
 
 def tell(result: Result, console: Console) -> None:
     """Prints the verdict, what was covered, and the counterexample where there is one."""
-    constants = ", ".join(f"{name}={value}" for name, value in result.constants.items())
-    name = escape(result.system)
-    console.print(f"[bold]{name}[/bold], protocol {escape(result.protocol)}; {constants}")
-    if result.trace is not None:
-        show_trace(result.trace, console)
-    _properties(result, console)
+    _begin(result, console)
     rate = result.states / result.seconds if result.seconds else 0
     console.print(
         f"{result.states:,} states, {result.transitions:,} transitions, depth {result.depth}, "
@@ -65,14 +68,9 @@ def tell(result: Result, console: Console) -> None:
     if result.symmetry:
         keys = ", ".join(result.symmetry)
         console.print(f"Symmetry: states counted up to renaming of {keys}.", markup=False)
-    for note in result.notes:
-        console.print(f"Note: {note}.", markup=False)
-    if result.left_out:
-        console.print(
-            f"Slicing: {len(result.left_out)} parts of the state that nothing looks at were left "
-            f"out: {', '.join(result.left_out)}.",
-            markup=False,
-        )
+    if result.engine.get("name") == "spark":
+        console.print(_on_spark(result.engine), markup=False)
+    _remarks(result, console)
     if result.verdict is Verdict.HOLDS:
         never = result.never_taken
         if never:
@@ -81,24 +79,155 @@ def tell(result: Result, console: Console) -> None:
                 console.print(f"  {name}", markup=False)
         else:
             console.print(f"Each of the {len(result.rows)} rows is taken by some run.")
+    _end(result, console)
+
+
+def tell_bounded(result: Bounded, console: Console) -> None:
+    """Prints what bounded model checking came to, in the form of an exploration's result."""
+    _begin(result, console)
+    console.print(f"{result.depth} of {result.most} steps, {result.seconds:.2f} s, {result.solver}")
+    _remarks(result, console)
+    _end(result, console)
+
+
+_KINDS = {
+    "unanswered": "events that no row answers",
+    "unreachable": "rows that those before them hide",
+    "error": "errors that the response may not carry",
+    "range": "updates that may leave their range",
+    "overlap": "rows that overlap, of which the first is taken",
+}
+
+
+def tell_lint(
+    system: System, tables: Sequence[Table], found: Sequence[Finding], console: Console
+) -> None:
+    """Prints what was found in a system's tables, by kind, each with an example."""
+    console.print(f"[bold]{escape(system.name)}[/bold]: {len(tables)} tables")
+    for kind, meaning in _KINDS.items():
+        items = [item for item in found if item.kind == kind]
+        console.print(f"  {meaning}: {len(items) or 'none'}")
+        for item in items:
+            rows = " and ".join(item.rows)
+            console.print(Text(f"    {item.table} [{rows}]" if rows else f"    {item.table}"))
+            console.print(Text(f"      as with {item.example}"))
+
+
+def tell_proofs(result: Proofs, console: Console) -> None:
+    """Prints what became of each property, with runs and steps, then the lemmas."""
+    constants = [f"{name}={value}" for name, value in result.constants.items()]
+    constants += [f"{name} any" for name in result.open]
+    console.print(
+        f"[bold]{escape(result.system)}[/bold], protocol {escape(result.protocol)}; "
+        f"{', '.join(constants)}"
+    )
+    for proof in result.proofs:
+        if proof.trace is not None and proof.verdict == "refuted":
+            show_trace(proof.trace, console)
+        elif proof.trace is not None:
+            console.print(
+                f"{proof.name}: a step that breaks it, from a state that no run may reach:"
+            )
+            changing = {where for where, _, _ in proof.trace.steps[0].changes}
+            for where, value in proof.trace.initial:
+                console.print(Text(f"  {where} = {value}"))
+            console.print(f"{len(changing)} parts change:", end=" ")
+            show_trace(proof.trace, console)
+    table = Grid(box=None, pad_edge=False, show_header=False)
+    for proof in (*result.proofs, *result.lemmas):
+        lemmas = f"with {', '.join(proof.lemmas)}" if proof.lemmas else ""
+        how = f"{proof.method}, k={proof.k}" if proof.verdict == "proved" else proof.reason
+        table.add_row(Text(proof.name), proof.verdict, Text(f"{how} {lemmas}".strip()))
+    console.print(table)
+    for proof in result.proofs:
+        for part in proof.invariant:
+            console.print(Text(f"{proof.name}, invariant: {part}"))
+    asked = len(result.asked)
+    longest = max((answer.seconds for answer in result.asked), default=0.0)
+    console.print(
+        f"{asked} obligations, {result.seconds:.2f} s, the longest {longest:.2f} s; {result.solver}"
+    )
+    number = sum(proof.verdict == "proved" for proof in result.proofs)
+    colour = "green" if result.verdict is Verdict.HOLDS else "red"
+    console.print(
+        f"[bold {colour}]{number} of {len(result.proofs)} properties proved, without bounds on "
+        f"numbers.[/] (exit {result.verdict.value}, {result.verdict.name})"
+    )
+
+
+def show_settled(console: Console) -> Callable[[Settled], None]:
+    """Prints each obligation that doesn't hold, and how many are done, every five seconds."""
+    done, shown_at = 0, time.monotonic()
+
+    def show(settled: Settled) -> None:
+        nonlocal done, shown_at
+        done += 1
+        if time.monotonic() - shown_at > 5.0:
+            shown_at = time.monotonic()
+            console.print(f"{done} obligations settled: {settled.subject}", markup=False)
+
+    return show
+
+
+def show_depth(console: Console) -> Callable[[Depth], None]:
+    """Prints each depth as it is done with."""
+    return lambda now: console.print(
+        f"depth {now.depth}: no fault, {now.seconds:.1f} s", highlight=False
+    )
+
+
+def _begin(result: Outcome, console: Console) -> None:
+    constants = ", ".join(f"{name}={value}" for name, value in result.constants.items())
+    name = escape(result.system)
+    console.print(f"[bold]{name}[/bold], protocol {escape(result.protocol)}; {constants}")
+    if result.trace is not None:
+        show_trace(result.trace, console)
+    _properties(result, console)
+
+
+def _remarks(result: Outcome, console: Console) -> None:
+    for note in result.notes:
+        console.print(f"Note: {note}.", markup=False)
+    if result.left_out:
+        console.print(
+            f"Slicing: {len(result.left_out)} parts of the state that nothing looks at were left "
+            f"out: {', '.join(result.left_out)}.",
+            markup=False,
+        )
+
+
+def _end(result: Outcome, console: Console) -> None:
     colour = "green" if result.verdict is Verdict.HOLDS else "red"
     told = f"[bold {colour}]{_TITLES[result.verdict]}[/]"
     reason = f" {escape(result.reason)}" if result.reason else ""
     console.print(f"{told}{reason} (exit {result.verdict.value}, {result.verdict.name})")
 
 
-def _properties(result: Result, console: Console) -> None:
-    table = Table(box=None, pad_edge=False, show_header=False)
+def _on_spark(engine: dict[str, Any]) -> str:
+    new = max(1, engine["states_on_spark"])
+    return (
+        f"Spark: {engine['shards']} shards, {engine['levels_on_spark']} levels; for each of their "
+        f"states {engine['candidates_sent'] / new:.2f} candidates and "
+        f"{engine['bytes_sent'] / new:.1f} bytes sent, {engine['bytes_written'] / new:.1f} bytes "
+        f"written; the run is in {engine['storage']}."
+    )
+
+
+def _properties(result: Outcome, console: Console) -> None:
+    table = Grid(box=None, pad_edge=False, show_header=False)
     for item in result.properties:
         steps = "" if item.trace_length is None else f"after {item.trace_length} steps"
         table.add_row(Text(item.name), item.verdict, steps)
     console.print(table)
+    for item in result.properties:
+        if item.note:
+            console.print(f"{item.name}, known: {item.note}.", markup=False)
 
 
 def show_trace(trace: Trace, console: Console) -> None:
     """Prints a counterexample: numbered steps, each with what it changed, then what is wrong."""
     console.print("Counterexample, the shortest there is (row in brackets):")
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table = Grid(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("#", justify="right")
     table.add_column("who", overflow="fold", max_width=12)
     table.add_column("what", overflow="fold", width=34)

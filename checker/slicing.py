@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ..spec.language import Bool
 from .graph import Node, leaves_of
 from .ground import GroundAction, Grounded, GroundRow
 
@@ -21,10 +20,11 @@ def without_constants(grounded: Grounded) -> Grounded:
     first = grounded.initials[0]
     known: dict[int, Node] = {}
     for leaf in grounded.leaves:
+        if leaf.index in grounded.open:
+            continue
         if all(vector[leaf.index] == first[leaf.index] for vector in grounded.initials):
             number = first[leaf.index]
-            truth = isinstance(leaf.type, Bool)
-            known[leaf.index] = graph.truth(bool(number)) if truth else graph.number(number)
+            known[leaf.index] = graph.truth(bool(number)) if leaf.is_truth else graph.number(number)
     while True:
         done: dict[int, Node] = {}
 
@@ -68,6 +68,7 @@ def _settled(grounded: Grounded, known: set[int], settle: Callable[[Node], Node]
         actions=actions,
         invariants=[settle(node) for node in grounded.invariants],
         terminal=settle(grounded.terminal),
+        well_formed=[node for node in map(settle, grounded.well_formed) if not node.is_constant],
         kept=grounded.kept - known,
     )
 
@@ -102,6 +103,7 @@ def sliced(grounded: Grounded) -> Grounded:
             replace(action, rows=tuple(_without(row, kept) for row in action.rows))
             for action in grounded.actions
         ],
+        well_formed=[node for node in grounded.well_formed if leaves_of([node]) <= kept],
         kept=frozenset(kept),
     )
 

@@ -13,6 +13,7 @@ word, then eight positions of three bytes. States are compared whole.
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable
 from typing import Any
 
@@ -195,14 +196,34 @@ def insert_all(first, step, stride, states, counts, most, tables, groups, bucket
     return SHARDS
 
 
+def _whole_pages(size: int) -> int:
+    return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+
+
+def _divided(region: Region, owned: range) -> Any:
+    """The addresses of equal parts of a region by shard; 0 for shards that aren't owned."""
+    addresses = np.zeros(SHARDS, dtype=np.int64)
+    part = region.size // max(1, len(owned)) // 8 * 8
+    addresses[owned.start : owned.stop] = region.address + part * np.arange(len(owned))
+    return addresses
+
+
 class Store:
     """The states found so far.
 
     At most `most` states in each shard; `may_take` is asked before a table grows, in bytes. A
-    state's position in its shard tells when it was found, and nothing moves or leaves.
+    state's position in its shard tells when it was found, and nothing moves or leaves. `region`
+    gives the memory for the states and for the tables of the shards that are `owned`.
     """
 
-    def __init__(self, stride: int, most: int, may_take: Callable[[int], bool]) -> None:
+    def __init__(
+        self,
+        stride: int,
+        most: int,
+        may_take: Callable[[int], bool],
+        region: Callable[[str, int], Region] = lambda _, size: Region(size),
+        owned: range = range(SHARDS),
+    ) -> None:
         self.may_take = may_take
         self.stride = stride
         self.most = min(most, MOST_PER_SHARD)
@@ -210,10 +231,10 @@ class Store:
         while most_groups * ROOM < self.most:
             most_groups *= 2
         # each of the greatest size it could need, of which only what is in use takes memory
-        self._states = [Region(self.most * stride + SLACK) for _ in range(SHARDS)]
-        self._tables = [Region(most_groups * GROUP) for _ in range(SHARDS)]
-        self.states = np.array([region.address for region in self._states], dtype=np.int64)
-        self.tables = np.array([region.address for region in self._tables], dtype=np.int64)
+        self._states = region("states", _whole_pages(self.most * stride + SLACK) * len(owned))
+        self._tables = region("tables", most_groups * GROUP * len(owned))
+        self.states = _divided(self._states, owned)
+        self.tables = _divided(self._tables, owned)
         self.groups = np.full(SHARDS, LEAST_GROUPS, dtype=np.int64)
         self.counts = np.zeros(SHARDS, dtype=np.int64)
 
@@ -242,8 +263,17 @@ class Store:
 
     def bytes_of(self, shard: int, start: int, end: int) -> bytes:
         """A shard's packed states from position `start` up to `end`, one behind the other."""
-        part = slice(start * self.stride, end * self.stride)
-        return self._states[shard].array[part].tobytes()
+        base = int(self.states[shard]) - self._states.address
+        return self._states.array[base + start * self.stride : base + end * self.stride].tobytes()
+
+    def index(self, shard: int) -> None:
+        """Fills a shard's table anew, as large as it has to be for the shard's states."""
+        count = int(self.counts[shard])
+        groups = LEAST_GROUPS
+        while groups * ROOM < count + BLOCK:
+            groups *= 2
+        self.groups[shard] = groups
+        index_states(self.stride, self.states[shard], count, self.tables[shard], groups)
 
     @property
     def memory(self) -> int:

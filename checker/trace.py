@@ -6,7 +6,7 @@ import ctypes
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from ..model.interpreter import FullState, Interpreter, Step
 from ..spec.language import Bag, Instance, Map, Record, Sequence, Set
@@ -17,7 +17,7 @@ from ..spec.language.values import evaluate
 
 
 class Disagreement(Exception):
-    """Native code and the executable model see different things: a fault of the checker."""
+    """An engine and the executable model see different things: a fault of the checker."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,11 @@ def represent(address: int, state: bytes) -> bytes:
     return buffer.raw[: len(state)]
 
 
+Packed = TypeVar("Packed")
+
+
 def follow(
-    machine: Interpreter, path: list[bytes], packed: Callable[[FullState], bytes]
+    machine: Interpreter, path: list[Packed], packed: Callable[[FullState], Packed]
 ) -> tuple[list[FullState], list[Step]]:
     """The executable model's run along `path`, whose packed states may stand for others.
 

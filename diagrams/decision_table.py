@@ -16,17 +16,19 @@ _NARROW = 24
 
 
 def decision_table(
-    table: Table, protocols: Protocols, happens: Collection[str] | None = None
+    table: Table, *protocols: Protocols, happens: Collection[str] | None = None
 ) -> str:
     """The rows in order: name, condition, what it does, reply, releases and source.
 
     `happens` are the releases in which the event can happen (none: all of them). A row is there in
-    those of them in which it can be taken.
+    those of them in which it can be taken under one of the protocols, which have the same releases.
     """
+    every = protocols[0].releases
     there: dict[str, set[str]] = {row.name: set() for row in table.rows}
-    for release in protocols.releases if happens is None else happens:
-        for row, _ in taken(table, protocols, release, {}):
-            there[row.name].add(release)
+    for each in protocols:
+        for release in every if happens is None else happens:
+            for row, _ in taken(table, each, release, {}):
+                there[row.name].add(release)
     lines = [_HEAD, "| --- " * _HEAD.count(" |") + "|"]
     above: set[str] = set()
     for row in table.rows:
@@ -43,7 +45,7 @@ def decision_table(
             does if does or reply else "nothing",
             reply,
             _lines(
-                plain(span(releases, protocols.releases) or "all"),
+                plain(span(releases, every) or "all"),
                 "" if during.op == "const" else code(readable(during, _NARROW)),
             ),
             # Long names of methods may be broken at their dots.

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table as Columns
 from rich.text import Text
 
-from ..spec.language import Expression, Row, Sending, System, Table, lift
+from ..spec.language import Expression, Protocols, Row, Sending, System, Table, lift
 from ..spec.language.expressions import children_first
 from ..spec.language.protocols import FeatureInfo
 from .decision_table import effects, replies
@@ -83,18 +83,18 @@ def compare(
 
     Raises DeclarationError for a release that a system doesn't have.
     """
-    systems: dict[Table, list[System]] = {}
-    live: dict[tuple[str, Table], System] = {}
+    systems: dict[tuple[Table, Protocols], list[System]] = {}
+    live: dict[tuple[str, Table, Protocols], System] = {}
     for system, some in tables:
         happen = {release: happening(system, release) for release in (before, after)}
         for table in some:
-            systems.setdefault(table, []).append(system)
+            systems.setdefault((table, system.protocols), []).append(system)
             for release in (before, after):
                 if table in happen[release]:
-                    live.setdefault((release, table), system)
+                    live.setdefault((release, table, system.protocols), system)
     found: list[TableDifference] = []
-    for table, owners in systems.items():
-        where = {release: live.get((release, table)) for release in (before, after)}
+    for (table, protocols), owners in systems.items():
+        where = {release: live.get((release, table, protocols)) for release in (before, after)}
         differences = tuple(_differences(table, owners[0], where, before, after))
         if differences:
             happens = [release for release, system in where.items() if system is not None]

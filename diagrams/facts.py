@@ -49,7 +49,7 @@ def truth_of(value: bool) -> Values:
 def feature_facts(protocols: Protocols, release: str) -> dict[Expression, Values]:
     """Which features hold in a release."""
     on = protocols.features_at(release)
-    return {feature: truth_of(feature.data.name in on) for feature in protocols.features}
+    return {feature: truth_of(feature.data.name in on) for feature in protocols.every_feature}
 
 
 def taken(

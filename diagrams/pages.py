@@ -137,13 +137,13 @@ class _Pages:
             said.append(f"{head}<br>{code(readable(table.when))}")
         for text in said:
             yield f"{text}\n"
-        protocols = systems[0].protocols
         happens = [
             release
-            for release in protocols.releases
+            for release in systems[0].protocols.releases
             if any(table in self.live.get((system, release), ()) for system in systems)
         ]
-        yield decision_table(table, protocols, happens)
+        protocols = (system.protocols for system in systems)
+        yield decision_table(table, *protocols, happens=happens)
 
     def drawn(self, graph: Graph, name: str, title: str, folder: str) -> str:
         """A drawing that opens by itself when it is clicked."""

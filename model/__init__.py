@@ -9,12 +9,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .cluster import Cluster
     from .coordinator import TransactionCoordinator, TransactionMetadata, partition_for
+    from .face import states
     from .leader import PartitionLeader
     from .machine import Machine, Outcome
     from .producer_ids import ProducerIdController, ProducerIdManager
 
 _HOMES = {
+    "Cluster": "cluster",
     "Machine": "machine",
     "Outcome": "machine",
     "PartitionLeader": "leader",
@@ -23,8 +26,10 @@ _HOMES = {
     "TransactionCoordinator": "coordinator",
     "TransactionMetadata": "coordinator",
     "partition_for": "coordinator",
+    "states": "face",
 }
 __all__ = [
+    "Cluster",
     "Machine",
     "Outcome",
     "PartitionLeader",
@@ -33,6 +38,7 @@ __all__ = [
     "TransactionCoordinator",
     "TransactionMetadata",
     "partition_for",
+    "states",
 ]
 
 

@@ -7,7 +7,7 @@ table's rows is computed once, before the first row that needs it: expressions h
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,9 @@ from ..spec.language.errors import DeclarationError
 from ..spec.language.expressions import QUANTIFIERS, EnumValue, Expression, Field
 from ..spec.language.tables import free_variables
 from ..spec.language.typecheck import type_of
-from ..spec.language.types import Bool, Enum, Int, Key, Map, Optional, Record, Set, Type, rank
+from ..spec.language.types import Bool, Enum, Int, Key, Map, Optional, Record, Set, Type, Value
 from ..spec.language.types import Sequence as Line
+from ..spec.language.values import canonical
 from .values import FRESH, Ranges, Sparse, Unbounded, known_keys, no_others, tells_apart
 
 _PLAIN = {"const", "constant", "parameter", "this", "variable", "element"}
@@ -122,6 +123,7 @@ class Compiler:
         self.indent = 1
         self.known: dict[Expression, str] = {}
         self.shared: set[Expression] = set()
+        self.hidden: set[Expression] = set()
         self.count = 0
 
     # Functions --------------------------------------------------------------------------------
@@ -195,9 +197,12 @@ class Compiler:
 
     def _repeated(self, when: Expression, rules: Sequence[Rule], apply: bool) -> set[Expression]:
         seen: Counter[Expression] = Counter()
+        self.hidden = set[Expression]()
 
         def count(node: Expression) -> None:
             seen[node] += 1
+            if node.op in QUANTIFIERS:
+                self.hidden.add(node.args[0])  # inside, it is another one than a parameter
             if seen[node] == 1:
                 for part in node.args:
                     count(part)
@@ -222,9 +227,8 @@ class Compiler:
 
     def _bound_inside(self, node: Expression) -> bool:
         """Whether something that a quantifier binds stands free in it."""
-        if node.op in ("variable", "element"):
-            return node not in self.layout.names
-        return any(name not in self.layout.names for name in free_variables(node))
+        outside = self.layout.names.keys() - self.hidden
+        return any(name not in outside for name in free_variables(node))
 
     def _body(self, at: int, rule: Rule, apply: bool) -> None:
         if rule.room is not None:
@@ -237,7 +241,12 @@ class Compiler:
         for (target, local), (_, value) in zip(values, rule.updates, strict=True):
             self._check(target, value, local)
         sent = self._sent(rule.sends)
-        self._store([(*path, local) for (_, path), (_, local) in zip(paths, values, strict=True)])
+        self._store(
+            [
+                (*path, self._own(target, local))
+                for (target, path), (_, local) in zip(paths, values, strict=True)
+            ]
+        )
         self._line(f"return {at}, {sent}")
 
     def _key(self, key: Expression) -> str:
@@ -278,6 +287,12 @@ class Compiler:
         if node.args:
             keys.insert(0, self._key(node.args[0]))
         return self._place(node.data), keys, gets
+
+    def _own(self, target: Expression, local: str) -> str:
+        """The value as the target may keep it: keys of a map are set in place, so that no two
+        fields may have the same one."""
+        is_shared = self.ranges.open_keys and isinstance(type_of(target), Map)
+        return f"{local}.copy()" if is_shared else local
 
     def _store(self, updates: list[tuple[str, list[str], list[int], str]]) -> None:
         at = 0
@@ -570,9 +585,11 @@ class Compiler:
     def _canonical(self, of: Type) -> str:
         constants = self.ranges.constants
         name = f"_canonical_{len(self.names)}"
-        self.names[name] = lambda values: tuple(
-            sorted(values, key=lambda value: rank(of, value, constants))
-        )
+
+        def ordered(values: Iterable[Value]) -> tuple[Value, ...]:
+            return canonical(of, tuple(values), constants)
+
+        self.names[name] = ordered
         return name
 
     def _quantified(self, e: Expression, scope: Mapping[Expression, str]) -> str:

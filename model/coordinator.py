@@ -9,7 +9,8 @@ effect; an end that was decided sends its markers).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -67,6 +68,7 @@ def java_hash(text: str) -> int:
     return value - (1 << 32) if value >> 31 else value
 
 
+@lru_cache(maxsize=1 << 16)
 def partition_for(transactional_id: str, partitions: int = 50) -> int:
     """The partition of the transaction log that an id belongs to.
 
@@ -185,6 +187,7 @@ class TransactionCoordinator:
         self.entries: dict[str, Machine] = {}
         self.keeps_records = False
         self.records: list[TransactionMetadata] = []
+        self._epochs: dict[int, int] = {}
         self._markers = _Markers()
         self.completion_appends = 0
         self.completion_coordinator_epoch: int | None = None
@@ -201,12 +204,22 @@ class TransactionCoordinator:
             "elected", state_partition=state_partition, coordinator_epoch=coordinator_epoch,
             is_loading=is_loading,
         )  # fmt: skip
+        self._note_epochs()
+
+    def _note_epochs(self) -> None:
+        owned = self._lookup["owned"].items()
+        self._epochs = {
+            partition: home.coordinator_epoch
+            for partition, home in owned
+            if home is not None and not home.is_loading
+        }
 
     def resign(self, state_partition: int, coordinator_epoch: int | None = None) -> None:
         """It leads this partition no longer, unless it does so in a later epoch."""
         outcome = self._lookup.handle(
             "resigned", state_partition=state_partition, coordinator_epoch=coordinator_epoch
         )
+        self._note_epochs()
         if outcome.row == "give up":
             for name in list(self.entries):
                 if self.state_partition_of(name) == state_partition:
@@ -215,8 +228,7 @@ class TransactionCoordinator:
 
     def owner_epoch(self, transactional_id: str) -> int | None:
         """The epoch in which it coordinates this id; None where it doesn't."""
-        home = self._lookup["owned"][self.state_partition_of(transactional_id)]
-        return None if home is None or home.is_loading else home.coordinator_epoch
+        return self._epochs.get(self.state_partition_of(transactional_id))
 
     def lookup(self, request: str, transactional_id: str | None, timeout_ms: int = 1) -> Any:
         """What is said of a request before the id's entry is looked at: error and step."""
@@ -350,7 +362,7 @@ class TransactionCoordinator:
             self.put(fresh)
         entry = self._at_now(self.entries[transactional_id])
         token = next(self._tokens)
-        fields = {
+        fields: dict[str, Any] = {
             "producer": token,
             "connection": 0,
             "expected_id": 0 if expected is None else expected[0],
@@ -402,14 +414,20 @@ class TransactionCoordinator:
         wanted = list(partitions)
         answer = self.lookup("OTHER", transactional_id)
         if answer.step == "ANSWER":
-            return dict.fromkeys(wanted, answer.error)
+            return dict.fromkeys(wanted, str(answer.error))
         assert transactional_id is not None
         entry = self._at_now(self.entries[transactional_id])
-        fields = {"producer": 0, "producer_id": producer_id, "producer_epoch": producer_epoch}
+        fields: dict[str, Any] = {
+            "producer": 0,
+            "producer_id": producer_id,
+            "producer_epoch": producer_epoch,
+        }
         return {
-            partition: entry.handle(
-                "AddPartitionsByLeader", partition=partition, switch_off=VERSION_1, **fields
-            ).reply.error
+            partition: str(
+                entry.handle(
+                    "AddPartitionsByLeader", partition=partition, switch_off=VERSION_1, **fields
+                ).reply.error
+            )
             for partition in wanted
         }
 
@@ -426,7 +444,7 @@ class TransactionCoordinator:
         token = next(self._tokens)
         version = self.transaction_version if transaction_version is None else transaction_version
         off = () if version >= 2 else VERSION_1
-        fields = {
+        fields: dict[str, Any] = {
             "producer": token,
             "connection": 0,
             "producer_id": producer_id,
@@ -473,7 +491,7 @@ class TransactionCoordinator:
             return "COORDINATOR_LOAD_IN_PROGRESS", [], []
         wanted = list(states)
         unknown = [name for name in wanted if name not in STATE_NAMES]
-        filters = {
+        filters: dict[str, Any] = {
             "producer_ids": frozenset(producer_ids),
             "states": frozenset(_upper(name) for name in wanted if name not in unknown),
             "any_state": not wanted,
@@ -631,7 +649,8 @@ class TransactionCoordinator:
         mark = next(self._tokens)
         self._markers.completions[transactional_id] = (mark, coordinator_epoch)
         self._enqueue(self._marker(transactional_id, entry, mark, coordinator_epoch))
-        self._maybe_complete(transactional_id, "NONE")
+        if not entry["partitions"]:
+            self._maybe_complete(transactional_id, "NONE")
         return self.waiting_partitions(transactional_id)
 
     def waiting_partitions(self, transactional_id: str) -> frozenset[Any]:
@@ -652,7 +671,7 @@ class TransactionCoordinator:
         for partition in sorted(marker.partitions, key=str):
             by_broker.setdefault(self.leader_of(partition), []).append(partition)
         for broker, partitions in by_broker.items():
-            part = Marker(**{**marker.__dict__, "partitions": frozenset(partitions)})
+            part = replace(marker, partitions=frozenset(partitions))
             if broker == UNAVAILABLE:
                 self._markers.unknown.append(part)
             elif broker is not None:
@@ -738,7 +757,7 @@ class TransactionCoordinator:
             return "CANCELLED", frozenset()
         again = frozenset(part for part, outcome in outcomes.items() if outcome == "RETRY")
         if again:
-            self._enqueue(Marker(**{**marker.__dict__, "partitions": again}))
+            self._enqueue(replace(marker, partitions=again))
             return "RETRY", again
         done = self._maybe_complete(marker.transactional_id, append)
         return ("COMPLETION_WRITTEN" if done else "WAITING"), frozenset()

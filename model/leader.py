@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..spec import leader as declared
+from ..spec.messages import Errors
 from .errors import OutOfRange
 from .machine import Machine
 
@@ -104,12 +105,12 @@ class PartitionLeader:
         """The aborted transactions that a fetch from an offset on lists; up to the last stable
         offset, unless said otherwise."""
         to_offset = self.last_stable_offset if to_offset is None else to_offset
-        asked = {"from_offset": from_offset, "to_offset": to_offset}
+        asked: dict[str, Any] = {"from_offset": from_offset, "to_offset": to_offset}
         return self.machine.handle("collect aborted", **asked).reply.aborted
 
     def is_ongoing(self, producer_id: int, producer_epoch: int) -> bool:
         """Whether a transaction of this producer is open here."""
-        asked = {"producer_id": producer_id, "producer_epoch": producer_epoch}
+        asked: dict[str, Any] = {"producer_id": producer_id, "producer_epoch": producer_epoch}
         return self.machine.handle("has ongoing transaction", **asked).reply.is_ongoing
 
     # Appending --------------------------------------------------------------------------------
@@ -129,7 +130,7 @@ class PartitionLeader:
         last_sequence = base_sequence
         if base_sequence >= 0:
             last_sequence = (base_sequence + count - 1) % 2**31
-        batch = {
+        batch: dict[str, Any] = {
             "producer_id": producer_id,
             "producer_epoch": producer_epoch,
             "base_sequence": base_sequence,
@@ -225,6 +226,14 @@ class PartitionLeader:
             "start verification", producer_id=producer_id, producer_epoch=producer_epoch,
             base_sequence=base_sequence,
         ).reply.guard  # fmt: skip
+
+    def verdict(self, error: str, *, transaction_version: int | None = None) -> str:
+        """What the producer is told where the coordinator has answered so; NONE: append."""
+        known = error if error in Errors.names else "UNKNOWN_SERVER_ERROR"
+        answer = self.machine.handle(
+            "coordinator answers", error=known, switch_off=_without(transaction_version)
+        ).reply
+        return answer.error if answer.error != known else error
 
     # What moves without a batch -----------------------------------------------------------------
 

@@ -56,10 +56,14 @@ class Outcome(NamedTuple):
     reply: Any
 
 
+def _tuple_class(name: str, fields: list[str]) -> type:
+    return namedtuple(name, fields)  # type: ignore[reportUntypedNamedTuple]
+
+
 @cache
 def message_class(message: Message) -> type:
     """The class that holds a message: its fields by name, in declared order."""
-    made = namedtuple(message.name, [name for name, _ in message.parameters])
+    made = _tuple_class(message.name, [name for name, _ in message.parameters])
     made.__doc__ = message.doc or f"{message.name}, as it was sent."
     return made
 
@@ -87,7 +91,7 @@ def _has_record(kind: Type) -> bool:
 @cache
 def record_class(record: Record) -> type:
     """The class that holds a record: its fields by name, in declared order."""
-    return namedtuple(record.name, [name for name, _ in record.fields])  # type: ignore[return-value]
+    return _tuple_class(record.name, [name for name, _ in record.fields])
 
 
 def real_constants(tables: Iterable[Table]) -> dict[str, int]:
@@ -160,6 +164,12 @@ class _Program:
         self.constants = {**real_constants(tables), **constants}
         self.ranges = Ranges(self.constants, open_keys=True)
         self.fields = list(self.declared.fields)
+        self.place = {name: at for at, name in enumerate(self.fields)}
+        self.plain = {
+            name: at
+            for at, (name, info) in enumerate(self.declared.fields.items())
+            if not _has_record(info.type)
+        }
         places = {(self.declared.name, name): f"s[{at}]" for at, name in enumerate(self.fields)}
         self.outside: dict[str, tuple[int, Type]] = {}
         for machine in (m for table in tables for m in table.elsewhere):
@@ -329,7 +339,7 @@ class Machine:
         self.this = this
         self._s = self._program.first_state()
         self._o = self._program.first_outside()
-        self._taken: dict[Any, Callable[..., Any]] = {}
+        self._taken: dict[Any, Any] = {}
 
     # State ------------------------------------------------------------------------------------
 
@@ -345,7 +355,17 @@ class Machine:
 
     def __getitem__(self, name: str) -> Any:
         """One field. Raises UnknownField."""
-        return shown(self._kind(name), self._s[self._program.fields.index(name)])
+        plain = self._program.plain.get(name)
+        if plain is not None:
+            return self._s[plain]
+        return shown(self._kind(name), self._s[self._program.place[name]])
+
+    def at(self, name: str, key: Any) -> Any:
+        """What a field that is a map has for one key. Raises UnknownField."""
+        kind = self._kind(name)
+        if not isinstance(kind, Map):
+            raise UnknownField(f"{name} is no map", name)
+        return shown(kind.of, self._s[self._program.place[name]][key])
 
     def _kind(self, name: str) -> Type:
         declared = self._program.declared
@@ -358,7 +378,7 @@ class Machine:
         """Sets fields to given values. Raises UnknownField, WrongType or OutOfRange."""
         taken = {name: self._read(name, self._kind(name), value) for name, value in fields.items()}
         for name, value in taken.items():
-            self._s[self._program.fields.index(name)] = value
+            self._s[self._program.place[name]] = value
 
     def outside(self, /, **fields: Any) -> None:
         """Sets fields of other machines that rows read, by machine and field (`clock__now=5` is
@@ -369,7 +389,8 @@ class Machine:
                 known = ", ".join(self._program.outside) or "none"
                 raise UnknownField(f"nothing reads {full} here (what is read: {known})", full)
             at, kind = self._program.outside[full]
-            self._o[at] = self._read(full, kind, value)
+            if self._o[at] != value:
+                self._o[at] = self._read(full, kind, value)
 
     def _read(self, name: str, kind: Type, value: Any) -> Any:
         read = stored(self._program.ranges, kind, value)
@@ -406,6 +427,17 @@ class Machine:
         """The names of the events and messages that it takes."""
         return tuple(self._program.tables)
 
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """What it does, as declared."""
+        return tuple(self._program.tables.values())
+
+    def rows_of(self, event: str) -> tuple[Row, ...]:
+        """The rows that an event may take in this release. Raises UnknownEvent."""
+        self._program.function(event, self.features)
+        rows = self._program.tables[event].rows
+        return tuple(r for r in rows if self._program.protocols.holds(r.during, self.features))
+
     def fields_of(self, event: str) -> dict[str, Type]:
         """What an event brings, with its types. Raises UnknownEvent."""
         self._program.function(event, self.features)
@@ -418,7 +450,7 @@ class Machine:
         Raises UnknownEvent, UnknownField, MissingField, WrongType or OutOfRange for what can't
         be, NotNow where the event can't happen in this state; the state is then as before.
         """
-        outcome = self.attempt(event, switch_off=switch_off, **fields)
+        outcome = self._take(event, switch_off, fields)
         if outcome is None:
             raise NotNow(f"{event} can't happen to {self._program.declared.name} in this state")
         return outcome
@@ -427,11 +459,17 @@ class Machine:
         self, event: str, /, *, switch_off: tuple[str, ...] = (), **fields: Any
     ) -> Outcome | None:
         """As `handle`, and None where the event can't happen."""
+        return self._take(event, switch_off, fields)
+
+    def _take(
+        self, event: str, switch_off: tuple[str, ...], fields: dict[str, Any]
+    ) -> Outcome | None:
         known = self._taken.get((event, switch_off))
         if known is None:
             known = self._bound(event, switch_off)
             self._taken[event, switch_off] = known
         function, rows, reply = known
+        result: Any
         try:
             result = function(self._s, self._o, self.this, **fields)
         except TypeError:
@@ -440,12 +478,13 @@ class Machine:
         if result is None:
             return None
         at, sent = result
-        return Outcome(rows[at], sent, reply(sent))
+        return Outcome(rows[at], sent, reply(sent) if sent else None)
 
     def may(self, event: str, /, *, switch_off: tuple[str, ...] = (), **fields: Any) -> str | None:
         """The row that the event would take, None where it can't happen; nothing changes."""
         features = self.features - set(switch_off)
         function = self._program.function(event, features, apply=False)
+        at: int | None
         try:
             at = function(self._s, self._o, self.this, **fields)
         except TypeError:
@@ -505,13 +544,20 @@ def shown(kind: Type, value: Any) -> Any:
             return value
 
 
-def stored(ranges: Ranges, kind: Type, value: Any) -> Any:
+def _is(value: object, *types: Any) -> bool:
+    return isinstance(value, types)
+
+
+def stored(ranges: Ranges, kind: Type, given: Any) -> Any:
     """A user's value as rows take it: mappings for records and maps, any collection for sets and
     sequences."""
+    if given is None:
+        return None
+    value: Any = given
     match kind:
-        case Optional() if value is not None:
+        case Optional():
             return stored(ranges, kind.of, value)
-        case Record() if isinstance(value, Mapping):
+        case Record() if _is(value, Mapping):
             initial = ranges.initial(kind)
             if not set(value) <= {name for name, _ in kind.fields}:
                 return value
@@ -519,15 +565,15 @@ def stored(ranges: Ranges, kind: Type, value: Any) -> Any:
                 stored(ranges, of, value[name]) if name in value else initial[at]
                 for at, (name, of) in enumerate(kind.fields)
             )
-        case Record() if isinstance(value, tuple) and len(value) == len(kind.fields):
+        case Record() if _is(value, tuple) and len(value) == len(kind.fields):
             parts = zip(kind.fields, value, strict=True)
             return tuple(stored(ranges, of, part) for (_, of), part in parts)
-        case Set() if isinstance(value, (set, list, tuple, frozenset)):
+        case Set() if _is(value, set, list, tuple, frozenset):
             return frozenset(value)
-        case Sequence() if isinstance(value, (list, tuple)):
+        case Sequence() if _is(value, list, tuple):
             return tuple(stored(ranges, kind.of, part) for part in value)
-        case Map() if isinstance(value, Mapping):
-            default = value.default if isinstance(value, Sparse) else ranges.initial(kind.of)
+        case Map() if _is(value, Mapping):
+            default = value.default if _is(value, Sparse) else ranges.initial(kind.of)
             return Sparse(
                 stored(ranges, kind.of, default),
                 {key: stored(ranges, kind.of, part) for key, part in value.items()},

@@ -5,6 +5,8 @@ The rows are `spec.producer_id_blocks`'s; a request and its answer are the calle
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..spec import producer_id_blocks as declared
 from .errors import ModelError
 from .machine import Machine
@@ -82,7 +84,7 @@ class ProducerIdController:
 
     def allocate(self, broker_id: int, broker_epoch: int) -> tuple[str, int, int]:
         """AllocateProducerIds: an error, the first id and the size of a block."""
-        asked = {"broker_id": broker_id, "broker_epoch": broker_epoch}
+        asked: dict[str, Any] = {"broker_id": broker_id, "broker_epoch": broker_epoch}
         answer = self.machine.handle("allocate", **asked).reply
         return answer.error, answer.first, answer.size
 

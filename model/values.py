@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from ..spec.language.errors import DeclarationError
-from ..spec.language.expressions import Expression, children_first
+from ..spec.language.errors import DeclarationError, UnsettledError
+from ..spec.language.expressions import Expression, children_first, resolve
 from ..spec.language.types import (
     Bag,
     Bool,
@@ -55,9 +55,14 @@ class Sparse(dict[Any, Any]):
         return Sparse(self.default, self)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Sparse) or self.default != other.default:
-            return NotImplemented if not isinstance(other, Sparse) else False
-        return all(self[key] == other[key] for key in {*self, *other})
+        if not isinstance(other, Sparse):
+            return False
+        return self.default == other.default and all(
+            self[key] == other[key] for key in {*self, *other}
+        )
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -96,18 +101,10 @@ class Ranges:
 
     def number(self, bound: Expression | int) -> int | None:
         """The number that a bound comes to; none where a constant in it has no real value."""
-        if isinstance(bound, int):
-            return bound
-        if bound.op == "constant" and bound.data.name not in self.constants:
+        try:
+            return resolve(bound, self.constants)
+        except UnsettledError:
             return None
-        if bound.op == "constant":
-            return self.constants[bound.data.name]
-        if bound.op == "const":
-            return int(bound.data)
-        left, right = (self.number(part) for part in bound.args)
-        if left is None or right is None:
-            return None
-        return left + right if bound.op == "add" else left - right
 
     def of_int(self, kind: Int) -> tuple[int | None, int | None]:
         """The ends of a range; none where there is no end."""
@@ -132,7 +129,7 @@ class Ranges:
             case Optional():
                 return None
             case Set():
-                return frozenset()
+                return frozenset[Any]()
             case Sequence() | Bag():
                 return ()
             case Record():

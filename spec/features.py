@@ -215,6 +215,12 @@ failed_abort_fatal = feature(
     sentence="TRANSACTION_ABORTABLE for an abort is fatal; before, it was ignored.",
     source="KAFKA-19250",
 )
+transactional = feature(
+    "transactional",
+    None,
+    sentence="The client has a transactional id; without one it is idempotent only.",
+    source="TransactionManager.isTransactional",
+)
 # Producer ids ---------------------------------------------------------------------------------
 
 controller_hands_out_ids = feature(

@@ -57,7 +57,7 @@ from .messages import (
     clock,
     now,
 )
-from .partition import validation_rows
+from .partition import asks_coordinator, validation_rows, verdict_rows
 from .partition_markers import refusals
 
 LARGEST_OFFSET = constant("largest_offset", 0, 0, 0, real=2**63 - 1, meaning="the largest offset")
@@ -205,7 +205,7 @@ def is_ongoing(producer_id: Expression, epoch: Expression) -> Expression:
 
 
 def _data_rows(
-    batch: Expression, first_offset: Expression, last_offset: Expression,
+    batch: Event, first_offset: Expression, last_offset: Expression,
     clears: dict[Expression, Expression | int | None],
 ) -> tuple[Row, ...]:  # fmt: skip
     """A batch at these offsets: ProducerAppendInfo.appendDataBatch and all that follows from it."""
@@ -668,8 +668,9 @@ def _verification_rows(on: Event) -> tuple[Row, ...]:
     )
 
 
-_question = {"producer_id": PRODUCER_ID, "producer_epoch": EPOCH}
-create_verification = event("create verification", **_question, base_sequence=ANY_SEQUENCE)
+create_verification = event(
+    "create verification", producer_id=PRODUCER_ID, producer_epoch=EPOCH, base_sequence=ANY_SEQUENCE
+)
 verification_created = Table(
     leader,
     on=create_verification,
@@ -678,7 +679,9 @@ verification_created = Table(
     rows=_verification_rows(create_verification),
 )
 
-start_verification = event("start verification", **_question, base_sequence=ANY_SEQUENCE)
+start_verification = event(
+    "start verification", producer_id=PRODUCER_ID, producer_epoch=EPOCH, base_sequence=ANY_SEQUENCE
+)
 verification_started = Table(
     leader,
     on=start_verification,
@@ -695,7 +698,7 @@ verification_started = Table(
     ),
 )
 
-ask_ongoing = event("has ongoing transaction", **_question)
+ask_ongoing = event("has ongoing transaction", producer_id=PRODUCER_ID, producer_epoch=EPOCH)
 ongoing_asked = Table(
     leader,
     on=ask_ongoing,
@@ -710,6 +713,31 @@ ongoing_asked = Table(
         ),
     ),
 )
+
+coordinator_answers = event("coordinator answers", error=Errors)
+VerdictResponse = message(
+    "VerdictResponse", asker, error=Errors, message_doc="The answer to the batch; NONE: append it."
+)
+
+
+def _verdict(
+    name: str, when: Expression, error: Expression, source: str, during: Expression
+) -> Row:
+    reply = VerdictResponse(error=error)
+    return Row(name, when=when, reply=reply, source=source, during=during)
+
+
+verdict_given = Table(
+    leader,
+    on=coordinator_answers,
+    response=VerdictResponse,
+    rows=(
+        *verdict_rows(coordinator_answers.error, _verdict),
+        Row("verified", reply=VerdictResponse(error=Errors.NONE)),
+    ),
+)
+asks = asks_coordinator
+"""Whether a leader asks the coordinator about a transaction's first batch."""
 
 clear_verification = event("clear verification", producer_id=PRODUCER_ID)
 verification_cleared = Table(
@@ -965,6 +993,7 @@ TABLES = (
     verification_created,
     verification_started,
     ongoing_asked,
+    verdict_given,
     verification_cleared,
     expired_removed,
     high_watermark_moved,

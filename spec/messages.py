@@ -7,6 +7,7 @@ but its answer reaches nobody. Such an answer is never put in flight, as nobody 
 
 from __future__ import annotations
 
+from .features import abortable_error, producer_fenced_error
 from .language import (
     Bool,
     Expression,
@@ -80,6 +81,9 @@ DELETIONS = constant("deletions", 1, 0, 1, real=1, meaning="1: the head of a log
 LEADER_CHANGES = constant(
     "leader_changes", 1, 0, 1, real=1, meaning="1: a partition's leader may change, or start anew"
 )
+IN_FLIGHT = constant(
+    "in_flight", 2, 1, 5, real=5, meaning="batches in flight to a partition at a time"
+)
 DELAYS = constant(
     "delays",
     1,
@@ -128,11 +132,58 @@ Errors = enum(
     TRANSACTION_ABORTABLE=120,
     UNKNOWN_SERVER_ERROR=-1,
 )
+moved = (
+    Errors.COORDINATOR_LOAD_IN_PROGRESS,
+    Errors.COORDINATOR_NOT_AVAILABLE,
+    Errors.NOT_COORDINATOR,
+)
 Result = enum("TransactionResult", ABORT=0, COMMIT=1)
+
+# What a response may carry, from the comments on error codes in Kafka's response classes; an error
+# that came with a later version of the request comes with the feature that brought that version.
+_COORDINATOR = {
+    Errors.NONE: True,
+    Errors.NOT_COORDINATOR: True,
+    Errors.COORDINATOR_NOT_AVAILABLE: True,
+    Errors.COORDINATOR_LOAD_IN_PROGRESS: True,
+    Errors.CONCURRENT_TRANSACTIONS: True,
+    Errors.INVALID_PRODUCER_ID_MAPPING: True,
+    Errors.INVALID_PRODUCER_EPOCH: True,
+    Errors.PRODUCER_FENCED: producer_fenced_error,
+    Errors.TRANSACTION_ABORTABLE: abortable_error,
+    Errors.UNKNOWN_SERVER_ERROR: True,
+}
+_COORDINATOR_IN_TRANSACTION = _COORDINATOR | {Errors.INVALID_TXN_STATE: True}
+_PRODUCE = {
+    Errors.NONE: True,
+    Errors.NOT_LEADER_OR_FOLLOWER: True,
+    Errors.NOT_ENOUGH_REPLICAS: True,
+    Errors.OUT_OF_ORDER_SEQUENCE_NUMBER: True,
+    Errors.INVALID_PRODUCER_EPOCH: True,
+    Errors.UNKNOWN_PRODUCER_ID: True,
+    Errors.INVALID_PRODUCER_ID_MAPPING: True,
+    Errors.INVALID_TXN_STATE: True,
+    Errors.COORDINATOR_LOAD_IN_PROGRESS: True,
+    Errors.COORDINATOR_NOT_AVAILABLE: True,
+    Errors.CONCURRENT_TRANSACTIONS: True,
+    Errors.TRANSACTION_ABORTABLE: abortable_error,
+    Errors.UNKNOWN_SERVER_ERROR: True,
+}
+_MARKERS = {
+    Errors.NONE: True,
+    Errors.NOT_LEADER_OR_FOLLOWER: True,
+    Errors.NOT_ENOUGH_REPLICAS: True,
+    Errors.INVALID_PRODUCER_EPOCH: True,
+    Errors.TRANSACTION_COORDINATOR_FENCED: True,
+    Errors.UNKNOWN_SERVER_ERROR: True,
+}
 
 transaction = Machine("transaction", doc="The coordinator's entry for the transactional id.")
 partition = Machine("partition", PARTITION, doc="A partition leader: its log and producer state.")
-producer = Machine("producer", PRODUCER, doc="A transactional client instance.")
+producer = Machine(
+    "producer", PRODUCER,
+    doc="A client instance: its TransactionManager, its Sender and its accumulator's queues.",
+)  # fmt: skip
 
 clock = Machine("clock", doc="The time, as the machine that reads it has it.")
 now = clock.field("now", TIMESTAMP)
@@ -143,7 +194,9 @@ def is_past(deadline: Expression) -> Expression:
     return (LATEST == 0) | (deadline < now)
 
 
-connection = producer.field("connection", CONNECTION, doc="The number of its open connection.")
+connection = producer.field(
+    "connection", CONNECTION, doc="The number of its open connection to the coordinator."
+)
 
 # A producer and the coordinator ----------------------------------------------------------------
 
@@ -155,7 +208,7 @@ InitProducerId = message(
 InitProducerIdResponse = message(
     "InitProducerIdResponse", producer, answers=InitProducerId, error=Errors,
     connection=CONNECTION, producer_id=PRODUCER_ID, producer_epoch=EPOCH,
-    carried=("producer_id",),
+    carried=("producer_id",), errors=_COORDINATOR,
 )  # fmt: skip
 AddPartitionsToTxn = message(
     "AddPartitionsToTxn", transaction, producer=PRODUCER, partition=PARTITION,
@@ -164,7 +217,7 @@ AddPartitionsToTxn = message(
 )  # fmt: skip
 AddPartitionsToTxnResponse = message(
     "AddPartitionsToTxnResponse", producer, answers=AddPartitionsToTxn, error=Errors,
-    connection=CONNECTION,
+    connection=CONNECTION, errors=_COORDINATOR_IN_TRANSACTION,
 )  # fmt: skip
 EndTxn = message(
     "EndTxn", transaction, producer=PRODUCER, connection=CONNECTION, producer_id=PRODUCER_ID,
@@ -173,6 +226,7 @@ EndTxn = message(
 EndTxnResponse = message(
     "EndTxnResponse", producer, answers=EndTxn, error=Errors, connection=CONNECTION,
     producer_id=PRODUCER_ID, producer_epoch=EPOCH, carried=("producer_id",),
+    errors=_COORDINATOR_IN_TRANSACTION,
 )  # fmt: skip
 
 # A producer and a leader -----------------------------------------------------------------------
@@ -186,7 +240,7 @@ Produce = message(
 )  # fmt: skip
 ProduceResponse = message(
     "ProduceResponse", producer, answers=Produce, error=Errors, record=RECORD,
-    txn=TRANSACTION, carried=("record", "txn"),
+    txn=TRANSACTION, carried=("record", "txn"), errors=_PRODUCE,
 )  # fmt: skip
 
 # A leader and the coordinator ------------------------------------------------------------------
@@ -198,8 +252,9 @@ AddPartitionsByLeader = message(
     "transaction version 2 to add the partition, before it only to verify that it was added.",
 )  # fmt: skip
 AddPartitionsByLeaderResponse = message(
-    "AddPartitionsByLeaderResponse", partition, answers=AddPartitionsByLeader, error=Errors
-)
+    "AddPartitionsByLeaderResponse", partition, answers=AddPartitionsByLeader, error=Errors,
+    errors=_COORDINATOR_IN_TRANSACTION,
+)  # fmt: skip
 WriteTxnMarkers = message(
     "WriteTxnMarkers", partition, partition=PARTITION, connection=CONNECTION,
     producer_id=PRODUCER_ID, producer_epoch=EPOCH, result=Result,
@@ -207,7 +262,7 @@ WriteTxnMarkers = message(
 )  # fmt: skip
 WriteTxnMarkersResponse = message(
     "WriteTxnMarkersResponse", transaction, answers=WriteTxnMarkers, error=Errors,
-    connection=CONNECTION,
+    connection=CONNECTION, errors=_MARKERS,
 )  # fmt: skip
 
 

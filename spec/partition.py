@@ -38,6 +38,7 @@ from .language import (
     all_of,
     any_of,
     append,
+    constant,
     count_of,
     each,
     element,
@@ -79,17 +80,21 @@ from .messages import (
     AddPartitionsByLeaderResponse,
     Errors,
     Produce,
+    moved,
     partition,
     producer,
 )
-from .producer import answer_batch, moved
+from .sender import answer_batch
 
 Kind = enum("Kind", "DATA", "COMMIT", "ABORT")
 LogEntry = record(
     "LogEntry", kind=Kind, producer_id=PRODUCER_ID, producer_epoch=EPOCH, idempotent_only=Bool(),
     record=RECORD, txn=Optional(TRANSACTION),
 )  # fmt: skip
-LOG_SIZE = TRANSACTIONS + TRANSACTIONS + RECORDS
+SPARE = constant(
+    "spare", 1, 1, 8, meaning="entries that a log has room for beyond records and markers"
+)
+LOG_SIZE = TRANSACTIONS * RECORDS + TRANSACTIONS + SPARE
 OFFSET = Int(0, LOG_SIZE, "offset")
 BatchMetadata = record("BatchMetadata", last_sequence=SEQUENCE, last_offset=OFFSET)
 ProducerStateEntry = record(
@@ -441,6 +446,46 @@ def _waiting_answer(error: Expression) -> Sending:
 
 _done = {_waiting: lift(None)}
 _HANDLE = "ReplicaManager.handleProduceAppend"
+
+
+def verdict_rows(error: Expression, refused: Refusal) -> tuple[Row, ...]:
+    """What a leader makes of the coordinator's answer about a batch, where that is an error.
+
+    `refused` makes the row for a name, a condition, an error, its source and its features.
+    """
+    return (
+        refused(
+            "producer fenced",
+            error == Errors.PRODUCER_FENCED,
+            Errors.INVALID_PRODUCER_EPOCH,
+            "AddPartitionsToTxnManager",
+            TRUE,
+        ),
+        refused(
+            "coordinator busy",
+            error == Errors.CONCURRENT_TRANSACTIONS,
+            Errors.NOT_ENOUGH_REPLICAS,
+            _HANDLE,
+            ~transaction_version_2,
+        ),
+        refused(
+            "coordinator moved",
+            error.is_in(*moved),
+            Errors.NOT_ENOUGH_REPLICAS,
+            _HANDLE,
+            asks_coordinator,
+        ),
+        refused("refused by the coordinator", error != Errors.NONE, error, _HANDLE, TRUE),
+    )
+
+
+def _refused(
+    name: str, when: Expression, error: Expression, source: str, during: Expression
+) -> Row:
+    reply = _waiting_answer(error)
+    return Row(name, when=when, set=_done, reply=reply, source=source, during=during)
+
+
 verified = Table(
     partition,
     on=_answer,
@@ -452,36 +497,7 @@ verified = Table(
             when=_answer.producer.is_in(orphaned),
             set={orphaned: orphaned - set_of(_answer.producer)},
         ),
-        Row(
-            "producer fenced",
-            when=_answer.error == Errors.PRODUCER_FENCED,
-            set=_done,
-            reply=_waiting_answer(Errors.INVALID_PRODUCER_EPOCH),
-            source="AddPartitionsToTxnManager",
-        ),
-        Row(
-            "coordinator busy",
-            when=_answer.error == Errors.CONCURRENT_TRANSACTIONS,
-            during=~transaction_version_2,
-            set=_done,
-            reply=_waiting_answer(Errors.NOT_ENOUGH_REPLICAS),
-            source=_HANDLE,
-        ),
-        Row(
-            "coordinator moved",
-            when=_answer.error.is_in(*moved),
-            during=asks_coordinator,
-            set=_done,
-            reply=_waiting_answer(Errors.NOT_ENOUGH_REPLICAS),
-            source=_HANDLE,
-        ),
-        Row(
-            "refused by the coordinator",
-            when=_answer.error != Errors.NONE,
-            set=_done,
-            reply=_waiting_answer(_answer.error),
-            source=_HANDLE,
-        ),
+        *verdict_rows(_answer.error, _refused),
         *append_rows(
             _batch,
             lift(True),

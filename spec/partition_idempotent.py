@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from . import client
 from . import partition_recovery as recovery
-from . import sender as client
+from .epoch_bump import DelayedProduce
 from .features import client_epoch_bump, idempotent_starts_at_0
 from .language import (
     Event,
@@ -25,9 +26,9 @@ from .language import (
     in_transit,
     lift,
 )
-from .messages import NO_EPOCH, RECORD, Errors, Produce, ProduceResponse, partition
+from .messages import NO_EPOCH, RECORD, Errors, Produce, partition, producer
 from .partition import Kind, LogEntry, append_rows, log, producer_state, waiting
-from .sender import DelayedProduce
+from .sender import answer_batch
 
 REFUSALS = constant(
     "refusals", 1, 0, 1, meaning="1: a leader may refuse a request for good, as one too large"
@@ -43,14 +44,7 @@ postponed = in_transit("postponed", Produce)
 
 def _answers(to: Event) -> Callable[[Expression], Sending]:
     """Answers to a request, where its client still waits for one."""
-    batch = client.batches.at(to.producer)[to.partition][to.record]
-
-    def answer(error: Expression) -> Sending:
-        address = {"producer": to.producer, "partition": to.partition, "record": to.record}
-        fields = ProduceResponse(**address, error=error).fields
-        return Sending(ProduceResponse, fields, when=batch.status == client.SENT)
-
-    return answer
+    return lambda error: answer_batch(to.producer, to.partition, to.record, to.txn, error)
 
 
 def _unanswered(_: Expression) -> None:
@@ -88,14 +82,14 @@ def _rows(request: Message, answer: Callable[[Expression], Sending | None]) -> t
 
 def _answers_only(event: Event, allowed: Expression, name: str, error: Expression) -> Table:
     row = Row(name, reply=_answers(event)(error), source="ReplicaManager.appendToLocalLog")
-    return Table(partition, on=event, elsewhere=(client.sender,), when=allowed > 0, rows=(row,))
+    return Table(partition, on=event, elsewhere=(producer,), when=allowed > 0, rows=(row,))
 
 
 _r = RECORD.variable("r")
 _batch = client.batches.at(_ONLY)[partition.this][_r]
 producer_expires = replace(
     recovery.producer_expires,
-    elsewhere=(client.sender,),
+    elsewhere=(producer,),
     when=recovery.producer_expires.when & client_epoch_bump & ~any_of(_r, client.is_open(_batch)),
     doc="It takes longer than a batch lives (producer.id.expiration.ms, delivery.timeout.ms) and, "
     "before 2.5, longer than its records are kept.",
@@ -114,9 +108,7 @@ FAULTY_EVENTS = (
     recovery.change_leader,
 )
 TABLES = (
-    Table(
-        partition, on=Produce, elsewhere=(client.sender,), rows=_rows(Produce, _answers(Produce))
-    ),
+    Table(partition, on=Produce, elsewhere=(producer,), rows=_rows(Produce, _answers(Produce))),
     Table(partition, on=DelayedProduce, rows=_rows(DelayedProduce, _unanswered)),
     _answers_only(refused, REFUSALS, "refuse for good", Errors.UNKNOWN_SERVER_ERROR),
     _answers_only(postponed, SHORTAGES, "too few replicas", Errors.NOT_ENOUGH_REPLICAS),

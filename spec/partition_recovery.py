@@ -49,7 +49,7 @@ from .partition import (
     verifying,
     waiting,
 )
-from .producer import answer_batch
+from .sender import answer_batch
 
 expire_producer = event(
     "producer expires", producer_id=PRODUCER_ID,

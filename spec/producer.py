@@ -1,55 +1,87 @@
-"""A transactional client instance, with one record for each partition of a transaction.
+"""A client's transactional requests: initTransactions, the transaction's partitions, its end.
 
-The application on top of it begins transactions, writes, and commits or aborts. A request that
-the network loses is sent again at once, so that a loss shows only where an answer was lost.
+The application on top of it begins transactions, writes, and commits or aborts; its records are
+the sending side's matter (`sender`). A request that the network loses is sent again at once, so
+that a loss shows only where an answer was lost.
+
+At most one of these requests is under way. A commit or an abort that the application asks for while
+a partition is being added comes after the answer to that, which has the same consequences before
+and after the call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from .application import (
+    Outcome,
+    abort_transaction,
+    add_partition,
+    application,
+    asked,
+    begin_transaction,
+    commit_transaction,
+    init_transactions,
+    outcome,
+    told_end,
+)
+from .client import (
+    ABORTABLE_ERROR,
+    ABORTING,
+    COMMITTING,
+    ENDED,
+    FAILED_FOR_GOOD,
+    FATAL_ERROR,
+    IN_TRANSACTION,
+    INITIALIZING,
+    NEW_SEQUENCES,
+    NO_ID,
+    READY,
+    UNINITIALIZED,
+    added,
+    adding,
+    ending,
+    id_unknown,
+    must_bump,
+    producer_epoch,
+    producer_id,
+    settled,
+    started,
+    state,
+    txn,
+)
 from .features import (
     client_epoch_bump,
-    producer_fenced_error,
+    failed_abort_fatal,
     transaction_version_2,
     unknown_id_fatal,
 )
-from .language import Bool as Truth
 from .language import (
     Expression,
     Loss,
-    Machine,
-    Map,
     Message,
-    Optional,
     Row,
     Sending,
-    Set,
     Table,
     all_of,
-    each,
-    enum,
+    constant,
     event,
     if_,
+    lift,
     lost,
     only,
     position,
     set_of,
     size,
     to_each,
-    wrap,
 )
 from .language.expressions import Operand
 from .messages import (
     CRASHES,
     DELAYS,
-    EPOCH,
-    EXPIRIES,
     LOSSES,
     NO_EPOCH,
     PARTITION,
-    PRODUCER_ID,
-    SEQUENCE,
     TRANSACTION,
     AddPartitionsToTxn,
     AddPartitionsToTxnResponse,
@@ -59,61 +91,19 @@ from .messages import (
     InitProducerId,
     InitProducerIdResponse,
     Produce,
-    ProduceResponse,
     Result,
     connection,
+    moved,
     producer,
 )
+from .sender import given_up, me
 
-State = enum(
-    "State",
-    "UNINITIALIZED",
-    "INITIALIZING",
-    "READY",
-    "IN_TRANSACTION",
-    "COMMITTING_TRANSACTION",
-    "ABORTING_TRANSACTION",
-    "ABORTABLE_ERROR",
-    "FATAL_ERROR",
-)
-UNINITIALIZED, INITIALIZING, READY = State.UNINITIALIZED, State.INITIALIZING, State.READY
-IN_TRANSACTION, FATAL_ERROR = State.IN_TRANSACTION, State.FATAL_ERROR
-COMMITTING, ABORTING = State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION
-ABORTABLE_ERROR = State.ABORTABLE_ERROR
-
-state = producer.state_field("state", State)
-producer_id = producer.field("producer_id", PRODUCER_ID)
-epoch = producer.field("epoch", EPOCH, NO_EPOCH)
-txn = producer.field("txn", Optional(TRANSACTION), doc="The application's transaction.")
-next_sequence = producer.field("next_sequence", Map(PARTITION, SEQUENCE))
-written = producer.field("written", Set(PARTITION), doc="Sent to in this transaction.")
-in_flight = producer.field("in_flight", Set(PARTITION), doc="Whose batch isn't answered.")
-adding = producer.field("adding", Set(PARTITION), doc="Asked to be added; at most one at a time.")
-added = producer.field("added", Set(PARTITION), doc="In the transaction, as far as is known.")
-must_bump = producer.field("must_bump", Truth(), doc="A new epoch is needed after the abort.")
-id_unknown = producer.field(
-    "id_unknown", Truth(), doc="The coordinator doesn't know its producer id any more."
-)
-
-Outcome = enum("Outcome", "NOT_BEGUN", "BEGUN", "COMMITTING", "COMMITTED", "ABORTED")
-application = Machine("application", TRANSACTION, doc="What applications know of a transaction.")
-outcome = application.field(
-    "outcome", Outcome, doc="What the application asked for, and what the client said it came to."
-)
-acknowledged = application.field(
-    "acknowledged", Set(PARTITION), doc="Partitions whose record was acknowledged."
-)
-
-init_transactions = event("initTransactions")
-begin_transaction = event("beginTransaction", txn=TRANSACTION)
-add_partition = event("add partition", partition=PARTITION)
-send = event("send", partition=PARTITION)
-commit_transaction = event("commitTransaction")
-abort_transaction = event("abortTransaction")
-expire_batch = event(
-    "batch expires", partition=PARTITION,
-    event_doc="delivery.timeout.ms is over while the request may still arrive.",
+EARLY_ENDS = constant(
+    "early_ends", 0, 0, 1,
+    meaning="1: a commit or abort may be asked for before the batches in flight are done",
 )  # fmt: skip
+
+end_transaction = event("every batch is done")
 request_overtaken = event(
     "request overtaken", event_doc="request.timeout.ms is over while the request may still arrive."
 )
@@ -123,69 +113,42 @@ t = TRANSACTION.variable("t")
 partition = PARTITION.variable("q")
 
 _MANAGER = "TransactionManager"
-NO_SEQUENCES = each(partition, 0)
-NO_ID = 0  # which one doesn't matter without an epoch
-moved = (
-    Errors.COORDINATOR_LOAD_IN_PROGRESS,
-    Errors.COORDINATOR_NOT_AVAILABLE,
-    Errors.NOT_COORDINATOR,
-)
-idle = (size(in_flight) == 0) & (size(adding) == 0)
-started = if_(transaction_version_2, size(written) > 0, size(added) > 0)
-ENDED: dict[Expression, Operand] = {
-    txn: None,
-    written: set_of(),
-    added: set_of(),
-    adding: set_of(),
-    in_flight: set_of(),
-}
-
-
-def _note(result: Expression) -> dict[Expression, Operand]:
-    """The application asks for its transaction's commit, or learns what it came to."""
-    return {outcome.at(txn.value): result}
-
 
 # What a client sends --------------------------------------------------------------------------
-
-me = producer.this
 
 
 def _init(on: Expression) -> Sending:
     """The epoch held is the expected one: none for a client that starts."""
-    return InitProducerId(producer=me, connection=on, expected_id=producer_id, expected_epoch=epoch)
+    return InitProducerId(
+        producer=me, connection=on, expected_id=producer_id, expected_epoch=producer_epoch
+    )
 
 
 def _add(to: Expression, on: Expression) -> Sending:
     return AddPartitionsToTxn(
-        producer=me, partition=to, connection=on, producer_id=producer_id, producer_epoch=epoch
-    )
-
-
-def _produce(to: Expression, sequence: Expression) -> Sending:
-    return Produce(
         producer=me,
         partition=to,
+        connection=on,
         producer_id=producer_id,
-        producer_epoch=epoch,
-        base_sequence=sequence,
-        record=0,
-        txn=txn.value,
+        producer_epoch=producer_epoch,
     )
-
-
-def _last_sequence(to: Expression) -> Expression:
-    return wrap(next_sequence[to] - 1, SEQUENCE)
 
 
 def _end(result: Expression, on: Expression) -> Sending:
     return EndTxn(
-        producer=me, connection=on, producer_id=producer_id, producer_epoch=epoch, result=result
+        producer=me,
+        connection=on,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        result=result,
     )
 
 
+def _retriable(error: Expression) -> Expression:
+    return error.is_in(Errors.CONCURRENT_TRANSACTIONS, *moved)
+
+
 _result = if_(state == COMMITTING, Result.COMMIT, Result.ABORT)
-_told = if_(state == COMMITTING, Outcome.COMMITTED, Outcome.ABORTED)
 
 # initTransactions ------------------------------------------------------------------------------
 
@@ -215,20 +178,20 @@ initialized = Table(
             goto=READY,
             set={
                 producer_id: InitProducerIdResponse.producer_id,
-                epoch: InitProducerIdResponse.producer_epoch,
-                next_sequence: NO_SEQUENCES,
+                producer_epoch: InitProducerIdResponse.producer_epoch,
                 must_bump: False,
                 id_unknown: False,
+                **NEW_SEQUENCES,
             },
             source=_INIT,
         ),
         Row(
             "retry",
-            when=InitProducerIdResponse.error.is_in(Errors.CONCURRENT_TRANSACTIONS, *moved),
+            when=_retriable(InitProducerIdResponse.error),
             send=(_init(connection),),
             source=_INIT,
         ),
-        Row("fatal", goto=FATAL_ERROR, set=dict(ENDED), source=_INIT),
+        Row("fatal", goto=FATAL_ERROR, set=FAILED_FOR_GOOD, source=_INIT),
     ),
 )
 
@@ -268,6 +231,16 @@ add = Table(
     ),
 )
 
+
+def _not_again(when: Operand = True) -> Row:
+    return Row(
+        "not tried again after an error",
+        when=lift(when) & (state == ABORTABLE_ERROR),
+        set={adding: set_of()},
+        source=f"{_MANAGER}.maybeTerminateRequestWithError",
+    )
+
+
 _ADDED = f"{_MANAGER}.AddPartitionsToTxnHandler.handleResponse"
 _added = AddPartitionsToTxnResponse
 added_to_transaction = Table(
@@ -282,9 +255,10 @@ added_to_transaction = Table(
             set={adding: set_of(), added: added | set_of(_added.partition)},
             source=_ADDED,
         ),
+        _not_again(_retriable(_added.error)),
         Row(
             "retry",
-            when=_added.error.is_in(Errors.CONCURRENT_TRANSACTIONS, *moved),
+            when=_retriable(_added.error),
             send=(_add(_added.partition, connection),),
             source=_ADDED,
         ),
@@ -296,102 +270,27 @@ added_to_transaction = Table(
             set={adding: set_of(), must_bump: True, id_unknown: True},
             source=f"{_MANAGER}.abortableErrorIfPossible",
         ),
-        Row("fatal", goto=FATAL_ERROR, set=dict(ENDED), source=_ADDED),
-    ),
-)
-
-_to = send.partition
-sent = Table(
-    producer,
-    on=send,
-    when=(state == IN_TRANSACTION)
-    & (size(adding) == 0)
-    & ~_to.is_in(written)
-    & (transaction_version_2 | _to.is_in(added)),
-    rows=(
-        Row(
-            "send",
-            set={
-                written: written | set_of(_to),
-                in_flight: in_flight | set_of(_to),
-                next_sequence[_to]: wrap(next_sequence[_to] + 1, SEQUENCE),
-            },
-            send=(_produce(_to, next_sequence[_to]),),
-            source="Sender.sendProducerData, RecordAccumulator.drainBatchesForOneNode",
-        ),
-    ),
-)
-
-_answer = ProduceResponse
-_from = _answer.partition
-_failed = {in_flight: in_flight - set_of(_from)}
-_bump = {must_bump: must_bump | (client_epoch_bump & ~transaction_version_2)}
-
-
-def _awaited(event: Message | Loss) -> Expression:
-    return event.partition.is_in(in_flight) & (txn == event.txn)
-
-
-def answer_batch(
-    client: Expression,
-    where: Expression,
-    record: Expression,
-    batch_txn: Expression,
-    error: Expression,
-) -> Sending:
-    """A leader's answer to a batch, if its client still waits for one."""
-    return Sending(
-        ProduceResponse,
-        ProduceResponse(
-            producer=client, partition=where, record=record, txn=batch_txn, error=error
-        ).fields,
-        when=where.is_in(in_flight.at(client)) & (txn.at(client) == batch_txn),
-    )
-
-
-produced = Table(
-    producer,
-    on=ProduceResponse,
-    elsewhere=(application,),
-    rows=(
-        Row("nobody waits for it", when=~_awaited(_answer)),
-        Row(
-            "acknowledged",
-            when=_answer.error == Errors.NONE,
-            set=_failed | {acknowledged.at(txn.value): acknowledged.at(txn.value) | set_of(_from)},
-            source="Sender.completeBatch",
-        ),
-        Row(
-            "retry",
-            when=_answer.error.is_in(
-                Errors.CONCURRENT_TRANSACTIONS,
-                Errors.NOT_ENOUGH_REPLICAS,
-                Errors.NOT_LEADER_OR_FOLLOWER,
-            ),
-            send=(_produce(_from, _last_sequence(_from)),),
-            source="Sender.canRetry",
-        ),
         Row(
             "fatal",
-            when=_answer.error == Errors.INVALID_PRODUCER_EPOCH,
-            during=~producer_fenced_error,
+            when=_added.error.is_in(
+                Errors.INVALID_PRODUCER_EPOCH,
+                Errors.INVALID_PRODUCER_ID_MAPPING,
+                Errors.INVALID_TXN_STATE,
+                Errors.PRODUCER_FENCED,
+            ),
             goto=FATAL_ERROR,
-            set=dict(ENDED),
-            source="Sender.handleFailedBatch before 2.7",
-        ),
-        Row(
-            "unknown producer id",
-            when=_answer.error == Errors.INVALID_PRODUCER_ID_MAPPING,
-            during=unknown_id_fatal,
-            goto=FATAL_ERROR,
-            set=dict(ENDED),
-            source="KAFKA-18019",
+            set=FAILED_FOR_GOOD,
+            source=_ADDED,
         ),
         Row(
             "abortable",
             goto=ABORTABLE_ERROR,
-            set=_failed | _bump,
-            source=f"{_MANAGER}.maybeTransitionToErrorState",
+            set={
+                adding: set_of(),
+                must_bump: must_bump
+                | (client_epoch_bump & (_added.error == Errors.UNKNOWN_PRODUCER_ID)),
+            },
+            source=_ADDED,
         ),
     ),
 )
@@ -402,20 +301,27 @@ commit = Table(
     producer,
     on=commit_transaction,
     elsewhere=(application,),
-    when=(state == IN_TRANSACTION) & idle,
+    when=(state == IN_TRANSACTION) & (size(adding) == 0) & (settled | (EARLY_ENDS > 0)),
     rows=(
+        Row(
+            "commit when every batch is done",
+            when=~settled,
+            goto=COMMITTING,
+            set=asked(Outcome.COMMITTING) | {ending: True},
+            source=f"{_MANAGER}.nextRequest",
+        ),
         Row(
             "commit",
             when=started,
             goto=COMMITTING,
-            set=_note(Outcome.COMMITTING),
+            set=asked(Outcome.COMMITTING),
             send=(_end(Result.COMMIT, connection),),
             source=f"{_MANAGER}.beginCommit",
         ),
         Row(
             "nothing to commit",
             goto=READY,
-            set=_note(Outcome.COMMITTED) | ENDED,
+            set=asked(Outcome.COMMITTED) | ENDED,
             source="Sender.maybeSendAndPollTransactionalRequest",
         ),
     ),
@@ -425,16 +331,25 @@ abort = Table(
     producer,
     on=abort_transaction,
     elsewhere=(application,),
-    when=state.is_in(IN_TRANSACTION, ABORTABLE_ERROR) & idle,
+    when=state.is_in(IN_TRANSACTION, ABORTABLE_ERROR)
+    & (size(adding) == 0)
+    & (settled | ((EARLY_ENDS > 0) & ~id_unknown)),
     rows=(
         Row(
             "a new producer id instead",
             when=id_unknown,
             during=client_epoch_bump & ~unknown_id_fatal,
             goto=INITIALIZING,
-            set=_note(Outcome.ABORTED) | ENDED,
+            set=asked(Outcome.ABORTED) | ENDED,
             send=(_init(connection),),
             source=f"{_MANAGER}.beginCompletingTransaction before 4.0",
+        ),
+        Row(
+            "abort when every batch is done",
+            when=~settled,
+            goto=ABORTING,
+            set={ending: True},
+            source=f"{_MANAGER}.nextRequest",
         ),
         Row(
             "abort",
@@ -446,8 +361,23 @@ abort = Table(
         Row(
             "nothing to abort",
             goto=READY,
-            set=_note(Outcome.ABORTED) | ENDED,
+            set=asked(Outcome.ABORTED) | ENDED,
             source="Sender.maybeSendAndPollTransactionalRequest",
+        ),
+    ),
+)
+
+end = Table(
+    producer,
+    on=end_transaction,
+    when=ending & settled,
+    doc="EndTxn is the last request of a transaction.",
+    rows=(
+        Row(
+            "end",
+            set={ending: False},
+            send=(_end(_result, connection),),
+            source=f"{_MANAGER}.nextRequest",
         ),
     ),
 )
@@ -465,12 +395,12 @@ ended = Table(
             when=_ended.error == Errors.NONE,
             during=transaction_version_2,
             goto=READY,
-            set=_note(_told)
+            set=told_end()
             | ENDED
             | {
                 producer_id: _ended.producer_id,
-                epoch: _ended.producer_epoch,
-                next_sequence: NO_SEQUENCES,
+                producer_epoch: _ended.producer_epoch,
+                **NEW_SEQUENCES,
             },
             source="KIP-890 part 2",
         ),
@@ -479,7 +409,7 @@ ended = Table(
             when=(_ended.error == Errors.NONE) & must_bump,
             during=~transaction_version_2,
             goto=INITIALIZING,
-            set=_note(_told) | ENDED,
+            set=told_end() | ENDED,
             send=(_init(connection),),
             source="KIP-360",
         ),
@@ -488,12 +418,12 @@ ended = Table(
             when=_ended.error == Errors.NONE,
             during=~transaction_version_2,
             goto=READY,
-            set=_note(_told) | ENDED,
+            set=told_end() | ENDED,
             source=_END,
         ),
         Row(
             "retry",
-            when=_ended.error.is_in(Errors.CONCURRENT_TRANSACTIONS, *moved),
+            when=_retriable(_ended.error),
             send=(_end(_result, connection),),
             source=_END,
         ),
@@ -505,26 +435,32 @@ ended = Table(
             set={must_bump: True, id_unknown: True},
             source=f"{_MANAGER}.abortableErrorIfPossible",
         ),
-        Row("fatal", goto=FATAL_ERROR, set=dict(ENDED), source=_END),
+        Row(
+            "abortable",
+            when=(state == COMMITTING)
+            & (
+                (_ended.error == Errors.TRANSACTION_ABORTABLE)
+                | (client_epoch_bump & (_ended.error == Errors.UNKNOWN_PRODUCER_ID))
+            ),
+            goto=ABORTABLE_ERROR,
+            set={
+                must_bump: must_bump
+                | (~transaction_version_2 & (_ended.error == Errors.UNKNOWN_PRODUCER_ID))
+            },
+            source=_END,
+        ),
+        Row(
+            "an abort that can't be aborted",
+            when=_ended.error == Errors.TRANSACTION_ABORTABLE,
+            during=~failed_abort_fatal,
+            source="KAFKA-19250",
+            note="The application is told, and the client stays as it is.",
+        ),
+        Row("fatal", goto=FATAL_ERROR, set=FAILED_FOR_GOOD, source=_END),
     ),
 )
 
 # What goes wrong -------------------------------------------------------------------------------
-
-_expired = expire_batch.partition
-expired = Table(
-    producer,
-    on=expire_batch,
-    when=(EXPIRIES > 0) & _expired.is_in(in_flight),
-    rows=(
-        Row(
-            "give up the batch",
-            goto=ABORTABLE_ERROR,
-            set={in_flight: in_flight - set_of(_expired)} | _bump,
-            source="Sender.failBatch, delivery.timeout.ms",
-        ),
-    ),
-)
 
 _NETWORK = "NetworkClient.handleTimedOutRequests"
 _next = connection + 1
@@ -542,7 +478,7 @@ overtaken = Table(
         ),
         Row(
             "end again",
-            when=state.is_in(COMMITTING, ABORTING),
+            when=state.is_in(COMMITTING, ABORTING) & ~ending,
             set={connection: _next},
             send=(_end(_result, _next),),
             source=_NETWORK,
@@ -569,49 +505,48 @@ crashed = Table(
             set=ENDED
             | {
                 producer_id: NO_ID,
-                epoch: NO_EPOCH,
-                next_sequence: NO_SEQUENCES,
+                producer_epoch: NO_EPOCH,
                 must_bump: False,
                 id_unknown: False,
                 connection: _next,
+                **NEW_SEQUENCES,
             },
         ),
     ),
 )
 
 
-def _lost(what: Message, again: Callable[[Loss], Sending]) -> Table:
+def _lost(what: Message, again: Callable[[Loss], Sending], *instead: Row) -> Table:
     """A request, or the answer to one, is lost: whoever still waits sends the request again."""
     loss = lost(what)
-    waits = _awaited(loss) if what in (Produce, ProduceResponse) else loss.connection == connection
     return Table(
         producer,
         on=loss,
         when=LOSSES > 0,
         rows=(
-            Row("nobody waits for it", when=~waits),
+            Row("nobody waits for it", when=loss.connection != connection),
+            *instead,
             Row("send again", send=(again(loss),), source="NetworkClient.handleDisconnections"),
         ),
     )
 
 
 def _lost_either(
-    request: Message, response: Message, again: Callable[[Loss], Sending]
+    request: Message, response: Message, again: Callable[[Loss], Sending], *instead: Row
 ) -> tuple[Table, ...]:
-    return _lost(request, again), _lost(response, again)
+    return _lost(request, again, *instead), _lost(response, again, *instead)
 
 
-REQUESTS = (InitProducerId, AddPartitionsToTxn, Produce, EndTxn)
+REQUESTS = (InitProducerId, AddPartitionsToTxn, EndTxn)
 ANSWERS = (
     InitProducerIdResponse,
     AddPartitionsToTxnResponse,
-    ProduceResponse,
     EndTxnResponse,
 )
 FAULTY_EVENTS = (
-    expire_batch,
     request_overtaken,
     crash,
+    lost(Produce),
     *(lost(message) for message in REQUESTS + ANSWERS),
 )
 TABLES = (
@@ -620,12 +555,10 @@ TABLES = (
     begin,
     add,
     added_to_transaction,
-    sent,
-    produced,
     commit,
     abort,
+    end,
     ended,
-    expired,
     overtaken,
     crashed,
     *_lost_either(InitProducerId, InitProducerIdResponse, lambda _: _init(connection)),
@@ -633,11 +566,8 @@ TABLES = (
         AddPartitionsToTxn,
         AddPartitionsToTxnResponse,
         lambda loss: _add(loss.partition, connection),
+        _not_again(),
     ),
-    *_lost_either(
-        Produce,
-        ProduceResponse,
-        lambda loss: _produce(loss.partition, _last_sequence(loss.partition)),
-    ),
+    given_up(lost(Produce), LOSSES),
     *_lost_either(EndTxn, EndTxnResponse, lambda _: _end(_result, connection)),
 )

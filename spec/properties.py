@@ -6,8 +6,8 @@ coordinator's own state; none looks at a flag that a row sets for a property's s
 
 from __future__ import annotations
 
+from . import application, client
 from . import partition as leader
-from . import producer as client
 from . import transaction as coordinator
 from . import transaction_log as log
 from .features import transaction_version_2
@@ -32,17 +32,18 @@ from .messages import (
     PARTITION,
     PRODUCER,
     PRODUCER_ID,
+    RECORD,
     TRANSACTION,
     connection,
 )
 
 p, q = PARTITION.variable("p"), PARTITION.variable("q")
 i, j = PRODUCER.variable("i"), PRODUCER.variable("j")
-t = TRANSACTION.variable("t")
+t, r = TRANSACTION.variable("t"), RECORD.variable("r")
 n = PRODUCER_ID.variable("n")
 
 COMMIT, ABORT, DATA = leader.Kind.COMMIT, leader.Kind.ABORT, leader.Kind.DATA
-COMMITTING, COMMITTED = client.Outcome.COMMITTING, client.Outcome.COMMITTED
+COMMITTING, COMMITTED = application.Outcome.COMMITTING, application.Outcome.COMMITTED
 STATE = coordinator.TransactionState
 
 
@@ -62,9 +63,9 @@ def _with_outcome(where: Expression, txn: Expression, outcome: Expression) -> Ex
     return any_of(entry, (entry.txn == txn) & marker.is_set & (marker.value.kind == outcome))
 
 
-def _is_there(where: Expression, txn: Expression) -> Expression:
+def _is_there(where: Expression, txn: Expression, record: Expression) -> Expression:
     entry = log_entry("e", where)
-    return any_of(entry, entry.txn == txn)
+    return any_of(entry, (entry.txn == txn) & (entry.record == record))
 
 
 _first, _second = log_entry("e", p), log_entry("f", p)
@@ -78,7 +79,7 @@ no_duplicate = invariant(
             all_of(
                 _second,
                 ((position(_first) < position(_second)) & (_first.kind == DATA)).implies(
-                    _first.txn != _second.txn
+                    (_first.txn != _second.txn) | (_first.record != _second.record)
                 ),
             ),
         ),
@@ -93,8 +94,12 @@ no_lost_acknowledgement = invariant(
         t,
         all_of(
             p,
-            ((client.outcome.at(t) == COMMITTED) & p.is_in(client.acknowledged.at(t))).implies(
-                _is_there(p, t) & ~_with_outcome(p, t, ABORT)
+            all_of(
+                r,
+                (
+                    (application.outcome.at(t) == COMMITTED)
+                    & r.is_in(application.acknowledged.at(t)[p])
+                ).implies(_is_there(p, t, r) & ~_with_outcome(p, t, ABORT)),
             ),
         ),
     ),
@@ -118,9 +123,9 @@ outcome_as_told = invariant(
         t,
         all_of(
             p,
-            (client.outcome.at(t) == COMMITTED).implies(~_with_outcome(p, t, ABORT))
+            (application.outcome.at(t) == COMMITTED).implies(~_with_outcome(p, t, ABORT))
             & _with_outcome(p, t, COMMIT).implies(
-                client.outcome.at(t).is_in(COMMITTING, COMMITTED)
+                application.outcome.at(t).is_in(COMMITTING, COMMITTED)
             ),
         ),
     ),
@@ -150,12 +155,16 @@ order = invariant(
                         _order_first.producer_epoch,
                     )
                     & (position(_order_first.txn.value) <= position(_order_second.txn.value))
+                    & (
+                        (_order_first.txn != _order_second.txn)
+                        | (position(_order_first.record) < position(_order_second.record))
+                    )
                 ),
             ),
         ),
     ),
-    "In a partition, records are in the order in which their transactions began, and those of an "
-    "older producer epoch come first.",
+    "In a partition, records are in the order in which their transactions began and in which "
+    "they were sent, and those of an older producer epoch come first.",
     "KIP-98, fencing and idempotent producer",
 )
 
@@ -167,11 +176,11 @@ one_live_epoch = invariant(
             j,
             (
                 (i != j)
-                & (client.epoch.at(i) != NO_EPOCH)
+                & (client.producer_epoch.at(i) != NO_EPOCH)
                 & (client.state.at(i) != client.FATAL_ERROR)
                 & (client.state.at(j) != client.FATAL_ERROR)
                 & (client.producer_id.at(i) == client.producer_id.at(j))
-            ).implies(client.epoch.at(i) != client.epoch.at(j)),
+            ).implies(client.producer_epoch.at(i) != client.producer_epoch.at(j)),
         ),
     ),
     "No two client instances hold the same producer id and epoch.",
@@ -262,10 +271,10 @@ epoch_forward = step_property(
     "KIP-98",
 )
 
-_has_epoch = (client.epoch.at(i) != NO_EPOCH) & (client.state.at(i) != client.FATAL_ERROR)
+_has_epoch = (client.producer_epoch.at(i) != NO_EPOCH) & (client.state.at(i) != client.FATAL_ERROR)
 reserved_epoch = invariant(
     "ReservedEpoch",
-    all_of(i, client.epoch.at(i) < LARGEST_EPOCH),
+    all_of(i, client.producer_epoch.at(i) < LARGEST_EPOCH),
     "No client gets the largest epoch, which is kept for the coordinator to fence with.",
     "TransactionMetadata.isEpochExhausted; KAFKA-18660",
 )
@@ -279,9 +288,12 @@ answer_stands = invariant(
                 coordinator.producer_id,
                 coordinator.producer_epoch,
                 client.producer_id.at(i),
-                client.epoch.at(i),
+                client.producer_epoch.at(i),
             )
-            | ((coordinator.next_id == client.producer_id.at(i)) & (client.epoch.at(i) == 0))
+            | (
+                (coordinator.next_id == client.producer_id.at(i))
+                & (client.producer_epoch.at(i) == 0)
+            )
         ),
     ),
     "The producer id and epoch that a client was given are the coordinator's, or were, or will be "
@@ -295,9 +307,9 @@ bumped_once = step_property(
         i,
         (
             _has_epoch
-            & (after(client.epoch.at(i)) > client.epoch.at(i))
+            & (after(client.producer_epoch.at(i)) > client.producer_epoch.at(i))
             & (after(client.producer_id.at(i)) == client.producer_id.at(i))
-        ).implies(after(client.epoch.at(i)) == client.epoch.at(i) + 1),
+        ).implies(after(client.producer_epoch.at(i)) == client.producer_epoch.at(i) + 1),
     ),
     "A client that goes on gets the epoch after its own: a retried InitProducerId or EndTxn does "
     "not act twice.",
@@ -305,7 +317,10 @@ bumped_once = step_property(
 )
 
 _fenced = _has_epoch & _older(
-    client.producer_id.at(i), client.epoch.at(i), client.producer_id.at(j), client.epoch.at(j)
+    client.producer_id.at(i),
+    client.producer_epoch.at(i),
+    client.producer_id.at(j),
+    client.producer_epoch.at(j),
 )
 fenced_for_good = step_property(
     "FencedForGood",
@@ -316,9 +331,9 @@ fenced_for_good = step_property(
             (_fenced & (client.state.at(j) != client.FATAL_ERROR) & after(_has_epoch)).implies(
                 ~_older(
                     client.producer_id.at(j),
-                    client.epoch.at(j),
+                    client.producer_epoch.at(j),
                     after(client.producer_id.at(i)),
-                    after(client.epoch.at(i)),
+                    after(client.producer_epoch.at(i)),
                 )
             ),
         ),
@@ -328,7 +343,7 @@ fenced_for_good = step_property(
     "KIP-98, fencing; KAFKA-18019",
 )
 
-_bumping = (client.state.at(i) == client.INITIALIZING) & (client.epoch.at(i) != NO_EPOCH)
+_bumping = (client.state.at(i) == client.INITIALIZING) & (client.producer_epoch.at(i) != NO_EPOCH)
 _alone = all_of(
     j, (connection.at(j) == 0) & ((i == j) | (client.state.at(j) == client.UNINITIALIZED))
 )

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from . import client
 from . import partition as leader
-from . import sender as client
+from .features import (
+    bump_when_settled,
+    client_epoch_bump,
+    idempotent_starts_at_0,
+    renumbered_under_new_id,
+)
 from .language import (
     Expression,
+    KnownBug,
     after,
     all_of,
     any_of,
@@ -20,6 +27,7 @@ from .messages import NO_EPOCH, PARTITION, PRODUCER_ID, RECORD, SEQUENCE
 p, r = PARTITION.variable("p"), RECORD.variable("r")
 n = PRODUCER_ID.variable("n")
 ME = 0
+_MENDS = (bump_when_settled, idempotent_starts_at_0, renumbered_under_new_id)
 
 
 def _entry(name: str, where: Expression) -> Expression:
@@ -33,6 +41,7 @@ no_duplicate = invariant(
     all_of(p, all_of(_first, all_of(_second, _in_order.implies(_first.record != _second.record)))),
     "A record that an application sent once is in its partition's log at most once.",
     "KIP-98, idempotent producer",
+    KnownBug("KAFKA-14034, open (docs/findings.md, 1 to 3)", _MENDS, client_epoch_bump),
 )
 
 no_lost_acknowledgement = invariant(
@@ -64,6 +73,7 @@ order = invariant(
     ),
     "In a partition, records are in the order in which the application sent them.",
     "KIP-98, idempotent producer",
+    KnownBug("open (docs/findings.md, 2)", _MENDS, client_epoch_bump),
 )
 
 _same_id = (_first.producer_id == _second.producer_id) & (_first.producer_epoch != NO_EPOCH)

@@ -8,7 +8,7 @@ COORDINATOR_LOAD_IN_PROGRESS and comes again, as if the network had delayed it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from .features import (
     abortable_error,
@@ -45,6 +45,7 @@ from .language import (
     some,
     to_each,
 )
+from .language.expressions import Operand
 from .messages import (
     CONNECTION,
     COORDINATOR_EPOCH,
@@ -251,7 +252,7 @@ def rotation(new_id: Expression, records_last: Expression) -> dict[Expression, E
 def increment_rows(
     is_expected: Expression,
     expected: Expression,
-    prepared: dict[Expression, Expression],
+    prepared: Mapping[Expression, Operand],
     refusal: Sending,
 ) -> tuple[Row, ...]:
     """The rows for the next epoch, with or without an epoch that the producer is expected to hold.
@@ -263,21 +264,23 @@ def increment_rows(
         Row(
             "new producer",
             when=~is_expected,
-            set=prepared | {pending_epoch: producer_epoch + 1, pending_last_epoch: NO_EPOCH},
+            set={**prepared, pending_epoch: producer_epoch + 1, pending_last_epoch: NO_EPOCH},
             source=source,
         ),
         Row(
             "bump of the current epoch",
             when=(expected == producer_epoch) | ~is_known,
             during=expected_epoch,
-            set=prepared | {pending_epoch: producer_epoch + 1, pending_last_epoch: producer_epoch},
+            set={**prepared}
+            | {pending_epoch: producer_epoch + 1, pending_last_epoch: producer_epoch},
             source=f"KIP-360, {source}",
         ),
         Row(
             "retry of a bump",
             when=expected == last_producer_epoch,
             during=expected_epoch,
-            set=prepared | {pending_epoch: producer_epoch, pending_last_epoch: last_producer_epoch},
+            set={**prepared}
+            | {pending_epoch: producer_epoch, pending_last_epoch: last_producer_epoch},
             source=f"KIP-360, {source}",
         ),
         Row(

@@ -6,6 +6,8 @@ what `transaction` and `transaction_log` prepare.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from .coordinator import caller
 from .features import transaction_version_2, version_2_draft
 from .language import (
@@ -85,7 +87,7 @@ def _unless(allowed: Expression, name: str = "not from this state") -> Row:
 
 
 def _replied(row: Row) -> Row:
-    return row if row.reply is not None else Row(**{**row.__dict__, "reply": _done})
+    return row if row.reply is not None else replace(row, reply=_done)
 
 
 increment = event("prepare increment epoch", timeout_ms=TIMEOUT_MS, expected_epoch=Optional(EPOCH))

@@ -39,7 +39,7 @@ from .expressions import (
     wrap,
 )
 from .instance import Action, ActionRow, Instance, Variable, instantiate
-from .properties import Property, invariant, step_property
+from .properties import KnownBug, Property, invariant, step_property
 from .protocols import ONE_PROTOCOL, Protocols, feature
 from .systems import DEFAULT, Channel, System
 from .tables import (
@@ -74,6 +74,7 @@ __all__ = [
     "Instance",
     "Int",
     "Key",
+    "KnownBug",
     "Loss",
     "Machine",
     "Map",

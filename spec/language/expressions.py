@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from weakref import WeakValueDictionary
 
-from .errors import DeclarationError
+from .errors import DeclarationError, UnsettledError
 
 if TYPE_CHECKING:
     from .types import Enum, Int, Key, Record, Type
@@ -96,6 +96,9 @@ class Expression:
 
     def __radd__(self, other: Operand) -> Expression:
         return Expression("add", (lift(other), self))
+
+    def __mul__(self, other: Operand) -> Expression:
+        return Expression("mul", (self, lift(other)))
 
     def __sub__(self, other: Operand) -> Expression:
         return Expression("sub", (self, lift(other)))
@@ -460,7 +463,7 @@ QUANTIFIERS = {"all", "any", "count", "each", "those", "keep", "first_of"}
 # Printing -------------------------------------------------------------------------------------
 
 _BINARY = {
-    "eq": "==", "lt": "<", "le": "<=", "add": "+", "sub": "-", "and": "&", "or": "|",
+    "eq": "==", "lt": "<", "le": "<=", "add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|",
     "in": "in",
 }  # fmt: skip
 _TIGHT = {
@@ -526,7 +529,8 @@ def _named(names: tuple[str, ...], args: tuple[Expression, ...]) -> str:
 def resolve(bound: Expression | int, constants: Mapping[str, int]) -> int:
     """The number that `bound`, built of constants and numbers alone, comes to.
 
-    Raises DeclarationError where it is anything else or names a constant that isn't given.
+    Raises DeclarationError where it is anything else, UnsettledError where it names a constant that
+    isn't given.
     """
     if isinstance(bound, int):
         return bound
@@ -535,11 +539,13 @@ def resolve(bound: Expression | int, constants: Mapping[str, int]) -> int:
             return int(bound.data)
         case "constant":
             if bound.data.name not in constants:
-                raise DeclarationError(f"constant {bound.data.name} has no value here")
+                raise UnsettledError(bound.data.name)
             return constants[bound.data.name]
         case "add":
             return resolve(bound.args[0], constants) + resolve(bound.args[1], constants)
         case "sub":
             return resolve(bound.args[0], constants) - resolve(bound.args[1], constants)
+        case "mul":
+            return resolve(bound.args[0], constants) * resolve(bound.args[1], constants)
         case _:
             raise DeclarationError(f"a bound is made of numbers and constants, not of `{bound}`")

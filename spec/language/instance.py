@@ -7,12 +7,13 @@ variables, actions and properties.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
-from .errors import DeclarationError
+from .errors import DeclarationError, UnsettledError
 from .expressions import (
     Bound,
+    ConstantInfo,
     Expression,
     Field,
     Operand,
@@ -78,7 +79,8 @@ class Action:
 
 @dataclass(frozen=True)
 class Instance:
-    """A system under check."""
+    """A system under check. Constants that are left `open` have no value: whatever is found out
+    holds for all that they may have, from their lowest on."""
 
     system: System
     protocol: str
@@ -88,6 +90,7 @@ class Instance:
     actions: tuple[Action, ...]
     properties: tuple[Property, ...]
     terminal: Expression
+    open: tuple[ConstantInfo, ...] = ()
 
     @property
     def row_names(self) -> tuple[str, ...]:
@@ -108,10 +111,11 @@ def instantiate(
     switch_on: Iterable[str] = (),
     switch_off: Iterable[str] = (),
     properties: Iterable[str] | None = None,
+    leave_open: Iterable[str] = (),
 ) -> Instance:
     """The system with `protocol`, its constants as the bounds of that name have them where
-    `constants` doesn't set them, single features switched, and the named properties alone (none:
-    all of them).
+    `constants` doesn't set them, single features switched, and the named properties or lemmas alone
+    (none: all properties). Constants in `leave_open` get no value.
 
     Raises DeclarationError for an unknown protocol, constant, feature or property, for bounds of
     another name, and for a constant outside its range.
@@ -123,7 +127,19 @@ def instantiate(
         raise DeclarationError(f"no feature of {system.name} is called {name}")
     features = frozenset((system.protocols.features_at(release) | on) - off)
     values = _settled(system, bounds, constants or {})
-    return _Builder(system, release, features, values).build(properties)
+    left = frozenset(leave_open)
+    settled = {name: value for name, value in values.items() if name not in left}
+    opened = tuple(info for info in system.constant_infos if info.name in left)
+    return _Builder(system, release, features, settled, opened).build(properties)
+
+
+def with_constants(instance: Instance, values: Mapping[str, int]) -> Instance:
+    """The instance with these values of constants, which may be beyond what a run may set."""
+    constants = {**instance.constants, **values}
+    names = [item.name for item in instance.properties]
+    opened = tuple(info for info in instance.open if info.name not in values)
+    builder = _Builder(instance.system, instance.protocol, instance.features, constants, opened)
+    return builder.build(names)
 
 
 def _settled(system: System, bounds: str, given: Mapping[str, int]) -> dict[str, int]:
@@ -139,14 +155,21 @@ def _settled(system: System, bounds: str, given: Mapping[str, int]) -> dict[str,
 
 class _Builder:
     def __init__(
-        self, system: System, release: str, features: frozenset[str], constants: dict[str, int]
+        self,
+        system: System,
+        release: str,
+        features: frozenset[str],
+        constants: dict[str, int],
+        opened: tuple[ConstantInfo, ...] = (),
     ) -> None:
         self.system = system
         self.release = release
         self.features = features
         self.constants = constants
+        self.open = {info.name: info for info in opened}
+        self.lowest = {**constants, **{info.name: info.low for info in opened}}
         self.channels = {channel.message: channel for channel in system.channels}
-        self.budgets: dict[str, int] = {}
+        self.budgets: dict[str, int | Expression] = {}
         self.budget_of: dict[Event, str] = {}
         for events, most in system.budgets.items():
             shared = events_of(events)
@@ -154,21 +177,21 @@ class _Builder:
             name = " or ".join(event.name for event in shared)
             if len(shared) > 1 and bound.op == "constant":
                 name = bound.data.name
-            self.budgets[name] = self.number(most)
+            self.budgets[name] = self.limit(most)
             self.budget_of |= dict.fromkeys(shared, name)
 
     def build(self, wanted: Iterable[str] | None) -> Instance:
         system = self.system
         chosen = system.properties
         if wanted is not None:
-            by_name = {item.name: item for item in system.properties}
+            by_name = {item.name: item for item in (*system.properties, *system.lemmas)}
             for name in wanted:
                 if name not in by_name:
                     raise DeclarationError(
                         f"{system.name} has no property {name} (it has: {', '.join(by_name)})"
                     )
             names = set(wanted)
-            chosen = tuple(item for item in system.properties if item.name in names)
+            chosen = tuple(item for item in by_name.values() if item.name in names)
         return Instance(
             system,
             self.release,
@@ -176,11 +199,9 @@ class _Builder:
             self.constants,
             tuple(self.variables()),
             tuple(self.actions()),
-            tuple(
-                Property(p.name, p.kind, self.fold(p.expression), p.sentence, p.source)
-                for p in chosen
-            ),
+            tuple(replace(p, expression=self.fold(p.expression)) for p in chosen),
             self.fold(system.end),
+            tuple(self.open.values()),
         )
 
     def fold(self, expression: Expression) -> Expression:
@@ -189,7 +210,7 @@ class _Builder:
         def settle(node: Expression) -> Expression | None:
             if node.op == "feature":
                 return lift(node.data.name in self.features)
-            if node.op == "constant":
+            if node.op == "constant" and node.data.name not in self.open:
                 if node.data.name not in self.constants:
                     raise DeclarationError(
                         f"system {self.system.name} does not declare constant {node.data.name}"
@@ -206,6 +227,13 @@ class _Builder:
             raise DeclarationError(f"system {self.system.name}: {bound} is {number}, below 0")
         return number
 
+    def limit(self, bound: Operand) -> int | Expression:
+        """A budget: a number, unless constants in it are open."""
+        try:
+            return self.number(bound)
+        except UnsettledError:
+            return self.fold(lift(bound))
+
     # Variables --------------------------------------------------------------------------------
 
     def variables(self) -> Iterable[Variable]:
@@ -221,14 +249,14 @@ class _Builder:
                     yield Variable(f"{machine.name}.{info.name}", kind, every)
         for channel in self.system.channels:
             kind = self.channel_type(channel)
-            first = initial_value(kind, self.constants)
+            first = initial_value(kind, self.lowest)
             yield Variable(f"{NETWORK}.{channel.message.name}", kind, (first,))
         for name, most in self.counters():
             yield Variable(f"{BUDGET}.{name}", Int(0, most), (0,))
 
     def firsts(self, name: str, kind: Type, initial: Expression | None) -> tuple[Value, ...]:
         if initial is None:
-            return (initial_value(kind, self.constants),)
+            return (initial_value(kind, self.lowest),)
         if initial.op == "any_value":
             if isinstance(kind, Map):
                 inner = choices(kind.of, self.constants)
@@ -237,15 +265,15 @@ class _Builder:
         from .values import evaluate
 
         first = evaluate(self.fold(initial), {}, self.constants)
-        if not contains(kind, first, self.constants):
+        if not contains(kind, first, self.lowest):
             raise DeclarationError(f"{name} is {kind}: its first value can't be {initial}")
         return (first,)
 
-    def counters(self) -> Iterable[tuple[str, int]]:
+    def counters(self) -> Iterable[tuple[str, int | Expression]]:
         yield from self.budgets.items()
         for channel in self.system.channels:
-            most = self.number(channel.duplicates)
-            if most:
+            most = self.limit(channel.duplicates)
+            if not isinstance(most, int) or most:
                 yield f"duplicate {channel.message.name}", most
 
     def channel_type(self, channel: Channel) -> Type:

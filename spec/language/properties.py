@@ -7,9 +7,19 @@ from typing import Literal
 
 from .errors import DeclarationError
 from .expressions import Expression, children_first
-from .tables import free_variables
+from .tables import TRUE, free_variables
 from .typecheck import type_of
 from .types import Bool
+
+
+@dataclass(frozen=True)
+class KnownBug:
+    """Why a property is known to break where the features `during` are in force: `what` it is, and
+    the features with all of which the property holds within a system's default bounds."""
+
+    what: str
+    mended_by: tuple[Expression, ...]
+    during: Expression = TRUE
 
 
 @dataclass(frozen=True)
@@ -21,15 +31,19 @@ class Property:
     expression: Expression
     sentence: str
     source: str = ""
+    known_bug: KnownBug | None = None
 
 
-def invariant(name: str, expression: Expression, sentence: str, source: str = "") -> Property:
+def invariant(
+    name: str, expression: Expression, sentence: str, source: str = "",
+    known_bug: KnownBug | None = None,
+) -> Property:  # fmt: skip
     """A property of every reachable state.
 
     Raises DeclarationError where it is no condition or speaks of the next state.
     """
     _check(name, expression, speaks_of_next=False)
-    return Property(name, "invariant", expression, sentence, source)
+    return Property(name, "invariant", expression, sentence, source, known_bug)
 
 
 def step_property(name: str, expression: Expression, sentence: str, source: str = "") -> Property:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from .errors import DeclarationError
 from .expressions import Expression
@@ -32,15 +33,20 @@ def feature(
 
 @dataclass(frozen=True)
 class Protocols:
-    """The releases of a protocol in order, and its features; the last release is the default."""
+    """The releases of a protocol in order, and its features; the last release is the default.
+
+    `settled` are features of no release, which shared machines ask for: what each comes to here,
+    in every release.
+    """
 
     releases: tuple[str, ...]
     features: tuple[Expression, ...] = ()
+    settled: tuple[tuple[Expression, bool], ...] = ()
 
     def __post_init__(self) -> None:
         if not self.releases:
             raise DeclarationError("protocols need one release at least")
-        names = [info.name for info in self.infos]
+        names = [info.name for info in self.infos] + [f.data.name for f, _ in self.settled]
         for info in self.infos:
             if names.count(info.name) > 1:
                 raise DeclarationError(f"there are two features called {info.name}")
@@ -52,6 +58,15 @@ class Protocols:
     def infos(self) -> tuple[FeatureInfo, ...]:
         """What the features stand for."""
         return tuple(feature.data for feature in self.features)
+
+    def settling(self, truths: Mapping[Expression, bool]) -> Protocols:
+        """The same with these features settled for good."""
+        return replace(self, settled=(*self.settled, *truths.items()))
+
+    @property
+    def every_feature(self) -> tuple[Expression, ...]:
+        """The features, and those that are settled."""
+        return (*self.features, *(feature for feature, _ in self.settled))
 
     @property
     def newest(self) -> str:
@@ -67,7 +82,7 @@ class Protocols:
             known = ", ".join(self.releases)
             raise DeclarationError(f"no protocol is called {release}: take one of {known}")
         here = self.releases.index(release)
-        return frozenset(
+        return frozenset(feature.data.name for feature, holds in self.settled if holds) | frozenset(
             info.name
             for info in self.infos
             if info.since is not None

@@ -50,8 +50,9 @@ class System:
     defaults, beneath the rest and above the constants' own. `budgets` bound how often an event, or
     any of several, may happen in a run. `interchangeable`
     keys may be renamed without changing anything, which symmetry reduction uses. A state without a
-    successor is a deadlock unless `terminal` holds in it. `reach` says what the default bounds
-    reach and what they don't.
+    successor is a deadlock unless `terminal` holds in it. `lemmas` are further invariants, of no
+    interest by themselves, that proofs of the properties may use. `reach` says what the default
+    bounds reach and what they don't.
 
     Raises DeclarationError for a feature that the protocols don't declare, a constant that the
     system doesn't, a bound outside of its constant's range, a message without a channel, a property
@@ -73,12 +74,13 @@ class System:
     budgets: Budgets = field(default_factory=dict[Event, Operand])
     interchangeable: tuple[Key, ...] = ()
     terminal: Operand = False
+    lemmas: tuple[Property, ...] = ()
     reach: str = ""
 
     def __post_init__(self) -> None:
         self._unique("table", [table.name for table in self.tables])
         self._unique("machine", [machine.name for machine in self._every_machine()])
-        self._unique("property", [item.name for item in self.properties])
+        self._unique("property", [item.name for item in (*self.properties, *self.lemmas)])
         constants = (*self.constants, *self.fixed)
         self._unique("constant", [constant.data.name for constant in constants])
         self._unique("channel", [channel.message.name for channel in self.channels])
@@ -127,12 +129,12 @@ class System:
                     parts += [sending.when, *(value for _, value in sending.fields)]
                 for part in parts:
                     yield f"table {table.name}, row {row.name!r}", part
-        for item in self.properties:
+        for item in (*self.properties, *self.lemmas):
             yield f"property {item.name}", item.expression
         yield f"system {self.name}, terminal", self.end
 
     def _check_names(self, expression: Expression) -> None:
-        features = {info.name for info in self.protocols.infos}
+        features = {feature.data.name for feature in self.protocols.every_feature}
         constants = {constant.data.name for constant in (*self.constants, *self.fixed)}
         machines = {machine.name for machine in self.machines}
         for node in children_first(expression):

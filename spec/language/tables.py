@@ -134,12 +134,14 @@ class Message(Event):
 
     Its fields of a key type, but for those `carried` as content, are its address: they name the
     instances that it goes between, and messages of one address wait in one bag. `answers` names
-    the request that a response belongs to; a response takes the request's address.
+    the request that a response belongs to; a response takes the request's address. `errors` are
+    what its field `error` may say, each with the condition on features under which it may.
     """
 
     to: str = ""
     answers: Message | None = None
     carried: tuple[str, ...] = ()
+    errors: tuple[tuple[Expression, Expression], ...] = ()
 
     @property
     def address(self) -> tuple[tuple[str, Key], ...]:
@@ -161,7 +163,8 @@ class Message(Event):
 
 def message(
     message_name: str, to: Machine, *, message_doc: str = "", answers: Message | None = None,
-    carried: tuple[str, ...] = (), **fields: Type,
+    carried: tuple[str, ...] = (), errors: Mapping[Expression, Operand] | None = None,
+    **fields: Type,
 ) -> Message:  # fmt: skip
     """A message to the machine `to` with these fields; a response also has its request's address.
 
@@ -180,8 +183,9 @@ def message(
         if not isinstance(fields.get(name), Key):
             raise DeclarationError(f"message {message_name} carries no key called {name}")
     parameters = {**address, **fields}
+    allowed = tuple((error, lift(during)) for error, during in (errors or {}).items())
     made = Message(
-        message_name, tuple(parameters.items()), message_doc, (), to.name, answers, carried
+        message_name, tuple(parameters.items()), message_doc, (), to.name, answers, carried, allowed
     )
     if to.key is not None and to.key not in [key for _, key in made.address]:
         raise DeclarationError(f"message {message_name}: no field of key {to.key} says to which")

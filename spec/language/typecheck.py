@@ -76,6 +76,8 @@ def type_of(expression: Expression) -> Type | None:
             for argument in args:
                 _need(argument, NUMBER, f"an operand of {_SIGN[op]}")
             return Bool() if op in ("lt", "le") else NUMBER
+        case "mul":
+            raise DeclarationError(f"`{expression}`: only bounds are made with products")
         case "if":
             _need(args[0], Bool(), "the condition of if_")
             return common(*args[1:])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from .. import client, epoch_bump, sender
 from .. import partition_idempotent as leader
-from .. import sender as client
-from ..features import KAFKA
+from ..features import KAFKA, transactional
 from ..language import DEFAULT, Channel, System, all_of
 from ..messages import (
     CACHED_BATCHES,
@@ -12,6 +12,7 @@ from ..messages import (
     DELETIONS,
     EXPIRIES,
     FAULTS,
+    IN_FLIGHT,
     LARGEST_EPOCH,
     LARGEST_SEQUENCE,
     LEADER_CHANGES,
@@ -27,6 +28,7 @@ from ..messages import (
     Produce,
     ProduceResponse,
 )
+from ..partition import SPARE
 from ..properties_idempotence import PROPERTIES
 
 _p, _r = PARTITION.variable("p"), RECORD.variable("r")
@@ -38,12 +40,12 @@ system = System(
     doc="A client without transactional id and the leaders of the partitions that it writes to: "
     "requests are held up, refused or sent again, answers are lost, batches expire, leaders change "
     "and forget, and the client goes on with new epochs and a new producer id.",
-    tables=client.TABLES + leader.TABLES,
+    tables=sender.TABLES + epoch_bump.TABLES + leader.TABLES,
     properties=PROPERTIES,
     constants=(
         PARTITIONS,
         RECORDS,
-        client.IN_FLIGHT,
+        IN_FLIGHT,
         CACHED_BATCHES,
         LARGEST_SEQUENCE,
         LARGEST_EPOCH,
@@ -59,7 +61,7 @@ system = System(
         DELETIONS,
         PRODUCER_EXPIRIES,
     ),
-    fixed={PRODUCERS: 1, TRANSACTIONS: 2},
+    fixed={PRODUCERS: 1, TRANSACTIONS: 1, SPARE: 3},
     bounds={
         DEFAULT: {
             RECORDS: 3,
@@ -69,17 +71,17 @@ system = System(
             PRODUCER_EXPIRIES: 0,
         },
         "small": {PARTITIONS: 1, FAULTS: 2},
-        "large": {RECORDS: 4, client.IN_FLIGHT: 3, CACHED_BATCHES: 3, LARGEST_SEQUENCE: 4},
+        "large": {RECORDS: 4, IN_FLIGHT: 3, CACHED_BATCHES: 3, LARGEST_SEQUENCE: 4},
     },
-    protocols=KAFKA,
+    protocols=KAFKA.settling({transactional: False}),
     channels=(
-        Channel(Produce, client.IN_FLIGHT, ordered=True),
-        Channel(ProduceResponse, client.IN_FLIGHT, ordered=True),
-        Channel(client.DelayedProduce, FAULTS),
+        Channel(Produce, IN_FLIGHT, ordered=True),
+        Channel(ProduceResponse, IN_FLIGHT, ordered=True),
+        Channel(epoch_bump.DelayedProduce, FAULTS),
     ),
-    budgets={client.FAULTY_EVENTS + leader.FAULTY_EVENTS: FAULTS},
+    budgets={sender.FAULTY_EVENTS + epoch_bump.FAULTY_EVENTS + leader.FAULTY_EVENTS: FAULTS},
     interchangeable=(PARTITION,),
-    terminal=((_state == client.State.UNINITIALIZED) & ~client.id_left.at(_ME))
+    terminal=((_state == client.UNINITIALIZED) & ~epoch_bump.id_left.at(_ME))
     | all_of(_p, all_of(_r, ~client.is_open(client.batches.at(_ME)[_p][_r]))),
     reach="on two partitions three faults of any kinds, each at any step: an epoch that is used "
     "up, a request that arrives after its retry, a batch that expires and arrives, a leader that "

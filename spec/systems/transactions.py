@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 from .. import (
+    client,
     markers,
     partition,
     partition_markers,
+    partition_recovery,
     producer,
+    sender,
     transaction,
     transaction_log,
 )
-from ..features import KAFKA
-from ..language import Channel, System, all_of
+from ..features import KAFKA, transactional
+from ..language import DEFAULT, Channel, System, all_of
 from ..messages import (
     APPEND_FAILURES,
     CACHED_BATCHES,
     CRASHES,
     DELAYS,
+    DELETIONS,
     EXPIRIES,
     FAILOVERS,
     FAULTS,
     ID_EXPIRIES,
+    IN_FLIGHT,
     LARGEST_EPOCH,
     LARGEST_SEQUENCE,
     LATEST,
+    LEADER_CHANGES,
     LONGEST,
     LOSSES,
     NO_NUMBER,
     PARTITIONS,
     PRODUCER,
+    PRODUCER_EXPIRIES,
     PRODUCER_IDS,
     PRODUCERS,
     RECORDS,
@@ -61,12 +68,17 @@ system = System(
     + markers.TABLES
     + partition.TABLES
     + partition_markers.TABLES
-    + producer.TABLES,
+    + partition_recovery.TABLES
+    + producer.TABLES
+    + sender.TABLES,
     properties=PROPERTIES,
     constants=(
         PRODUCERS,
         PARTITIONS,
         TRANSACTIONS,
+        RECORDS,
+        IN_FLIGHT,
+        producer.EARLY_ENDS,
         PRODUCER_IDS,
         LARGEST_EPOCH,
         LARGEST_SEQUENCE,
@@ -80,14 +92,25 @@ system = System(
         APPEND_FAILURES,
         ID_EXPIRIES,
         DELAYS,
+        LEADER_CHANGES,
+        DELETIONS,
+        PRODUCER_EXPIRIES,
     ),
-    fixed={RECORDS: 1, NO_NUMBER: 0, LATEST: 0, LONGEST: 0, transaction_log.ID_EXPIRATION: 0},
+    fixed={
+        client.FIRST_EPOCH: 0,
+        partition.SPARE: 1,
+        NO_NUMBER: 0,
+        LATEST: 0,
+        LONGEST: 0,
+        transaction_log.ID_EXPIRATION: 0,
+    },
     bounds={
+        DEFAULT: {LARGEST_SEQUENCE: 7, DELETIONS: 0, PRODUCER_EXPIRIES: 0},
         "small": {PARTITIONS: 1},
         # a timeout does what another instance's InitProducerId does as well
         "large": {FAULTS: 2, TIMEOUTS: 0},
     },
-    protocols=KAFKA,
+    protocols=KAFKA.settling({transactional: True}),
     channels=(
         Channel(InitProducerId, 2),
         Channel(InitProducerIdResponse),
@@ -95,8 +118,8 @@ system = System(
         Channel(AddPartitionsToTxnResponse),
         Channel(EndTxn, 2),
         Channel(EndTxnResponse),
-        Channel(Produce, 2),
-        Channel(ProduceResponse),
+        Channel(Produce, IN_FLIGHT),
+        Channel(ProduceResponse, RECORDS),
         Channel(AddPartitionsByLeader),
         Channel(AddPartitionsByLeaderResponse),
         Channel(WriteTxnMarkers, 2),
@@ -105,18 +128,22 @@ system = System(
     budgets={
         (
             *producer.FAULTY_EVENTS,
+            *sender.FAULTY_EVENTS,
             *partition.FAULTY_EVENTS,
+            *partition_recovery.FAULTY_EVENTS,
             transaction.timeout,
             *transaction_log.FAULTY_EVENTS,
             *markers.FAULTY_EVENTS,
         ): FAULTS
     },
     interchangeable=(PRODUCER,),
-    terminal=all_of(_i, producer.state.at(_i).is_in(producer.READY, producer.FATAL_ERROR)),
+    terminal=all_of(_i, client.state.at(_i).is_in(client.READY, client.FATAL_ERROR)),
     reach="two instances that fence each other at any moment, two transactions in a row with a "
-    "late request, answer or marker of the first, epochs that are used up and the next producer "
-    "id, and any one fault at any step, a failover of the coordinator with or without its last "
-    "record among them. They don't reach two faults in one run (faults=2 does, with partitions=1 "
-    "in seconds), a leader that fails over or forgets, two batches in flight to a partition, "
-    "replication, or consumer offsets.",
+    "late request, answer or marker of the first, epochs that are used up and the next "
+    "producer id, and any one fault at any step, a failover of the coordinator with or "
+    "without its last record and a change of a leader among them. They don't reach two faults "
+    "in one run (faults=2 does, with partitions=1 in seconds), two batches in flight to a "
+    "partition (records=2, with partitions=1), an end that is asked for while batches are in "
+    "flight (early_ends=1, of interest before version 2), a leader that forgets (deletions=1, "
+    "producer_expiries=1, with partitions=1), replication, or consumer offsets.",
 )

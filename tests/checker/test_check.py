@@ -8,7 +8,8 @@ from typing import Any
 import psutil
 import pytest
 
-from epochfence.checker.check import RANGE, Options, check
+from epochfence.checker.check import Options, check
+from epochfence.checker.fault import RANGE
 from epochfence.checker.reference import search
 from epochfence.checker.trace import Trace
 from epochfence.checker.verdict import Result, Verdict

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 
 import pytest
 
@@ -22,7 +23,7 @@ def test_code_is_the_same_from_either_process(
     monkeypatch: pytest.MonkeyPatch, apart: int, passes: bool
 ) -> None:
     monkeypatch.setattr(machine_code, "APART", apart)
-    engine = machine_code.load(DOUBLE, passes=passes)
+    engine = machine_code.load(machine_code.compile_code(DOUBLE, passes=passes))
     double = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(engine.get_function_address("double"))
     assert double(21) == 42
 
@@ -31,4 +32,11 @@ def test_code_is_the_same_from_either_process(
 def test_faulty_code_is_refused(monkeypatch: pytest.MonkeyPatch, apart: int) -> None:
     monkeypatch.setattr(machine_code, "APART", apart)
     with pytest.raises(RuntimeError, match=r"%missing|undefined value"):
-        machine_code.load("define i64 @f() {\n  ret i64 %missing\n}\n", passes=False)
+        machine_code.compile_code("define i64 @f() {\n  ret i64 %missing\n}\n", passes=False)
+
+
+def test_code_of_another_processor_is_compiled_anew() -> None:
+    code = machine_code.compile_code(DOUBLE, passes=False)
+    engine = machine_code.load(replace(code, processor="another", object_file=b"not for here"))
+    double = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(engine.get_function_address("double"))
+    assert double(21) == 42

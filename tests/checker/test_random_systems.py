@@ -13,8 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, reject, settings
 
 from epochfence.checker import lower, pack, symmetry
-from epochfence.checker.check import RANGE, Options, check
+from epochfence.checker.check import Options, check
+from epochfence.checker.fault import RANGE
 from epochfence.checker.reference import Reference, search
+from epochfence.checker.verdict import Outcome as Ran
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.model.interpreter import Interpreter
 from epochfence.spec.language import Expression, Instance, expressions, instantiate
@@ -57,7 +59,7 @@ def outcome(result: Result) -> Outcome:
     return Outcome(result.verdict, None if result.trace is None else len(result.trace.steps))
 
 
-def replay(instance: Instance, result: Result) -> None:
+def replay(instance: Instance, result: Ran) -> None:
     """The trace is a run of the model, and ends in what the result says."""
     assert result.trace is not None
     machine = Interpreter(instance)

@@ -43,7 +43,7 @@ def shown(table: Table) -> str:
 
 def releases(table: Table, happens: tuple[str, ...] | None = None) -> list[str]:
     """What stands in the column of releases, row by row."""
-    lines = decision_table(table, ORDERS.protocols, happens).splitlines()
+    lines = decision_table(table, ORDERS.protocols, happens=happens).splitlines()
     at = lines[0].split(" | ").index("releases")
     return [line.split(" | ")[at] for line in lines[2:]]
 

@@ -1,4 +1,4 @@
-"""What becomes of a mutant: which property, test or count tells it from the original.
+"""What becomes of mutants: which property, test or count tells them from the original.
 
 In this order:
 
@@ -6,7 +6,7 @@ In this order:
   value leaves its range, or there is a deadlock;
 * **coverage**: a row is taken that no run of the scenario takes without the fault, or none takes
   one that is taken without it; a test asks of each row that some run takes it;
-* **answers**: a test of answers in given states fails (`tests/spec/test_*_answers.py`);
+* **answers**: a test of answers in given states fails (`answers`);
 * **counts**: states, transitions, depth or how often a row is taken are others than recorded in
   `baseline.json`, which is a test as well, but one that can't say what is wrong.
 
@@ -16,31 +16,20 @@ states as the original, whole ones, with nothing sliced away. Else it is a *surv
 
 from __future__ import annotations
 
-import hashlib
-import os
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
-from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal, TypeAlias
 
-import pytest
-
-from epochfence.checker.check import prepare
-from epochfence.checker.explore import Explorer, search
-from epochfence.checker.trace import represent
 from epochfence.checker.verdict import Result, Verdict
-from epochfence.model.interpreter import Interpreter, Step
-from epochfence.spec.language import DeclarationError, Instance
+from epochfence.spec.language import DeclarationError
+from epochfence.tests.mutation.answers import Answers
 from epochfence.tests.mutation.mutants import Mutant
-from epochfence.tests.mutation.scenarios import MEMORY, Counts, TooLarge, Trial, run
+from epochfence.tests.mutation.scenarios import Counts, TooLarge, Trial, found, run
+from epochfence.tests.mutation.together import AT_ONCE, Compiled
 
-ROOT = Path(__file__).parents[2]
-ANSWERS = sorted((ROOT / "tests" / "spec").glob("test_*_answers.py"))
-MOST_TRIALS = 3
 NEVER_TAKEN = "its row is never taken"
+OTHER_STATES = "other states, in the same numbers"
 BLOW_UP = 10  # times the states of the original: more is another behaviour for certain
 
 Fate: TypeAlias = Literal["properties", "coverage", "answers", "counts", "equivalent", "survivor"]
@@ -58,151 +47,153 @@ class Outcome:
     by: str = ""
 
 
-def judge(mutant: Mutant, trials: list[Trial], *, quick: bool = False) -> Outcome:
-    """Runs the mutant until a property kills it, or (`quick`) anything does.
+@dataclass
+class _Case:
+    """A mutant, what has told it from the original so far, and the scenarios that it was run in."""
 
-    Where anything else has, no more than MOST_TRIALS are spent on the search for a property.
-    """
-    told: dict[Fate, str] = {}
-    tried: list[Trial] = []
+    mutant: Mutant
+    told: dict[Fate, str] = field(default_factory=dict["Fate", str])
+    tried: list[Trial] = field(default_factory=list[Trial])
+
+    def outcome(self) -> Outcome:
+        name, machine = self.mutant.name, self.mutant.machine
+        for fate in (*KILLED, "equivalent"):
+            if fate in self.told:
+                return Outcome(name, machine, fate, self.told[fate])
+        return Outcome(name, machine, "survivor", OTHER_STATES if self.tried else NEVER_TAKEN)
+
+
+def judge(
+    mutants: list[Mutant], trials: list[Trial], answers: Answers, *, quick: bool = False
+) -> list[Outcome]:
+    """Runs mutants in each of the scenarios that have them, until a property kills them or
+    (`quick`) anything does; then tests of answers on those left."""
+    cases = [_Case(mutant) for mutant in mutants]
+    enough: set[Fate] = set(KILLED) if quick else {"properties"}
     for trial in trials:
-        if told and (quick or len(tried) >= MOST_TRIALS or "properties" in told):
-            break
-        if not _matters(mutant, trial.counts):
-            continue
-        tried.append(trial)
-        seen = _seen(mutant, trial)
-        if seen is not None:
-            fate, by = seen
-            told.setdefault(fate, f"{trial}{by}")
-    enough = told if quick else told.keys() & {"properties", "coverage"}
-    if not enough and _answers_differ(mutant):
-        told["answers"] = ""
-    for fate in KILLED:
-        if fate in told:
-            return Outcome(mutant.name, mutant.machine, fate, told[fate])
-    if not tried:
-        return Outcome(mutant.name, mutant.machine, "survivor", NEVER_TAKEN)
-    if all(_same_states(mutant, trial) for trial in tried):
-        return Outcome(mutant.name, mutant.machine, "equivalent")
-    return Outcome(mutant.name, mutant.machine, "survivor", "other states, in the same numbers")
+        here = [
+            case for case in cases if not enough & case.told.keys() and matters(case.mutant, trial)
+        ]
+        for case, told in zip(here, seen([case.mutant for case in here], trial), strict=True):
+            case.tried.append(trial)
+            if told is not None:
+                fate, by = told
+                case.told.setdefault(fate, f"{trial}{by}")
+    for case in cases:
+        if not ({*enough, "coverage"} & case.told.keys()) and answers.differ(case.mutant):
+            case.told["answers"] = ""
+    _note_equivalents([case for case in cases if case.tried and not case.told], trials)
+    return [case.outcome() for case in cases]
 
 
-def _seen(mutant: Mutant, trial: Trial) -> tuple[Fate, str] | None:
-    """What a run sees of the mutant."""
+def matters(mutant: Mutant, trial: Trial) -> bool:
+    """Whether the mutant may do something else in a scenario: its row is there, and is taken where
+    only what it does has changed."""
+    if mutant.table not in trial.system.tables:
+        return False
+    names = [f"{mutant.table.name}/{row}" for row in mutant.touched]
+    if mutant.inside:
+        return any(trial.counts.rows.get(name) for name in names)
+    return all(name in trial.counts.rows for name in names)
+
+
+# A scenario's runs -------------------------------------------------------------------------------
+
+Seen: TypeAlias = tuple[Fate, str] | None
+
+
+def seen(mutants: list[Mutant], trial: Trial) -> Iterator[Seen]:
+    """What runs of the scenario see of each mutant."""
+    for at in range(0, len(mutants), AT_ONCE):
+        yield from _seen_together(mutants[at : at + AT_ONCE], trial)
+
+
+def _seen_together(mutants: list[Mutant], trial: Trial) -> Iterator[Seen]:
+    """The same for mutants in one system; for fewer where they have an effect on each other."""
+    compiled = _compiled(mutants, trial)
+    if compiled is not None:
+        for number in range(1, len(mutants) + 1):
+            yield _told(trial, partial(compiled.run, number))
+    elif len(mutants) > 1:
+        half = len(mutants) // 2
+        yield from _seen_together(mutants[:half], trial)
+        yield from _seen_together(mutants[half:], trial)
+    else:
+        yield seen_alone(mutants[0], trial)
+
+
+def _compiled(mutants: list[Mutant], trial: Trial) -> Compiled | None:
+    """The mutants in one system, if that comes to what is recorded without a fault."""
     try:
-        instance = trial.scenario.instance(mutant.of(trial.system), trial.counts.holds)
-        result = run(instance, BLOW_UP * trial.counts.states)
+        compiled = Compiled(trial, mutants)
+        return compiled if compiled.run(0) == ("", trial.counts) else None
+    except (DeclarationError, TooLarge):
+        return None
+
+
+def seen_alone(mutant: Mutant, trial: Trial) -> Seen:
+    """What a run of the scenario sees of the mutant in a system of its own."""
+    holds, broken = trial.counts.holds, trial.counts.broken
+
+    def alone(most: int) -> tuple[str, Counts]:
+        result = run(trial.scenario.instance(mutant.of(trial.system), holds), most)
+        return _broken(result, trial), found(result, holds, broken)
+
+    return _told(trial, alone)
+
+
+def _told(trial: Trial, outcome: Callable[[int], tuple[str, Counts]]) -> Seen:
+    try:
+        broken, counts = outcome(BLOW_UP * trial.counts.states)
     except TooLarge:
         return "counts", ": too many states"
     except DeclarationError as error:
         return "properties", f": {error}"
-    if result.verdict is not Verdict.HOLDS:
-        return "properties", f": {_broken(result)}"
-    if not trial.counts.covers(result):
+    if broken:
+        return "properties", f": {broken}"
+    if counts.taken != trial.counts.taken:
         return "coverage", ""
-    return None if trial.counts.match(result) else ("counts", "")
+    return None if counts == trial.counts else ("counts", "")
 
 
-def _matters(mutant: Mutant, counts: Counts) -> bool:
-    """Whether the mutant may do something else in a scenario: its row is there, and is taken where
-    only what it does has changed."""
-    names = [f"{mutant.table.name}/{row}" for row in mutant.touched]
-    if mutant.inside:
-        return any(counts.rows.get(name) for name in names)
-    return all(name in counts.rows for name in names)
-
-
-def _broken(result: Result) -> str:
-    broken = [item.name for item in result.properties if item.verdict == "broken"]
-    return broken[0] if broken else "deadlock"
-
-
-# Answers -----------------------------------------------------------------------------------------
-
-
-def _answers_differ(mutant: Mutant) -> bool:
-    """Whether a test of answers fails that passes without the fault."""
-    files = [path for path in ANSWERS if mutant.table.name in _tables(path)]
-    return bool(files) and not _tested(files, mutant)[0]
-
-
-@cache
-def _tables(path: Path) -> frozenset[str]:
-    """The tables that tests look at; none where they fail as it is."""
-    passed, tables = _tested([path], None)
-    return tables if passed else frozenset()
-
-
-def _tested(files: list[Path], mutant: Mutant | None) -> tuple[bool, frozenset[str]]:
-    """Whether the tests in these files pass, in a process of their own, and which tables took a
-    row in them."""
-    context = get_context("fork")
-    here, there = context.Pipe(duplex=False)
-    child = context.Process(target=_test, args=(files, mutant, there))
-    child.start()
-    there.close()
-    try:
-        return here.recv()
-    except EOFError:  # a test has ended its process
-        return False, frozenset()
-    finally:
-        child.join()
-
-
-def _test(files: list[Path], mutant: Mutant | None, answer: Connection) -> None:
-    if mutant is not None:
-        # in place: tests may build systems of their own from the table
-        object.__setattr__(mutant.table, "rows", mutant.rows)
-    tables: set[str] = set()
-    steps = Interpreter.steps
-
-    def noted(*arguments: Any, **more: Any) -> Iterator[Step]:
-        for step in steps(*arguments, **more):
-            tables.add(step.action.table)
-            yield step
-
-    Interpreter.steps = noted
-    silence = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(silence, 1)
-    os.dup2(silence, 2)
-    options = ("-q", "-x", "-m", "not slow", "-p", "no:cacheprovider", f"--rootdir={ROOT}")
-    code = pytest.main([*options, *map(str, files)])
-    answer.send((code == 0, frozenset(tables)))
+def _broken(result: Result, trial: Trial) -> str:
+    """The property that is broken, or what else is wrong, in the words of `Compiled.run`."""
+    if result.verdict is Verdict.HOLDS:
+        return ""
+    if result.verdict is Verdict.DEADLOCK:
+        return "deadlock"
+    broken = {item.name for item in result.properties if item.verdict == "broken"}
+    invariants = {item.name for item in trial.system.properties if item.kind == "invariant"}
+    return broken.pop() if broken <= invariants else "a step"
 
 
 # Equivalence -------------------------------------------------------------------------------------
 
 
-def _same_states(mutant: Mutant, trial: Trial) -> bool:
-    instance = trial.scenario.instance(mutant.of(trial.system), trial.counts.holds)
-    return _states(instance) == _original_states(trial)
+def _note_equivalents(cases: list[_Case], trials: list[Trial]) -> None:
+    """Notes those that reach the states of the original in each scenario that they were run in."""
+    for trial in trials:
+        here = [case for case in cases if trial in case.tried]
+        for at in range(0, len(here), AT_ONCE):
+            part = here[at : at + AT_ONCE]
+            alike = _alike([case.mutant for case in part], trial)
+            cases = [case for case in cases if case not in part or case.mutant in alike]
+    for case in cases:
+        case.told["equivalent"] = ""
 
 
-@cache
-def _original_states(trial: Trial) -> str:
-    return _states(trial.scenario.instance(trial.system, trial.counts.holds))
-
-
-def _states(instance: Instance) -> str:
-    """A digest of all reachable states, nothing sliced away, with the layout that they have."""
-    prepared = prepare(instance, slicing=False)
-    stride = prepared.packing.stride
-    explorer = Explorer(prepared.kernel, stride, len(instance.row_names), 1, MEMORY)
+def _alike(mutants: list[Mutant], trial: Trial) -> list[Mutant]:
+    """Those of the mutants that reach the same states in the same steps."""
     try:
-        address = prepared.kernel.canonical_address
-        firsts = {prepared.packing.pack(vector) for vector in prepared.grounded.initials}
-        explorer.insert(b"".join(sorted({represent(address, state) for state in firsts})))
-        explorer.begin_level()
-        found = search(explorer)
-        every = b"".join(
-            part for level in range(len(explorer.levels)) for part in explorer.level_bytes(level)
-        )
-    finally:
-        explorer.close()
-    layout = [(leaf.name, leaf.low, leaf.high) for leaf in prepared.grounded.leaves]
-    size = (found.states, found.transitions, found.depth, found.stopped)
-    digest = hashlib.sha256(repr((layout, prepared.packing.places, size)).encode())
-    for state in sorted(every[at : at + stride] for at in range(0, len(every), stride)):
-        digest.update(state)
-    return digest.hexdigest()
+        compiled = Compiled(trial, mutants, slicing=False)
+    except DeclarationError:
+        if len(mutants) == 1:
+            return []
+        half = len(mutants) // 2
+        return _alike(mutants[:half], trial) + _alike(mutants[half:], trial)
+    original = compiled.levels(0)
+    return [
+        mutant
+        for number, mutant in enumerate(mutants, 1)
+        if compiled.levels(number, original) is not None
+    ]

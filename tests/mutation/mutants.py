@@ -3,7 +3,7 @@
 Operators: a guard negated (a row without one is taken away), an update dropped, a target state or
 another constant of an enum changed, a reply's error changed, a reply or a message not sent, and two
 neighbouring rows swapped. Left out is what can't be told apart from the original by its form: rows
-swapped that exclude each other, or that no release has both of.
+that no release has, rows swapped that exclude each other, or that no release has both of.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def every_mutant() -> dict[str, Mutant]:
     tables = dict.fromkeys(table for system in _systems() for table in system.tables)
     found: dict[str, Mutant] = {}
     for table in tables:
-        (owner, *_) = [system for system in _systems() if table in system.tables]
-        for mutant in mutants(owner, table):
+        owners = [system for system in _systems() if table in system.tables]
+        for mutant in mutants(table, owners):
             what, alike = mutant.what, 1
             while mutant.name in found:
                 alike += 1
@@ -71,15 +71,17 @@ def every_mutant() -> dict[str, Mutant]:
     return found
 
 
-def mutants(system: System, table: Table) -> Iterator[Mutant]:
-    """The mutants of a table of the system."""
+def mutants(table: Table, systems: list[System]) -> Iterator[Mutant]:
+    """The mutants of a table of these systems."""
     for at, row in enumerate(table.rows):
+        if not _in_one_release(systems, row):
+            continue
         for what, other, inside in _faults(row):
             rows = (*table.rows[:at], other, *table.rows[at + 1 :])
             if _can_be(table, rows):
                 yield Mutant(table, (row.name,), what, rows, inside)
         below = table.rows[at + 1 : at + 2]
-        if below and _may_both_hold(system, row, below[0]):
+        if below and _may_both_hold(systems, row, below[0]):
             rows = (*table.rows[:at], *below, row, *table.rows[at + 2 :])
             names = (row.name, below[0].name)
             yield Mutant(table, names, f"below {below[0].name!r}", rows)
@@ -93,13 +95,17 @@ def _can_be(table: Table, rows: tuple[Row, ...]) -> bool:
     return True
 
 
-def _may_both_hold(system: System, row: Row, other: Row) -> bool:
-    protocols = system.protocols
-    every = [protocols.features_at(release) for release in protocols.releases]
-    if not any(
-        protocols.holds(row.during, features) and protocols.holds(other.during, features)
-        for features in every
-    ):
+def _in_one_release(systems: list[System], *rows: Row) -> bool:
+    """Whether one of the systems has all of these rows in some release."""
+    return any(
+        all(system.protocols.holds(row.during, features) for row in rows)
+        for system in systems
+        for features in map(system.protocols.features_at, system.protocols.releases)
+    )
+
+
+def _may_both_hold(systems: list[System], row: Row, other: Row) -> bool:
+    if not _in_one_release(systems, row, other):
         return False
     return assume(other.guard, True, assume(row.guard, True, {})) is not None
 

@@ -9,7 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from epochfence.diagrams.decision_table import plain
-from epochfence.tests.mutation.judge import KILLED, ROOT, Outcome
+from epochfence.tests.mutation.answers import ROOT
+from epochfence.tests.mutation.judge import KILLED, Outcome
 from epochfence.tests.spec import test_producer_ids, test_transactions
 
 PAGE = ROOT / "docs" / "mutation.md"

@@ -1,8 +1,8 @@
 """Judges mutants of the shipped tables: `make mutation`, or a part of it by hand.
 
 `python tests/mutation/run.py [--machine M] [--system S] [--sample N --seed K] [--json FILE]`.
-What was judged is kept in build/mutation.jsonl as long as nothing in the tables or the tests has
-changed: a run that was broken off goes on from there. A run over all mutants writes
+What was judged is kept in build/mutation.jsonl as long as nothing that it depends on has changed: a
+run that was broken off goes on from there. A run over all mutants writes
 docs/mutation.md, and ends with 1 where a machine's score is too low; `--page` writes it after a run
 over some. `--quick` stops at whatever kills a mutant first, where otherwise a property is looked
 for. `--baseline` records what the scenarios come to now, which mutants are compared with.
@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cache, partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -28,14 +28,18 @@ from rich.console import Console
 from rich.table import Table
 
 from epochfence.checker.check import available_threads
+from epochfence.spec.language import System
 from epochfence.spec.systems import SHIPPED
 from epochfence.tests.mutation import report
-from epochfence.tests.mutation.judge import ANSWERS, ROOT, Outcome, judge
+from epochfence.tests.mutation.answers import ROOT, SPEC, Answers
+from epochfence.tests.mutation.judge import Outcome, judge
 from epochfence.tests.mutation.mutants import Mutant, every_mutant
 from epochfence.tests.mutation.scenarios import BASELINE, renew_baseline, trials
+from epochfence.tests.mutation.together import AT_ONCE
 
 KEPT = ROOT / "build" / "mutation.jsonl"
-AT_ONCE = 50  # mutants that a process judges before another one takes its place
+MACHINERY = ("answers", "judge", "mutants", "scenarios", "together")
+TASKS = 6  # groups of mutants that a process judges before another one takes its place
 
 
 def chosen(arguments: argparse.Namespace) -> list[str]:
@@ -68,54 +72,96 @@ def judged(names: list[str], jobs: int, *, quick: bool = False) -> Iterator[Outc
     These end now and then: what was compiled for a run stays in its process. Where one is ended
     from outside, others go on with what is left.
     """
-    left = names
+    left = chunks(names, max(1, min(AT_ONCE, len(names) // jobs)))
     while left:
-        done: set[str] = set()
-        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-            waiting = [pool.submit(_judge, name, quick) for name in left[: AT_ONCE * jobs]]
+        done: list[list[str]] = []
+        context = get_context("spawn")
+        with ProcessPoolExecutor(jobs, context, max_tasks_per_child=TASKS) as pool:
+            waiting = {pool.submit(_judge, chunk, quick): chunk for chunk in left}
             try:
                 for ended in as_completed(waiting):
-                    outcome = ended.result()
-                    done.add(outcome.name)
-                    yield outcome
+                    outcomes = ended.result()
+                    done.append(waiting[ended])
+                    yield from outcomes
             except BrokenProcessPool:
                 if not done:
                     raise
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)
-        left = [name for name in left if name not in done]
+        left = [chunk for chunk in left if chunk not in done]
+
+
+def chunks(names: list[str], most: int) -> list[list[str]]:
+    """The mutants in groups that have their systems in common."""
+    groups: dict[tuple[System, ...], list[str]] = {}
+    for name in names:
+        groups.setdefault(tuple(every_mutant()[name].systems()), []).append(name)
+    return [group[at : at + most] for group in groups.values() for at in range(0, len(group), most)]
+
+
+@cache
+def answers() -> Answers:
+    """The tests of answers, as this process runs them until it ends."""
+    return Answers(every_mutant())
 
 
 known = cache(trials)
 
 
-def _judge(name: str, quick: bool) -> Outcome:
-    mutant = every_mutant()[name]
-    return judge(mutant, [t for system in mutant.systems() for t in known(system)], quick=quick)
+def _judge(names: list[str], quick: bool) -> list[Outcome]:
+    mutants = [every_mutant()[name] for name in names]
+    every = [trial for system in mutants[0].systems() for trial in known(system)]
+    return judge(mutants, every, answers(), quick=quick)
 
 
 # What was judged before --------------------------------------------------------------------------
 
 
-def fingerprint(*, quick: bool) -> str:
-    """A digest of all that an outcome depends on."""
+@dataclass(frozen=True)
+class Kept:
+    """An outcome with digests of what it depends on: of all that runs do, and of the tests too.
+
+    What a run has told, no test of answers changes.
+    """
+
+    runs: str
+    tests: str
+    outcome: Outcome
+
+    def stands(self, runs: str, tests: str) -> bool:
+        """Whether it still is the outcome, with these digests now."""
+        by_run = self.outcome.fate in ("properties", "coverage")
+        return self.runs == runs and (by_run or self.tests == tests)
+
+
+def digests(*, quick: bool) -> tuple[str, str]:
+    """Those of what outcomes depend on, as it is now."""
     digest = hashlib.sha256(b"quick" if quick else b"")
-    files = [*(ROOT / "spec").rglob("*.py"), *(ROOT / "checker").glob("*.py"), BASELINE, *ANSWERS]
-    judges = (Path(__file__).with_name(f"{name}.py") for name in ("judge", "mutants", "scenarios"))
-    for path in sorted([*files, *judges]):
+    readers = [path for room in ("checker", "model") for path in (ROOT / room).glob("*.py")]
+    machinery = (Path(__file__).with_name(f"{name}.py") for name in MACHINERY)
+    runs = [*(ROOT / "spec").rglob("*.py"), *readers, *machinery, BASELINE]
+    for path in sorted(runs):
         digest.update(path.read_bytes())
-    return digest.hexdigest()
+    now = digest.hexdigest()
+    tests = [path for path in SPEC.rglob("*") if path.suffix in (".py", ".json")]
+    for path in sorted([*tests, SPEC.parent / "conftest.py"]):
+        digest.update(path.read_bytes())
+    return now, digest.hexdigest()
 
 
-def kept(now: str) -> dict[str, Outcome]:
-    """What earlier runs have judged, if nothing has changed since."""
+def kept(runs: str, tests: str) -> dict[str, Outcome]:
+    """What earlier runs have judged and what still stands; the file keeps nothing else."""
     lines = KEPT.read_text(encoding="utf-8").splitlines() if KEPT.exists() else []
-    if lines[:1] != [now]:
-        KEPT.parent.mkdir(exist_ok=True)
-        KEPT.write_text(f"{now}\n", encoding="utf-8")
-        return {}
-    found = (Outcome(**json.loads(line)) for line in lines[1:])
-    return {outcome.name: outcome for outcome in found}
+    every = [Kept(**{**(found := json.loads(line)), "outcome": Outcome(**found["outcome"])})
+             for line in lines]  # fmt: skip
+    standing = [one for one in every if one.stands(runs, tests)]
+    KEPT.parent.mkdir(exist_ok=True)
+    KEPT.write_text("".join(map(_line, standing)), encoding="utf-8")
+    return {one.outcome.name: one.outcome for one in standing}
+
+
+def _line(one: Kept) -> str:
+    return json.dumps(asdict(one)) + "\n"
 
 
 # The command -------------------------------------------------------------------------------------
@@ -138,7 +184,8 @@ def main() -> int:
         renew_baseline()
         return 0
     names = chosen(arguments)
-    done = kept(fingerprint(quick=arguments.quick))
+    now = digests(quick=arguments.quick)
+    done = kept(*now)
     say = partial(print, file=sys.stderr, flush=True)
     left = [name for name in names if name not in done]
     say(f"{len(names)} mutants, {len(names) - len(left)} of them judged before")
@@ -146,7 +193,7 @@ def main() -> int:
     with KEPT.open("a", encoding="utf-8") as keep:
         for count, outcome in enumerate(judged(left, arguments.jobs, quick=arguments.quick), 1):
             done[outcome.name] = outcome
-            keep.write(json.dumps(asdict(outcome)) + "\n")
+            keep.write(_line(Kept(*now, outcome)))
             keep.flush()
             minutes = (time.monotonic() - begun) / count * (len(left) - count) / 60
             say(f"{count}/{len(left)}, {minutes:.0f} min left: {outcome.fate}: {outcome.name}")

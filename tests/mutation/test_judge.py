@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
-from epochfence.tests.mutation import judge as judging
 from epochfence.tests.mutation import report
+from epochfence.tests.mutation import run as running
+from epochfence.tests.mutation.answers import Answers
 from epochfence.tests.mutation.crossing import answer, system
 from epochfence.tests.mutation.judge import Outcome, judge
 from epochfence.tests.mutation.mutants import every_mutant, mutants
-from epochfence.tests.mutation.run import sample
+from epochfence.tests.mutation.run import Kept, chunks, kept, sample
 from epochfence.tests.mutation.scenarios import Scenario, Trial, counted
 
-MUTANTS = {m.name: m for table in system.tables for m in mutants(system, table)}
+MUTANTS = {m.name: m for table in system.tables for m in mutants(table, [system])}
 
 
 @pytest.fixture(scope="module")
@@ -26,9 +30,13 @@ def trials() -> list[Trial]:
     return [Trial(system, scenario, counted(system, scenario))]
 
 
-@pytest.fixture(autouse=True)
-def no_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judging, "ANSWERS", [])
+@pytest.fixture(scope="module")
+def nothing_said(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answers]:
+    """No test of answers."""
+    file = tmp_path_factory.mktemp("answers") / "test_nothing.py"
+    file.write_text("def test_nothing():\n    pass\n")
+    with closing(Answers(MUTANTS, [file])) as answers:
+        yield answers
 
 
 # Mutants ------------------------------------------------------------------------------------------
@@ -69,6 +77,8 @@ def test_a_mutant_differs_in_the_rows_that_it_names(name: str) -> None:
     assert [row for row in changed.rows if row.name not in mutant.touched] == others
 
 
+UNSEEN, ALIKE = "lamp.Ask/refuse: replies NOT_YET", "lamp.turn/never: below 'stop'"
+
 # Fates --------------------------------------------------------------------------------------------
 
 
@@ -86,9 +96,13 @@ def test_a_mutant_differs_in_the_rows_that_it_names(name: str) -> None:
         ("lamp.Ask/refuse: replies NOT_YET", "survivor", "other states, in the same numbers"),
     ],
 )
-def test_what_becomes_of_a_mutant(name: str, fate: str, by: str, trials: list[Trial]) -> None:
-    found = judge(MUTANTS[name], trials)
-    assert (found.fate, found.by) == (fate, by)
+def test_what_becomes_of_a_mutant(
+    name: str, fate: str, by: str, trials: list[Trial], nothing_said: Answers
+) -> None:
+    (alone,) = judge([MUTANTS[name]], trials, nothing_said)
+    assert (alone.fate, alone.by) == (fate, by)
+    together = judge(list(MUTANTS.values()), trials, nothing_said)
+    assert alone in together
 
 
 def test_answers_kill_what_no_run_sees(
@@ -109,16 +123,55 @@ def test_answers_kill_what_no_run_sees(
     )
     failing = tmp_path / "test_failing_answers.py"
     failing.write_text("def test():\n    assert False\n")
-    monkeypatch.setattr(judging, "ANSWERS", [failing, file])
-    assert judge(MUTANTS["lamp.Ask/refuse: replies NOT_YET"], trials).fate == "answers"
-    assert judge(MUTANTS["lamp.turn/never: below 'stop'"], trials).fate == "equivalent"
+    with closing(Answers(MUTANTS, [failing, file])) as answers:
+        told, silent = judge([MUTANTS[name] for name in (UNSEEN, ALIKE)], trials, answers)
+    assert (told.fate, silent.fate) == ("answers", "equivalent")
     assert str(answer.rows[0].reply) == "REFUSED"
 
 
-def test_quick_takes_what_kills_first(trials: list[Trial]) -> None:
+def test_without_a_test_that_runs_nothing_is_said(tmp_path: Path) -> None:
+    with (
+        closing(Answers(MUTANTS, [tmp_path / "test_missing.py"])) as answers,
+        pytest.raises(RuntimeError, match="can't be collected"),
+    ):
+        answers.differ(MUTANTS[UNSEEN])
+
+
+def test_quick_takes_what_kills_first(trials: list[Trial], nothing_said: Answers) -> None:
     mutant = MUTANTS["lamp.turn/stop: without turns"]
     last = Trial(system, Scenario("1"), replace(trials[0].counts, states=0))
-    assert judge(mutant, [*trials, last], quick=True).by == str(trials[0])
+    (found,) = judge([mutant], [*trials, last], nothing_said, quick=True)
+    assert found.by == str(trials[0])
+
+
+# What was judged before ---------------------------------------------------------------------------
+
+
+def test_what_was_judged_stands_while_nothing_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tests of answers don't change what a run has told."""
+    monkeypatch.setattr(running, "KEPT", tmp_path / "build" / "mutation.jsonl")
+    by_run, by_test = OUTCOMES[0], OUTCOMES[2]
+    assert kept("runs", "tests") == {}
+    lines = [json.dumps(asdict(Kept("runs", "tests", one))) for one in (by_run, by_test)]
+    for now, left in (
+        (("runs", "tests"), {by_run.name: by_run, by_test.name: by_test}),
+        (("runs", "others"), {by_run.name: by_run}),
+        (("others", "tests"), {}),
+    ):
+        running.KEPT.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        assert kept(*now) == left
+        assert kept("runs", "tests") == left  # what doesn't stand is not kept
+
+
+def test_groups_have_their_systems_in_common() -> None:
+    names = list(every_mutant())
+    groups = chunks(names, 7)
+    assert sorted(name for group in groups for name in group) == sorted(names)
+    for group in groups:
+        assert len(group) <= 7
+        assert len({tuple(every_mutant()[name].systems()) for name in group}) == 1
 
 
 # Scores -------------------------------------------------------------------------------------------

@@ -6,8 +6,21 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from epochfence.diagrams.facts import assume, truth_of
 from epochfence.spec.language import Expression, Row, System, Table
 from epochfence.spec.language.expressions import Operand
+
+
+def rows_of(system: System) -> set[str]:
+    """The rows of a system's tables that it can have, as table and row: those that aren't for
+    another kind of client."""
+    settled = {feature: truth_of(truth) for feature, truth in system.protocols.settled}
+    return {
+        f"{table.name}/{row.name}"
+        for table in system.tables
+        for row in table.rows
+        if assume(row.during, True, settled) is not None
+    }
 
 
 def with_rows(system: System, table: Table, rows: tuple[Row, ...]) -> System:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from epochfence.model.interpreter import Interpreter
 from epochfence.spec import messages
-from epochfence.spec import partition_recovery as recovery
 from epochfence.spec.features import NEWEST
-from epochfence.spec.language import Event, Message, System, instantiate, lost
+from epochfence.spec.language import Event, Message, instantiate, lost
 from epochfence.spec.language.types import Map, Type, Value, initial_value
 from epochfence.spec.language.values import evaluate
 from epochfence.spec.partition import last_stable_offset
@@ -26,34 +24,19 @@ BOUNDS = {
     "largest_sequence": 9,
     "cached_batches": 5,
     "faults": 6,
+    "leader_changes": 1,
+    "deletions": 1,
+    "producer_expiries": 1,
 }
 EVERY = BOUNDS | {c.data.name: value for c, value in shipped("transactions").fixed.items()}
 VERSION_1 = ("transaction_version_2",)  # without it
 IDEMPOTENCE_ONLY = ("transaction_version_2", "verification")  # without them nobody is asked
 
 
-def with_recovery(system: System) -> System:
-    """The system with all that a leader may forget, as further faults."""
-    (events,) = system.budgets
-    assert isinstance(events, tuple)
-    return replace(
-        system,
-        tables=system.tables + recovery.TABLES,
-        constants=(
-            *system.constants,
-            messages.PRODUCER_EXPIRIES,
-            messages.DELETIONS,
-            messages.LEADER_CHANGES,
-        ),
-        budgets={events + recovery.FAULTY_EVENTS: messages.FAULTS},
-    )
-
-
 @cache
 def machine(release: str, off: tuple[str, ...]) -> Interpreter:
-    """The transactions system with recovery, in a release without some features."""
-    system = with_recovery(shipped("transactions"))
-    return Interpreter(instantiate(system, release, BOUNDS, switch_off=off))
+    """The transactions system with leaders that forget, in a release without some features."""
+    return Interpreter(instantiate(shipped("transactions"), release, BOUNDS, switch_off=off))
 
 
 def placed(kind: Type, value: Value, keys: tuple[int, ...]) -> Value:
@@ -83,7 +66,8 @@ class Leader:
     def __init__(self, release: str = NEWEST, *off: str, **given: Value) -> None:
         self.model = machine(release, off)
         self.state = self.model.as_mapping(next(iter(self.model.initial_states())))
-        self.state["producer.in_flight"] = (frozenset({0}),) * BOUNDS["producers"]
+        sent = ("SENT", 0, -1, 0, False, False, False)
+        self.state["producer.batches"] = (((sent,),),) * BOUNDS["producers"]
         self.state["producer.txn"] = (0,) * BOUNDS["producers"]
         for name, value in given.items():
             self.state[f"partition.{name}"] = (value,)

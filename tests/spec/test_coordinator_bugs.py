@@ -16,7 +16,7 @@ from epochfence.spec.systems import shipped
 SYSTEM = shipped("transactions")
 KINDS = (
     "losses", "crashes", "timeouts", "expiries", "failovers", "append_failures", "id_expiries",
-    "delays",
+    "delays", "leader_changes",
 )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from epochfence.spec.language.expressions import children_first
 from epochfence.spec.messages import Produce
 from epochfence.spec.properties_idempotence import PROPERTIES
 from epochfence.spec.systems import shipped
-from epochfence.tests.spec.alterations import altered
+from epochfence.tests.spec.alterations import altered, rows_of
 
 SYSTEM = shipped("idempotence")
 NAMES = [item.name for item in PROPERTIES]
@@ -157,7 +157,7 @@ FAULTS = (
     ),
     Fault(  # a client that takes an answer to a batch that it has given up
         "AnswerStays", 4, "ProduceResponse/acknowledged", bounds("expiries", faults=1),
-        altered(SYSTEM, table="sender.ProduceResponse", row="nobody waits for it", when=False),
+        altered(SYSTEM, table="producer.ProduceResponse", row="nobody waits for it", when=False),
     ),
 )  # fmt: skip
 
@@ -294,7 +294,7 @@ def test_a_new_producer_id_is_safe_where_no_request_is_late() -> None:
     )  # fmt: skip
     result = run(constants, on=MENDED)
     assert broken(result) == {}
-    assert dict(result.rows)["sender.producer id given out/a new producer id, and new sequences"]
+    assert dict(result.rows)["producer.producer id given out/a new producer id, and new sequences"]
 
 
 def test_sequences_wrap() -> None:
@@ -314,8 +314,12 @@ RUNS = (
     (NEWEST, MENDED, {}),
     (NEWEST, MENDED, {"producer_expiries": 1}),
 )
+_FENCED = "nobody but this client has its producer id"
+_KNOWN = "its leader takes any sequence of a producer id that it doesn't know (from 2.5)"
 _TRANSACTIONS = "this client has no transactions, so that nothing is asked of a coordinator"
 NEVER_TAKEN = {
+    "producer.ProduceResponse/fenced": _FENCED,
+    "producer.ProduceResponse/unknown at the leader: a new epoch": _KNOWN,
     "partition.Produce/stale epoch": "requests of one connection arrive in their order, and an "
     "older one on a closed connection is not answered",
     **{
@@ -331,7 +335,7 @@ NEVER_TAKEN = {
 
 
 def test_every_row_is_taken_by_a_run_or_listed_with_a_reason() -> None:
-    every = {f"{table.name}/{row.name}" for table in SYSTEM.tables for row in table.rows}
+    every = rows_of(SYSTEM)
     reached = set[str]()
     for release, on, constants in RUNS:
         result = run({**EVERY_KIND, **constants}, release, on, ("AnswerStays",))

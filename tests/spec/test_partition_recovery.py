@@ -14,7 +14,7 @@ from epochfence.spec.features import NEWEST
 from epochfence.spec.language import instantiate
 from epochfence.spec.language.types import Value
 from epochfence.spec.systems import shipped
-from epochfence.tests.spec.leaders import entry, leader, with_recovery
+from epochfence.tests.spec.leaders import entry, leader
 
 KNOWN, OPEN = entry(5, 0, 1, 2), entry(5, 0, 1, 2, opened=1)
 UNKNOWN = entry(-1)
@@ -144,12 +144,15 @@ def test_questions_die_with_their_leader() -> None:
 
 # All together ----------------------------------------------------------------------------------
 
-SYSTEM = with_recovery(shipped("transactions"))
+SYSTEM = shipped("transactions")
+FORGETTING = {"leader_changes": 1, "deletions": 1, "producer_expiries": 1}
 
 
 def explored(release: str, *properties: str, on: tuple[str, ...] = (), **bounds: int) -> Result:
     """The transactions system with leaders that forget; no properties named: all."""
-    constants: Mapping[str, int] = {"partitions": 1, "transactions": 1, "faults": 2} | bounds
+    constants: Mapping[str, int] = {
+        "partitions": 1, "transactions": 1, "faults": 2, **FORGETTING, **bounds
+    }  # fmt: skip
     instance = instantiate(SYSTEM, release, constants, switch_on=on, properties=properties or None)
     return check(instance)
 
@@ -177,6 +180,6 @@ def test_a_leader_that_forgets_with_the_record_takes_it_again() -> None:
     assert result.trace is not None
     rows = [step.row for step in result.trace.steps[-4:]]
     assert (rows[0], rows[-1]) == ("append", "append")
-    assert set(rows[1:-1]) == {"send again", "producers go with their records"}
+    assert set(rows[1:-1]) == {"queue again", "producers go with their records"}
     for release, on in (("2.0", ("state_outlives_records",)), ("2.5", ())):
         assert explored(release, "NoDuplicate", on=on, producers=1).verdict is Verdict.HOLDS

@@ -38,10 +38,10 @@ class Client:
         return ""
 
     def drain(self, partition: int, record: int) -> str:
-        return self.take("sender.drain", partition, record)
+        return self.take("producer.drain", partition, record)
 
     def drain_again(self, partition: int, record: int) -> str:
-        return self.take("sender.drain again", partition, record)
+        return self.take("producer.drain again", partition, record)
 
     def sent(self, partition: int) -> tuple[int, int]:
         """Epoch and sequence of the request that was sent last."""
@@ -54,7 +54,7 @@ class Client:
         kept = tuple(request for request in requests if request[4] != record)
         self._put("Produce", partition, kept)
         self._put("ProduceResponse", partition, ((error, record, 0),))
-        return self.take("sender.ProduceResponse", 0, partition)
+        return self.take("producer.ProduceResponse", 0, partition)
 
     @property
     def epoch(self) -> Any:
@@ -67,7 +67,7 @@ class Client:
         return self._of("next_sequence")[partition]
 
     def _of(self, field: str) -> Any:
-        return self.state[f"sender.{field}"][0]
+        return self.state[f"producer.{field}"][0]
 
     def _line(self, message: str, partition: int) -> Any:
         return self.state[f"network.{message}"][0][partition]
@@ -104,7 +104,7 @@ def test_the_first_fails_and_those_behind_it_are_numbered_anew() -> None:
     assert client.answer(0, 0, "UNKNOWN_SERVER_ERROR") == "refused: a new epoch"
     # in the test both answers come before the bump
     client.answer(0, 1, "OUT_OF_ORDER_SEQUENCE_NUMBER")
-    assert client.take("sender.bump epoch") == "bump"
+    assert client.take("producer.bump epoch") == "bump"
     assert client.drain_again(0, 1)
     assert client.sent(0) == (2, 0)
     assert client.answer(0, 1, "NONE") == "acknowledged"
@@ -120,7 +120,7 @@ def test_a_healthy_partition_goes_on_under_the_old_epoch() -> None:
     row = client.answer(0, 1, "OUT_OF_ORDER_SEQUENCE_NUMBER")
     assert row == "out of order as the next: a new epoch"
     assert client.drain(1, 2) == ""
-    assert client.take("sender.bump epoch") == "bump"
+    assert client.take("producer.bump epoch") == "bump"
     assert client.epoch == 2
     assert client.drain_again(0, 1)
     assert client.sent(0) == (2, 0)
@@ -140,11 +140,11 @@ def test_a_later_batch_that_was_appended_resolves_those_before() -> None:
     for record in range(3):
         client.drain(0, record)
     client.answer(0, 0, "NOT_ENOUGH_REPLICAS")
-    assert client.take("sender.batch expires", 0, 0) == "after a retry: was it appended?"
-    assert client.take("sender.batch expires", 0, 1) == "at its first attempt"
-    assert client.take("sender.resolve sequences", 0) == ""
+    assert client.take("producer.batch expires", 0, 0) == "after a retry: was it appended?"
+    assert client.take("producer.batch expires", 0, 1) == "at its first attempt"
+    assert client.take("producer.resolve sequences", 0) == ""
     client.answer(0, 2, "NONE")
-    assert client.take("sender.resolve sequences", 0) == "all were appended"
+    assert client.take("producer.resolve sequences", 0) == "all were appended"
     assert (client.epoch, client.next_sequence(0)) == (1, 3)
 
 
@@ -153,10 +153,10 @@ def test_an_expired_batch_without_others_takes_a_new_epoch() -> None:
     client = Client("4.3")
     client.drain(0, 0)
     client.answer(0, 0, "NOT_ENOUGH_REPLICAS")
-    assert client.take("sender.batch expires", 0, 0) == "after a retry: was it appended?"
+    assert client.take("producer.batch expires", 0, 0) == "after a retry: was it appended?"
     assert client.drain(0, 1) == ""
-    assert client.take("sender.resolve sequences", 0) == "order lost: a new epoch"
-    assert client.take("sender.bump epoch") == "bump"
+    assert client.take("producer.resolve sequences", 0) == "order lost: a new epoch"
+    assert client.take("producer.bump epoch") == "bump"
     assert (client.epoch, client.next_sequence(0)) == (2, 0)
     assert client.drain(0, 1)
     assert client.sent(0) == (2, 0)
@@ -169,7 +169,7 @@ def test_the_last_sequence_acknowledged_never_goes_back() -> None:
     client.drain(0, 1)
     client.answer(0, 1, "NONE")
     client.answer(0, 0, "NONE")
-    assert client.state["sender.last_acked"][0][0] == 1
+    assert client.state["producer.last_acked"][0][0] == 1
 
 
 def test_a_batch_in_flight_keeps_what_it_was_sent_with() -> None:
@@ -179,7 +179,7 @@ def test_a_batch_in_flight_keeps_what_it_was_sent_with() -> None:
     client.drain(1, 0)
     client.answer(1, 0, "NOT_ENOUGH_REPLICAS")
     client.answer(0, 0, "OUT_OF_ORDER_SEQUENCE_NUMBER")
-    client.take("sender.bump epoch")
+    client.take("producer.bump epoch")
     assert client.drain_again(0, 0)
     assert client.drain_again(1, 0)
     assert (client.sent(0), client.sent(1)) == ((2, 0), (1, 0))
@@ -193,7 +193,7 @@ def test_before_local_bumps_a_batch_of_an_old_producer_id_is_given_up() -> None:
     row = client.answer(0, 0, "OUT_OF_ORDER_SEQUENCE_NUMBER")
     assert row == "out of order as the next: a new producer id"
     assert client.answer(0, 1, "NOT_ENOUGH_REPLICAS") == "under an old producer id, and given up"
-    assert client.take("sender.producer id given out") == "a new producer id"
+    assert client.take("producer.producer id given out") == "a new producer id"
     assert client.drain(0, 2)
     assert client.batch(0, 2)["producer_id"] == 1
     assert client.sent(0) == (0, 0)

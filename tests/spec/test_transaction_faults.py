@@ -11,8 +11,8 @@ import pytest
 
 from epochfence.checker.check import check
 from epochfence.checker.verdict import Result, Verdict
+from epochfence.spec import client
 from epochfence.spec import partition as leader
-from epochfence.spec import producer as client
 from epochfence.spec import transaction as coordinator
 from epochfence.spec.features import BEFORE, NEWEST
 from epochfence.spec.language import System, if_, instantiate, lost, some, without_first
@@ -21,6 +21,7 @@ from epochfence.spec.messages import (
     AddPartitionsByLeaderResponse,
     Produce,
     ProduceResponse,
+    producer,
 )
 from epochfence.spec.properties import PROPERTIES
 from epochfence.spec.systems import shipped
@@ -86,7 +87,7 @@ def assert_breaks(fault: Fault) -> list[str]:
 
 KINDS = (
     "losses", "crashes", "timeouts", "expiries", "failovers", "append_failures", "id_expiries",
-    "delays",
+    "delays", "leader_changes",
 )  # fmt: skip
 
 
@@ -106,10 +107,10 @@ def bounds(
 
 lost_answer = lost(ProduceResponse)
 NEW_SEQUENCE = Produce(
-    producer=client.producer.this,
+    producer=producer.this,
     partition=lost_answer.partition,
     producer_id=client.producer_id,
-    producer_epoch=client.epoch,
+    producer_epoch=client.producer_epoch,
     base_sequence=client.next_sequence[lost_answer.partition],
     record=0,
     txn=client.txn.value,
@@ -121,7 +122,7 @@ FAULTS = (
     Fault(
         "a batch that is sent again takes a new sequence",
         "NoDuplicate", 12, "Produce/append", bounds(faults=1, losses=1),
-        altered(SYSTEM, table="producer.lost ProduceResponse", row="send again",
+        altered(SYSTEM, table="producer.lost ProduceResponse", row="queue again",
                 send=(NEW_SEQUENCE,)),
     ),
     Fault(
@@ -260,6 +261,7 @@ def test_a_property_fails_where_its_protection_is_missing(fault: Fault) -> None:
 
 # Known bugs of the protocol before version 2 ---------------------------------------------------
 
+EXPIRED_BATCH = "batch expires/at its first attempt: abortable"
 VERSION_1 = ("transaction_version_2",)
 MARKER = "WriteTxnMarkers/end the transaction"
 EXPIRED = bounds(transactions=2, faults=1, expiries=1)
@@ -280,7 +282,7 @@ def place(steps: list[str], step: str, nth: int = 1) -> int:
 
 def assert_adopted(fault: Fault, arrival: str) -> None:
     steps = assert_breaks(fault)
-    assert place(steps, "batch expires/give up the batch") < place(steps, "EndTxn/end")
+    assert place(steps, EXPIRED_BATCH) < place(steps, "EndTxn/end")
     assert place(steps, "beginTransaction/begin", 2) < place(steps, arrival)
 
 

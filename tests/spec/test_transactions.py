@@ -10,11 +10,12 @@ import pytest
 
 from epochfence.checker.check import Options, available_threads, check
 from epochfence.checker.verdict import Result, Verdict
-from epochfence.spec.features import BEFORE, NEWEST
+from epochfence.spec.features import BEFORE, DRAFT, NEWEST
 from epochfence.spec.language import Expression, Row, Table, instantiate
 from epochfence.spec.language.expressions import children_first
 from epochfence.spec.properties import PROPERTIES
 from epochfence.spec.systems import shipped
+from epochfence.tests.spec.alterations import rows_of
 
 SYSTEM = shipped("transactions")
 NAMES = [item.name for item in PROPERTIES]
@@ -29,8 +30,15 @@ class Bounds:
     transactions: int = 2
     faults: int = 1
     largest_epoch: int = 3
+    records: int = 1
+    early_ends: int = 0
+    leader_changes: int = 1
+    deletions: int = 0
+    producer_expiries: int = 0
 
 
+FORGETFUL = Bounds(transactions=1, faults=2, leader_changes=1, deletions=1, producer_expiries=1)
+TWO_RECORDS = Bounds(transactions=1, faults=2, records=2, early_ends=1)
 ONE_CLIENT, TWO_CLIENTS, DEFAULTS = Bounds(), Bounds(producers=2), Bounds(2, 2, 2, 1)
 
 
@@ -109,7 +117,7 @@ def test_before_version_2_and_verification_a_late_produce_hangs(bounds: Bounds) 
     assert result.verdict is Verdict.BROKEN
     assert broken(result) == [("NoHangingTransaction", 19)]
     done = steps(result)
-    assert done.index("batch expires/give up the batch") < done.index("EndTxn/end")
+    assert done.index("batch expires/at its first attempt: abortable") < done.index("EndTxn/end")
     assert done.index("WriteTxnMarkers/no transaction to end") < done.index("Produce/append")
 
 
@@ -125,7 +133,11 @@ WITHOUT: dict[tuple[str, ...], tuple[str, int, str]] = {
     ("rotation_on_fence",): ("ReservedEpoch", 35, TOLD),
     ("rotation_in_log",): ("AnswerStands", 35, "coordinator failover/no new record is in the log"),
     ("unknown_id_fatal",): ("FencedForGood", 23, "InitProducerIdResponse/initialized"),
-    ("verification", "transaction_version_2"): ("NoHangingTransaction", 19, "Produce/append"),
+    ("verification", "transaction_version_2"): (
+        "NoHangingTransaction",
+        19,
+        "WriteTxnMarkersResponse/written",
+    ),
 }
 # Features that decide which error is answered, or what only an older protocol needs.
 HARMLESS = {
@@ -137,13 +149,16 @@ HARMLESS = {
     "pending_first": "it decides which error is answered",
     "single_fence_bump": "an epoch is left out, and at the last ones a fence fails",
     "previous_id_forgotten": "what is kept longer is compared with less",
+    "state_outlives_records": "no records are deleted at the default bounds",
     "unknown_producer_accepted": "it decides which error is answered",
+    "version_2_draft": "no other release has it",
     "verification": "version 2 asks in any case, and its epochs refuse what is late",
     "abortable_error": "it decides which error is answered",
     "ongoing_by_epoch": "version 2 refuses what is older, and is asked about what is newer",
     "no_start_in_mid_sequence": "a client starts at sequence 0",
     "stale_epoch_first": "what is stale is refused after the question as well",
     "last_epoch_ends_open": "nothing is written with the largest epoch",
+    "failed_abort_fatal": "no coordinator calls the end of a transaction abortable",
     "client_epoch_bump": "with version 2 a client gets its epochs from EndTxn",
 }
 
@@ -182,39 +197,29 @@ PROTOCOLS = (
     ("2.0", ()),
     (BEFORE, ()),
     ("3.6", ()),
+    (DRAFT, ()),
+    (DRAFT, ("transaction_version_2",)),
     ("4.0.0", ()),
 )
 NOWHERE_BROKEN = ("DeclaredTransitions",)  # so that no run ends early
-_ZERO = "A transaction's only record here has sequence 0 wherever its epoch is new to the leader."
-_SETTLED = (
-    "A client sends a partition's next record when the last one is settled; what it can't settle "
-    "brings a new epoch."
-)
-_LEADERS = "Leaders don't change in this system."
+_NO_CAUSE = "No coordinator answers this request so."
 NEVER_TAKEN = {
-    "transaction.AddPartitionsByLeader/transition in flight, same epoch": (
-        "Version 2 came with KAFKA-18660, which answers earlier."
-    ),
     "transaction.EndTxn/commit of nothing": (
         "A client commits only what a leader has acknowledged, which is in the transaction then."
     ),
     "transaction.WriteTxnMarkersResponse/refused for good": (
         "No leader learns of a newer epoch before the decision is completed."
     ),
-    "partition.AddPartitionsByLeaderResponse/out of order": _SETTLED,
+    "producer.AddPartitionsToTxnResponse/abortable": _NO_CAUSE,
+    "producer.EndTxnResponse/abortable": _NO_CAUSE,
+    "producer.EndTxnResponse/an abort that can't be aborted": _NO_CAUSE,
+    "producer.ProduceResponse/abortable, and the partition starts at sequence 0": (
+        "From 2.5 on no leader calls a producer id unknown."
+    ),
     "partition.Produce/not transactional in a transaction": "Every client is transactional here.",
-    "partition.AddPartitionsByLeaderResponse/asked by a leader before": _LEADERS,
-    "partition.lost AddPartitionsByLeader/asked by a leader before": _LEADERS,
-    "partition.lost AddPartitionsByLeaderResponse/asked by a leader before": _LEADERS,
-    **{
-        f"partition.{event}/{row}": reason
-        for event in ("Produce", "AddPartitionsByLeaderResponse")
-        for row, reason in (
-            ("starts in mid-sequence", _ZERO),
-            ("new epoch in mid-sequence", _ZERO),
-            ("above the first to come", _SETTLED),
-        )
-    },
+    "partition.Produce/starts in mid-sequence": (
+        "What verification is about is asked about, but in an open transaction, which has a batch."
+    ),
 }
 
 
@@ -229,11 +234,18 @@ def covered(protocol: str, off: tuple[str, ...], bounds: Bounds, threads: int = 
 
 
 def test_every_row_is_taken_by_a_run_or_listed_with_a_reason() -> None:
-    every = {f"{table.name}/{row.name}" for table in SYSTEM.tables for row in table.rows}
+    every = rows_of(SYSTEM)
     reached = set[str]()
     for largest_epoch in (2, 3):
         bounds = replace(ONE_CLIENT, faults=2, largest_epoch=largest_epoch)
         reached = reached.union(*(covered(release, off, bounds) for release, off in PROTOCOLS))
+    for release in ("2.0", BEFORE, "3.6", NEWEST):
+        reached |= covered(release, (), TWO_RECORDS)
+    for release in (BEFORE, "3.6", NEWEST):
+        reached |= covered(release, (), replace(TWO_RECORDS, transactions=2, faults=1))
+    for release in ("2.0", NEWEST):
+        reached |= covered(release, (), FORGETFUL)
+    reached |= covered("3.6", (), replace(ONE_CLIENT, partitions=2, transactions=1, faults=2))
     assert every - reached == NEVER_TAKEN.keys() | TAKEN_WITH_TWO_CLIENTS
 
 
@@ -298,7 +310,8 @@ def foreign(table: Table, parts: Iterator[Expression]) -> set[str]:
 
 def test_a_machine_knows_only_itself_and_the_message() -> None:
     """Another machine's fields are read only to leave out an answer that nobody would see; the
-    client's tables keep notes of what the application asked for and was told."""
+    client's tables keep notes of what the application asked for and was told. All may look at the
+    clock."""
     decided: dict[str, set[str]] = {"transaction": set(), "partition": set(), "producer": set()}
     sent: dict[str, set[str]] = {"transaction": set(), "partition": set(), "producer": set()}
     for table in SYSTEM.tables:
@@ -306,12 +319,12 @@ def test_a_machine_knows_only_itself_and_the_message() -> None:
             decided[table.machine.name] |= foreign(table, decisions(table, row))
             sent[table.machine.name] |= foreign(table, sendings(table, row))
     assert decided == {
-        "transaction": set(),
+        "transaction": {"clock.now"},
         "partition": set(),
         "producer": {"application.outcome", "application.acknowledged"},
     }
     assert sent == {
         "transaction": {"producer.connection"},
-        "partition": {"producer.in_flight", "producer.txn", "transaction.marker_connection"},
+        "partition": {"producer.batches", "producer.txn", "transaction.marker_connection"},
         "producer": set(),
     }

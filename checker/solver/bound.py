@@ -1,0 +1,154 @@
+"""Bounded model checking: the shortest counterexample within a number of steps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ...spec.language import Instance
+from ..fault import Kind, tell_fault
+from ..ground import ground
+from ..slicing import sliced, without_constants
+from ..verdict import Outcome, PropertyVerdict, Verdict
+from .terms import Bits, Relation, SolverError, Term, conjunction, z3
+
+
+@dataclass(frozen=True)
+class Depth:
+    """How far a run has come: no fault in `depth` steps. Times in seconds."""
+
+    depth: int
+    seconds: float
+
+
+@dataclass(kw_only=True)
+class Bounded(Outcome):
+    """What bounded model checking found out."""
+
+    most: int
+    solver: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """The result as plain data."""
+        return super().as_json() | {"most": self.most, "solver": self.solver}
+
+
+def bound(
+    instance: Instance,
+    depth: int,
+    on_depth: Callable[[Depth], None] | None = None,
+    *,
+    only_properties: bool = False,
+) -> Bounded:
+    """Every run of up to `depth` steps, by length: of properties, ranges and deadlocks, or of
+    properties alone.
+
+    The verdict is HOLDS only where no run is longer than those. Raises DeclarationError for a
+    faulty declaration, SolverError for a system without a start and where Z3 can't tell,
+    Disagreement where the solver and the executable model differ.
+    """
+    begun = time.perf_counter()
+    varying = without_constants(ground(instance))
+    grounded = sliced(varying)
+    relation = Relation(grounded, Bits())
+    found = _Search(relation, only_properties)
+    outcome = Bounded(
+        system=instance.system.name,
+        protocol=instance.protocol,
+        constants={i.name: instance.constants[i.name] for i in instance.system.constant_infos},
+        features=sorted(instance.features),
+        verdict=Verdict.INCONCLUSIVE,
+        reason="",
+        properties=[PropertyVerdict(p.name, "holds so far") for p in instance.properties],
+        depth=0,
+        seconds=0.0,
+        left_out=[x.name for x in grounded.leaves if x.index in varying.kept - grounded.kept],
+        most=depth,
+        solver=f"Z3 {z3.get_version_string()}",
+    )
+    if only_properties:
+        outcome.notes.append("deadlocks and ranges weren't looked for, as a property was named")
+    for reached in range(depth + 1):
+        outcome.depth = reached
+        faults = found.at(reached, steps=reached < depth)
+        kind = next(faults, None)
+        if kind is not None:
+            path = found.path(reached)
+            tell_fault(
+                instance, kind, path, lambda state: relation.kept(grounded.vector(state)), outcome,
+                ranges=not only_properties,
+            )  # fmt: skip
+            break
+        if on_depth is not None:
+            on_depth(Depth(reached, time.perf_counter() - begun))
+        if reached < depth and not found.goes_on():
+            outcome.verdict = Verdict.HOLDS
+            outcome.reason = f"No run is longer than {_steps(reached)}."
+            outcome.properties = [PropertyVerdict(p.name, "holds") for p in instance.properties]
+            break
+    else:
+        outcome.reason = f"No fault in {_steps(depth)}; longer runs weren't looked at."
+    outcome.seconds = time.perf_counter() - begun
+    return outcome
+
+
+def _steps(number: int) -> str:
+    return f"{number} step{'s' * (number != 1)}"
+
+
+class _Search:
+    """One solver that grows with the depth; what was excluded at a depth is kept as a fact."""
+
+    def __init__(self, relation: Relation, only_properties: bool) -> None:
+        self.relation = relation
+        self.only_properties = only_properties
+        self.solver = z3.SolverFor(relation.numbers.logic)
+        relation.check_start()
+        self.solver.add(relation.at(0)(relation.start))
+
+    def at(self, depth: int, *, steps: bool) -> Iterator[Kind]:
+        """What is at fault at a depth: of the state that `depth` steps reach and, with `steps`, of
+        a step from it."""
+        relation = self.relation
+        here = relation.at(depth)
+        if depth > 1:
+            self.solver.add(relation.at(depth - 2)(relation.order))
+        if relation.invariants and self._finds(here(z3.Not(conjunction(relation.invariants)))):
+            yield Kind.STATE
+        if not self.only_properties and self._finds(here(relation.stuck)):
+            yield Kind.DEADLOCK
+        if not steps:
+            return
+        self.solver.add(here(relation.choice))
+        if self.only_properties:
+            self.solver.add(here(z3.Not(relation.out_of_range)))
+        elif self._finds(here(relation.out_of_range)):
+            yield Kind.STEP
+        self.solver.add(here(relation.change))
+        if self._finds(here(relation.broken)):
+            yield Kind.STEP
+
+    def goes_on(self) -> bool:
+        """Whether some run is one step longer."""
+        return self.solver.check() != z3.unsat
+
+    def _finds(self, fault: Term) -> bool:
+        """Whether there is a run to this fault; where there is none, that is remembered."""
+        if z3.is_false(fault):
+            return False
+        name = z3.FreshBool("fault")
+        self.solver.add(z3.Implies(name, fault))
+        verdict = self.solver.check(name)
+        if verdict == z3.unknown:
+            raise SolverError(f"Z3 can't tell: {self.solver.reason_unknown()}")
+        if verdict == z3.unsat:
+            self.solver.add(z3.Not(fault))
+        return verdict == z3.sat
+
+    def path(self, depth: int) -> list[tuple[int, ...]]:
+        """The states of the run that was found."""
+        model = self.solver.model()
+        relation = self.relation
+        return [relation.vector(model, relation.state(at)) for at in range(depth + 1)]

@@ -1,0 +1,176 @@
+"""Proof by induction over steps, k of them where one isn't enough, with lemmas.
+
+A property is split by the row that the last step takes. At that level it is enough to put the row's
+updates into the property: parts that the row doesn't write are equal and gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ...spec.language import Instance
+from ..graph import Node, leaves_of
+from ..ground import GroundAction, GroundRow
+from .lifted import relevant
+from .obligations import Obligation, obligation
+from .terms import Integers, Relation, Term, z3
+
+WELL_FORMED = "well-formed"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is to be proved: of each state (`nodes` hold), or of each step (`nodes` is empty, and
+    rows are `broken` where it fails)."""
+
+    name: str
+    nodes: tuple[Node, ...]
+
+    @property
+    def is_of_steps(self) -> bool:
+        """Whether it is a property of steps."""
+        return not self.nodes
+
+
+class Induction:
+    """A system whose properties are to be proved. `facts` are what holds of every state: a fact is
+    assumed of the states before a step, and shown of the state behind it."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.grounded = relevant(instance)
+        self.relation = Relation(self.grounded, Integers())
+        self.relation.check_start()
+        invariants = [item.name for item in instance.properties if item.kind == "invariant"]
+        self.facts = {WELL_FORMED: tuple(self.grounded.well_formed)} | {
+            name: (node,) for name, node in zip(invariants, self.grounded.invariants, strict=True)
+        }
+        graph = self.grounded.graph
+        self.facts = {
+            name: nodes
+            for name, nodes in self.facts.items()
+            if any(n is not graph.true for n in nodes)
+        }
+
+    def add(self, name: str, nodes: Sequence[Node]) -> None:
+        """One more fact."""
+        self.facts[name] = tuple(nodes)
+
+    @property
+    def broken(self) -> Subject | None:
+        """The property of steps under check."""
+        steps = [item.name for item in self.instance.properties if item.kind == "step"]
+        return Subject(steps[0], ()) if steps else None
+
+    def subjects(self) -> Iterator[Subject]:
+        """All that is to be proved."""
+        for name, nodes in self.facts.items():
+            yield Subject(name, nodes)
+        if self.broken is not None:
+            yield self.broken
+
+    # Obligations ------------------------------------------------------------------------------
+
+    def obligations(self, subject: Subject, assumed: Sequence[str], k: int = 1) -> list[Obligation]:
+        """Why the subject holds by k-induction, with the facts of the names `assumed`."""
+        found = [] if subject.is_of_steps else [self._start(subject, at) for at in range(k)]
+        for action in self.grounded.actions:
+            for row in action.rows:
+                step = self._step(subject, assumed, k, action, row)
+                if step is not None:
+                    found.append(step)
+        return found
+
+    def _start(self, subject: Subject, at: int) -> Obligation:
+        """That the subject holds after `at` steps from the start."""
+        relation = self.relation
+        parts = [relation.at(0)(relation.start)]
+        for depth in range(at):
+            here = relation.at(depth)
+            parts += [here(relation.choice), here(relation.change)]
+            parts.append(z3.Not(here(relation.out_of_range)))
+        parts.append(z3.Not(relation.at(at)(self.all_of(subject.nodes))))
+        return obligation(subject.name, "start" + f" + {at}" * (at > 0), at + 1, parts, {})
+
+    def _step(
+        self,
+        subject: Subject,
+        assumed: Sequence[str],
+        k: int,
+        action: GroundAction,
+        row: GroundRow,
+    ) -> Obligation | None:
+        """That no step by this row breaks the subject; none where it can't touch it."""
+        graph, relation, last = self.grounded.graph, self.relation, k - 1
+        if subject.is_of_steps:
+            wrong = row.broken
+        else:
+            done: dict[int, Node] = {}
+            after = [graph.substitute(node, row.updates, done) for node in subject.nodes]
+            pairs = zip(after, subject.nodes, strict=True)
+            wrong = graph.not_(graph.and_(*(new for new, old in pairs if new is not old)))
+        if wrong is graph.false or graph.and_(row.guard, wrong) is graph.false:
+            return None
+        here = relation.at(last)
+        terms = relation.terms
+        parts = [
+            here(relation.is_there(action)),
+            here(terms.truth(row.guard)),
+            here(z3.Not(terms.truth(row.fault))),
+            here(terms.truth(wrong)),
+        ]
+        for depth in range(last):
+            before = relation.at(depth)
+            parts += [before(relation.choice), before(relation.change)]
+            parts.append(z3.Not(before(relation.out_of_range)))
+        known, own = {name: self.facts[name] for name in assumed}, subject.nodes
+        if k == 1:  # of what all states have in common, only what the rest speaks of
+            read = leaves_of([*action.possible, row.guard, row.fault, wrong])
+            common = known.pop(WELL_FORMED, ())
+            read |= leaves_of(node for nodes in known.values() for node in nodes)
+            near = tuple(node for node in common if leaves_of([node]) & read)
+            known |= {WELL_FORMED: near} if near else {}
+            if subject.name == WELL_FORMED:
+                own = tuple(node for node in own if leaves_of([node]) & read)
+            read |= leaves_of([*near, *own])
+            parts.append(here(relation.ranges_of(read)))
+        else:
+            parts += [relation.at(depth)(relation.ranges) for depth in range(k)]
+        facts = {
+            name: [relation.at(depth)(self.all_of(nodes)) for depth in range(k)]
+            for name, nodes in known.items()
+        }
+        if subject.is_of_steps:
+            facts[subject.name] = [
+                z3.Not(relation.at(depth)(relation.broken)) for depth in range(last)
+            ]
+        else:
+            holds = self.all_of(own)
+            facts[subject.name] = [relation.at(depth)(holds) for depth in range(k)]
+        return obligation(subject.name, self.case(action, row), k, parts, facts)
+
+    def case(self, action: GroundAction, row: GroundRow) -> str:
+        """The row in print, with the instances that it is about."""
+        names = ", ".join(f"{key}{number}" for key, number in action.instances)
+        row_name = self.instance.row_names[row.row]
+        return f"{row_name} ({names})" if names else row_name
+
+    def all_of(self, nodes: Sequence[Node]) -> Term:
+        """The nodes as one term over the variables of the state."""
+        graph = self.grounded.graph
+        return self.relation.terms.truth(graph.and_(*nodes))
+
+    # Counterexamples --------------------------------------------------------------------------
+
+    def states(self, model: Mapping[str, int], k: int) -> list[tuple[int, ...]]:
+        """The numbers of the states that a model of an obligation's step names, before it."""
+        first = [max(leaf.low, 0) if leaf.low <= 0 <= leaf.high else leaf.low
+                 for leaf in self.grounded.leaves]  # fmt: skip
+        found: list[tuple[int, ...]] = []
+        for depth in range(k):
+            numbers = list(first)
+            for leaf in self.relation.leaves:
+                numbers[leaf.index] = model.get(f"{leaf.name} at {depth}", first[leaf.index])
+            found.append(tuple(numbers))
+        return found

@@ -1,0 +1,159 @@
+"""Invariants found by Spacer (property-directed reachability over Horn clauses).
+
+What it finds is taken as a candidate and no more: it is made smaller, and proved by plain induction
+like any other fact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+from ..graph import Node
+from ..ground import Grounded, Leaf
+from .induction import Induction, Subject
+from .terms import SolverError, Term, z3
+
+_REACHED = "reached"
+
+
+def find_invariant(
+    induction: Induction, subject: Subject, assumed: Sequence[str], timeout: float
+) -> list[Node] | None:
+    """Conditions whose conjunction Spacer takes for inductive, and enough for the subject; none
+    where it finds nothing in `timeout` seconds."""
+    text = _clauses(induction, subject, assumed)
+    names = [f"{leaf.name} at 0" for leaf in induction.relation.leaves]
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        found = pool.submit(_solve, text, names, timeout).result()
+    if found is None:
+        return None
+    leaves = {f"{leaf.name} at 0": leaf for leaf in induction.relation.leaves}
+    reader = _Reader(induction.grounded, leaves)
+    parts: list[Node] = []
+    for term in z3.parse_smt2_string(found):
+        node = reader.node(term)
+        parts += node.args if node.op == "and" else [node]
+    return parts
+
+
+class _Reader:
+    """Z3's terms as nodes again."""
+
+    def __init__(self, grounded: Grounded, leaves: Mapping[str, Leaf]) -> None:
+        self.graph = grounded.graph
+        self.leaves = leaves
+
+    def node(self, term: Term) -> Node:
+        """A truth as a node. Raises SolverError for what no declaration could say."""
+        graph, kind, args = self.graph, term.decl().kind(), term.children()
+        match kind:
+            case z3.Z3_OP_TRUE | z3.Z3_OP_FALSE:
+                return graph.truth(kind == z3.Z3_OP_TRUE)
+            case z3.Z3_OP_AND:
+                return graph.and_(*map(self.node, args))
+            case z3.Z3_OP_OR:
+                return graph.or_(*map(self.node, args))
+            case z3.Z3_OP_NOT:
+                return graph.not_(self.node(args[0]))
+            case z3.Z3_OP_IMPLIES:
+                return graph.or_(graph.not_(self.node(args[0])), self.node(args[1]))
+            case z3.Z3_OP_UNINTERPRETED:
+                return self.leaf(term)
+            case z3.Z3_OP_EQ if z3.is_bool(args[0]):
+                return graph.equal(*map(self.node, args))
+            case z3.Z3_OP_EQ:
+                return graph.equal(*self.sides(args))
+            case z3.Z3_OP_LE:
+                return graph.at_most(*self.sides(args))
+            case z3.Z3_OP_GE:
+                return graph.at_most(*reversed(self.sides(args)))
+            case z3.Z3_OP_LT:
+                return graph.less(*self.sides(args))
+            case z3.Z3_OP_GT:
+                return graph.less(*reversed(self.sides(args)))
+            case _:
+                raise SolverError(f"Spacer's invariant has a part that can't be read: {term}")
+
+    def leaf(self, term: Term) -> Node:
+        """A variable as the leaf that it is of."""
+        leaf = self.leaves[term.decl().name()]
+        return self.graph.leaf(leaf.index, leaf.low, leaf.high, leaf.is_truth)
+
+    def sides(self, args: Sequence[Term]) -> tuple[Node, Node]:
+        """Both sides of a comparison, with what is subtracted taken to the other side."""
+        graph, counts = self.graph, dict[Node, int]()
+        number = self.count(args[0], 1, counts) + self.count(args[1], -1, counts)
+        left, right = graph.number(max(number, 0)), graph.number(max(-number, 0))
+        for node, times in counts.items():
+            for _ in range(abs(times)):
+                if times > 0:
+                    left = graph.add(left, node)
+                else:
+                    right = graph.add(right, node)
+        return left, right
+
+    def count(self, term: Term, times: int, counts: dict[Node, int]) -> int:
+        """Adds `times` the term to how often each leaf is counted, and answers its number."""
+        term = z3.simplify(term)
+        kind, args = term.decl().kind(), term.children()
+        if z3.is_int_value(term):
+            return times * term.as_long()
+        if kind == z3.Z3_OP_ADD:
+            return sum(self.count(arg, times, counts) for arg in args)
+        if kind == z3.Z3_OP_MUL and z3.is_int_value(args[0]):
+            return self.count(args[1], times * args[0].as_long(), counts)
+        if kind != z3.Z3_OP_UNINTERPRETED:
+            raise SolverError(f"Spacer's invariant has a part that can't be read: {term}")
+        node = self.leaf(term)
+        counts[node] = counts.get(node, 0) + times
+        return 0
+
+
+def _clauses(induction: Induction, subject: Subject, assumed: Sequence[str]) -> str:
+    """The system as Horn clauses: the start, a clause for each row, and what must not be."""
+    relation = induction.relation
+    leaves, terms, here = relation.leaves, relation.terms, relation.at(0)
+    now = [here(relation.now[leaf.index]) for leaf in leaves]
+    names = [*now, *map(here, relation.places.values())]
+    reached = z3.Function(_REACHED, *(term.sort() for term in now), z3.BoolSort())
+    horn = z3.SolverFor("HORN")
+
+    def clause(body: list[Term], head: Term) -> None:
+        horn.add(z3.ForAll(names, z3.Implies(z3.And(body), head)))
+
+    clause([here(relation.start)], reached(*now))
+    facts = [relation.ranges, *(induction.all_of(induction.facts[name]) for name in assumed)]
+    known = [reached(*now), *map(here, facts)]
+    for action in induction.grounded.actions:
+        for row in action.rows:
+            after = [
+                relation.stored(leaf, row.updates[leaf.index])
+                if leaf.index in row.updates
+                else relation.now[leaf.index]
+                for leaf in leaves
+            ]
+            taken = [relation.is_there(action), terms.truth(row.guard)]
+            taken.append(z3.Not(terms.truth(row.fault)))
+            clause([*known, *map(here, taken)], reached(*map(here, after)))
+    clause([*known, z3.Not(here(induction.all_of(subject.nodes)))], z3.BoolVal(False))
+    return horn.sexpr()
+
+
+def _solve(text: str, names: Sequence[str], timeout: float) -> str | None:
+    """What Spacer says in a process of its own: an SMT-LIB text over the variables of a state."""
+    horn = z3.SolverFor("HORN")
+    horn.set("timeout", max(1, round(timeout * 1000)))
+    horn.from_string(text)
+    if horn.check() != z3.sat:
+        return None
+    model = horn.model()
+    found = next((d for d in model.decls() if d.name() == _REACHED), None)
+    if found is None:
+        return None
+    variables = [z3.Const(name, found.domain(at)) for at, name in enumerate(names)]
+    body = model[found].else_value()
+    solver = z3.Solver()
+    solver.add(z3.substitute_vars(body, *variables))
+    return solver.to_smt2()

@@ -1,0 +1,176 @@
+"""Tables looked at by themselves, in every state that the types allow, reachable or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from ...spec.language import Enum, Instance, System, Table, instantiate
+from ...spec.language.expressions import EnumValue, Expression, children_first
+from ..graph import Node, leaves_of
+from ..ground import GroundAction, Grounded, ground
+from .terms import Bits, Relation, Term, z3
+
+FAULTS = ("unreachable", "error")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something about a table: an event that is `unanswered`, a row that is `unreachable` behind
+    those before it, rows that `overlap`, an update that may leave its `range`, an `error` that the
+    response mayn't carry. `example` is a state in which it is so."""
+
+    kind: str
+    table: str
+    rows: tuple[str, ...]
+    example: str = ""
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether it is wrong whatever is reachable; the others may be meant."""
+        return self.kind in FAULTS
+
+    def as_json(self) -> dict[str, Any]:
+        """The finding as plain data."""
+        return {
+            "kind": self.kind, "table": self.table, "rows": list(self.rows),
+            "example": self.example, "fault": self.is_fault,
+        }  # fmt: skip
+
+
+def lint(system: System, protocol: str | None, tables: Sequence[Table]) -> list[Finding]:
+    """What Z3 finds in these tables of a system at a release (none: the newest).
+
+    Raises DeclarationError for a release that there is not.
+    """
+    instance = instantiate(system, protocol, properties=[])
+    found = list(_Lint(instance).findings({table.name for table in tables}))
+    return found + [item for table in tables for item in _errors(instance, table)]
+
+
+class _Lint:
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.grounded: Grounded = ground(instance)
+        self.relation = Relation(self.grounded, Bits())
+        self.solver = z3.SolverFor(self.relation.numbers.logic)
+        self.solver.add(self.relation.in_range)
+        self.by_table: dict[str, list[GroundAction]] = {}
+        self.table_of: list[str] = [name.partition("/")[0] for name in instance.row_names]
+        for action in self.grounded.actions:
+            self.by_table.setdefault(self.table_of[action.guards[0][0]], []).append(action)
+
+    def findings(self, tables: set[str]) -> Iterator[Finding]:
+        """All that is to be said of these tables, one after the other."""
+        for table, actions in self.by_table.items():
+            if table not in tables:
+                continue
+            yield from self._unanswered(table, actions)
+            rows = [row for row, _ in actions[0].guards]
+            for row in rows:
+                if not any(self._finds(action, self._first(action, row)) for action in actions):
+                    yield Finding("unreachable", table, (self._name(row),))
+            for pair in combinations(rows, 2):
+                yield from self._overlap(table, actions, pair)
+            yield from self._ranges(table, actions)
+
+    def _unanswered(self, table: str, actions: list[GroundAction]) -> Iterator[Finding]:
+        graph = self.grounded.graph
+        for action in actions:
+            none = graph.and_(*(graph.not_(guard) for _, guard in action.guards))
+            example = self._finds(action, none)
+            if example:
+                yield Finding("unanswered", table, (), example)
+                return
+
+    def _overlap(
+        self, table: str, actions: list[GroundAction], pair: tuple[int, int]
+    ) -> Iterator[Finding]:
+        names = tuple(map(self._name, pair))
+        for action in actions:
+            guards = dict(action.guards)
+            if self.grounded.graph.true in (guards[pair[0]], guards[pair[1]]):
+                return  # a row for all that is left
+            example = self._finds(action, self.grounded.graph.and_(*(guards[row] for row in pair)))
+            if example:
+                yield Finding("overlap", table, names, example)
+                return
+
+    def _ranges(self, table: str, actions: list[GroundAction]) -> Iterator[Finding]:
+        told: set[int] = set()
+        for action in actions:
+            for row in action.rows:
+                if row.row in told:
+                    continue
+                example = self._finds(action, self.grounded.graph.and_(row.guard, row.fault))
+                if example:
+                    told.add(row.row)
+                    yield Finding("range", table, (self._name(row.row),), example)
+
+    def _first(self, action: GroundAction, row: int) -> Node:
+        """Whether a row's guard is the first that holds."""
+        graph = self.grounded.graph
+        before = [graph.not_(guard) for other, guard in action.guards if other < row]
+        return graph.and_(*before, dict(action.guards)[row])
+
+    def _finds(self, action: GroundAction, condition: Node) -> str:
+        """A state in which the action may happen and the condition holds, in print."""
+        if condition is self.grounded.graph.false:
+            return ""
+        self.solver.push()
+        self.solver.add(self.relation.is_there(action), self.relation.terms.truth(condition))
+        example = ""
+        if self.solver.check() == z3.sat:
+            example = self._example(action, condition, self.solver.model())
+        self.solver.pop()
+        return example
+
+    def _example(self, action: GroundAction, condition: Node, model: Term) -> str:
+        """What the model says of the leaves that the condition reads."""
+        read = leaves_of([condition, *action.possible])
+        numbers = self.relation.vector(model, self.relation.now)
+        parts = [f"{key}{number}" for key, number in action.instances]
+        for index in sorted(read):
+            leaf, number = self.grounded.leaves[index], numbers[index]
+            kind = leaf.type
+            value: Any = bool(number) if leaf.is_truth else number
+            if isinstance(kind, Enum):
+                value = kind.names[number]
+            parts.append(f"{leaf.name}={value}")
+        return ", ".join(parts) or "any state"
+
+    def _name(self, row: int) -> str:
+        return self.instance.row_names[row].partition("/")[2]
+
+
+def _errors(instance: Instance, table: Table) -> Iterator[Finding]:
+    """Replies with an error that the response doesn't have at this release."""
+    protocols, features = instance.system.protocols, instance.features
+    for row in table.rows:
+        if not protocols.holds(row.during, features):
+            continue
+        for sending in table.sendings(row):
+            allowed = {
+                error.data.member
+                for error, during in sending.message.errors
+                if protocols.holds(during, features)
+            }
+            said = dict(sending.fields).get("error")
+            if not sending.message.errors or said is None:
+                continue
+            for member in _members(said, instance):
+                if member not in allowed:
+                    yield Finding("error", table.name, (row.name,), member)
+
+
+def _members(said: Expression, instance: Instance) -> list[str]:
+    """The enum's members that an expression may come to at this release."""
+    if said.op == "if":
+        condition = said.args[0]
+        if all(n.op in ("feature", "not", "and", "or", "const") for n in children_first(condition)):
+            holds = instance.system.protocols.holds(condition, instance.features)
+            return _members(said.args[1 if holds else 2], instance)
+        return [member for part in said.args[1:] for member in _members(part, instance)]
+    return [said.data.member] if isinstance(said.data, EnumValue) else []

@@ -1,0 +1,1 @@
+"""Exploration on Apache Spark: shards on many machines, levels on durable storage."""

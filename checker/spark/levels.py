@@ -1,0 +1,187 @@
+"""Breadth-first search on Spark: the same levels and the same shards as in `checker.explore`.
+
+A level is a job of two stages (see `tasks`); when it is finished, a manifest says so, and nothing
+of Spark's own keeps it. So no lineage grows, and a run can go on in another process.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import psutil
+
+from ..explore import NO_PREDECESSOR, Bad, Explorer, Search
+from .manifest import Level, Manifest
+from .options import SparkError
+from .runs import Run, write_run
+from .session import reason, stage
+from .shards import owned_by
+from .tasks import Kit, Place, Told, expand, insert, look_back
+
+ATTEMPTS = 3  # at a level, before Spark is said to be at fault
+
+
+class RolledBack(Exception):
+    """A run's file was damaged, and levels were forgotten: the search goes on before them."""
+
+
+def take_over(manifest: Manifest, explorer: Explorer) -> None:
+    """Makes what an explorer has found the levels of a run, of which the last is to be expanded."""
+    depth = explorer.depth
+    runs: list[tuple[int, list[Run]]] = []
+    levels = [Level([], [], 0.0) for _ in range(depth)]
+    for shard in range(manifest.shards):
+        owned = owned_by(shard, manifest.shards)
+        pieces: list[tuple[int, bytes]] = []
+        for level in range(depth):
+            ranges = [(part, *explorer.level_ranges(level)[part]) for part in owned]
+            states = b"".join(explorer.store.bytes_of(*where) for where in ranges)
+            levels[level].states.append(len(states) // explorer.stride)
+            if states:
+                pieces.append((level, states))
+        if pieces:
+            runs.append((shard, [write_run(manifest.storage, shard, pieces, explorer.stride)]))
+    found = explorer.found
+    for level in levels:
+        level.taken, level.seconds = found.taken, found.seconds
+    manifest.levels = levels[:-1]
+    manifest.finish(levels[-1], runs)
+
+
+class SparkExplorer:
+    """A run on Spark, from its last finished level on; a `Carrier` of `checker.explore.search`."""
+
+    def __init__(self, session: Any, manifest: Manifest, kit: Kit) -> None:
+        self.session = session
+        self.context = session.sparkContext
+        self.manifest = manifest
+        self.kit = kit
+        self.shipped = self.context.broadcast(kit)
+        self.parts = self.context.parallelize(range(kit.shards), kit.shards)
+        self.begun = time.perf_counter()
+        last = manifest.levels[-1]
+        self.before = last.seconds
+        self.taken = np.array(last.taken, dtype=np.int64)
+        self.found = Search(
+            states=self.count,
+            transitions=sum(last.taken),
+            depth=sum(any(level.states) for level in manifest.levels),
+            taken=last.taken,
+            seconds=last.seconds,
+        )
+        self.under_way = 0
+        self.held = 0
+        self._next: tuple[Level, list[tuple[int, list[Run]]]] | None = None
+
+    @property
+    def count(self) -> int:
+        """States found."""
+        return sum(sum(level.states) for level in self.manifest.levels)
+
+    @property
+    def memory(self) -> int:
+        """Bytes of all shards' visited sets, and of this process."""
+        return self.held + psutil.Process().memory_info().rss
+
+    @property
+    def depth(self) -> int:
+        """Levels found."""
+        return len(self.manifest.levels)
+
+    @property
+    def frontier(self) -> int:
+        """States of the last level."""
+        return sum(self.manifest.levels[-1].states)
+
+    def _place(self) -> Place:
+        levels = self.manifest.levels
+        totals = [[level.states[shard] for level in levels] for shard in range(self.kit.shards)]
+        return Place(totals, self.manifest.runs)
+
+    def expand_level(self, on_round: Callable[[int], None] | None = None) -> tuple[list[Bad], bool]:
+        """Expands the last level and keeps what it gives for `begin_level`.
+
+        Returns what is wrong in the level, the least state of each kind, and whether memory was
+        enough. Raises RolledBack, SparkError.
+        """
+        told = self._run(self._level_job)
+        self._check_damage([item.damaged for item in told])
+        bad = [bad for item in told for bad in item.bad]
+        if bad or any(item.full for item in told):
+            return bad, False
+        taken = self.taken + np.sum([item.taken for item in told], axis=0)
+        level = Level(
+            [item.states for item in told],
+            taken.tolist(),
+            self.before + time.perf_counter() - self.begun,
+            sum(item.sent for item in told),
+            sum(item.sent_bytes for item in told),
+            sum(item.written for item in told),
+        )
+        self.taken = taken
+        self.held = sum(item.memory for item in told) or self.held
+        self._next = level, [(item.shard, item.runs) for item in told if item.runs]
+        return [], True
+
+    def begin_level(self) -> None:
+        """What `expand_level` found is a finished level, from here on for good."""
+        assert self._next is not None
+        self.manifest.finish(*self._next)
+        self._next = None
+
+    def _level_job(self) -> list[Told]:
+        level, shards, place = self.depth, self.kit.shards, self._place()
+        with stage(self.session, f"level {level}: expand"):
+            sent = self.parts.mapPartitionsWithIndex(partial(expand, self.shipped, place), True)
+            arrived = sent.partitionBy(shards, int)
+        with stage(self.session, f"level {level}: insert"):
+            told = arrived.mapPartitionsWithIndex(partial(insert, self.shipped, place)).collect()
+        return sorted(told, key=lambda item: item.shard)
+
+    def _run(self, job: Callable[[], list[Any]]) -> list[Any]:
+        """A job's outcome. Tasks are tried again by Spark, a job that fails for all that is here:
+        nothing counts of it before the manifest says so."""
+        for left in reversed(range(ATTEMPTS)):
+            try:
+                return job()
+            except Exception as error:  # of many kinds, from Java and from Python
+                if not left:
+                    raise SparkError(f"level {self.depth} failed: {reason(error)}") from error
+        raise AssertionError
+
+    def _check_damage(self, told: list[str]) -> None:
+        if any(told):
+            names = [run for run in self.manifest.each_run() if any(run.file in d for d in told)]
+            first = min((run.first for run in names), default=0)
+            self.manifest.roll_back(first)
+            raise RolledBack
+
+    def predecessor(self, state: bytes, level: int) -> bytes:
+        """The least packed state of a level that has `state` as a successor.
+
+        Raises LookupError where there is none, RolledBack, SparkError.
+        """
+        place = self._place()
+
+        def job() -> list[tuple[bytes | None, str]]:
+            with stage(self.session, f"counterexample, level {level}: look back"):
+                back = partial(look_back, self.shipped, place, state, level)
+                return self.parts.mapPartitionsWithIndex(back).collect()
+
+        answers = self._run(job)
+        self._check_damage([damaged for _, damaged in answers])
+        found = [one for one, _ in answers if one is not None]
+        if not found:
+            raise LookupError(NO_PREDECESSOR)
+        return min(found)
+
+    def close(self) -> None:
+        """Gives back what executors hold of the run."""
+        self.shipped.destroy()

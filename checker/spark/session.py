@@ -1,0 +1,115 @@
+"""A Spark session, and what may be wrong with the machine that should have one."""
+
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from .options import SparkError
+
+LEAST_JAVA = 17
+JAVA_REMEDY = (
+    "install one (Debian and Ubuntu: apt install openjdk-17-jre-headless) or name it in JAVA_HOME"
+)
+MASTER_WITHIN = 5.0  # seconds for a master to take a connection
+
+
+def find_java() -> str:
+    """The Java that Spark would run on. Raises SparkError where it is missing or too old."""
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    need = f"Spark needs Java {LEAST_JAVA} or newer"
+    if java is None or not os.access(java, os.X_OK):
+        where = f"{java} is none" if home else "there is none"
+        raise SparkError(f"{need}, and {where}: {JAVA_REMEDY}")
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    version = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
+    if version is None:
+        raise SparkError(f"{need}, and {java} doesn't tell its version: {JAVA_REMEDY}")
+    if int(version[1]) < LEAST_JAVA:
+        raise SparkError(f"{need}, and {java} is version {version[1]}: {JAVA_REMEDY}")
+    return java
+
+
+def _reach(master: str) -> None:
+    """Raises SparkError where nothing answers at a stand-alone master's address."""
+    if not master.startswith("spark://"):
+        return
+    why = "no address"
+    for address in master.removeprefix("spark://").split(","):
+        try:
+            where = urlsplit(f"//{address}")
+            if not where.hostname or not where.port:
+                raise SparkError(f"--master {master}: write spark://HOST:PORT")
+            socket.create_connection((where.hostname, where.port), MASTER_WITHIN).close()
+            return
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+    raise SparkError(f"can't reach the master {master}: {why}")
+
+
+def start(master: str, name: str) -> Any:
+    """A Spark session: the one that there is, or a new one. Raises SparkError."""
+    find_java()
+    _reach(master)
+    from pyspark.sql import SparkSession
+
+    # executors run the same Python as the driver
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder: Any = SparkSession.builder
+    settings = {
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        # a worker that is used again has its code loaded
+        "spark.python.worker.reuse": "true",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+    }
+    try:
+        builder = builder.master(master).appName(name)
+        for key, value in settings.items():
+            builder = builder.config(key, value)
+        return builder.getOrCreate()
+    except Exception as error:  # of many kinds, from Java and from Python
+        raise SparkError(f"Spark doesn't start with --master {master}: {reason(error)}") from None
+
+
+def is_running() -> bool:
+    """Whether this process has a Spark session already."""
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() is not None
+
+
+def reason(error: Exception) -> str:
+    """An error of Spark's in a line."""
+    java = getattr(error, "java_exception", None)
+    text = str(java.toString() if java is not None else error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    # of an error in Python, the last line of its trace says what it was
+    told = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Damaged)\b.*: ", line)]
+    return (told or lines or [type(error).__name__])[-1 if told else 0][:300]
+
+
+@contextmanager
+def stage(session: Any, name: str) -> Generator[None]:
+    """What is built or run inside is shown by this name among Spark's stages."""
+    from pyspark.traceback_utils import SCCallSiteSync
+
+    context = session.sparkContext
+    # PySpark names a stage by the line of Python, unless it is inside of another such block
+    with SCCallSiteSync(context):
+        context.setLocalProperty("callSite.short", name)
+        context.setLocalProperty("callSite.long", name)
+        yield

@@ -1,0 +1,235 @@
+"""What runs on executors, a shard at a time: expanding a level, inserting the next, looking back.
+
+A level takes two stages. `expand` sends each successor to the shard that owns it, in blocks, and
+after them what it counted; `insert` keeps what is new, writes it to the shard's runs and tells.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from ..explore import SPAN, Bad, Worker
+from ..lower import BROKEN, DEADLOCK, FAULT, Kernel
+from ..machine_code import Code
+from ..store import SHARDS
+from .runs import Damaged, Run, to_merge, write_run
+from .shards import NoRoom, ShardSet, block_of, owned_by
+from .storage import Storage
+
+OUTGOING = 1 << 22  # bytes of candidates that a task gathers before it sends them
+PIECE = 1 << 24  # bytes of states that are sorted at once
+
+
+@dataclass(frozen=True)
+class Kit:
+    """What every task of a run needs."""
+
+    run: str
+    code: Code
+    most_successors: int
+    stride: int
+    rows: int
+    shards: int
+    memory: int | None
+    storage: Storage
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What a process may keep, it may keep for kits that share this."""
+        return self.run, self.shards, self.memory
+
+
+@dataclass(frozen=True)
+class Place:
+    """How far a run has come: the sizes of finished levels and the runs, for each shard."""
+
+    totals: list[list[int]]
+    runs: list[list[Run]]
+
+
+@dataclass
+class Told:
+    """What a task tells: of its level's expansion (`taken` to `sent_bytes`) and of the next's
+    insertion. `damaged` names a run that can't be read; `full` says that memory wasn't enough."""
+
+    shard: int
+    taken: list[int] = field(default_factory=list[int])
+    bad: list[Bad] = field(default_factory=list[Bad])
+    sent: int = 0
+    sent_bytes: int = 0
+    states: int = 0
+    runs: list[Run] = field(default_factory=list[Run])
+    written: int = 0
+    memory: int = 0
+    damaged: str = ""
+    full: bool = False
+
+
+class _Process:
+    """What a worker process keeps of a run between tasks."""
+
+    def __init__(self, kit: Kit) -> None:
+        self.key = kit.key
+        kernel = Kernel(kit.most_successors, kit.code)
+        buckets = np.zeros((2, SHARDS), dtype=np.int64)
+        self.worker = Worker(kernel, kit.stride, kit.rows, buckets[0], buckets[1])
+        self.worker.most_filled = max(64, OUTGOING // (SHARDS * kit.stride))
+        self.sets: dict[int, ShardSet] = {}
+
+
+_process: _Process | None = None
+
+
+def _shard_set(kit: Kit, shard: int) -> ShardSet:
+    """A shard's set; this process keeps it mapped where it is in files."""
+    global _process
+    if _process is None or _process.key != kit.key:
+        for held in _process.sets.values() if _process else ():
+            held.close()
+        _process = _Process(kit)
+    held = _process.sets.get(shard)
+    if held is None or not held.cached:
+        held = ShardSet(_process.worker, kit.run, shard, kit.shards, kit.memory)
+        _process.sets[shard] = held
+    return held
+
+
+def expand(
+    kit: Any, place: Place, shard: int, _: Iterable[Any]
+) -> Iterator[tuple[int, bytes | Told]]:
+    """Expands the last level of a shard: blocks of candidates by owner, then what is to be told.
+
+    `kit` is Spark's broadcast of a Kit.
+    """
+    kit = kit.value
+    told = Told(shard, taken=[0] * kit.rows)
+    totals = place.totals[shard]
+    if totals[-1]:
+        try:
+            with _shard_set(kit, shard) as held:
+                held.bring_to(totals, place.runs[shard], kit.storage)
+                yield from _expanded(kit, held, told)
+        except (Damaged, NoRoom) as error:
+            told.damaged, told.full = str(error), isinstance(error, NoRoom)
+    yield shard, told
+
+
+def _expanded(kit: Kit, held: ShardSet, told: Told) -> Iterator[tuple[int, bytes]]:
+    worker, store = held.worker, held.store
+    level = len(held.levels) - 1
+    ranges = held.ranges(level)
+    sent, mask = held.sent(level, sum(end - start for start, end in ranges))
+    least: dict[int, bytes] = {}
+    for part in held.owned:
+        at, end = ranges[part]
+        while at < end:
+            base = int(store.states[part]) + at * kit.stride
+            done = worker.scatter(base, min(SPAN, end - at), sent.address, mask)
+            for index, flags in worker.noted():
+                state = store.bytes_of(part, at + index, at + index + 1)
+                for kind in (BROKEN, DEADLOCK, FAULT):
+                    if flags & kind:
+                        least[kind] = min(state, least.get(kind, state))
+            at += done
+            if worker.filled.max() > worker.most_filled:
+                yield from _blocks(kit, held, told)
+    yield from _blocks(kit, held, told)
+    told.taken = worker.taken.tolist()
+    told.bad = [Bad(state, kind) for kind, state in least.items()]
+
+
+def _blocks(kit: Kit, held: ShardSet, told: Told) -> Iterator[tuple[int, bytes]]:
+    """Empties the buckets, a block for each owner."""
+    for owner in range(kit.shards):
+        block, count = block_of(held.worker, owned_by(owner, kit.shards))
+        if count:
+            told.sent += count
+            told.sent_bytes += len(block)
+            yield owner, block
+    held.worker.empty()
+
+
+def insert(
+    kit: Any, place: Place, shard: int, arrived: Iterable[tuple[int, bytes | Told]]
+) -> Iterator[Told]:
+    """Inserts what was sent to a shard, writes what is new to a run, and tells."""
+    kit = kit.value
+    told = Told(shard)
+    blocks = _counted(arrived, told)
+    first = next(blocks, None)
+    try:
+        if first is not None:
+            with _shard_set(kit, shard) as held:
+                held.bring_to(place.totals[shard], place.runs[shard], kit.storage)
+                held.begin_level()
+                for block in chain([first], blocks):
+                    held.insert(block)
+                told.states = held.end_level()
+                told.memory = held.store.memory
+                if told.states:
+                    _write(kit, held, place.runs[shard], told)
+    except (Damaged, NoRoom) as error:
+        for _ in blocks:
+            pass  # what its sender counted may still come
+        told.damaged, told.full = str(error), isinstance(error, NoRoom)
+    yield told
+
+
+def _counted(arrived: Iterable[tuple[int, bytes | Told]], told: Told) -> Iterator[bytes]:
+    """The blocks among what was sent; what its sender counted goes into what is told."""
+    for _, item in arrived:
+        if isinstance(item, Told):
+            told.taken, told.bad = item.taken, item.bad
+            told.sent, told.sent_bytes = item.sent, item.sent_bytes
+            told.damaged, told.full = item.damaged, item.full
+        else:
+            yield item
+
+
+def _write(kit: Kit, held: ShardSet, runs: list[Run], told: Told) -> None:
+    """Writes the last level, and with it those of runs that it is to be merged with."""
+    level = len(held.levels) - 1
+    new = Run("", level, level, told.states, 0, 0)
+    merged = to_merge([*runs, new])
+    first = runs[len(runs) + 1 - merged].first if merged > 1 else level
+    run = write_run(kit.storage, told.shard, _pieces(held, first, level), kit.stride)
+    told.runs, told.written = [run], run.size
+
+
+def _pieces(held: ShardSet, first: int, last: int) -> Iterator[tuple[int, bytes]]:
+    """The states of levels, in pieces that are small enough to be sorted in memory."""
+    for level in range(first, last + 1):
+        piece: list[bytes] = []
+        size = 0
+        for part, (start, end) in enumerate(held.ranges(level)):
+            if end > start:
+                piece.append(held.store.bytes_of(part, start, end))
+                size += len(piece[-1])
+            if size > PIECE:
+                yield level, b"".join(piece)
+                piece, size = [], 0
+        if piece:
+            yield level, b"".join(piece)
+
+
+def look_back(
+    kit: Any, place: Place, target: bytes, level: int, shard: int, _: Iterable[Any]
+) -> Iterator[tuple[bytes | None, str]]:
+    """The least state of a shard's level that has the target as a successor, or what is damaged."""
+    kit = kit.value
+    if not place.totals[shard][level]:
+        return
+    try:
+        with _shard_set(kit, shard) as held:
+            held.bring_to(place.totals[shard], place.runs[shard], kit.storage)
+            yield held.worker.least_predecessor(held.store, held.ranges(level), target), ""
+    except Damaged as error:
+        yield None, str(error)

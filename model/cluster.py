@@ -1,0 +1,195 @@
+"""Brokers in memory: a coordinator, and a leader for each partition, with what goes between them.
+
+Every append is replicated at once, and markers go out when a transaction ends, unless the caller
+holds them back. Only the caller moves the clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from ..spec import leader as declared
+from .coordinator import ProducerIdAndEpoch, TransactionCoordinator
+from .leader import Batch, PartitionLeader
+
+STATE_PARTITIONS = 50
+
+
+class ProduceResponse(NamedTuple):
+    """The answer to a batch: an error, and the offset of its first record (-1: none)."""
+
+    error: str
+    base_offset: int = -1
+
+
+class Cluster:
+    """A coordinator that owns the whole transaction log, and leaders by partition, made as they
+    are first written to.
+
+    `protocol` is the release, `transaction_version` the finalized feature level (the release's own
+    if none is given). With `holds_markers` markers wait for `deliver_markers`.
+    """
+
+    def __init__(
+        self, *, protocol: str | None = None, transaction_version: int | None = None,
+        now_ms: int = 0, holds_markers: bool = False,
+    ) -> None:  # fmt: skip
+        self.coordinator = TransactionCoordinator(
+            protocol=protocol, transaction_version=transaction_version, now_ms=now_ms
+        )
+        for partition in range(STATE_PARTITIONS):
+            self.coordinator.elect(partition, 0)
+        self.protocol = self.coordinator.protocol
+        self.transaction_version = self.coordinator.transaction_version
+        self.holds_markers = holds_markers
+        self.leaders: dict[Any, PartitionLeader] = {}
+        self._now_ms = now_ms
+
+    @property
+    def now_ms(self) -> int:
+        """The time in ms."""
+        return self._now_ms
+
+    def sleep(self, ms: int) -> None:
+        """Time goes by. Transactions that are older than their timeout are aborted."""
+        self._now_ms += ms
+        self.coordinator.now_ms = self._now_ms
+        for leader in self.leaders.values():
+            leader.now_ms = self._now_ms
+        self.coordinator.abort_timed_out()
+        self._after_end()
+
+    def leader(self, partition: Any) -> PartitionLeader:
+        """The leader of a partition."""
+        if partition not in self.leaders:
+            self.leaders[partition] = PartitionLeader(protocol=self.protocol, now_ms=self._now_ms)
+        return self.leaders[partition]
+
+    # Requests ---------------------------------------------------------------------------------
+
+    def init_producer_id(
+        self, transactional_id: str | None, transaction_timeout_ms: int = 60_000,
+        expected: tuple[int, int] | None = None,
+    ) -> ProducerIdAndEpoch:  # fmt: skip
+        """InitProducerId."""
+        answer = self.coordinator.init_producer_id(
+            transactional_id, transaction_timeout_ms, expected
+        )
+        self._after_end()
+        return _there(answer)
+
+    def add_partitions(
+        self, transactional_id: str | None, producer_id: int, producer_epoch: int,
+        partitions: Iterable[Any],
+    ) -> str:  # fmt: skip
+        """AddPartitionsToTxn from a client: an error."""
+        answer = self.coordinator.add_partitions(
+            transactional_id, producer_id, producer_epoch, partitions
+        )
+        return answer or "NONE"
+
+    def end_txn(
+        self, transactional_id: str | None, producer_id: int, producer_epoch: int, result: str,
+        *, transaction_version: int | None = None,
+    ) -> ProducerIdAndEpoch:  # fmt: skip
+        """EndTxn."""
+        answer = self.coordinator.end_txn(
+            transactional_id, producer_id, producer_epoch, result,
+            transaction_version=transaction_version,
+        )  # fmt: skip
+        self._after_end()
+        return _there(answer)
+
+    def produce(
+        self, partition: Any, *, producer_id: int, producer_epoch: int, base_sequence: int,
+        count: int = 1, transactional_id: str | None = None,
+        transaction_version: int | None = None,
+    ) -> ProduceResponse:  # fmt: skip
+        """Produce: a batch of `count` records, transactional where it names a transactional id.
+
+        The leader asks the coordinator about a transaction's first batch, as its release does.
+        """
+        leader = self.leader(partition)
+        version = self.transaction_version if transaction_version is None else transaction_version
+        producer: dict[str, Any] = {"producer_id": producer_id, "producer_epoch": producer_epoch}
+        guard = None
+        if transactional_id is not None and leader.machine.value(declared.asks):
+            guard = leader.start_verification(**producer, base_sequence=base_sequence)
+            if guard is not None:
+                error = self._ask(transactional_id, partition, version, **producer)
+                verdict = leader.verdict(error, transaction_version=version)
+                if verdict != "NONE":
+                    return ProduceResponse(verdict)
+        answer = leader.append(
+            **producer, base_sequence=base_sequence, count=count, guard=guard,
+            transactional=transactional_id is not None, transaction_version=version,
+        )  # fmt: skip
+        leader.move_high_watermark(leader.log_end_offset)
+        return ProduceResponse(answer.error, answer.first_offset)
+
+    def _ask(
+        self, transactional_id: str, partition: Any, version: int, producer_id: int,
+        producer_epoch: int,
+    ) -> str:  # fmt: skip
+        asked = (transactional_id, producer_id, producer_epoch, [partition])
+        if version >= 2:
+            return self.coordinator.add_partitions(*asked, transaction_version=version) or "NONE"
+        return self.coordinator.verify_partitions(*asked)[partition]
+
+    def fetch(self, partition: Any, offset: int = 0, *, committed: bool = True) -> list[Batch]:
+        """The data from an offset on, as a read_committed consumer keeps it, or a read_uncommitted
+        one: whole batches."""
+        leader = self.leader(partition)
+        end = leader.last_stable_offset if committed else leader.high_watermark
+        batches = (b for b in leader.batches if b.last_offset >= offset and b.last_offset < end)
+        return list(_kept(batches, leader.aborted(offset, end)) if committed else _data(batches))
+
+    # Markers ------------------------------------------------------------------------------------
+
+    def _after_end(self) -> None:
+        if not self.holds_markers:
+            self.deliver_markers()
+
+    def deliver_markers(self) -> None:
+        """Sends the markers that are due to their leaders, until none is left."""
+        while True:
+            due = self.coordinator.drain_markers()
+            if not due:
+                return
+            for marker in (marker for markers in due.values() for marker in markers):
+                errors: dict[Any, str] = {}
+                for partition in marker.partitions:
+                    leader = self.leader(partition)
+                    errors[partition] = leader.append_marker(
+                        producer_id=marker.producer_id, producer_epoch=marker.producer_epoch,
+                        result=marker.result, coordinator_epoch=marker.coordinator_epoch,
+                        transaction_version=self.transaction_version,
+                    ).error  # fmt: skip
+                    leader.move_high_watermark(leader.log_end_offset)
+                self.coordinator.markers_answered(marker, errors)
+
+
+def _data(batches: Iterable[Batch]) -> Iterator[Batch]:
+    return (batch for batch in batches if batch.kind != "marker")
+
+
+def _kept(batches: Iterable[Batch], aborted: Iterable[Any]) -> Iterator[Batch]:
+    """What a consumer keeps of a fetch, by the list of aborted transactions in it.
+
+    CompletedFetch.nextFetchedRecord
+    """
+    starts = sorted(aborted, key=lambda txn: txn.first_offset)
+    active: set[int] = set()
+    for batch in batches:
+        while starts and starts[0].first_offset <= batch.last_offset:
+            active.add(starts.pop(0).producer_id)
+        if batch.kind == "marker":
+            active.discard(batch.producer_id)
+        elif not (batch.transactional and batch.producer_id in active):
+            yield batch
+
+
+def _there(answer: ProducerIdAndEpoch | None) -> ProducerIdAndEpoch:
+    assert answer is not None  # every record is acknowledged at once
+    return answer

@@ -1,0 +1,40 @@
+"""The application on top of a transactional client: what it asks for, and what it is told."""
+
+from __future__ import annotations
+
+from .client import ACKNOWLEDGED as _ACKNOWLEDGED
+from .client import COMMITTING, batches, q, s, state, txn
+from .language import Expression, Machine, Map, Set, each, enum, event, if_, those
+from .language.expressions import Operand
+from .messages import PARTITION, RECORD, TRANSACTION
+
+Outcome = enum("Outcome", "NOT_BEGUN", "BEGUN", "COMMITTING", "COMMITTED", "ABORTED")
+application = Machine("application", TRANSACTION, doc="What applications know of a transaction.")
+outcome = application.field(
+    "outcome", Outcome, doc="What the application asked for, and what the client said it came to."
+)
+acknowledged = application.field(
+    "acknowledged", Map(PARTITION, Set(RECORD)),
+    doc="The records that were acknowledged, of a transaction reported committed.",
+)  # fmt: skip
+
+init_transactions = event("initTransactions")
+begin_transaction = event("beginTransaction", txn=TRANSACTION)
+add_partition = event("add partition", partition=PARTITION)
+commit_transaction = event("commitTransaction")
+abort_transaction = event("abortTransaction")
+
+
+def asked(result: Expression) -> dict[Expression, Operand]:
+    """The application asks for its transaction's commit."""
+    return {outcome.at(txn.value): result}
+
+
+def told_end() -> dict[Expression, Operand]:
+    """The client says what the transaction that it was ending has come to."""
+    committed = state == COMMITTING
+    records = each(q, those(s, batches[q][s].status == _ACKNOWLEDGED))
+    return {
+        outcome.at(txn.value): if_(committed, Outcome.COMMITTED, Outcome.ABORTED),
+        acknowledged.at(txn.value): if_(committed, records, acknowledged.at(txn.value)),
+    }

@@ -1,0 +1,153 @@
+"""Bounded model checking comes to what the explorer comes to: verdict, length, property."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, reject, settings
+
+from epochfence.checker.check import Options, check
+from epochfence.checker.ground import ground
+from epochfence.checker.reference import search
+from epochfence.checker.solver.bound import bound
+from epochfence.checker.solver.terms import Integers, Relation, SolverError
+from epochfence.checker.verdict import Verdict
+from epochfence.spec.language import (
+    Bool,
+    Instance,
+    Machine,
+    Row,
+    System,
+    Table,
+    event,
+    instantiate,
+    invariant,
+)
+from epochfence.spec.load import load_system
+from epochfence.tests.checker.drawn_systems import instances
+from epochfence.tests.checker.test_random_systems import Outcome, expected, replay
+
+ROOT = Path(__file__).parents[3]
+MOST_STEPS = 12
+ONE = {"producers": 1, "partitions": 1, "transactions": 1}
+SENDER = {"partitions": 1, "records": 2, "faults": 1}
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@given(instances(60))
+def test_on_random_systems(instance: Instance) -> None:
+    try:
+        reference = search(instance, 400)
+    except ValueError:
+        reject()
+    wanted = expected(reference, instance)
+    found = bound(instance, MOST_STEPS)
+    if wanted.steps is not None and wanted.steps <= MOST_STEPS:
+        assert Outcome(found.verdict, len(found.trace.steps) if found.trace else None) == wanted
+        replay(instance, found)
+    else:
+        assert found.verdict in (Verdict.HOLDS, Verdict.INCONCLUSIVE)
+        # only where there is no longer run may it say that everything holds
+        assert wanted.verdict is Verdict.HOLDS or found.verdict is Verdict.INCONCLUSIVE
+    for item in instance.properties:
+        alone = instantiate(
+            instance.system, instance.protocol, instance.constants, properties=[item.name]
+        )
+        found = bound(alone, MOST_STEPS, only_properties=True)
+        length = reference.broken.get(item.name, MOST_STEPS + 2) - 1
+        assert (found.verdict is Verdict.BROKEN) == (length <= MOST_STEPS)
+        if found.verdict is Verdict.BROKEN:
+            assert found.trace is not None
+            assert len(found.trace.steps) == length
+
+
+@pytest.mark.parametrize(
+    ("name", "release", "constants", "off"),
+    [
+        ("docs/examples/lease.py", "1", {}, ()),
+        ("bench/ktx.py", None, {"V": 0}, ()),
+        ("bench/ktx.py", None, {"I": 1, "K": 1, "V": 0}, ()),
+        ("producer-ids", "2.5", {}, ()),
+        ("producer-ids", "4.3", {}, ("block_awaited_elsewhere",)),
+    ],
+)
+def test_on_systems_with_a_fault(
+    name: str, release: str | None, constants: dict[str, int], off: tuple[str, ...]
+) -> None:
+    path = ROOT / name
+    system = load_system(str(path) if path.exists() else name)
+    instance = instantiate(system, release, constants, switch_off=off)
+    explored = check(instance, Options(symmetry=False))
+    assert explored.verdict is Verdict.BROKEN
+    found = bound(instance, explored.depth + 2)
+    assert found.verdict is Verdict.BROKEN
+    assert found.properties == explored.properties
+    replay(instance, found)
+
+
+@pytest.mark.parametrize(
+    ("name", "release", "constants", "depth"),
+    [
+        ("docs/examples/lease.py", "2", {}, 14),
+        ("bench/ktx.py", None, {}, 8),
+        ("bench/two_phase.py", None, {}, 11),
+        ("bench/lamport_mutex.py", None, {}, 8),
+        ("producer-ids", "3.6", {}, 8),
+        ("idempotence", "2.0", SENDER, 8),
+        ("idempotence", "4.3", SENDER, 8),
+        ("transactions", "2.5", ONE, 8),
+        ("transactions", "4.3", ONE, 8),
+    ],
+)
+def test_on_systems_without(
+    name: str, release: str | None, constants: dict[str, int], depth: int
+) -> None:
+    path = ROOT / name
+    system = load_system(str(path) if path.exists() else name)
+    found = bound(instantiate(system, release, constants), depth)
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.depth == depth
+    assert {p.verdict for p in found.properties} == {"holds so far"}
+
+
+@pytest.mark.slow
+def test_the_orphan_record() -> None:
+    """KAFKA-14402, as the explorer finds it."""
+    instance = instantiate(
+        load_system("transactions"), "2.5", ONE, properties=["NoHangingTransaction"]
+    )
+    found = bound(instance, 25, only_properties=True)
+    assert found.properties == check(instance).properties
+    assert found.trace is not None
+    assert len(found.trace.steps) == 19
+    replay(instance, found)
+
+
+machine = Machine("switch")
+is_on = machine.field("on", Bool())
+flip = event("flip")
+
+
+def switch(*rows: Row) -> System:
+    """A machine of one bit."""
+    return System(
+        "switch", (Table(machine, flip, rows),), (invariant("P", is_on | ~is_on, "True."),),
+        terminal=True,
+    )  # fmt: skip
+
+
+def test_where_no_run_is_longer_everything_holds() -> None:
+    found = bound(instantiate(switch(Row("on", when=~is_on, set={is_on: True}))), 5)
+    assert found.verdict is Verdict.HOLDS
+    assert found.depth == 1
+    assert "longer than 1 step" in found.reason
+    assert found.properties[0].verdict == "holds"
+
+
+def test_a_start_that_cannot_be_says_nothing() -> None:
+    grounded = ground(instantiate(switch(Row("on", when=~is_on, set={is_on: True}))))
+    grounded.initials.clear()
+    relation = Relation(grounded, Integers())
+    with pytest.raises(SolverError, match="no initial state"):
+        relation.check_start()

@@ -1,0 +1,111 @@
+"""Tables looked at by themselves."""
+
+from __future__ import annotations
+
+import pytest
+
+from epochfence.checker.solver.lint import Finding, lint
+from epochfence.spec.language import (
+    Channel,
+    Int,
+    Machine,
+    Protocols,
+    Row,
+    System,
+    Table,
+    enum,
+    event,
+    feature,
+    message,
+)
+from epochfence.spec.systems import shipped
+
+Error = enum("Error", NONE=0, REFUSED=1, LATER=2)
+later = feature("later", "2", sentence="There is a further error.")
+server, client = Machine("server"), Machine("client")
+count = server.field("count", Int(0, 3))
+heard = client.field("heard", Int(0, 1))
+Ask = message("Ask", server, number=Int(0, 3))
+Answer = message(
+    "Answer", client, answers=Ask, error=Error, errors={Error.NONE: True, Error.LATER: later}
+)
+tick = event("tick")
+OTHERS = (
+    Table(client, Answer, rows=(Row("hear", set={heard: 1}),)),
+    Table(client, tick, rows=(Row("ask", send=(Ask(number=1),)),)),
+)
+
+
+def found(*rows: Row, protocol: str = "2") -> list[tuple[str, tuple[str, ...]]]:
+    """What lint says of these rows."""
+    asked = Table(server, Ask, response=Answer, rows=rows)
+    system = System(
+        "asked", (asked, *OTHERS), (), protocols=Protocols(("1", "2"), (later,)),
+        channels=(Channel(Ask), Channel(Answer)), terminal=True,
+    )  # fmt: skip
+    return [(item.kind, item.rows) for item in lint(system, protocol, [asked])]
+
+
+LOW, HIGH = Ask.number < 2, Ask.number >= 2
+
+
+def test_a_table_that_answers_everything_once() -> None:
+    low = Row("low", when=LOW, reply=Error.NONE)
+    assert found(low, Row("high", when=HIGH, reply=Error.NONE)) == []
+    assert found(low, Row("the rest", reply=Error.NONE)) == []
+
+
+def test_a_hole() -> None:
+    assert found(Row("low", when=LOW, reply=Error.NONE)) == [("unanswered", ())]
+
+
+def test_a_row_behind_others() -> None:
+    rows = (
+        Row("low", when=LOW, reply=Error.NONE),
+        Row("lower", when=Ask.number == 0, reply=Error.NONE),
+        Row("the rest", reply=Error.NONE),
+    )
+    assert found(*rows) == [("unreachable", ("lower",)), ("overlap", ("low", "lower"))]
+
+
+def test_rows_that_overlap() -> None:
+    rows = (
+        Row("low", when=LOW, reply=Error.NONE),
+        Row("not 0", when=Ask.number != 0, reply=Error.NONE),
+    )
+    assert found(*rows) == [("overlap", ("low", "not 0"))]
+
+
+def test_an_update_out_of_range() -> None:
+    assert found(Row("count", set={count: count + 1})) == [("range", ("count",))]
+    assert found(Row("count", when=count < 3, set={count: count + 1}), Row("full")) == []
+
+
+def test_an_error_that_the_response_does_not_have() -> None:
+    assert found(Row("refuse", reply=Error.REFUSED)) == [("error", ("refuse",))]
+    assert found(Row("later", reply=Error.LATER)) == []
+    assert found(Row("later", reply=Error.LATER), protocol="1") == [("error", ("later",))]
+
+
+@pytest.mark.parametrize(("name", "release"), [("producer-ids", "2.5"), ("producer-ids", "4.3")])
+def test_small_shipped_systems_have_no_faults(name: str, release: str) -> None:
+    system = shipped(name)
+    kinds = {item.kind for item in lint(system, release, system.tables)}
+    assert kinds <= {"overlap", "range"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("release", ["2.5", "4.3"])
+def test_of_transactions_what_is_unanswered_is_known(release: str) -> None:
+    system = shipped("transactions")
+    findings = lint(system, release, system.tables)
+    assert not any(item.is_fault for item in findings)
+    unanswered = {item.table: item for item in findings if item.kind == "unanswered"}
+    # none of them waits for an answer: they don't happen in such a state
+    assert set(unanswered) == {
+        "transaction.coordinator failover after a failed append",
+        "producer.request overtaken",
+    }
+    assert all(
+        isinstance(item, Finding) and item.example for item in findings if item.kind != "error"
+    )

@@ -1,0 +1,245 @@
+"""Proofs: what is proved holds, what isn't is told as what it is, and each proof has a twin that
+fails without what protects the property."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from epochfence.bench import ktx
+from epochfence.checker.check import Options as Search
+from epochfence.checker.check import check
+from epochfence.checker.solver import obligations
+from epochfence.checker.solver.obligations import Obligation, Settled, settle
+from epochfence.checker.solver.prove import Options, Proof, Proofs, prove
+from epochfence.checker.solver.terms import SolverError, z3
+from epochfence.checker.verdict import Verdict
+from epochfence.model.interpreter import Interpreter
+from epochfence.spec.language import (
+    Int,
+    Machine,
+    Row,
+    System,
+    Table,
+    constant,
+    event,
+    if_,
+    instantiate,
+    invariant,
+)
+from epochfence.spec.language.instance import with_constants
+from epochfence.tests.spec.alterations import altered
+
+QUICK = Options(timeout=20, depth=10, spacer=False)
+ONE = {"I": 1, "K": 1}
+
+
+def proof_of(result: Proofs, name: str) -> Proof:
+    """What became of one property."""
+    return next(proof for proof in result.proofs if proof.name == name)
+
+
+# The benchmark protocol --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("instances", [2, 3])
+def test_all_of_the_benchmark_protocol_is_proved(instances: int) -> None:
+    result = prove(ktx.system, constants={"I": instances}, options=QUICK)
+    assert result.verdict is Verdict.HOLDS
+    assert result.open == ("E", "S")
+    assert {proof.name for proof in result.proofs} == {item.name for item in ktx.PROPERTIES}
+    assert all(proof.k == 1 for proof in result.proofs)
+    assert proof_of(result, "UniqueEpoch").lemmas == ("EpochBound",)
+    assert all(answer.verdict == "unsat" for answer in result.asked)
+
+
+def test_each_lemma_is_an_invariant_to_the_explorer() -> None:
+    names = [item.name for item in ktx.LEMMAS]
+    instance = instantiate(ktx.system, constants={"K": 1}, properties=names)
+    result = check(instance, Search(threads=2))
+    assert result.verdict is Verdict.HOLDS
+    assert [p.name for p in result.properties] == names
+
+
+i, k = ktx.i, ktx.k
+# What protects a property, taken away: the row and what it does instead.
+TWINS = {
+    "EpochBound": {"row": "InitOk", "updates": {ktx.pep[i]: ktx.cep + 2}},
+    "UniqueEpoch": {"row": "InitOk", "updates": {ktx.cep: ktx.cep, ktx.pep[i]: ktx.cep}},
+    "NoHanging": {"row": "ProdLost", "when": (ktx.s != 0) & ktx.in_order},
+    "AckedKept": {"row": "ProdOk", "updates": {ktx.bseq[k]: 0}},
+    "MarkerSane": {"row": "MarkOk", "updates": {ktx.mk[k]: ktx.mk[k]}},
+    "MarkerEpoch": {"row": "MarkOk", "updates": {ktx.bep[k]: 0}},
+}
+
+
+@pytest.mark.parametrize("name", [item.name for item in ktx.PROPERTIES])
+def test_a_proof_fails_without_what_protects_the_property(name: str) -> None:
+    change = TWINS[name]
+    row = str(change["row"])
+    parts = {key: value for key, value in change.items() if key != "row"}
+    broken = altered(ktx.system, table=f"ktx.{row}", row=row, **parts)  # type: ignore[arg-type]
+    result = prove(broken, properties=[name], options=replace(QUICK, depth=12, most=1))
+    assert result.verdict is not Verdict.HOLDS
+    proof = proof_of(result, name)
+    assert proof.verdict in ("refuted", "not inductive")
+    assert proof.trace is not None
+
+
+def test_what_is_refuted_has_a_run_that_replays() -> None:
+    result = prove(ktx.system, constants={"V": 0}, properties=["NoHanging"], options=QUICK)
+    assert result.verdict is Verdict.BROKEN
+    proof = proof_of(result, "NoHanging")
+    assert proof.verdict == "refuted"
+    assert proof.trace is not None
+    assert len(proof.trace.steps) == 9
+    instance = instantiate(ktx.system, constants={"V": 0})
+    machine = Interpreter(instance)
+    assert proof.trace.states[0] in set(machine.initial_states())
+    for before, after in pairwise(proof.trace.states):
+        assert after in [step.state for step in machine.steps(before)]
+    item = next(p for p in instance.properties if p.name == "NoHanging")
+    assert not machine.holds(item.expression, proof.trace.states[-1])
+
+
+# Ways of proof -----------------------------------------------------------------------------------
+
+LIMIT = constant("limit", 5, 1, 10)
+machine = Machine("relay")
+first = machine.field("first", Int(0, LIMIT))
+second = machine.field("second", Int(0, LIMIT))
+move, rise = event("move"), event("rise")
+ZERO = invariant("Zero", first == 0, "Nothing ever arrives.")
+BELOW = invariant("Below", first <= second, "The first never overtakes the second.")
+
+
+def relay(*tables: Table) -> System:
+    """Two numbers, of which the first takes over what the second has."""
+    return System("relay", tables, (ZERO, BELOW), constants=(LIMIT,), terminal=True)
+
+
+PASSES_ON = Table(machine, move, (Row("move", set={first: second, second: 0}),))
+RISES = Table(machine, rise, (Row("rise", when=second < LIMIT, set={second: second + 1}),))
+FOLLOWS = Table(machine, move, (Row("move", when=first < second, set={first: first + 1}),))
+
+
+def test_where_one_step_is_not_enough_two_are() -> None:
+    """No step leads to 2, so that what passes on a 2 has done so before."""
+    copies = Table(machine, move, (Row("copy a 2", set={first: if_(second == 2, 1, 0)}),))
+    flips = Table(machine, rise, (
+        Row("up", when=second == 0, set={second: 1}), Row("down", when=second == 1, set={second: 0})
+    ))  # fmt: skip
+    result = prove(relay(copies, flips), properties=["Zero"], options=QUICK)
+    proof = proof_of(result, "Zero")
+    assert (proof.verdict, proof.method, proof.k) == ("proved", "2-induction", 2)
+    assert result.open == ("limit",)
+
+
+def test_what_is_not_inductive_shows_a_step_that_breaks_it() -> None:
+    options = replace(QUICK, depth=1, most=1)
+    result = prove(relay(PASSES_ON, RISES), properties=["Zero"], options=options)
+    assert result.verdict is Verdict.INCONCLUSIVE
+    proof = proof_of(result, "Zero")
+    assert proof.verdict == "not inductive"
+    assert proof.trace is not None
+    (step,) = proof.trace.steps
+    assert step.row == "move"
+    assert "Perhaps no run" in proof.trace.conclusion
+    before, after = proof.trace.states
+    assert before[0] == 0
+    assert after[0] != 0
+
+
+def test_an_invariant_that_spacer_finds_is_proved_again_and_shown() -> None:
+    options = replace(QUICK, spacer=True, lemmas=False, most=1, depth=2)
+    result = prove(ktx.system, constants=ONE, properties=["EpochBound"], options=options)
+    proof = proof_of(result, "EpochBound")
+    assert (proof.verdict, proof.method) == ("proved", "invariant found by Spacer")
+    assert any("ktx.rqep[0][0]" in part and "ktx.cep" in part for part in proof.invariant)
+    # none of its parts can be spared
+    assert len(proof.invariant) <= 2
+
+
+def test_a_number_without_bounds_is_refuted_beyond_any_bound() -> None:
+    """Whatever the limit is: the second follows only so far."""
+    capped = invariant("Capped", second < 3, "It stops at 3.")
+    system = replace(relay(RISES), properties=(capped,))
+    result = prove(system, options=QUICK)
+    assert proof_of(result, "Capped").verdict == "refuted"
+    closed = prove(system, constants={"limit": 2}, options=QUICK)
+    assert closed.verdict is Verdict.HOLDS
+    assert closed.open == ()
+
+
+def test_constants_that_bound_numbers_are_left_open() -> None:
+    result = prove(relay(FOLLOWS, RISES), properties=["Below"], options=QUICK)
+    assert result.verdict is Verdict.HOLDS
+    assert result.open == ("limit",)
+    instance = instantiate(relay(FOLLOWS, RISES), leave_open=["limit"])
+    assert with_constants(instance, {"limit": 7}).constants == {"limit": 7}
+
+
+# Honesty -----------------------------------------------------------------------------------------
+
+HARD = Obligation(
+    "P",
+    "row",
+    1,
+    "".join(f"(declare-fun x{n} () Int)(assert (> x{n} 1))" for n in range(3))
+    + "(assert (= (+ (* x0 x0 x0) (* x1 x1 x1)) (* x2 x2 x2)))",
+    (),
+)
+
+
+def test_what_z3_cannot_tell_is_unknown() -> None:
+    answer = settle(HARD, 0.05)
+    assert answer.verdict == "unknown"
+    assert answer.reason
+
+
+def test_unknown_is_never_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    def at_a_loss(item: Obligation, timeout: float) -> Settled:
+        return Settled(item.key, item.subject, item.case, item.k, "unknown", timeout, (), "timeout")
+
+    monkeypatch.setattr(obligations, "settle", at_a_loss)
+    result = prove(ktx.system, constants=ONE, properties=["MarkerSane"], options=QUICK)
+    assert proof_of(result, "MarkerSane").verdict == "unknown"
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert "timeout" in proof_of(result, "MarkerSane").reason
+
+
+def test_a_system_without_a_step_proves_nothing() -> None:
+    never = Table(machine, rise, (Row("rise", when=second > LIMIT, set={second: 0}),))
+    with pytest.raises(SolverError, match="no step"):
+        prove(relay(never), properties=["Zero"], options=QUICK)
+
+
+def test_a_report_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = prove(ktx.system, constants=ONE, options=QUICK)
+    known = {answer.key: answer for answer in before.asked}
+
+    def asked_again(item: Obligation, timeout: float) -> Settled:
+        raise AssertionError(f"{item.subject}, {item.case} is asked again")
+
+    monkeypatch.setattr(obligations, "settle", asked_again)
+    after = prove(ktx.system, constants=ONE, options=QUICK, known=known)
+    assert after.verdict is Verdict.HOLDS
+    assert {answer.key for answer in after.asked} == set(known)
+
+
+def test_certificates_are_for_any_solver(tmp_path: Path) -> None:
+    options = replace(QUICK, certificates=tmp_path / "proofs")
+    result = prove(
+        ktx.system, constants=ONE, properties=["UniqueEpoch", "NoHanging"], options=options
+    )
+    files = sorted((tmp_path / "proofs").glob("*.smt2"))
+    assert len(files) == len(result.asked)
+    for file in files:
+        text = file.read_text()
+        assert text.endswith("(check-sat)\n")
+        solver = z3.Solver()
+        solver.from_string(text)
+        assert solver.check() == z3.unsat

@@ -1,0 +1,238 @@
+"""Spark itself: its processes die, its stages have names, and what is missing is told."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from epochfence.checker.check import check
+from epochfence.checker.spark import session
+from epochfence.checker.spark.options import SparkError, SparkOptions
+from epochfence.tests.checker.spark.conftest import found, on_spark
+from epochfence.tests.checker.spark.test_levels import ktx
+from epochfence.tests.test_cli import KTX, ROOT, TINY, Ended, alone, epochfence
+
+LONG = ("--set", "I=1", "--hand-over", "5000", "--shards", "4")
+COUNTS = {"states": 194_628, "transitions": 1_154_834, "depth": 38}
+
+
+# Real sessions ------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("constants", "hand_over"), [({}, 300), ({"V": 0}, 5)], ids=["holds", "breaks"]
+)
+def test_a_real_session_comes_to_the_same(
+    constants: dict[str, int],
+    hand_over: int,
+    spark: Any,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    instance = ktx(**constants)
+    result = on_spark(instance, tmp_path / "run", hand_over=hand_over)
+    assert found(result) == found(check(instance))
+    assert result.engine["levels_on_spark"] > 1
+    names = stages(spark)
+    assert f"level {result.depth}: expand" in names
+    assert f"level {result.depth}: insert" in names
+    looked_back = f"counterexample, level {result.depth - 2}: look back" in names
+    assert looked_back == bool(constants)
+    assert "WARN" not in capfd.readouterr().err
+
+
+def stages(spark: Any) -> set[str]:
+    """The names that Spark's UI shows."""
+    tracker = spark.sparkContext.statusTracker()
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup()]
+    return {tracker.getStageInfo(stage).name for job in jobs for stage in job.stageIds}
+
+
+def result_of(ended: Ended, report: Path) -> dict[str, Any]:
+    """A run's counts, if it came to its end."""
+    assert ended.code == 0, ended.err
+    told = json.loads(report.read_text())
+    return {name: told[name] for name in COUNTS}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A run on two executors, each a process of its own."""
+    run = subprocess.Popen(
+        [
+            sys.executable, "-m", "epochfence.cli", "check", KTX, *LONG, "--engine", "spark",
+            "--master", "local-cluster[2,1,1024]", "--storage", str(tmp_path / "run"),
+            "--json", str(tmp_path / "told.json"),
+        ],
+        cwd=ROOT, stdout=subprocess.DEVNULL, stderr=(tmp_path / "err").open("wb"),
+    )  # fmt: skip
+    yield run
+    if run.poll() is None:
+        run.kill()
+    run.wait()
+
+
+def levels(folder: Path) -> int:
+    """Finished levels of a run."""
+    for path in sorted(folder.glob("manifest-*.json"), reverse=True):
+        try:
+            return len(json.loads(path.read_text())["levels"])
+        except FileNotFoundError:
+            continue
+    return 0
+
+
+def executors(run: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    """The executors' processes."""
+    found: list[psutil.Process] = []
+    for process in psutil.Process(run.pid).children(recursive=True):
+        with suppress(psutil.Error):  # it may just have ended
+            if any("CoarseGrainedExecutorBackend" in part for part in process.cmdline()):
+                found.append(process)
+    return found
+
+
+def wait_for_level(run: subprocess.Popen[bytes], folder: Path, level: int) -> None:
+    """Until a level is finished. The next is under way then."""
+    until = time.monotonic() + 240
+    while levels(folder) < level:
+        assert run.poll() is None, "the run ended too early"
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_executors_and_workers_that_are_killed_cost_no_count(
+    cluster: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    for kill, level in enumerate((18, 22, 26)):
+        wait_for_level(cluster, tmp_path / "run", level)
+        some = executors(cluster)
+        assert some
+        # the second time a worker of Python's, with what it holds
+        victim = some[0] if kill != 1 else some[-1].children(recursive=True)[-1]
+        victim.kill()
+    assert cluster.wait(240) == 0, (tmp_path / "err").read_text()[-2000:]
+    assert result_of(Ended(0, "", ""), tmp_path / "told.json") == COUNTS
+
+
+@pytest.mark.slow
+def test_a_driver_that_is_killed_is_resumed(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    command = [sys.executable, "-m", "epochfence.cli", "check", KTX, *LONG, "--engine", "spark",
+               "--json", str(tmp_path / "told.json")]  # fmt: skip
+    for level in (18, 25):
+        more = ["--resume", str(folder)] if folder.exists() else ["--storage", str(folder)]
+        run = subprocess.Popen(
+            [*command, *more], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        wait_for_level(run, folder, level)
+        run.send_signal(signal.SIGKILL)
+        run.wait()
+    ended = alone("check", KTX, *LONG, "--engine", "spark", "--resume", folder,
+                  "--json", tmp_path / "told.json")  # fmt: skip
+    assert result_of(ended, tmp_path / "told.json") == COUNTS
+    assert "Spark: 4 shards" in ended.out
+
+
+# What is missing ----------------------------------------------------------------------------------
+
+
+def on_engine(*more: str | Path) -> Ended:
+    """The benchmark protocol at its smallest on Spark, as a command."""
+    return epochfence("check", KTX, *TINY, "--engine", "spark", *more)
+
+
+def test_without_java_the_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    ended = on_engine()
+    assert ended.code == 2
+    assert ended.err == (
+        "epochfence: Spark needs Java 17 or newer, and there is none: install one (Debian and "
+        "Ubuntu: apt install openjdk-17-jre-headless) or name it in JAVA_HOME\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("says", "told"),
+    [('openjdk version "11.0.2"', "is version 11"), ('java version "1.8.0_292"', "is version 8"),
+     ("nothing", "doesn't tell its version")],
+)  # fmt: skip
+def test_a_java_that_is_too_old_is_told(
+    says: str, told: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    ended = on_engine("--storage", tmp_path / "run")
+    assert ended.code == 2
+    assert f"{java} {told}: install one" in ended.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_master_that_does_not_answer_is_told(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    ended = on_engine("--master", f"spark://127.0.0.1:{port}", "--storage", tmp_path / "run")
+    assert ended.code == 2
+    assert f"can't reach the master spark://127.0.0.1:{port}: Connection refused" in ended.err
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(SparkError, match="write spark://HOST:PORT"):
+        session.start("spark://somewhere", "test")
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (("--engine", "spork"), "--engine spork: local or spark"),
+        (("--shards", "4"), "--shards is for --engine spark"),
+        (("--storage", "x"), "--storage is for --engine spark"),
+        (("--engine", "spark", "--checkpoint", "x"), "a run on Spark is kept in --storage"),
+        (("--engine", "spark", "--resume", "x", "--storage", "y"), "exclude each other"),
+        (("--engine", "spark", "--resume", "gone"), "gone holds no run on Spark to resume"),
+        (("--engine", "spark", "--storage", "no-such://x"), "can't use no-such://x"),
+    ],
+)
+def test_wrong_usage_is_one_line(
+    more: tuple[str, ...], told: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = epochfence("check", KTX, *TINY, *more)
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert told in ended.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_task_is_tried_again_on_one_machine_too() -> None:
+    assert SparkOptions(threads=3).master_url == "local[3,4]"
+    assert SparkOptions(master="local[2]").master_url == "local[2,4]"
+    assert SparkOptions(master="local[*]").master_url == "local[*,4]"
+    assert SparkOptions(master="local[2,1]").master_url == "local[2,1]"
+    assert SparkOptions(master="spark://a:1").master_url == "spark://a:1"
+    assert not SparkOptions(master="local-cluster[2,1,1024]").is_local
+
+
+def test_an_error_of_spark_is_a_line() -> None:
+    text = "Job aborted\n  at org.apache\nOSError: [Errno 28] No space left on device\n  at x"
+    assert session.reason(Exception(text)) == "OSError: [Errno 28] No space left on device"
+    assert session.reason(Exception("first\nsecond")) == "first"
+    assert re.fullmatch("ValueError", session.reason(ValueError()))

@@ -1,0 +1,204 @@
+"""Tests of answers in given states, run against mutants: collected once, and in a process of their
+own for each mutant.
+
+A test of answers takes steps of the interpreter, explores nothing and draws nothing. Which rows
+each of them takes is noted as they are run without a fault. A mutant is then run with tests that
+take a row that it touches, and, where what is done by other rows may differ as well, with those
+that look at its table.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import is_hypothesis_test
+
+from epochfence.checker import check
+from epochfence.model.interpreter import Interpreter, Step
+from epochfence.spec.language import Instance, Table, instantiate
+from epochfence.tests.mutation.mutants import Mutant
+from epochfence.tests.spec.alterations import with_rows
+
+ROOT = Path(__file__).parents[2]
+SPEC = ROOT / "tests" / "spec"
+STEPS = (
+    "import Interpreter",
+    "tests.spec.clients import",
+    "tests.spec.coordinators import",
+    "tests.spec.leaders import",
+)
+LONGEST = 120  # seconds, after which a mutant runs in a circle
+NOT_STARTED = "tests of answers can't be collected"
+
+
+def files() -> list[Path]:
+    """The tests of what rows do, a step at a time."""
+    return [
+        path
+        for path in sorted(SPEC.glob("test_*.py"))
+        if any(text in path.read_text(encoding="utf-8") for text in STEPS)
+    ]
+
+
+class Answers:
+    """Whether tests of answers tell mutants from the original. Close it in the end."""
+
+    def __init__(self, mutants: Mapping[str, Mutant], paths: list[Path] | None = None) -> None:
+        context = get_context("fork")  # the tests have the very tables that mutants are of
+        self.line, there = context.Pipe()
+        paths = files() if paths is None else paths
+        self.process = context.Process(target=_serve, args=(mutants, paths, there), daemon=True)
+        self.process.start()
+        there.close()
+
+    def differ(self, mutant: Mutant) -> bool:
+        """Whether a test fails that passes without the fault.
+
+        Raises RuntimeError where no test can be run.
+        """
+        try:
+            self.line.send(mutant.name)
+            return self.line.recv()
+        except (EOFError, ConnectionError):
+            raise RuntimeError(NOT_STARTED) from None
+
+    def close(self) -> None:
+        """Ends the process."""
+        self.process.terminate()
+        self.process.join()
+        self.line.close()
+
+
+def _serve(mutants: Mapping[str, Mutant], paths: list[Path], line: Connection) -> None:
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 1)
+    os.dup2(silence, 2)
+    options = ("-q", "-m", "not slow", "-p", "no:cacheprovider", f"--rootdir={ROOT}")
+    pytest.main([*options, *map(str, paths)], plugins=[_Server(mutants, line)])
+
+
+@dataclass
+class _Looked:
+    """What a test has to do with: the rows that it could take, and the tables that it looked at."""
+
+    rows: set[str] = field(default_factory=set[str])
+    tables: set[str] = field(default_factory=set[str])
+
+
+class _Server:
+    """In place of running the collected tests once, runs them as often as it is asked to."""
+
+    def __init__(self, mutants: Mapping[str, Mutant], line: Connection) -> None:
+        self.mutants = mutants
+        self.line = line
+
+    def pytest_runtestloop(self, session: pytest.Session) -> None:
+        looked = _looked([item for item in session.items if not _draws(item)])
+        while True:
+            mutant = self.mutants[self.line.recv()]
+            self.line.send(_fails(_chosen(looked, mutant), mutant))
+
+
+def _looked(items: list[pytest.Item]) -> dict[pytest.Item, _Looked]:
+    """The tests of answers that pass as it is."""
+    found: dict[pytest.Item, _Looked] = {}
+    steps, prepare = Interpreter.steps, check.prepare
+
+    def noted(self: Interpreter, state: Any, table: str | None = None) -> Iterator[Step]:
+        names = {table} if table else {action.table for action in self.instance.actions}
+        now.tables |= names
+        for step in steps(self, state, table):
+            now.rows.add(self.instance.row_names[step.row])
+            yield step
+
+    def explores(*_: Any, **__: Any) -> Any:
+        raise AssertionError("not a test of answers")
+
+    Interpreter.steps, check.prepare = noted, explores
+    try:
+        for item in items:
+            now = _Looked()
+            if _passes(item) and now.tables:
+                found[item] = now
+    finally:
+        Interpreter.steps, check.prepare = steps, prepare
+    return found
+
+
+def _draws(item: pytest.Item) -> bool:
+    """Whether Hypothesis draws the states: what such a test sees is another thing each time."""
+    return is_hypothesis_test(getattr(item, "obj", None))
+
+
+def _passes(item: pytest.Item) -> bool:
+    failed = item.session.testsfailed
+    item.ihook.pytest_runtest_protocol(item=item, nextitem=None)
+    return item.session.testsfailed == failed
+
+
+def _chosen(looked: Mapping[pytest.Item, _Looked], mutant: Mutant) -> list[pytest.Item]:
+    """The tests that may tell the mutant from the original, those first that take its rows."""
+    rows = {f"{mutant.table.name}/{name}" for name in mutant.touched}
+    taking = [item for item, what in looked.items() if rows & what.rows]
+    if mutant.inside:
+        return taking
+    others = {item: None for item, what in looked.items() if mutant.table.name in what.tables}
+    return list(dict.fromkeys(taking) | others)
+
+
+def _fails(items: list[pytest.Item], mutant: Mutant) -> bool:
+    """Whether one of the tests fails, in a process that has the mutant in place of its table."""
+    if not items:
+        return False
+    child = os.fork()
+    if not child:
+        signal.alarm(LONGEST)
+        _put_in(mutant)
+        os._exit(0 if all(map(_passes, items)) else 1)
+    _, status = os.waitpid(child, 0)
+    return status != 0
+
+
+def _put_in(mutant: Mutant) -> None:
+    """Every interpreter takes the mutant's rows from now on."""
+    steps = Interpreter.steps
+    with_fault: dict[int, Instance] = {}
+
+    def faulty(self: Interpreter, state: Any, table: str | None = None) -> Iterator[Step]:
+        instance = self.instance
+        if id(instance) not in with_fault:
+            self.instance = _with(mutant, instance)
+            with_fault[id(self.instance)] = self.instance
+        return steps(self, state, table)
+
+    Interpreter.steps = faulty
+
+
+def _with(mutant: Mutant, instance: Instance) -> Instance:
+    """The instance with the mutant, if a table of it has the rows."""
+    system = instance.system
+    tables = [table for table in system.tables if _same(table, mutant.table)]
+    if not tables:
+        return replace(instance)
+    known = system.protocols.features_at(instance.protocol)
+    faulty = instantiate(
+        with_rows(system, tables[0], mutant.rows), instance.protocol,
+        {info.name: instance.constants[info.name] for info in system.constant_infos},
+        switch_on=instance.features - known, switch_off=known - instance.features,
+        properties=[item.name for item in instance.properties],
+    )  # fmt: skip
+    return replace(instance, actions=faulty.actions)
+
+
+def _same(table: Table, other: Table) -> bool:
+    """Whether both are one declaration, though perhaps in other circumstances."""
+    same_rows = [id(row) for row in table.rows] == [id(row) for row in other.rows]
+    return table.name == other.name and same_rows

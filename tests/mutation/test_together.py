@@ -1,0 +1,79 @@
+"""A mutant among others, one by one and in a system of its own: the same is seen of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import closing
+
+import pytest
+
+from epochfence.tests.mutation import crossing
+from epochfence.tests.mutation.answers import ROOT, SPEC, Answers
+from epochfence.tests.mutation.judge import Seen, matters, seen, seen_alone
+from epochfence.tests.mutation.mutants import Mutant, every_mutant, mutants
+from epochfence.tests.mutation.run import sample
+from epochfence.tests.mutation.scenarios import Scenario, Trial, counted, trials
+
+SMALL = 60_000  # states: of larger scenarios there is no need
+OF_CROSSING = [m for table in crossing.system.tables for m in mutants(table, [crossing.system])]
+
+
+def tell(judged: Iterable[Seen]) -> list[str]:
+    """What kills, if anything does. Of several properties broken at once, any may be named."""
+    return ["" if one is None else one[0] for one in judged]
+
+
+def test_every_mutant_of_a_small_system() -> None:
+    scenario = Scenario("2", (("N", 3),))
+    trial = Trial(crossing.system, scenario, counted(crossing.system, scenario))
+    here = [mutant for mutant in OF_CROSSING if matters(mutant, trial)]
+    assert len(here) > 15
+    assert tell(seen(here, trial)) == tell(seen_alone(mutant, trial) for mutant in here)
+
+
+def test_who_has_an_effect_on_others_is_run_without_them() -> None:
+    """Where the run without a fault doesn't find what is recorded, many tell nothing."""
+    scenario = Scenario("2", (("N", 2),))
+    other = counted(crossing.system, Scenario("2", (("N", 3),)))
+    trial = Trial(crossing.system, scenario, other)
+    here = [mutant for mutant in OF_CROSSING if matters(mutant, trial)]
+    assert tell(seen(here, trial)) == tell(seen_alone(mutant, trial) for mutant in here)
+
+
+@pytest.mark.slow
+def test_a_sample_of_the_shipped_systems() -> None:
+    drawn = [every_mutant()[name] for name in sample(list(every_mutant()), 16, seed=8)]
+    compared = 0
+    for system in dict.fromkeys(system for mutant in drawn for system in mutant.systems()):
+        trial = next(trial for trial in trials(system) if trial.counts.states < SMALL)
+        here = [mutant for mutant in drawn if matters(mutant, trial)]
+        assert tell(seen(here, trial)) == tell(seen_alone(mutant, trial) for mutant in here)
+        compared += len(here)
+    assert compared > 8
+
+
+@pytest.mark.slow
+def test_a_sample_of_answers() -> None:
+    """Against a run of all the tests of a file that knows nothing of which rows they take."""
+    file = SPEC / "test_partition_answers.py"
+    tables = ("partition.WriteTxnMarkers/", "partition.Produce/")
+    names = [name for name in every_mutant() if name.startswith(tables)]
+    drawn = [every_mutant()[name] for name in sample(names, 8, seed=2)]
+    with closing(Answers(every_mutant(), [file])) as answers:
+        told = [answers.differ(mutant) for mutant in drawn]
+    assert told == [_fails(mutant) for mutant in drawn]
+    assert set(told) == {True, False}
+
+
+def _fails(mutant: Mutant) -> bool:
+    """Whether a test that draws nothing fails where the table has the mutant's rows."""
+    child = os.fork()
+    if not child:
+        object.__setattr__(mutant.table, "rows", mutant.rows)
+        for stream in (1, 2):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+        drawing = "what_is_accepted or stable_offset_is"
+        options = ("-x", "-p", "no:cacheprovider", f"--rootdir={ROOT}", "-k", f"not ({drawing})")
+        os._exit(int(pytest.main([*options, str(SPEC / "test_partition_answers.py")])))
+    return os.waitpid(child, 0)[1] != 0
