@@ -241,7 +241,12 @@ class Compiler:
         for (target, local), (_, value) in zip(values, rule.updates, strict=True):
             self._check(target, value, local)
         sent = self._sent(rule.sends)
-        self._store([(*path, local) for (_, path), (_, local) in zip(paths, values, strict=True)])
+        self._store(
+            [
+                (*path, self._own(target, local))
+                for (target, path), (_, local) in zip(paths, values, strict=True)
+            ]
+        )
         self._line(f"return {at}, {sent}")
 
     def _key(self, key: Expression) -> str:
@@ -282,6 +287,12 @@ class Compiler:
         if node.args:
             keys.insert(0, self._key(node.args[0]))
         return self._place(node.data), keys, gets
+
+    def _own(self, target: Expression, local: str) -> str:
+        """The value as the target may keep it: keys of a map are set in place, so that no two
+        fields may have the same one."""
+        is_shared = self.ranges.open_keys and isinstance(type_of(target), Map)
+        return f"{local}.copy()" if is_shared else local
 
     def _store(self, updates: list[tuple[str, list[str], list[int], str]]) -> None:
         at = 0

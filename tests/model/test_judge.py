@@ -306,3 +306,16 @@ def test_an_application_sees_what_is_planted(random: Random) -> None:
     }
     for name, lines in planted.items():
         assert name in names(told + lines), name
+
+
+def test_no_two_fields_of_a_machine_are_one() -> None:
+    coordinator = TransactionCoordinator(protocol="4.3")
+    coordinator.elect(coordinator.state_partition_of(NAME), 0)
+    first = coordinator.init_producer_id(NAME, 60_000)
+    assert first is not None
+    errors = [
+        answer and answer.error
+        for epoch in (0, 1)
+        for answer in [coordinator.end_txn(NAME, first.producer_id, epoch, "ABORT")]
+    ]
+    assert errors == ["NONE", "NONE"]
