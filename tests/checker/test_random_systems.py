@@ -190,7 +190,7 @@ def test_the_examples_use_every_operator() -> None:
         written.update({node.op for part in declared(instance) for node in children_first(part)})
 
     count()
-    wanted = all_operators()
+    wanted = all_operators() - {"mul"}  # of bounds alone
     assert {"eq", "insert_by", "after", "wrap", "first_of"} <= wanted
     rare = {op: read[op] for op in wanted - SETTLED if read[op] < 3}
     rare |= {op: written[op] for op in SETTLED & wanted if written[op] < 3}
