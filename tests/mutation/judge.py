@@ -28,6 +28,7 @@ from epochfence.tests.mutation.mutants import Mutant
 from epochfence.tests.mutation.scenarios import Counts, TooLarge, Trial, found, run
 from epochfence.tests.mutation.together import AT_ONCE, Compiled
 
+MOST_TRIALS = 5  # scenarios in which a property is looked for where anything else has told
 NEVER_TAKEN = "its row is never taken"
 OTHER_STATES = "other states, in the same numbers"
 BLOW_UP = 10  # times the states of the original: more is another behaviour for certain
@@ -55,6 +56,10 @@ class _Case:
     told: dict[Fate, str] = field(default_factory=dict["Fate", str])
     tried: list[Trial] = field(default_factory=list[Trial])
 
+    def goes_on(self, most: int) -> bool:
+        """Whether it is run in another scenario, after so many where something has told."""
+        return "properties" not in self.told and (not self.told or len(self.tried) < most)
+
     def outcome(self) -> Outcome:
         name, machine = self.mutant.name, self.mutant.machine
         for fate in (*KILLED, "equivalent"):
@@ -67,20 +72,22 @@ def judge(
     mutants: list[Mutant], trials: list[Trial], answers: Answers, *, quick: bool = False
 ) -> list[Outcome]:
     """Runs mutants in each of the scenarios that have them, until a property kills them or
-    (`quick`) anything does; then tests of answers on those left."""
+    (`quick`) anything does; then tests of answers on those left.
+
+    Where anything else has, no more than MOST_TRIALS are spent on the search for a property.
+    """
     cases = [_Case(mutant) for mutant in mutants]
-    enough: set[Fate] = set(KILLED) if quick else {"properties"}
+    most = 1 if quick else MOST_TRIALS
     for trial in trials:
-        here = [
-            case for case in cases if not enough & case.told.keys() and matters(case.mutant, trial)
-        ]
+        here = [case for case in cases if case.goes_on(most) and matters(case.mutant, trial)]
         for case, told in zip(here, seen([case.mutant for case in here], trial), strict=True):
             case.tried.append(trial)
             if told is not None:
                 fate, by = told
                 case.told.setdefault(fate, f"{trial}{by}")
+    enough = KILLED if quick else ("properties", "coverage")
     for case in cases:
-        if not ({*enough, "coverage"} & case.told.keys()) and answers.differ(case.mutant):
+        if case.told.keys().isdisjoint(enough) and answers.differ(case.mutant):
             case.told["answers"] = ""
     _note_equivalents([case for case in cases if case.tried and not case.told], trials)
     return [case.outcome() for case in cases]
