@@ -212,7 +212,9 @@ class _Search:
     def _may_end(self, config: _Config) -> bool:
         """Whether the answers that come next can still be given."""
         return all(
-            at in config.ahead or config.machine.may_still(self.known[at].response or {})
+            at in config.ahead
+            or self.known[at] is self.asked
+            or config.machine.may_still(self.known[at].response or {})
             for at in range(config.base, min(config.base + LOOK_AHEAD, len(self.known)))
         )
 

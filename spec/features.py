@@ -7,6 +7,7 @@ from .language import Protocols, feature
 # 4.0-2024-10 is the trunk of 25 October 2024 (commit 1eb7644349), with half of 4.0 in it.
 RELEASES = ("2.0", "2.5", "2.7", "3.5", "3.6", "4.0-2024-10", "4.0.0", "4.0.1", "4.1", "4.2", "4.3")
 BEFORE, DRAFT, NEWEST = "2.5", "4.0-2024-10", RELEASES[-1]
+RELEASED = tuple(release for release in RELEASES if release != DRAFT)
 
 # The coordinator -------------------------------------------------------------------------------
 

@@ -178,7 +178,7 @@ def test_json_has_what_was_promised(tmp_path: Path) -> None:
         "verdict": "holds", "exit_code": 0, "states": 5_094, "transitions": 22_028, "depth": 28,
     }.items() <= found.items()  # fmt: skip
     assert found["properties"][0] == {"name": "EpochBound", "verdict": "holds",
-                                      "trace_length": None}  # fmt: skip
+                                      "trace_length": None, "note": ""}  # fmt: skip
     assert len(found["properties"]) == 6
     assert sum(row["taken"] for row in found["rows"]) == 22_028
     assert {"name", "taken"} == found["rows"][0].keys()
@@ -192,7 +192,7 @@ def test_json_of_a_counterexample(tmp_path: Path) -> None:
     found = result(tmp_path, KTX, *TINY, "--set", "V=0")
     assert (found["verdict"], found["exit_code"]) == ("broken", 12)
     broken = [p for p in found["properties"] if p["verdict"] == "broken"]
-    assert broken == [{"name": "NoHanging", "verdict": "broken", "trace_length": 9}]
+    assert broken == [{"name": "NoHanging", "verdict": "broken", "trace_length": 9, "note": ""}]
     assert len(found["trace"]["steps"]) == 9
     assert found["trace"]["steps"][0]["row"] == "StartInit"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Hashable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,8 +18,8 @@ from epochfence.cli import app
 from epochfence.model import PartitionLeader, TransactionCoordinator
 from epochfence.model.anomalies import find_anomalies
 from epochfence.model.histories import BadLine, read_history
-from epochfence.model.judge import Finding, Operation, Settings, judge
-from epochfence.model.judged import NAME
+from epochfence.model.judge import Finding, Judged, Operation, Settings, judge, matches
+from epochfence.model.judged import NAME, machine_for
 
 RELEASES = ("2.5", "3.6", "4.3")
 few = settings(max_examples=10, deadline=None)
@@ -174,6 +175,7 @@ def test_a_wrong_answer_is_named(what: str, random: Random, release: str) -> Non
         if at and o.response and o.response["error"] == "NONE" and wrong.keys() <= o.response.keys()
         and not o.fields.get("transactional") and o.response.get("base_offset") != 0
         and (o.request != "InitProducerId" or "error" not in wrong)
+        and o.fields not in [other.fields for other in history[:at]]
     ]  # fmt: skip
     if not good:
         return
@@ -187,6 +189,57 @@ def test_a_wrong_answer_is_named(what: str, random: Random, release: str) -> Non
     assert found.operation == history[at]
     assert right is not None
     assert any(right.items() <= answer.items() for answer in found.allowed)
+
+
+def is_explained(history: list[Operation], release: str) -> bool:
+    """The same question, put to every order without anything clever."""
+    machine = machine_for(history, Settings(protocol=release))
+    told = [
+        o.response if o.response and machine.is_decided(o.response["error"]) else None
+        for o in history
+    ]
+    answered = {at for at, response in enumerate(told) if response is not None}
+    todo: list[tuple[frozenset[int], int | None, Judged]] = [(frozenset(), None, machine)]
+    seen = set[Hashable]()
+    while todo:
+        done, waiting, now = todo.pop()
+        if answered <= done:
+            return True
+        if (known := (done, waiting, now.key())) in seen:
+            continue
+        seen.add(known)
+        until = min(history[at].end or 0 for at in answered - done)
+        for at, operation in enumerate(history):
+            if at in done or at == waiting or operation.start > until:
+                continue
+            for after, answer in now.outcomes(operation, until):
+                if answer is None and waiting is None:
+                    todo.append((done, at, after))
+                elif answer is not None and matches(told[at], answer):
+                    todo.append((done | {at}, waiting, after))
+        for after, answer in now.events(until):
+            if answer is None or waiting is None:
+                todo.append((done, waiting, after))
+            elif matches(told[waiting], answer):
+                todo.append((done | {waiting}, None, after))
+    return False
+
+
+@each_machine
+@given(random=seeds, release=releases, wrong=st.sampled_from([None, *WRONG]))
+@settings(max_examples=30, deadline=None)
+def test_the_search_finds_what_trying_every_order_finds(
+    machine: str, random: Random, release: str, wrong: str | None
+) -> None:
+    history = RUNS[machine](Recorder(random, overlap=2, losses=0.1), release, 6)
+    answered = [at for at, operation in enumerate(history) if operation.response]
+    if wrong is not None and answered:
+        at = random.choice(answered)
+        response = dict(history[at].response or {})
+        response |= {name: value for name, value in WRONG[wrong].items() if name in response}
+        history[at] = history[at]._replace(response=response)
+    found = judge(history, Settings(protocol=release)).finding
+    assert (found is Finding.EXPLAINED) == is_explained(history, release)
 
 
 def produce(at: int, start: float, end: float | None, offset: int, producer: int = 0) -> Operation:

@@ -12,8 +12,9 @@ from epochfence.spec import epoch_bump, producer, sender
 from epochfence.spec import messages as kafka
 from epochfence.spec.features import NEWEST
 from epochfence.spec.language import Event, Message, System, instantiate
-from epochfence.spec.language.types import Value, initial_value
+from epochfence.spec.language.types import Value
 from epochfence.spec.systems import shipped
+from epochfence.tests.spec import network
 
 BOUNDS = {
     "partitions": 2, "records": 3, "in_flight": 3, "producer_ids": 3, "largest_epoch": 5,
@@ -117,13 +118,9 @@ class Client:
         return self._gets(event, message, *address, **content)
 
     def _gets(self, event: Event, message: Message, *address: int, **content: Value) -> str:
-        first = initial_value(message.content, BOUNDS)
-        assert isinstance(first, tuple)
-        names = (name for name, _ in message.content.fields)
-        record = tuple((dict(zip(names, first, strict=True)) | content).values())
         name = f"network.{message.name}"
         kept = self.state[name]
-        self.state[name] = _placed(kept, address, (record,))
+        network.put(self.model, self.state, message, address, content)
         told = self._told({**self.state, name: kept}, event)
         if not told:  # it would stay in flight
             self.state[name] = kept
@@ -166,13 +163,6 @@ class TransactionalClient(Client):
         super().__init__(release, *off, **(begun | given))
         if self["txn"] is not None:
             self.state["application.outcome"] = ("BEGUN", "NOT_BEGUN")
-
-
-def _placed(at: Any, address: tuple[int, ...], content: Value) -> Any:
-    if not address:
-        return content
-    first, *rest = address
-    return tuple(_placed(v, tuple(rest), content) if i == first else v for i, v in enumerate(at))
 
 
 def _plain(value: Any) -> str:

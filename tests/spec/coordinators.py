@@ -12,8 +12,9 @@ from epochfence.spec import markers, transaction, transaction_log
 from epochfence.spec import messages as kafka
 from epochfence.spec.features import NEWEST
 from epochfence.spec.language import Event, Message, instantiate
-from epochfence.spec.language.types import Map, Type, Value, initial_value
+from epochfence.spec.language.types import Value
 from epochfence.spec.systems import shipped
+from epochfence.tests.spec import network
 
 LARGEST = 9  # the largest epoch, kept for the coordinator
 LAST = LARGEST - 1  # the last one that a client may hold
@@ -30,7 +31,6 @@ SYSTEM = replace(
     },
     terminal=False,
 )
-EVERY = BOUNDS | {constant.data.name: value for constant, value in SYSTEM.fixed.items()}
 
 
 @cache
@@ -43,16 +43,6 @@ def machine(release: str, off: tuple[str, ...]) -> Interpreter:
             switch_off=[name for name in off if name not in on],
         )
     )  # fmt: skip
-
-
-def placed(kind: Type, value: Value, keys: tuple[int, ...]) -> Value:
-    """A map of `kind` with `value` at `keys` and initial values elsewhere."""
-    if not keys:
-        return value
-    assert isinstance(kind, Map)
-    inner = [initial_value(kind.of, EVERY)] * kind.key.count(EVERY)
-    inner[keys[0]] = placed(kind.of, value, keys[1:])
-    return tuple(inner)
 
 
 class Coordinator:
@@ -96,24 +86,11 @@ class Coordinator:
 
     def arrives(self, message: Message, *address: int, **content: Value) -> None:
         """Puts a message on the network."""
-        name = f"network.{message.name}"
-        first = initial_value(message.content, EVERY)
-        assert isinstance(first, tuple)
-        names = (field for field, _ in message.content.fields)
-        record = tuple((dict(zip(names, first, strict=True)) | content).values())
-        self.state[name] = placed(self.model.types[name], (record,), address)
+        network.put(self.model, self.state, message, address, content)
 
     def sent(self, message: Message, *address: int) -> dict[str, Value] | None:
         """What it has sent there, taken off the network; none where there is none."""
-        name = f"network.{message.name}"
-        at: Any = self.state[name]
-        for key in address:
-            at = at[key]
-        if not at:
-            return None
-        self.state[name] = initial_value(self.model.types[name], EVERY)
-        names = (field for field, _ in message.content.fields)
-        return dict(zip(names, at[0], strict=True))
+        return network.take(self.model, self.state, message, address)
 
     def told(self, message: Message, *address: int) -> str:
         """An answer as its error and, where one is told, the producer id and epoch; or nothing."""

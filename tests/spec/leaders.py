@@ -10,10 +10,11 @@ from epochfence.model.interpreter import Interpreter
 from epochfence.spec import messages
 from epochfence.spec.features import NEWEST
 from epochfence.spec.language import Event, Message, instantiate, lost
-from epochfence.spec.language.types import Map, Type, Value, initial_value
+from epochfence.spec.language.types import Value
 from epochfence.spec.language.values import evaluate
 from epochfence.spec.partition import last_stable_offset
 from epochfence.spec.systems import shipped
+from epochfence.tests.spec import network
 
 BOUNDS = {
     "producers": 2,
@@ -28,7 +29,6 @@ BOUNDS = {
     "deletions": 1,
     "producer_expiries": 1,
 }
-EVERY = BOUNDS | {c.data.name: value for c, value in shipped("transactions").fixed.items()}
 VERSION_1 = ("transaction_version_2",)  # without it
 IDEMPOTENCE_ONLY = ("transaction_version_2", "verification")  # without them nobody is asked
 
@@ -37,16 +37,6 @@ IDEMPOTENCE_ONLY = ("transaction_version_2", "verification")  # without them nob
 def machine(release: str, off: tuple[str, ...]) -> Interpreter:
     """The transactions system with leaders that forget, in a release without some features."""
     return Interpreter(instantiate(shipped("transactions"), release, BOUNDS, switch_off=off))
-
-
-def placed(kind: Type, value: Value, keys: tuple[int, ...]) -> Value:
-    """A map of `kind` with `value` at `keys` and initial values elsewhere."""
-    if not keys:
-        return value
-    assert isinstance(kind, Map)
-    inner = [initial_value(kind.of, EVERY)] * kind.key.count(EVERY)
-    inner[keys[0]] = placed(kind.of, value, keys[1:])
-    return tuple(inner)
 
 
 def entry(
@@ -109,11 +99,8 @@ class Leader:
 
     def receives(self, message: Message, address: Mapping[str, int], **content: Value) -> None:
         """Puts a message on the network; what isn't said of it has initial values."""
-        name = f"network.{message.name}"
-        fields = message.content.fields
-        record = tuple(content.get(n, initial_value(of, EVERY)) for n, of in fields)
         keys = tuple(address[key] for key, _ in message.address)
-        self.state[name] = placed(self.model.types[name], (record,), keys)
+        network.put(self.model, self.state, message, keys, content)
 
     def takes(self, message: Message, address: Mapping[str, int], **content: Value) -> str | None:
         """Takes a message; the row taken."""
@@ -127,13 +114,8 @@ class Leader:
 
     def sent(self, message: Message, client: int = 0) -> dict[str, Value] | None:
         """What it has sent to or for a client, taken off the network; none where there is none."""
-        name = f"network.{message.name}"
-        at: Any = self.state[name]
-        for key, _ in message.address:
-            at = at[client if key == "producer" else 0]
-        self.state[name] = initial_value(self.model.types[name], EVERY)
-        names = (n for n, _ in message.content.fields)
-        return dict(zip(names, at[0], strict=True)) if at else None
+        keys = tuple(client if key == "producer" else 0 for key, _ in message.address)
+        return network.take(self.model, self.state, message, keys)
 
     def produce(
         self, epoch: int, sequence: int, *, producer_id: int = 0, client: int = 0,

@@ -16,7 +16,7 @@ import pytest
 
 from epochfence.spec import messages as kafka
 from epochfence.spec.epoch_bump import hold_up
-from epochfence.spec.features import RELEASES
+from epochfence.spec.features import RELEASED as RELEASES
 from epochfence.spec.language import Message, lost
 from epochfence.spec.language.types import Value
 from epochfence.tests.spec.clients import ACKED, FAILED, UNSENT, Client, TransactionalClient, batch

@@ -14,7 +14,7 @@ import pytest
 
 from epochfence.spec import markers, transaction, transaction_log
 from epochfence.spec import messages as kafka
-from epochfence.spec.features import RELEASES
+from epochfence.spec.features import RELEASED as RELEASES
 from epochfence.spec.language import lost
 from epochfence.tests.spec.coordinators import LARGEST, LAST, VERSION_1, Coordinator
 

@@ -238,12 +238,12 @@ def test_a_transaction_times_out() -> None:
 
 def test_a_fence_goes_on() -> None:
     one = coordinator("ONGOING", "PREPARE_EPOCH_FENCE", pending_epoch=6)
-    aborts: Fields = {"pending": "PREPARE_ABORT", "pending_last_epoch": 5}
+    aborts: Fields = {"pending": "PREPARE_ABORT", "pending_last_epoch": 5, "pending_version": 2}
     assert changes(one, transaction.continue_fence) == aborts
     one = coordinator("ONGOING", "PREPARE_EPOCH_FENCE", producer_epoch=8)
     aborts = {
         "pending": "PREPARE_ABORT", "pending_epoch": 9, "pending_last_epoch": 8, "next_id": 3,
-        "newest_id": 3,
+        "newest_id": 3, "pending_version": 2,
     }  # fmt: skip
     assert changes(one, transaction.continue_fence) == aborts
     one = coordinator("ONGOING", "PREPARE_EPOCH_FENCE", producer_epoch=8, newest_id=3)
@@ -307,7 +307,8 @@ def test_partitions_are_added() -> None:
     added: Fields = {
         "pending": "ONGOING", "pending_partitions": BOTH, "adding_for": (NONE, ONE),
     }  # fmt: skip
-    assert prepares(one, kafka.AddPartitionsByLeader, 1, 1, **asks) == added
+    in_version_2: Fields = {**added, "pending_version": 2}
+    assert prepares(one, kafka.AddPartitionsByLeader, 1, 1, **asks) == in_version_2
     one = coordinator("ONGOING", release="3.5", **REST)
     added["asked_by"] = (None, 0)
     assert prepares(one, kafka.AddPartitionsToTxn, 1, 1, **asks) == added
@@ -331,7 +332,7 @@ def test_partitions_are_added() -> None:
 def test_a_producer_aborts(state: str, epoch: int, prepared: Fields) -> None:
     one = coordinator(state, **REST, producer_epoch=epoch)
     asks: Fields = {"producer_id": 1, "producer_epoch": epoch, "result": "ABORT"}
-    asked: Fields = {"pending": "PREPARE_ABORT", "asked_by": (None, 0)}
+    asked: Fields = {"pending": "PREPARE_ABORT", "asked_by": (None, 0), "pending_version": 2}
     assert prepares(one, kafka.EndTxn, 1, **asks) == asked | prepared
 
 
@@ -356,7 +357,7 @@ def test_an_abort_overtakes_a_fence() -> None:
         "pending": "PREPARE_ABORT", "pending_last_epoch": 5, "fenced_for": (None, None),
         "asked_by": (None, 0),
     }  # fmt: skip
-    assert prepares(one, kafka.EndTxn, 1, **asks) == overtaken
+    assert prepares(one, kafka.EndTxn, 1, **asks) == {**overtaken, "pending_version": 2}
     assert told(one) == {"init": "CONCURRENT_TRANSACTIONS"}
     one = coordinator("ONGOING", "PREPARE_EPOCH_FENCE", release="3.5", **fencing)
     assert prepares(one, kafka.EndTxn, 1, **asks) == {

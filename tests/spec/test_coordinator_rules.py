@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from epochfence.spec import messages as kafka
-from epochfence.spec.features import RELEASES
+from epochfence.spec.features import RELEASED as RELEASES
 from epochfence.tests.spec.coordinators import LARGEST, LAST, VERSION_1, Coordinator
 
 Pair = tuple[int, int]  # of producer id and epoch
