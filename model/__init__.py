@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .client import ProducerClient
     from .cluster import Cluster
     from .coordinator import TransactionCoordinator, TransactionMetadata, partition_for
     from .face import states
@@ -21,6 +22,7 @@ _HOMES = {
     "Machine": "machine",
     "Outcome": "machine",
     "PartitionLeader": "leader",
+    "ProducerClient": "client",
     "ProducerIdController": "producer_ids",
     "ProducerIdManager": "producer_ids",
     "TransactionCoordinator": "coordinator",
@@ -33,6 +35,7 @@ __all__ = [
     "Machine",
     "Outcome",
     "PartitionLeader",
+    "ProducerClient",
     "ProducerIdController",
     "ProducerIdManager",
     "TransactionCoordinator",

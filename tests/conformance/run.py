@@ -14,6 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 from epochfence.tests.conformance import config, records
+from epochfence.tests.conformance.client_cases import Client
 from epochfence.tests.conformance.coordinator_cases import Coordinator
 from epochfence.tests.conformance.harness import (
     Adapter,
@@ -31,6 +32,7 @@ HERE = Path(__file__).parent / "cases"
 ADAPTERS: dict[str, type[Adapter]] = {
     "producer_state": ProducerState,
     "log": Log,
+    "client": Client,
     "coordinator": Coordinator,
     "coordinator_metadata": CoordinatorMetadata,
     "producer_id": ProducerIds,

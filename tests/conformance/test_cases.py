@@ -14,8 +14,8 @@ from epochfence.tests.conformance.harness import Adapter, Raised, Report, matche
 from epochfence.tests.conformance.run import HERE, main, run_directory
 
 ALL_MET = (
-    "config", "coordinator", "coordinator_metadata", "log", "producer_id", "producer_state",
-    "txn_log_bytes",
+    "client", "config", "coordinator", "coordinator_metadata", "log", "producer_id",
+    "producer_state", "txn_log_bytes",
 )  # fmt: skip
 
 

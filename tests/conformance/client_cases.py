@@ -1,0 +1,359 @@
+"""client.json on a producer client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from epochfence.model import ProducerClient
+from epochfence.model.client import CallFailed, CallResult, Produce, Record, Request
+from epochfence.spec import transaction_manager
+from epochfence.tests.conformance.harness import RELEASE, Adapter, Raised
+
+HALF_A_BATCH = 8_200  # bytes; two of them don't fit into one uncompressed
+
+
+class Client(Adapter):
+    """client.json"""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        super().__init__(given)
+        splits = given.get("split_on_too_large", False)
+        self.client = ProducerClient(
+            given["txn_id"] if given["mode"] == "transactional" else None,
+            protocol=RELEASE,
+            now_ms=given.get("now_ms", 0),
+            transaction_timeout_ms=given["txn_timeout_ms"],
+            delivery_timeout_ms=given["delivery_timeout_ms"],
+            linger_ms=given["linger_ms"],
+            retries=given["retries"],
+            retry_backoff_ms=given["retry_backoff_ms"],
+            max_in_flight=1 if given["ordered_one_in_flight"] else 5,
+            compression_ratio=0.2 if splits else None,
+            transaction_version=given["transaction_version"],
+            init_producer_id_version=given["init_producer_id_max_version"],
+            txn_offset_commit_version=given.get("txn_offset_commit_max_version", 3),
+            produce_version=given.get("produce_max_version", 11),
+        )
+        if splits:
+            self.client.expect_ratio("test", 0.2)
+        self.size = HALF_A_BATCH if splits else 10
+        self.records: dict[str, Record] = {}
+        self.results: dict[str, CallResult] = {}
+        if "state" in given:
+            self._initialize(given["state"])
+
+    def _initialize(self, state: Mapping[str, Any]) -> None:
+        """Gets to a state that is given by the exchange that leads there."""
+        result = None
+        if self.given["mode"] == "transactional":
+            result = self.client.init_transactions()
+        while not self.client.producer_id >= 0:
+            for request in self.client.run():
+                producer = {name: state[name] for name in ("producer_id", "producer_epoch")}
+                wanted = producer if request.api == "INIT_PRODUCER_ID" else {}
+                self.client.answer(request, **wanted)
+        if result is not None:
+            self.client.wait(result)
+
+    def perform(self, op: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        try:
+            return super().perform(op, arguments)
+        except CallFailed as failed:
+            cause = {} if failed.cause is None else {"cause": failed.cause}
+            raise Raised(failed.error, **cause) from None
+
+    # Calls ------------------------------------------------------------------------------------
+
+    def _begun(self, handle: str, result: CallResult) -> dict[str, Any]:
+        same = next((name for name, other in self.results.items() if other is result), None)
+        self.results[handle] = result
+        return {"same_result_as": same}
+
+    def init_transactions(self, handle: str) -> dict[str, Any]:
+        return self._begun(handle, self.client.init_transactions())
+
+    def begin_transaction(self) -> None:
+        self.client.begin_transaction()
+
+    def commit(self, handle: str) -> dict[str, Any]:
+        return self._begun(handle, self.client.commit_transaction())
+
+    def abort(self, handle: str) -> dict[str, Any]:
+        return self._begun(handle, self.client.abort_transaction())
+
+    def add_partition(self, partition: str) -> None:
+        self.client.add_partition(partition)
+
+    def append_only(self, record: str, partition: str) -> None:
+        self.records[record] = self.client.append(partition, self.size)
+
+    def send(self, record: str, partition: str) -> None:
+        self.records[record] = self.client.send(partition, self.size)
+
+    def send_offsets(
+        self, handle: str, offsets: Mapping[str, int], group: Mapping[str, Any] | None
+    ) -> None:
+        self.results[handle] = self.client.send_offsets(offsets, group)
+
+    def await_(self, handle: str, timeout_ms: int | None) -> None:
+        self.client.wait(self.results[handle], timeout_ms)
+
+    def close(self, force: bool) -> None:
+        self.client.close(force=force)
+
+    def send_fails_locally(self, record: str, error: str) -> None:
+        self.records[record] = self.client.fail_send(error)
+
+    # The network ------------------------------------------------------------------------------
+
+    def run(self) -> dict[str, Any]:
+        before = self.client.now_ms
+        self.sent = [_shown(sent) for sent in self.client.run()]
+        return {"elapsed_ms": self.client.now_ms - before}
+
+    def observe_sent(self, wanted: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """What was sent, in the order that is wanted where the order doesn't count: that of
+        batches for different partitions, and of batches among requests."""
+        left, found = list(self.sent), []
+        for entry in wanted:
+            queue = _queue(entry)
+            at = next((i for i, sent in enumerate(left) if _queue(sent) == queue), None)
+            if at is not None:
+                found.append(left.pop(at))
+        return found + left
+
+    def deliver(
+        self,
+        api: str,
+        error: str,
+        batch_of: str | None = None,
+        key_type: str | None = None,
+        disconnect: bool = False,
+        version_mismatch: bool = False,
+        **fields: Any,
+    ) -> dict[str, Any]:
+        sent = next(
+            request
+            for request in self.client.outstanding
+            if request.api == api
+            and (key_type is None or request.fields["key_type"] == key_type)
+            and (batch_of is None or self.records[batch_of] in request.records)
+        )
+        if disconnect:
+            self.client.disconnect(sent)
+        elif version_mismatch:
+            self.client.reject_version(sent)
+        else:
+            self.client.answer(sent, error, **fields)
+        will_retry = isinstance(sent, Produce) and any(
+            self._held(record) == "QUEUED" for record in sent.records
+        )
+        return {"will_retry": will_retry}
+
+    def _held(self, record: Record) -> str | None:
+        number = self.client.batch_of(record)
+        return None if number is None else self.client.machine.at("batches", number).stage
+
+    def observe_next_request(self, _: Any) -> dict[str, Any] | None:
+        request = self.client.next_request()
+        return request and {"api": request.api, "retry_backoff_ms": request.backoff_ms}
+
+    def sleep(self, ms: int) -> None:
+        self.client.now_ms += ms
+
+    def node_down(self, keep_in_flight: bool) -> None:
+        self.client.is_node_up = False
+        if not keep_in_flight:
+            for sent in list(self.client.outstanding):
+                self.client.disconnect(sent)
+
+    def node_up(self) -> None:
+        self.client.is_node_up = True
+
+    def set_broker_features(self, transaction_version: int) -> None:
+        self.client.machine.put(finalized_version=transaction_version)
+
+    def forget_broker_versions(self) -> None:
+        """Versions are remembered by what they mean."""
+
+    # Single transitions -------------------------------------------------------------------------
+
+    def inject_error(self, severity: str, error: str) -> None:
+        self.client.fail(error, is_fatal=severity == "FATAL")
+
+    def increment_sequence(self, partition: str, by: int) -> None:
+        self.client.machine.handle("increment sequence", partition=partition, by=by)
+
+    def request_epoch_bump(self, partition: str) -> None:
+        self.client.machine.handle("request epoch bump", partition=partition)
+
+    def expire_batch(self, batch_of: str, mark_unresolved: bool) -> None:
+        self.client.expire(self.records[batch_of], is_unresolved=mark_unresolved)
+
+    def fail_batch(self, batch_of: str, error: str, adjust_sequences: bool) -> None:
+        self.client.fail_batch(self.records[batch_of], error, adjusts=adjust_sequences)
+
+    def background_failed_batch(self, partition: str, error: str) -> None:
+        self.client.fail_send(error)
+        if self.client.machine["last_error"] == "ILLEGAL_STATE":
+            raise Raised("ILLEGAL_STATE")
+
+    def check(self) -> None:
+        """Only looks."""
+
+    # What can be seen ---------------------------------------------------------------------------
+
+    def _value(self, expression: Any) -> Any:
+        return self.client.machine.value(expression)
+
+    def observe_txn_state(self, _: Any) -> str:
+        return self.client.machine["state"]
+
+    def observe_has_error(self, _: Any) -> bool:
+        return self._value(transaction_manager.has_error)
+
+    def observe_has_fatal_error(self, _: Any) -> bool:
+        return self.client.machine["state"] == "FATAL_ERROR"
+
+    def observe_last_error(self, _: Any) -> str | None:
+        return self.client.machine["last_error"]
+
+    def observe_unauthorized_topics(self, _: Any) -> list[str]:
+        return self.client.unauthorized_topics
+
+    def observe_has_producer_id(self, _: Any) -> bool:
+        return self._value(transaction_manager.has_id)
+
+    def observe_producer_id(self, _: Any) -> int:
+        return self.client.producer_id
+
+    def observe_producer_epoch(self, _: Any) -> int:
+        return self.client.producer_epoch
+
+    def observe_has_ongoing_txn(self, _: Any) -> bool:
+        return self._value(transaction_manager.has_ongoing_transaction)
+
+    def observe_is_completing(self, _: Any) -> bool:
+        return self._value(transaction_manager.is_completing)
+
+    def observe_has_partitions_to_add(self, _: Any) -> bool:
+        machine = self.client.machine
+        return bool(machine["new_partitions"] | machine["pending_partitions"])
+
+    def observe_has_pending_offset_commits(self, _: Any) -> bool:
+        return self.client.has_pending_offsets
+
+    def observe_txn_v2_enabled(self, _: Any) -> bool:
+        return self.client.machine["is_version_2"]
+
+    def observe_txn_request_in_flight(self, _: Any) -> bool:
+        return self.client.machine["request_in_flight"]
+
+    def observe_has_unresolved_sequences(self, _: Any) -> bool:
+        marks = self.client.machine["unresolved"].values()
+        return any(mark is not None for mark in marks)
+
+    def observe_can_bump_epoch(self, _: Any) -> bool:
+        return self._value(transaction_manager.can_bump)
+
+    def observe_has_undrained_batches(self, _: Any) -> bool:
+        return self.client.has_undrained_batches
+
+    def observe_has_incomplete_batches(self, _: Any) -> bool:
+        return self.client.has_incomplete_batches
+
+    def observe_in_flight_produce(self, _: Any) -> int:
+        return sum(isinstance(sent, Produce) for sent in self.client.outstanding)
+
+    def observe_coordinator_known(self, _: Any) -> dict[str, bool]:
+        machine = self.client.machine
+        return {
+            "TRANSACTION": machine["transaction_coordinator"],
+            "GROUP": machine["group_coordinator"],
+        }
+
+    def observe_records(self, _: Any) -> dict[str, Any]:
+        return {
+            label: {
+                "done": record.is_done,
+                "failed": record.error is not None,
+                "error": record.error,
+                "offset": record.offset,
+            }
+            for label, record in self.records.items()
+        }
+
+    def observe_results(self, _: Any) -> dict[str, Any]:
+        return {
+            handle: {
+                "completed": result.is_completed,
+                "successful": result.is_successful,
+                "acked": result.is_acknowledged,
+                "error": result.error,
+            }
+            for handle, result in self.results.items()
+        }
+
+    def observe_partitions(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        return {partition: self._partition(partition) for partition in wanted}
+
+    def _partition(self, partition: str) -> dict[str, Any]:
+        machine = self.client.machine
+        entry = machine.at("entries", partition)
+        view = machine.handle("look at partition", partition=partition).reply
+        batches = [b for b in machine["batches"].values() if b.partition == partition]
+        queued = sorted(
+            (b for b in batches if b.stage in ("UNSENT", "QUEUED")),
+            key=lambda b: (b.stage == "UNSENT", b.base_sequence, b.place),
+        )
+        tracked = sorted((b for b in batches if b.is_tracked), key=lambda b: b.base_sequence)
+        has_id = entry.producer_epoch >= 0
+        return {
+            "next_seq": entry.next_sequence,
+            "last_acked_seq": None if entry.last_acked < 0 else entry.last_acked,
+            "last_acked_offset": None if entry.last_acked_offset < 0 else entry.last_acked_offset,
+            "in_txn": partition in machine["partitions"],
+            "pending_add": partition in machine["new_partitions"] | machine["pending_partitions"],
+            "send_allowed": view.is_allowed,
+            "has_in_flight": view.has_tracked,
+            "unresolved": machine.at("unresolved", partition) is not None,
+            "stale": view.is_stale,
+            "producer_id": entry.producer_id if has_id else -1,
+            "producer_epoch": entry.producer_epoch,
+            "queued_batches": len(queued),
+            "queued_seqs": [batch.base_sequence for batch in queued],
+            "in_flight_batches": [
+                {"base_seq": batch.base_sequence, "producer_epoch": batch.producer_epoch}
+                for batch in tracked
+            ],
+        }
+
+
+def _queue(sent: Mapping[str, Any]) -> Any:
+    """What among the things sent has an order: batches of one partition; requests."""
+    return sent.get("partition") if sent["api"] == "PRODUCE" else None
+
+
+def _shown(sent: Request | Produce) -> dict[str, Any]:
+    """What was sent, under the names of the cases."""
+    if isinstance(sent, Produce):
+        return {
+            "api": "PRODUCE",
+            "partition": sent.partition,
+            "base_seq": sent.base_sequence,
+            "count": len(sent.records),
+            "producer_id": sent.producer_id,
+            "producer_epoch": sent.producer_epoch,
+            "transactional": sent.is_transactional,
+        }
+    fields = dict(sent.fields)
+    if "partitions" in fields:
+        fields["partitions"] = sorted(fields["partitions"])
+    fields["txn_id"] = fields.pop("transactional_id")
+    fields["txn_timeout_ms"] = fields.pop("transaction_timeout_ms", None)
+    return {"api": sent.api, **fields}
+
+
+# `await` can't be a method's name
+setattr(Client, "await", Client.await_)
