@@ -155,6 +155,7 @@ class ProducerClient:
         self.metrics: Counter[str] = Counter()
         self.outstanding: list[Request | Produce] = []
         self.unauthorized_topics: list[Any] = []
+        self._lost: list[Request | Produce] = []
         self._requests: list[Request] = []
         self._offsets: dict[Any, Any] = {}
         self._call = CallResult()
@@ -308,9 +309,8 @@ class ProducerClient:
         return Request(api, manager.PRIORITIES[api], result, self.retry_backoff_ms, named)
 
     def _init_request(self, *, is_bump: bool = False) -> Request:
-        request = self._request(
-            "INIT_PRODUCER_ID", CallResult(), transaction_timeout_ms=self.transaction_timeout_ms
-        )
+        timeout = 2**31 - 1 if self.transactional_id is None else self.transaction_timeout_ms
+        request = self._request("INIT_PRODUCER_ID", CallResult(), transaction_timeout_ms=timeout)
         if is_bump:
             request.is_bump, request.priority = True, manager.BUMP_PRIORITY
         else:
@@ -401,12 +401,18 @@ class ProducerClient:
         return self._sent
 
     def _iterate(self) -> bool:
-        """One round of the loop; whether anything came of it.
-
-        Sender.runOnce
-        """
-        machine = self.machine
+        """One round of the loop; whether anything came of it."""
         self._goes_on = False
+        self._send_what_is_due()
+        lost, self._lost = self._lost, []
+        for sent in lost:
+            self._goes_on = True
+            self._disconnected(sent)
+        return self._goes_on
+
+    def _send_what_is_due(self) -> None:
+        """Sender.runOnce"""
+        machine = self.machine
         for partition, mark in list(machine["unresolved"].items()):
             if mark is not None:
                 outcome = machine.attempt("resolve sequences", partition=partition)
@@ -414,7 +420,8 @@ class ProducerClient:
                     self._goes_on = True
                     self._react(outcome.reply)
         if machine["state"] == "FATAL_ERROR":
-            return self._drop(machine["last_error"], undrained_only=False) or self._goes_on
+            self._drop(machine["last_error"], undrained_only=False)
+            return
         given_up = machine.attempt("give up initializing")
         if given_up is not None:
             for request in self._requests:
@@ -422,11 +429,11 @@ class ProducerClient:
             self._requests.clear()
             self._drop(given_up.reply.error, undrained_only=False)
             self._react(given_up.reply)
-            return True
+            self._goes_on = True
+            return
         self._bump()
         if not self._send_request():
             self._send_batches()
-        return self._goes_on
 
     def _bump(self) -> None:
         asked = sorted(self.machine["bump_for"], key=repr)
@@ -529,7 +536,9 @@ class ProducerClient:
         Sender.run
         """
         machine = self.machine
-        if not machine["is_closed"] or self.has_undrained_batches or self.outstanding:
+        if not machine["is_closed"] or self.has_undrained_batches:
+            return False
+        if self.outstanding or self._lost:
             return False
         if not machine.value(manager.has_ongoing_transaction & ~manager.is_completing):
             return False
@@ -596,6 +605,14 @@ class ProducerClient:
     def disconnect(self, sent: Request | Produce) -> None:
         """The connection closes before the answer."""
         self._take(sent)
+        self._disconnected(sent)
+
+    def lose_connections(self) -> None:
+        """All connections close. `run` finds out when it has sent what it can."""
+        self._lost += self.outstanding
+        self.outstanding.clear()
+
+    def _disconnected(self, sent: Request | Produce) -> None:
         if isinstance(sent, Produce):
             self._answer_batch(sent, "NETWORK_EXCEPTION", -1, -1)
         else:
@@ -729,21 +746,20 @@ class ProducerClient:
         for record in batch.records:
             record.is_done, record.error = True, error
 
-    def _drop(self, error: str, *, undrained_only: bool) -> bool:
-        """Gives batches up; whether there were any."""
-        found = False
+    def _drop(self, error: str, *, undrained_only: bool) -> None:
+        """Gives batches up."""
         for number, batch in list(self._batches.items()):
             if batch.is_done or (undrained_only and self._stage(number) != "UNSENT"):
                 continue
-            found = self._goes_on = True
+            self._goes_on = True
             self._finish(batch, error)
             self.machine.handle("drop batch", batch=number)
             self._release(number)
-        return found
 
     def _release(self, number: int) -> None:
         """Forgets a batch whose fate is known, once no answer can be for it."""
-        waits = any(isinstance(s, Produce) and s.batch == number for s in self.outstanding)
+        under_way = (*self.outstanding, *self._lost)
+        waits = any(isinstance(sent, Produce) and sent.batch == number for sent in under_way)
         if self._stage(number) == "GONE" and not waits:
             self.machine.handle("release batch", batch=number)
             del self._batches[number]

@@ -165,8 +165,7 @@ class Client(Adapter):
     def node_down(self, keep_in_flight: bool) -> None:
         self.client.is_node_up = False
         if not keep_in_flight:
-            for sent in list(self.client.outstanding):
-                self.client.disconnect(sent)
+            self.client.lose_connections()
 
     def node_up(self) -> None:
         self.client.is_node_up = True
