@@ -540,7 +540,7 @@ class ProducerClient:
             return False
         if self.outstanding or self._lost:
             return False
-        if not machine.value(manager.has_ongoing_transaction & ~manager.is_completing):
+        if not machine.value(manager.has_ongoing_transaction & ~manager.completing):
             return False
         try:
             self.abort_transaction()

@@ -7,7 +7,16 @@ records are the caller's to keep.
 
 from __future__ import annotations
 
-from .client import FATAL_ERROR, NO_SEQUENCE, READY, UNINITIALIZED
+from .client import (
+    FATAL_ERROR,
+    NO_SEQUENCE,
+    READY,
+    UNINITIALIZED,
+    all_appended,
+    is_behind_another,
+    loses_order,
+    marked,
+)
 from .client_errors import ClientError, is_retriable
 from .features import client_epoch_bump, transactional
 from .language import (
@@ -64,10 +73,10 @@ from .transaction_manager import (
     caller,
     can_bump,
     client,
+    completing,
     epoch_bump_required,
     has_id,
     is_closed,
-    is_completing,
     last_error,
     partitions,
     producer_epoch,
@@ -296,7 +305,7 @@ _here = _other.partition == _where
 _queued = _other.stage == QUEUED
 _waited = now - _whole.last_attempt_ms
 _behind = (_other.stage == UNSENT) & _here & (_other.place > _whole.place)
-_ready = is_full(_whole) | any_of(c, _behind) | (_waited >= LINGER) | is_closed | is_completing
+_ready = is_full(_whole) | any_of(c, _behind) | (_waited >= LINGER) | is_closed | completing
 _is_head = if_(
     _whole.stage == QUEUED,
     all_of(
@@ -592,7 +601,6 @@ _may_retry = (
     ~answered.is_done & (_whole.attempts < RETRIES) & (now - _whole.created_ms < DELIVERY_TIMEOUT)
 )
 _unresolved = unresolved[_where]
-_is_next = _whole.base_sequence == _entry.last_acked + 1
 _out_of_order = _error == ClientError.OUT_OF_ORDER_SEQUENCE_NUMBER
 _unknown = _error == ClientError.UNKNOWN_PRODUCER_ID
 _CAN_RETRY = f"{_MANAGER}.canRetry"
@@ -659,14 +667,15 @@ produce_answered = Table(
         ),
         _retried(
             "out of order behind another",
-            _out_of_order & ~_unresolved.is_set & (_whole.sequence_reset | ~_is_next),
+            _out_of_order
+            & is_behind_another(
+                _unresolved, _whole.sequence_reset, _whole.base_sequence, _entry.last_acked
+            ),
             _CAN_RETRY,
         ),
         _retried(
             "out of order as the next: a new epoch",
-            _out_of_order
-            & ~transactional
-            & (~_unresolved.is_set | (_unresolved.value == _whole.base_sequence)),
+            _out_of_order & ~transactional & loses_order(_unresolved, _whole.base_sequence),
             _CAN_RETRY,
             _wants_bump(_where),
         ),
@@ -712,7 +721,7 @@ marked_unresolved = Table(
     rows=(
         Row(
             "was it appended?",
-            set={_mark: some(if_(_mark.is_set, maximum(_mark.value, _next), _next))},
+            set={_mark: marked(_mark, _next)},
             source=f"{_MANAGER}.markSequenceUnresolved",
         ),
     ),
@@ -820,7 +829,7 @@ resolved = Table(
     rows=(
         Row(
             "all were appended",
-            when=entries[_where].next_sequence - entries[_where].last_acked == 1,
+            when=all_appended(entries[_where].next_sequence, entries[_where].last_acked),
             set={unresolved[_where]: None},
             reply=react(ClientStep.GO_ON),
             source=_RESOLVE,

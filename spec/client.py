@@ -7,9 +7,16 @@ what only one kind needs stays at its first value in the other.
 
 from __future__ import annotations
 
-from .features import client_epoch_bump, transaction_version_2, transactional
+from .features import (
+    client_epoch_bump,
+    producer_fenced_error,
+    transaction_version_2,
+    transactional,
+    unknown_id_fatal,
+)
 from .language import (
     Bool,
+    Enum,
     Expression,
     Int,
     Map,
@@ -20,9 +27,11 @@ from .language import (
     each,
     enum,
     if_,
+    maximum,
     record,
     set_of,
     size,
+    some,
 )
 from .language.expressions import Operand
 from .messages import (
@@ -123,7 +132,71 @@ def tracked(batch: Expression) -> Expression:
     return is_open(batch) & (transactional | client_epoch_bump | same)
 
 
-completing = state.is_in(COMMITTING, ABORTING)
+def is_completing(state: Expression) -> Expression:
+    """Whether the client ends a transaction.
+
+    TransactionManager.isCompleting
+    """
+    return state.is_in(COMMITTING, ABORTING)
+
+
+def fences(error: Expression, codes: Enum) -> Expression:
+    """Whether a leader's error, one of `codes`, means that the client can never go on.
+
+    TransactionManager.maybeTransitionToErrorState, KIP-588, KAFKA-18019
+    """
+    return (
+        (error == codes.PRODUCER_FENCED)
+        | (~producer_fenced_error & (error == codes.INVALID_PRODUCER_EPOCH))
+        | (unknown_id_fatal & (error == codes.INVALID_PRODUCER_ID_MAPPING))
+    )
+
+
+def is_behind_another(
+    mark: Expression, sequence_reset: Expression, sequence: Expression, acked: Expression
+) -> Expression:
+    """Whether a batch that is out of order only waits for another one to be appended. `mark` is the
+    partition's unresolved sequence, `acked` the last one acknowledged.
+
+    TransactionManager.canRetry
+    """
+    return ~mark.is_set & (sequence_reset | ~(sequence == acked + 1))
+
+
+def loses_order(mark: Expression, sequence: Expression) -> Expression:
+    """Whether a batch that is out of order and waits for none asks for a new epoch: with a sequence
+    unresolved only the one right behind it does.
+
+    TransactionManager.canRetry
+    """
+    return ~mark.is_set | (mark == sequence)
+
+
+def marked(mark: Expression, behind: Expression) -> Expression:
+    """The unresolved sequence once another batch has expired, `behind` which it is.
+
+    TransactionManager.markSequenceUnresolved
+    """
+    return some(if_(mark.is_set, maximum(mark.value, behind), behind))
+
+
+def all_appended(following: Expression, acked: Expression) -> Expression:
+    """Whether what was sent last is what was acknowledged last: what expired was appended, too.
+
+    TransactionManager.isNextSequence
+    """
+    return following - acked == 1
+
+
+def unless_aborting(state: Expression, to: Expression) -> Expression:
+    """The state after an abortable error: an abort under way goes on.
+
+    TransactionManager.transitionToAbortableError
+    """
+    return if_(state == ABORTING, ABORTING, to)
+
+
+completing = is_completing(state)
 settled = ~any_of(q, unresolved[q].is_set | any_of(s, is_open(_batch)))
 started = if_(transaction_version_2, any_of(q, any_of(s, _batch.status != UNSENT)), size(added) > 0)
 
@@ -157,9 +230,9 @@ FAILED_FOR_GOOD: dict[Expression, Operand] = {
     unresolved: each(q, None),
     bump_for: set_of(),
 }
-# An abort under way goes on; the bump after it is for an error that comes before.
+# The bump after an abort is for an error that comes before the abort.
 # Source: TransactionManager.transitionToAbortableError, maybeTransitionToErrorState.
-TO_ABORTABLE_ERROR = if_(state == ABORTING, ABORTING, ABORTABLE_ERROR)
+TO_ABORTABLE_ERROR = unless_aborting(state, ABORTABLE_ERROR)
 ABORTABLE: dict[Expression, Operand] = {
     ending: ending & (state == ABORTING),
     must_bump: must_bump | (client_epoch_bump & ~transaction_version_2 & ~completing),

@@ -34,13 +34,18 @@ from .client import (
     Batch,
     added,
     adding,
+    all_appended,
     batches,
     bump_for,
     ending,
     entry_epoch,
     entry_id,
+    fences,
+    is_behind_another,
     is_open,
     last_acked,
+    loses_order,
+    marked,
     next_sequence,
     producer_epoch,
     producer_id,
@@ -53,10 +58,8 @@ from .client import (
 from .features import (
     bump_when_settled,
     client_epoch_bump,
-    producer_fenced_error,
     transaction_version_2,
     transactional,
-    unknown_id_fatal,
 )
 from .language import (
     Expression,
@@ -77,7 +80,6 @@ from .language import (
     replace,
     set_of,
     size,
-    some,
     variable,
     wrap,
 )
@@ -310,7 +312,6 @@ _error = _answer.error
 _sequence = _batch.base_sequence
 _out_of_order = _error == Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
 _unknown = _error == Errors.UNKNOWN_PRODUCER_ID
-_is_next = _sequence == last_acked[_where] + 1
 _unresolved = unresolved[_where]
 _other = batches[_where][s]
 _moved_up: dict[Expression, Operand] = {
@@ -369,14 +370,15 @@ completed = Table(
         ),
         Row(
             "out of order behind another",
-            when=_out_of_order & ~_unresolved.is_set & (_batch.sequence_reset | ~_is_next),
+            when=_out_of_order
+            & is_behind_another(_unresolved, _batch.sequence_reset, _sequence, last_acked[_where]),
             set=_queued(_where, _which),
             send=(_retry(_where, _which),),
             source=_CAN_RETRY,
         ),
         Row(
             "out of order as the next: a new epoch",
-            when=_out_of_order & (~_unresolved.is_set | (_unresolved == _sequence)),
+            when=_out_of_order & loses_order(_unresolved, _sequence),
             during=_adopts_bump,
             set=_queued(_where, _which) | _wants_bump(_where),
             source=_CAN_RETRY,
@@ -438,9 +440,7 @@ completed = Table(
         ),
         Row(
             "fenced",
-            when=(_error == Errors.PRODUCER_FENCED)
-            | (~producer_fenced_error & (_error == Errors.INVALID_PRODUCER_EPOCH))
-            | (unknown_id_fatal & (_error == Errors.INVALID_PRODUCER_ID_MAPPING)),
+            when=fences(_error, Errors),
             goto=FATAL_ERROR,
             set=FAILED_FOR_GOOD,
             source=f"{_TO_ERROR}, KIP-588, KAFKA-18019",
@@ -482,7 +482,7 @@ _expired = batches[_where][expire_batch.record]
 _older = batches[_where][s]
 _mark = unresolved[_where]
 _behind = _expired.base_sequence + 1
-_marked = {_mark: some(if_(_mark.is_set, maximum(_mark.value, _behind), _behind))}
+_marked = {_mark: marked(_mark, _behind)}
 expired = Table(
     producer,
     on=expire_batch,
@@ -539,7 +539,7 @@ resolved = Table(
     rows=(
         Row(
             "all were appended",
-            when=next_sequence[_where] - last_acked[_where] == 1,
+            when=all_appended(next_sequence[_where], last_acked[_where]),
             set={unresolved[_where]: None},
             source=f"{_MANAGER}.maybeResolveSequences",
         ),

@@ -21,12 +21,14 @@ from .client import (
     READY,
     UNINITIALIZED,
     State,
+    fences,
+    is_completing,
+    unless_aborting,
 )
 from .client_errors import ClientError, is_retriable
 from .features import (
     client_epoch_bump,
     failed_abort_fatal,
-    producer_fenced_error,
     transaction_version_2,
     transactional,
     unknown_id_fatal,
@@ -102,7 +104,7 @@ is_closed = client.field("is_closed", Bool(), doc="No call begins anything any m
 
 has_id = producer_epoch != NO_EPOCH
 has_error = state.is_in(ABORTABLE_ERROR, FATAL_ERROR)
-is_completing = state.is_in(COMMITTING, ABORTING)
+completing = is_completing(state)
 is_initializing = state == INITIALIZING
 drops_undrained = state.is_in(ABORTABLE_ERROR, ABORTING)
 """Whether batches that were never sent are given up, with `reason_to_drop`."""
@@ -139,7 +141,7 @@ _MANAGER = "TransactionManager"
 
 # Where the state doesn't allow it, the background thread goes to FATAL_ERROR.
 _may_abort = state.is_in(IN_TRANSACTION, COMMITTING, ABORTABLE_ERROR, INITIALIZING)
-TO_ABORTABLE = if_(state == ABORTING, ABORTING, if_(_may_abort, ABORTABLE_ERROR, FATAL_ERROR))
+TO_ABORTABLE = unless_aborting(state, if_(_may_abort, ABORTABLE_ERROR, FATAL_ERROR))
 
 
 def abortable(error: Expression) -> dict[Expression, Operand]:
@@ -1002,11 +1004,9 @@ failed = Table(
             failure.error.is_in(
                 ClientError.CLUSTER_AUTHORIZATION_FAILED,
                 ClientError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-                ClientError.PRODUCER_FENCED,
                 ClientError.UNSUPPORTED_VERSION,
             )
-            | (~producer_fenced_error & (failure.error == ClientError.INVALID_PRODUCER_EPOCH))
-            | (unknown_id_fatal & (failure.error == ClientError.INVALID_PRODUCER_ID_MAPPING)),
+            | fences(failure.error, ClientError),
             failure.error,
             _TO_ERROR,
         ),
@@ -1023,7 +1023,7 @@ failed = Table(
             _TO_ERROR,
             more={
                 epoch_bump_required: epoch_bump_required
-                | (can_bump & ~adds_implicitly & ~is_completing)
+                | (can_bump & ~adds_implicitly & ~completing)
             },
         ),
     ),

@@ -234,7 +234,7 @@ class Client(Adapter):
         return self._value(transaction_manager.has_ongoing_transaction)
 
     def observe_is_completing(self, _: Any) -> bool:
-        return self._value(transaction_manager.is_completing)
+        return self._value(transaction_manager.completing)
 
     def observe_has_partitions_to_add(self, _: Any) -> bool:
         machine = self.client.machine
