@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .face import states
     from .leader import PartitionLeader
     from .machine import Machine, Outcome
+    from .partitioner import Partitioner
     from .producer_ids import ProducerIdController, ProducerIdManager
 
 _HOMES = {
@@ -22,6 +23,7 @@ _HOMES = {
     "Machine": "machine",
     "Outcome": "machine",
     "PartitionLeader": "leader",
+    "Partitioner": "partitioner",
     "ProducerClient": "client",
     "ProducerIdController": "producer_ids",
     "ProducerIdManager": "producer_ids",
@@ -35,6 +37,7 @@ __all__ = [
     "Machine",
     "Outcome",
     "PartitionLeader",
+    "Partitioner",
     "ProducerClient",
     "ProducerIdController",
     "ProducerIdManager",

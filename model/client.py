@@ -84,6 +84,7 @@ class Produce:
     producer_id: int
     producer_epoch: int
     is_transactional: bool
+    transaction_version: int
     records: tuple[Record, ...]
     api: str = "PRODUCE"
 
@@ -152,7 +153,8 @@ class ProducerClient:
         self.retry_backoff_ms = retry_backoff_ms
         self.compression_ratio = compression_ratio
         self.is_node_up = True
-        self.metrics: Counter[str] = Counter()
+        self.topic_metrics: dict[Any, Counter[str]] = {}
+        self._counters: Counter[str] = Counter()
         self.outstanding: list[Request | Produce] = []
         self.unauthorized_topics: list[Any] = []
         self._lost: list[Request | Produce] = []
@@ -306,6 +308,7 @@ class ProducerClient:
     def _request(self, api: str, result: CallResult, /, **fields: Any) -> Request:
         named = {"producer_id": self.producer_id, "producer_epoch": self.producer_epoch}
         named |= {"transactional_id": self.transactional_id} | fields
+        named |= {"transaction_version": self._version}
         return Request(api, manager.PRIORITIES[api], result, self.retry_backoff_ms, named)
 
     def _init_request(self, *, is_bump: bool = False) -> Request:
@@ -370,6 +373,20 @@ class ProducerClient:
                 self._retry(request, reaction)
             case _:
                 pass
+
+    @property
+    def metrics(self) -> dict[str, int]:
+        """The producer's metrics that concern this, by name; `topic_metrics` has a topic's."""
+        return {**self._counters, "requests-in-flight": len(self.outstanding)}
+
+    def _count(self, name: str, partition: Any, records: int) -> None:
+        self._counters[name] += records
+        self.topic_metrics.setdefault(topic_of(partition), Counter())[name] += records
+
+    @property
+    def _version(self) -> int:
+        """The transaction version of what it sends."""
+        return 2 if self.machine.value(manager.adds_implicitly) else 0
 
     def next_request(self) -> Request | None:
         """Takes out the request that would go next."""
@@ -504,9 +521,9 @@ class ProducerClient:
             done.add(partition)
             held, batch = self.machine.at("batches", number), self._batches[number]
             self._observe_ratio(partition, is_too_large=False)
-            self.metrics["record-send-total"] += held.count
+            self._count("record-send-total", partition, held.count)
             is_transactional = self.transactional_id is not None
-            producer = (held.producer_id, held.producer_epoch, is_transactional)
+            producer = (held.producer_id, held.producer_epoch, is_transactional, self._version)
             found.append(
                 Produce(number, partition, held.base_sequence, *producer, tuple(batch.records))
             )
@@ -685,7 +702,7 @@ class ProducerClient:
                         record.offset = base + at if base >= 0 else -1
                     batch.is_done = True
             case "AGAIN":
-                self.metrics["record-retry-total"] += len(batch.records)
+                self._count("record-retry-total", sent.partition, len(batch.records))
                 if reaction.restarts:
                     self._restart(sent.partition)
             case "SPLIT":
@@ -734,7 +751,7 @@ class ProducerClient:
 
     def _fail_batch(self, number: int, error: str, *, adjusts: bool) -> None:
         batch = self._batches[number]
-        self.metrics["record-error-total"] += len(batch.records)
+        self._count("record-error-total", self._partition(number), len(batch.records))
         if batch.is_done:
             return
         self._finish(batch, error)
@@ -769,8 +786,8 @@ class ProducerClient:
         """RecordAccumulator.splitAndReenqueue"""
         whole = self._batches[number]
         whole.is_done = True
-        self.metrics["batch-split-total"] += 1
         partition = self._partition(number)
+        self._counters["batch-split-total"] += 1
         self._observe_ratio(partition, is_too_large=True)
         part: tuple[int, _Batch] | None = None
         for before, record in enumerate(whole.records):

@@ -6,11 +6,12 @@ holds them back. Only the caller moves the clock.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ..spec import leader as declared
-from .coordinator import ProducerIdAndEpoch, TransactionCoordinator
+from .client import Produce, ProducerClient, Request
+from .coordinator import ProducerIdAndEpoch, TransactionCoordinator, partition_for
 from .leader import Batch, PartitionLeader
 
 STATE_PARTITIONS = 50
@@ -145,6 +146,79 @@ class Cluster:
         batches = (b for b in leader.batches if b.last_offset >= offset and b.last_offset < end)
         return list(_kept(batches, leader.aborted(offset, end)) if committed else _data(batches))
 
+    # A client ---------------------------------------------------------------------------------
+
+    def serve(self, client: ProducerClient, *, rounds: int = 1000) -> None:
+        """Answers what a client sends, until it sends nothing more or has been answered so many
+        times; the time here is the client's."""
+        for _ in range(rounds):
+            sent = client.run()
+            if client.now_ms > self._now_ms:
+                self.sleep(client.now_ms - self._now_ms)
+            for request in sent:
+                self.answer(client, request)
+            if not sent:
+                return
+
+    def answer(self, client: ProducerClient, sent: Request | Produce) -> None:
+        """Takes a client's request, and gives it the answer."""
+        if isinstance(sent, Produce):
+            produced = self.produce(
+                sent.partition, producer_id=sent.producer_id, producer_epoch=sent.producer_epoch,
+                base_sequence=sent.base_sequence, count=len(sent.records),
+                transactional_id=client.transactional_id if sent.is_transactional else None,
+                transaction_version=sent.transaction_version,
+            )  # fmt: skip
+            start = self.leader(sent.partition).log_start_offset
+            client.answer(
+                sent, produced.error, base_offset=produced.base_offset, log_start_offset=start
+            )
+            return
+        fields = sent.fields
+        name, held = fields["transactional_id"], (fields["producer_id"], fields["producer_epoch"])
+        match sent.api:
+            case "INIT_PRODUCER_ID":
+                given = self.init_producer_id(
+                    name, fields["transaction_timeout_ms"], held if sent.is_bump else None
+                )
+                client.answer(sent, **given._asdict())
+            case "ADD_PARTITIONS_TO_TXN":
+                error = self.add_partitions(name, *held, fields["partitions"])
+                client.answer(sent, partition_errors=dict.fromkeys(fields["partitions"], error))
+            case "ADD_OFFSETS_TO_TXN":
+                partition = offsets_partition(fields["group_id"])
+                client.answer(sent, self.add_partitions(name, *held, [partition]))
+            case "TXN_OFFSET_COMMIT":
+                error = self._commit_offsets(fields)
+                client.answer(sent, partition_errors=dict.fromkeys(fields["offsets"], error))
+            case "END_TXN":
+                version = fields["transaction_version"]
+                ended = self.end_txn(name, *held, fields["result"], transaction_version=version)
+                client.answer(sent, **ended._asdict())
+            case _:
+                client.answer(sent)
+
+    def _commit_offsets(self, fields: Mapping[str, Any]) -> str:
+        """What a group's coordinator appends: a transactional batch without sequence."""
+        leader = self.leader(offsets_partition(fields["group_id"]))
+        producer = {name: fields[name] for name in ("producer_id", "producer_epoch")}
+        version = fields["transaction_version"]
+        guard = None
+        if leader.machine.value(declared.asks):
+            guard = leader.start_verification(**producer, base_sequence=-1)
+            if guard is not None:
+                partition = offsets_partition(fields["group_id"])
+                asked = (fields["transactional_id"], partition, version)
+                verdict = leader.verdict(self._ask(*asked, **producer), transaction_version=version)
+                if verdict != "NONE":
+                    return verdict
+        appended = leader.append(
+            **producer, base_sequence=-1, count=1, transactional=True, origin="COORDINATOR",
+            guard=guard, transaction_version=version,
+        )  # fmt: skip
+        leader.move_high_watermark(leader.log_end_offset)
+        return appended.error
+
     # Markers ------------------------------------------------------------------------------------
 
     def _after_end(self) -> None:
@@ -168,6 +242,11 @@ class Cluster:
                     ).error  # fmt: skip
                     leader.move_high_watermark(leader.log_end_offset)
                 self.coordinator.markers_answered(marker, errors)
+
+
+def offsets_partition(group_id: str) -> str:
+    """Where the offsets of a consumer group are kept."""
+    return f"__consumer_offsets-{partition_for(group_id)}"
 
 
 def _data(batches: Iterable[Batch]) -> Iterator[Batch]:
