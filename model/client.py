@@ -588,18 +588,20 @@ class ProducerClient:
         producer_epoch: int = -1, partition_errors: Mapping[Any, str] | None = None,
         base_offset: int = -1, log_start_offset: int = -1,
     ) -> None:  # fmt: skip
-        """The answer to something sent. Raises NotNow for what has been answered."""
+        """The answer to something sent: with an error for each of its partitions where it has
+        several, or one for all. Raises NotNow for what has been answered."""
         self._take(sent)
         if isinstance(sent, Produce):
             self._answer_batch(sent, error, base_offset, log_start_offset)
             return
         self.machine.handle("answer came")
-        errors = partition_errors or {}
         match sent.api:
             case "ADD_PARTITIONS_TO_TXN":
-                self._partitions_answered(sent, errors)
+                asked = dict.fromkeys(sent.fields["partitions"], error)
+                self._partitions_answered(sent, partition_errors or asked)
             case "TXN_OFFSET_COMMIT":
-                self._offsets_answered(sent, errors)
+                asked = dict.fromkeys(sent.fields["offsets"], error)
+                self._offsets_answered(sent, partition_errors or asked)
             case api:
                 fields: dict[str, Any] = {"error": error}
                 if api in ("INIT_PRODUCER_ID", "END_TXN"):

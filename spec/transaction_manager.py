@@ -71,7 +71,7 @@ BUMPING_VERSION = 3  # of InitProducerId, that names the epoch held
 GROUP_VERSION = 3  # of TxnOffsetCommit, that names a member of the group
 
 client = Machine("client", doc="A producer client: its TransactionManager and its accumulator.")
-state = client.state_field("state", State, UNINITIALIZED)
+state = client.state_field("state", State)
 last_error = client.field("last_error", Optional(ClientError))
 producer_id = client.field("producer_id", PRODUCER_ID)
 producer_epoch = client.field("producer_epoch", EPOCH, doc="Without one there is no id, either.")

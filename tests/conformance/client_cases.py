@@ -38,6 +38,7 @@ class Client(Adapter):
         if splits:
             self.client.expect_ratio("test", 0.2)
         self.size = HALF_A_BATCH if splits else 10
+        self.unseen: list[Request | Produce] = []
         self.records: dict[str, Record] = {}
         self.results: dict[str, CallResult] = {}
         if "state" in given:
@@ -97,7 +98,10 @@ class Client(Adapter):
         self.results[handle] = self.client.send_offsets(offsets, group)
 
     def await_(self, handle: str, timeout_ms: int | None) -> None:
-        self.client.wait(self.results[handle], timeout_ms)
+        result = self.results[handle]
+        if timeout_ms is None and not result.is_completed:
+            self.unseen += self.client.run()  # the client goes on while it is waited for
+        self.client.wait(result, timeout_ms)
 
     def close(self, force: bool) -> None:
         self.client.close(force=force)
@@ -109,7 +113,8 @@ class Client(Adapter):
 
     def run(self) -> dict[str, Any]:
         before = self.client.now_ms
-        self.sent = [_shown(sent) for sent in self.client.run()]
+        self.sent = [_shown(sent) for sent in (*self.unseen, *self.client.run())]
+        self.unseen.clear()
         return {"elapsed_ms": self.client.now_ms - before}
 
     def observe_sent(self, wanted: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

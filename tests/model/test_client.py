@@ -1,0 +1,216 @@
+"""The producer client: with a cluster in memory over a network that loses things, and alone."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from epochfence.model import Cluster, ProducerClient
+from epochfence.model.client import CallFailed, Record
+from epochfence.model.errors import NotNow, OutOfRange
+from epochfence.spec import transaction_manager
+from epochfence.spec.features import NEWEST, RELEASED
+
+LOSE_REQUEST, LOSE_ANSWER, ANSWER = "lose request", "lose answer", "answer"
+Faults = st.lists(st.sampled_from([LOSE_REQUEST, LOSE_ANSWER, ANSWER]), max_size=30)
+Sends = st.lists(st.sampled_from(["t-0", "t-1", "run"]), min_size=1, max_size=25)
+
+
+def network(client: ProducerClient, cluster: Cluster, faults: Iterator[str]) -> bool:
+    """Carries what the client sends now, as far as it isn't lost; whether there was any."""
+    sent = client.run()
+    for request in sent:
+        fault = next(faults, ANSWER)
+        if fault == ANSWER:
+            cluster.answer(client, request)
+            continue
+        if fault == LOSE_ANSWER:
+            deaf = ProducerClient(client.transactional_id, protocol=cluster.protocol)
+            deaf.answer = _unheard  # type: ignore[method-assign]
+            cluster.answer(deaf, request)
+        client.disconnect(request)
+    return bool(sent)
+
+
+def _unheard(*_: Any, **__: Any) -> None:
+    """An answer that arrives nowhere."""
+
+
+def offsets(cluster: Cluster, partition: str, *, committed: bool) -> list[int]:
+    batches = cluster.fetch(partition, committed=committed)
+    return [o for batch in batches for o in range(batch.base_offset, batch.last_offset + 1)]
+
+
+def client_of(cluster: Cluster, transactional_id: str | None = None) -> ProducerClient:
+    return ProducerClient(
+        transactional_id, protocol=cluster.protocol,
+        transaction_version=cluster.transaction_version, delivery_timeout_ms=10**9,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("release", ["2.5", NEWEST])
+@settings(max_examples=15, deadline=None)
+@given(sends=Sends, faults=Faults)
+def test_every_record_is_there_once_and_in_order(
+    release: str, sends: list[str], faults: list[str]
+) -> None:
+    cluster = Cluster(protocol=release)
+    client, left = client_of(cluster), iter(faults)
+    records: dict[str, list[Record]] = defaultdict(list)
+    for step in sends:
+        if step == "run":
+            network(client, cluster, left)
+        else:
+            records[step].append(client.send(step))
+    while network(client, cluster, left):
+        pass
+    for partition, sent in records.items():
+        assert [record.error for record in sent] == [None] * len(sent)
+        assert [record.offset for record in sent] == list(range(len(sent)))
+        assert offsets(cluster, partition, committed=False) == list(range(len(sent)))
+
+
+@pytest.mark.parametrize("release", ["2.7", NEWEST])
+@settings(max_examples=12, deadline=None)
+@given(transactions=st.lists(st.tuples(Sends, st.booleans()), max_size=4), faults=Faults)
+def test_committed_records_are_there_and_aborted_ones_are_not(
+    release: str, transactions: list[tuple[list[str], bool]], faults: list[str]
+) -> None:
+    cluster = Cluster(protocol=release)
+    client, left = client_of(cluster, "orders"), iter(faults)
+    kept: dict[str, list[int]] = defaultdict(list)
+
+    def finish(call: Any) -> None:
+        while network(client, cluster, left):
+            pass
+        client.wait(call)
+
+    finish(client.init_transactions())
+    for sends, commits in transactions:
+        client.begin_transaction()
+        records: list[Record] = []
+        for step in sends:
+            if step == "run":
+                network(client, cluster, left)
+            else:
+                records.append(client.send(step))
+        finish(client.commit_transaction() if commits else client.abort_transaction())
+        assert all(record.is_done for record in records)
+        for record in records if commits else ():
+            assert record.error is None
+            kept[record.partition].append(record.offset)
+    for partition in ("t-0", "t-1"):
+        assert offsets(cluster, partition, committed=True) == kept[partition]
+
+
+@pytest.mark.parametrize("release", RELEASED)
+def test_a_transaction_on_every_release(release: str) -> None:
+    cluster = Cluster(protocol=release)
+    client = client_of(cluster, "orders")
+    call = client.init_transactions()
+    cluster.serve(client)
+    client.wait(call)
+    for commits in (True, False, True):
+        client.begin_transaction()
+        record = client.send("t-0")
+        cluster.serve(client)
+        call = client.commit_transaction() if commits else client.abort_transaction()
+        cluster.serve(client)
+        client.wait(call)
+        assert record.is_done
+        assert record.error is None
+    assert offsets(cluster, "t-0", committed=True) == [0, 4]
+    bumps = client.machine.value(transaction_manager.adds_implicitly)
+    assert client.producer_epoch == (3 if bumps else 0)
+
+
+@pytest.mark.parametrize("release", ["3.6", "4.1"])
+def test_a_second_client_fences_the_first(release: str) -> None:
+    cluster = Cluster(protocol=release)
+    first, second = client_of(cluster, "orders"), client_of(cluster, "orders")
+    for client in (first, second):
+        call = client.init_transactions()
+        cluster.serve(client)
+        client.wait(call)
+    first.begin_transaction()
+    record = first.send("t-0")
+    cluster.serve(first)
+    assert record.error is not None
+    second.begin_transaction()
+    with pytest.raises(CallFailed):
+        first.commit_transaction()
+
+
+def test_offsets_of_a_group_go_with_the_transaction() -> None:
+    cluster = Cluster(protocol="4.1")
+    client = client_of(cluster, "orders")
+    call = client.init_transactions()
+    cluster.serve(client)
+    client.wait(call)
+    client.begin_transaction()
+    sent = client.send_offsets({"in-0": 5}, {"group_id": "readers"})
+    ended = client.commit_transaction()
+    cluster.serve(client)
+    assert sent.is_successful
+    assert ended.is_successful
+
+
+def test_a_batch_that_is_too_large_is_split_and_the_next_ones_are_smaller() -> None:
+    client = ProducerClient(compression_ratio=0.2, batch_size=1000)
+    client.expect_ratio("t", 0.2)
+    client.answer(*client.run(), producer_id=7, producer_epoch=0)
+    records = [client.send("t-0", 600) for _ in range(3)]
+    (whole,) = client.run()
+    client.answer(whole, "MESSAGE_TOO_LARGE")
+    for at in range(3):
+        (part,) = client.run()
+        assert (part.base_sequence, len(part.records)) == (at, 1)
+        client.answer(part, base_offset=at, log_start_offset=0)
+    assert [record.offset for record in records] == [0, 1, 2]
+    assert client.metrics["batch-split-total"] == 1
+    assert client.topic_metrics["t"]["record-retry-total"] == 0
+    for _ in range(2):
+        client.send("t-0", 600)
+    assert [len(part.records) for part in client.run()] == [1, 1]
+
+
+def test_batches_that_are_done_leave_nothing_behind() -> None:
+    cluster = Cluster()
+    client = client_of(cluster)
+    for _ in range(50):
+        client.send("t-0")
+        cluster.serve(client)
+    assert len(client.machine["batches"]) == 1
+    assert client.metrics == {"record-send-total": 50, "requests-in-flight": 0}
+
+
+def test_waiting_is_on_the_clock() -> None:
+    client = ProducerClient(retry_backoff_ms=50)
+    (asked,) = client.run()
+    client.answer(asked, "COORDINATOR_LOAD_IN_PROGRESS")
+    (again,) = client.run()
+    assert (again.api, client.now_ms) == ("INIT_PRODUCER_ID", 50)
+
+
+def test_what_can_not_be() -> None:
+    client = ProducerClient("orders")
+    with pytest.raises(CallFailed, match="ILLEGAL_STATE"):
+        client.begin_transaction()
+    call = client.init_transactions()
+    with pytest.raises(NotNow):
+        client.wait(call)
+    with pytest.raises(CallFailed, match="TIMEOUT"):
+        client.wait(call, 10)
+    (asked,) = client.run()
+    client.answer(asked)
+    with pytest.raises(NotNow, match="FIND_COORDINATOR"):
+        client.answer(asked)
+    (asked,) = client.run()
+    with pytest.raises(OutOfRange) as raised:
+        client.answer(asked, "NO_SUCH_ERROR")
+    assert raised.value.field == "error"
