@@ -326,7 +326,7 @@ class ProducerClient:
         self._offsets.update(offsets)
         member: dict[str, Any] = {"generation": -1, "member_id": "", "group_instance_id": None}
         return self._request(
-            "TXN_OFFSET_COMMIT", result, offsets=self._offsets, **{**member, **group}
+            "TXN_OFFSET_COMMIT", result, offsets=dict(self._offsets), **{**member, **group}
         )
 
     def _enqueue(self, request: Request) -> Request:

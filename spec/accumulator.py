@@ -157,6 +157,9 @@ ratios = client.field("ratios", Map(TOPIC, Optional(RATIO)), doc="What is expect
 q, c = PARTITION.variable("q"), BATCH.variable("c")
 _other = batches[c]
 
+# An idempotent client that lost the order of its sequences
+_BUMPS_EPOCH, _RESETS_ID = ~transactional & client_epoch_bump, ~transactional & ~client_epoch_bump
+
 _MANAGER, _ACCUMULATOR, _SENDER = "TransactionManager", "RecordAccumulator", "Sender"
 
 
@@ -514,13 +517,6 @@ bumped = Table(
     doc="Partitions that asked for it start at the beginning next.",
     rows=(
         Row(
-            "a new producer id instead",
-            during=~client_epoch_bump,
-            goto=UNINITIALIZED,
-            set={producer_epoch: NO_EPOCH} | _bumped | _ALL_FORGOTTEN,
-            source=f"{_MANAGER}.resetProducerId before 2.5",
-        ),
-        Row(
             "the last epoch: forget the producer id",
             when=producer_epoch == LARGEST_EPOCH,
             goto=if_(state == READY, UNINITIALIZED, state),
@@ -597,6 +593,9 @@ _queued_again: dict[Expression, Operand] = {
         ),
     )
 } | _unmute
+_is_current = (
+    has_id & (_whole.producer_id == producer_id) & (_whole.producer_epoch == producer_epoch)
+)
 _may_retry = (
     ~answered.is_done & (_whole.attempts < RETRIES) & (now - _whole.created_ms < DELIVERY_TIMEOUT)
 )
@@ -613,10 +612,12 @@ def _retried(
     more: dict[Expression, Operand] | None = None,
     *,
     restarts: bool = False,
+    during: Operand = True,
 ) -> Row:
     return Row(
         name,
         when=_may_retry & when,
+        during=lift(during),
         set=_queued_again | (more or {}),
         reply=_verdict(BatchStep.AGAIN, restarts=restarts),
         source=source,
@@ -643,6 +644,14 @@ produce_answered = Table(
             reply=_verdict(BatchStep.SPLIT),
             source=f"{_SENDER}.completeBatch",
         ),
+        Row(
+            "under an old producer id, and given up",
+            when=~_is_current & (_error != ClientError.DUPLICATE_SEQUENCE_NUMBER),
+            during=_RESETS_ID,
+            set=_unmute,
+            reply=_verdict(BatchStep.FAIL),
+            source=f"{_SENDER}.completeBatch before 2.5",
+        ),
         _retried(
             "unknown at the leader, whose log is not known",
             _unknown & (answered.log_start_offset < 0),
@@ -655,9 +664,10 @@ produce_answered = Table(
         ),
         _retried(
             "unknown at the leader: a new epoch",
-            _unknown & ~transactional,
+            _unknown,
             _CAN_RETRY,
             _wants_bump(_where),
+            during=_BUMPS_EPOCH,
         ),
         _retried(
             "unknown at the leader: new sequences",
@@ -675,14 +685,16 @@ produce_answered = Table(
         ),
         _retried(
             "out of order as the next: a new epoch",
-            _out_of_order & ~transactional & loses_order(_unresolved, _whole.base_sequence),
+            _out_of_order & loses_order(_unresolved, _whole.base_sequence),
             _CAN_RETRY,
             _wants_bump(_where),
+            during=_BUMPS_EPOCH,
         ),
         _retried(
             "out of order behind what is unresolved",
-            _out_of_order & ~transactional,
+            _out_of_order,
             _CAN_RETRY,
+            during=_BUMPS_EPOCH,
         ),
         _retried("try again", is_retriable(_error), f"{_SENDER}.canRetry"),
         Row(
@@ -746,14 +758,32 @@ batch_failed = Table(
     rows=(
         Row("nothing matters any more", when=state == FATAL_ERROR, set=_drop, source=_FAILED),
         Row(
+            "order lost: a new producer id",
+            when=fail_batch.error.is_in(
+                ClientError.OUT_OF_ORDER_SEQUENCE_NUMBER, ClientError.UNKNOWN_PRODUCER_ID
+            )
+            & has_id
+            & (_whole.producer_id == producer_id),
+            during=_RESETS_ID,
+            goto=UNINITIALIZED,
+            set={
+                **_ALL_FORGOTTEN,
+                batches: each(c, if_(_is_it, _dropped, replace(_other, is_tracked=False))),
+                producer_epoch: NO_EPOCH,
+            },
+            source=f"{_MANAGER}.resetProducerId",
+        ),
+        Row(
             "out of order: a new epoch",
-            when=~transactional & (fail_batch.error == ClientError.OUT_OF_ORDER_SEQUENCE_NUMBER),
+            when=fail_batch.error == ClientError.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            during=_BUMPS_EPOCH,
             set=_drop | _wants_bump(_where),
             source=_FAILED,
         ),
         Row(
             "unknown at the leader: start again",
             when=fail_batch.error == ClientError.UNKNOWN_PRODUCER_ID,
+            during=client_epoch_bump,
             set={
                 batches: each(
                     c,
@@ -766,7 +796,8 @@ batch_failed = Table(
         ),
         Row(
             "a hole in the sequence: a new epoch",
-            when=fail_batch.adjusts & ~transactional,
+            when=fail_batch.adjusts,
+            during=_BUMPS_EPOCH,
             set=_drop | _wants_bump(_where),
             source=_FAILED,
         ),
@@ -825,8 +856,16 @@ resolved = Table(
     client,
     on=resolve,
     response=Reaction,
-    when=unresolved[_where].is_set & ~has_tracked(_where),
+    when=unresolved[_where].is_set & (~has_tracked(_where) | (transactional & ~client_epoch_bump)),
     rows=(
+        Row(
+            "never resolved",
+            during=transactional & ~client_epoch_bump,
+            goto=FATAL_ERROR,
+            set={unresolved[_where]: None, last_error: some(ClientError.KAFKA_EXCEPTION)},
+            reply=react(ClientStep.FAIL, ClientError.KAFKA_EXCEPTION, ends_call=True),
+            source=f"{_SENDER}.run before 2.5",
+        ),
         Row(
             "all were appended",
             when=all_appended(entries[_where].next_sequence, entries[_where].last_acked),
@@ -835,8 +874,16 @@ resolved = Table(
             source=_RESOLVE,
         ),
         Row(
+            "order lost: a new producer id",
+            during=_RESETS_ID,
+            goto=UNINITIALIZED,
+            set={producer_epoch: NO_EPOCH, **_ALL_FORGOTTEN},
+            reply=react(ClientStep.GO_ON),
+            source=f"{_MANAGER}.shouldResetProducerStateAfterResolvingSequences",
+        ),
+        Row(
             "order lost: a new epoch",
-            when=~lift(transactional),
+            during=_BUMPS_EPOCH,
             set={unresolved[_where]: None} | _wants_bump(_where),
             reply=react(ClientStep.GO_ON),
             source=_RESOLVE,

@@ -53,7 +53,7 @@ def client_of(cluster: Cluster, transactional_id: str | None = None) -> Producer
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("release", ["2.5", NEWEST])
+@pytest.mark.parametrize("release", ["2.0", "2.5", NEWEST])
 @settings(max_examples=15, deadline=None)
 @given(sends=Sends, faults=Faults)
 def test_every_record_is_there_once_and_in_order(
@@ -75,7 +75,7 @@ def test_every_record_is_there_once_and_in_order(
         assert offsets(cluster, partition, committed=False) == list(range(len(sent)))
 
 
-@pytest.mark.parametrize("release", ["2.7", NEWEST])
+@pytest.mark.parametrize("release", ["2.0", "2.7", NEWEST])
 @settings(max_examples=12, deadline=None)
 @given(transactions=st.lists(st.tuples(Sends, st.booleans()), max_size=4), faults=Faults)
 def test_committed_records_are_there_and_aborted_ones_are_not(
@@ -187,6 +187,23 @@ def test_batches_that_are_done_leave_nothing_behind() -> None:
         cluster.serve(client)
     assert len(client.machine["batches"]) == 1
     assert client.metrics == {"record-send-total": 50, "requests-in-flight": 0}
+
+
+@pytest.mark.parametrize("release", ["2.0", "2.5"])
+def test_lost_order_is_a_new_producer_id_or_a_new_epoch(release: str) -> None:
+    client = ProducerClient(protocol=release)
+    client.answer(*client.run(), producer_id=7, producer_epoch=0)
+    first = client.send("t-0")
+    client.answer(*client.run(), base_offset=0)
+    second = client.send("t-0")
+    client.answer(*client.run(), "OUT_OF_ORDER_SEQUENCE_NUMBER")
+    (sent,) = client.run()
+    assert first.offset == 0
+    if release == "2.0":
+        assert second.error == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+        assert sent.api == "INIT_PRODUCER_ID"
+    else:
+        assert (sent.producer_id, sent.producer_epoch, sent.base_sequence) == (7, 1, 0)
 
 
 def test_waiting_is_on_the_clock() -> None:
