@@ -311,6 +311,7 @@ def lint(
         ),
     ] = None,
     protocol: Protocol = None,
+    constants: Constants = None,
     output: Json = None,
 ) -> None:
     """Look at each table by itself, in every state that its types allow, with Z3."""
@@ -328,7 +329,7 @@ def lint(
     try:
         for system, tables in find_tables(name):
             if tables:
-                found = run(system, protocol, tables)
+                found = run(system, protocol, tables, constants_of(constants))
                 report.tell_lint(system, tables, found, console)
                 told += [{"system": system.name, **finding.as_json()} for finding in found]
                 faults += sum(finding.is_fault for finding in found)

@@ -170,7 +170,7 @@ def prove(
     return Proofs(
         system.name,
         first.protocol,
-        dict(first.constants),
+        first.chosen,
         tuple(info.name for info in first.open),
         [run.proofs[name] for name in wanted],
         [proof for name, proof in run.proofs.items() if name not in wanted],
