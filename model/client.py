@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..spec import accumulator
+from ..spec import accumulator as sending
 from ..spec import transaction_manager as manager
 from ..spec.features import KAFKA, transactional
+from .accumulator import Accumulator, Produce, Record, topic_of
 from .errors import ModelError, NotNow
 from .machine import Machine
 
@@ -51,17 +52,6 @@ class CallResult:
 
 
 @dataclass(eq=False)
-class Record:
-    """A record and what became of it: its `offset` (-1: not known), or an `error`."""
-
-    partition: Any
-    size: int
-    is_done: bool = False
-    error: str | None = None
-    offset: int = -1
-
-
-@dataclass(eq=False)
 class Request:
     """A request to a coordinator, with its fields under Kafka's names."""
 
@@ -72,40 +62,6 @@ class Request:
     fields: dict[str, Any] = field(default_factory=dict[str, Any])
     is_bump: bool = False
     is_retry: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class Produce:
-    """A batch as it was sent."""
-
-    batch: int
-    partition: Any
-    base_sequence: int
-    producer_id: int
-    producer_epoch: int
-    is_transactional: bool
-    transaction_version: int
-    records: tuple[Record, ...]
-    api: str = "PRODUCE"
-
-
-@dataclass(eq=False)
-class _Batch:
-    """A batch's records; `ratio` is what compression was expected to come to."""
-
-    records: list[Record]
-    ratio: float
-    is_done: bool = False
-
-    @property
-    def size(self) -> int:
-        return sum(record.size for record in self.records)
-
-
-def topic_of(partition: Any) -> Any:
-    """The topic of a partition: of `"topic-0"`, or of `("topic", 0)`."""
-    named: Any = partition
-    return named[0] if isinstance(partition, tuple) else str(partition).rpartition("-")[0]
 
 
 class ProducerClient:
@@ -140,7 +96,7 @@ class ProducerClient:
             "in_flight": max_in_flight,
         }
         self.machine = Machine(
-            manager.TABLES + accumulator.TABLES, protocol=protocol, constants=settings,
+            manager.TABLES + sending.TABLES, protocol=protocol, constants=settings,
             protocols=_PROTOCOLS[transactional_id is not None],
         )  # fmt: skip
         self.machine.put(
@@ -151,7 +107,7 @@ class ProducerClient:
         self.transactional_id = transactional_id
         self.transaction_timeout_ms = transaction_timeout_ms
         self.retry_backoff_ms = retry_backoff_ms
-        self.compression_ratio = compression_ratio
+        self.accumulator = Accumulator(self.machine, compression_ratio)
         self.is_node_up = True
         self.topic_metrics: dict[Any, Counter[str]] = {}
         self._counters: Counter[str] = Counter()
@@ -161,8 +117,6 @@ class ProducerClient:
         self._requests: list[Request] = []
         self._offsets: dict[Any, Any] = {}
         self._call = CallResult()
-        self._batches: dict[int, _Batch] = {}
-        self._free: list[int] = []
         self._sent: list[Request | Produce] = []
         self.now_ms = now_ms
 
@@ -207,21 +161,9 @@ class ProducerClient:
     def append(self, partition: Any, size: int = 100) -> Record:
         """What `send` does then: a record of `size` bytes goes into a batch, or a new one."""
         record = Record(partition, size)
-        for number, batch in reversed(self._batches.items()):
-            if self._stage(number) == "UNSENT" and self._partition(number) == partition:
-                if self._fits(number, batch, record):
-                    return record
-                break
-        batch = _Batch([record], self._expected_ratio(partition))
-        number = self._number()
-        outcome = self.machine.handle(
-            "open batch", batch=number, partition=partition, size=size,
-            written=self._written(batch),
-        )  # fmt: skip
-        if outcome.reply.raises is not None:
-            self._free.append(number)
-            raise CallFailed(outcome.reply.raises)
-        self._batches[number] = batch
+        error = self.accumulator.append(record)
+        if error is not None:
+            raise CallFailed(error)
         return record
 
     def send(self, partition: Any, size: int = 100) -> Record:
@@ -394,7 +336,7 @@ class ProducerClient:
         while self._requests:
             reaction = self.machine.handle(
                 "next request", request=self._requests[0].api,
-                has_incomplete_batches=self.has_incomplete_batches,
+                has_incomplete_batches=self.accumulator.has_incomplete,
             ).reply  # fmt: skip
             if reaction.step == "WAIT":
                 return None
@@ -443,7 +385,6 @@ class ProducerClient:
         if given_up is not None:
             for request in self._requests:
                 request.result.complete("AUTHENTICATION_FAILED")
-            self._requests.clear()
             self._drop(given_up.reply.error, undrained_only=False)
             self._react(given_up.reply)
             self._goes_on = True
@@ -457,18 +398,10 @@ class ProducerClient:
         if self.machine.attempt("bump epoch") is not None:
             self._goes_on = True
             for partition in asked:
-                self._restart(partition)
+                self.accumulator.restart(partition)
         wanted = self.machine.attempt("want a producer id")
         if wanted is not None and self.machine.value(manager.is_initializing):
             self._enqueue(self._init_request())
-
-    def _restart(self, partition: Any) -> None:
-        batches = self.machine["batches"]
-        tracked = (n for n, b in batches.items() if b.is_tracked and b.partition == partition)
-        in_order = sorted(tracked, key=lambda number: batches[number].base_sequence)
-        self.machine.handle("start at the beginning", partition=partition)
-        for number in in_order:
-            self.machine.handle("renumber", batch=number)
 
     def _send_request(self) -> bool:
         """Sends a request to a coordinator, if one may go; whether batches wait for it.
@@ -506,46 +439,22 @@ class ProducerClient:
 
     def _send_batches(self) -> None:
         """Sender.sendProducerData"""
-        drained = self._drain() if self.is_node_up else []
-        self._expire()
-        for produce in drained:
-            self._send(produce)
-
-    def _drain(self) -> list[Produce]:
-        found: list[Produce] = []
-        done: set[Any] = set()
-        for number in sorted(self._batches, key=self._place):
-            partition = self._partition(number)
-            if partition in done or self.machine.attempt("drain", batch=number) is None:
-                continue
-            done.add(partition)
-            held, batch = self.machine.at("batches", number), self._batches[number]
-            self._observe_ratio(partition, is_too_large=False)
-            self._count("record-send-total", partition, held.count)
-            is_transactional = self.transactional_id is not None
-            producer = (held.producer_id, held.producer_epoch, is_transactional, self._version)
-            found.append(
-                Produce(number, partition, held.base_sequence, *producer, tuple(batch.records))
+        drained: list[Produce] = []
+        if self.is_node_up:
+            drained = self.accumulator.drain(
+                is_transactional=self.transactional_id is not None,
+                transaction_version=self._version,
             )
-        return found
-
-    def _expire(self) -> None:
-        """Batches whose time is up fail, first those that wait, the oldest of a partition first."""
-        for is_sent in (False, True):
-            stopped: set[Any] = set()
-            for number in sorted(self._batches, key=self._place):
-                partition, stage = self._partition(number), self._stage(number)
-                if (stage == "SENT") != is_sent or stage == "GONE" or partition in stopped:
-                    continue
-                if self.machine.attempt("expire", batch=number) is None:
-                    stopped.add(partition)
-                    continue
-                self._goes_on = True
-                in_retry = self.machine.at("batches", number).in_retry
-                self._fail_batch(number, "TIMEOUT", adjusts=False)
-                if in_retry:
-                    self.machine.handle("mark sequence unresolved", batch=number)
-                self._release(number)
+        for number in self.accumulator.expired():
+            self._goes_on = True
+            in_retry = self.accumulator.held(number).in_retry
+            self._fail_batch(number, "TIMEOUT", adjusts=False)
+            if in_retry:
+                self.machine.handle("mark sequence unresolved", batch=number)
+            self._release(number)
+        for produce in drained:
+            self._count("record-send-total", produce.partition, len(produce.records))
+            self._send(produce)
 
     def _shut_down(self) -> bool:
         """What a closed client does when all is sent: it aborts a transaction that is open.
@@ -553,7 +462,7 @@ class ProducerClient:
         Sender.run
         """
         machine = self.machine
-        if not machine["is_closed"] or self.has_undrained_batches:
+        if not machine["is_closed"] or self.accumulator.has_undrained:
             return False
         if self.outstanding or self._lost:
             return False
@@ -567,19 +476,12 @@ class ProducerClient:
 
     def _back_off(self) -> bool:
         """Lets the time go by after which a batch may be sent again, if one waits for that."""
-        now = self.now_ms
-        dues: list[int] = []
         if not self.is_node_up or self.machine["request_in_flight"]:
             return False
-        for number in self._batches:
-            held = self.machine.at("batches", number)
-            due = held.last_attempt_ms + held.backoff_ms
-            if held.stage == "QUEUED" and due > now:
-                self.machine.outside(clock__now=due)
-                if self.machine.may("drain", batch=number) is not None:
-                    dues.append(due)
-        self.now_ms = min(dues, default=now)
-        return bool(dues)
+        due = self.accumulator.next_retry_ms(self.now_ms)
+        if due is not None:
+            self.now_ms = due
+        return due is not None
 
     # Answers ----------------------------------------------------------------------------------
 
@@ -691,24 +593,21 @@ class ProducerClient:
 
     def _answer_batch(self, sent: Produce, error: str, base: int, log_start: int) -> None:
         number = sent.batch
-        batch = self._batches[number]
+        batch = self.accumulator.batches[number]
         reaction = self.machine.handle(
             "Produce answered", batch=number, error=error, base_offset=max(base, -1),
             log_start_offset=max(log_start, -1), is_done=batch.is_done,
         ).reply  # fmt: skip
         match reaction.step:
             case "COMPLETE":
-                if not batch.is_done:
-                    for at, record in enumerate(batch.records):
-                        record.is_done = True
-                        record.offset = base + at if base >= 0 else -1
-                    batch.is_done = True
+                batch.finish(base_offset=base)
             case "AGAIN":
                 self._count("record-retry-total", sent.partition, len(batch.records))
                 if reaction.restarts:
-                    self._restart(sent.partition)
+                    self.accumulator.restart(sent.partition)
             case "SPLIT":
-                self._split(number)
+                self._counters["batch-split-total"] += 1
+                self.accumulator.split(number)
             case _:
                 self._fail_batch(number, error, adjusts=reaction.adjusts)
         self._release(number)
@@ -720,134 +619,39 @@ class ProducerClient:
         """Whether a group's offsets wait to be committed."""
         return bool(self._offsets)
 
-    @property
-    def has_incomplete_batches(self) -> bool:
-        """Whether the application waits to hear of a batch."""
-        return any(not batch.is_done for batch in self._batches.values())
-
-    @property
-    def has_undrained_batches(self) -> bool:
-        """Whether a batch waits to be sent."""
-        return any(self._stage(number) in ("UNSENT", "QUEUED") for number in self._batches)
-
-    def batch_of(self, record: Record) -> int | None:
-        """The number of the batch that a record is in."""
-        return next((n for n, b in self._batches.items() if record in b.records), None)
-
     def expire(self, record: Record, *, is_unresolved: bool) -> None:
         """The time of a record's batch is up, all others' is not."""
-        self.fail_batch(record, "TIMEOUT", adjusts=False)
+        number = self.accumulator.number_of(record)
+        self._fail_batch(number, "TIMEOUT", adjusts=False)
         if is_unresolved:
-            self.machine.handle("mark sequence unresolved", batch=self._of(record))
+            self.machine.handle("mark sequence unresolved", batch=number)
 
     def fail_batch(self, record: Record, error: str, *, adjusts: bool) -> None:
         """A record's batch fails for good. `adjusts`: nothing was appended, for sure."""
-        number = self._of(record)
+        number = self.accumulator.number_of(record)
         self._fail_batch(number, error, adjusts=adjusts)
 
-    def _of(self, record: Record) -> int:
-        number = self.batch_of(record)
-        if number is None:
-            raise NotNow("the record is in no batch any more")
-        return number
-
     def _fail_batch(self, number: int, error: str, *, adjusts: bool) -> None:
-        batch = self._batches[number]
-        self._count("record-error-total", self._partition(number), len(batch.records))
+        batch = self.accumulator.batches[number]
+        partition = self.accumulator.held(number).partition
+        self._count("record-error-total", partition, len(batch.records))
         if batch.is_done:
             return
-        self._finish(batch, error)
+        batch.finish(error)
         self._react(self.machine.handle("failure", error=error).reply)
         self.machine.handle("batch failed", batch=number, error=error, adjusts=adjusts)
 
-    def _finish(self, batch: _Batch, error: str) -> None:
-        batch.is_done = True
-        for record in batch.records:
-            record.is_done, record.error = True, error
-
     def _drop(self, error: str, *, undrained_only: bool) -> None:
         """Gives batches up."""
-        for number, batch in list(self._batches.items()):
-            if batch.is_done or (undrained_only and self._stage(number) != "UNSENT"):
-                continue
+        for number in self.accumulator.drop(error, undrained_only=undrained_only):
             self._goes_on = True
-            self._finish(batch, error)
-            self.machine.handle("drop batch", batch=number)
             self._release(number)
 
     def _release(self, number: int) -> None:
-        """Forgets a batch whose fate is known, once no answer can be for it."""
+        """Forgets a batch once no answer can be for it."""
         under_way = (*self.outstanding, *self._lost)
-        waits = any(isinstance(sent, Produce) and sent.batch == number for sent in under_way)
-        if self._stage(number) == "GONE" and not waits:
-            self.machine.handle("release batch", batch=number)
-            del self._batches[number]
-            self._free.append(number)
-
-    def _split(self, number: int) -> None:
-        """RecordAccumulator.splitAndReenqueue"""
-        whole = self._batches[number]
-        whole.is_done = True
-        partition = self._partition(number)
-        self._counters["batch-split-total"] += 1
-        self._observe_ratio(partition, is_too_large=True)
-        part: tuple[int, _Batch] | None = None
-        for before, record in enumerate(whole.records):
-            if part is not None and self._fits(*part, record):
-                continue
-            batch = _Batch([record], self._expected_ratio(partition))
-            part = (self._number(), batch)
-            self._batches[part[0]] = batch
-            self.machine.handle(
-                "split off", batch=part[0], whole=number, before=before, size=record.size,
-                written=self._written(batch),
-            )  # fmt: skip
-
-    def _fits(self, number: int, batch: _Batch, record: Record) -> bool:
-        """Appends a record to a batch, if there is room."""
-        batch.records.append(record)
-        written = self._written(batch)
-        answer = self.machine.handle(
-            "append record", batch=number, size=record.size, written=written
-        ).reply
-        if answer.is_full:
-            batch.records.pop()
-        return not answer.is_full
-
-    def _written(self, batch: _Batch) -> int:
-        """The bytes that a batch is expected to have."""
-        if self.compression_ratio is None:
-            return accumulator.HEADER + batch.size
-        return accumulator.HEADER + int(batch.size * batch.ratio * accumulator.SAFETY)
-
-    def _expected_ratio(self, partition: Any) -> float:
-        ratio = self.machine["ratios"][topic_of(partition)]
-        return 1.0 if ratio is None else ratio / accumulator.ONE
-
-    def expect_ratio(self, topic: Any, ratio: float) -> None:
-        """Takes a topic's batches to be compressed like that, until they turn out otherwise."""
-        ratios = self.machine["ratios"]
-        self.machine.put(ratios={**ratios, topic: round(ratio * accumulator.ONE)})
-
-    def _observe_ratio(self, partition: Any, *, is_too_large: bool) -> None:
-        if self.compression_ratio is not None:
-            self.machine.handle(
-                "batch compressed", topic=topic_of(partition), is_too_large=is_too_large,
-                ratio=max(1, round(self.compression_ratio * accumulator.ONE)),
-            )  # fmt: skip
-
-    def _number(self) -> int:
-        return self._free.pop() if self._free else len(self._batches)
-
-    def _stage(self, number: int) -> str:
-        return self.machine.at("batches", number).stage
-
-    def _partition(self, number: int) -> Any:
-        return self.machine.at("batches", number).partition
-
-    def _place(self, number: int) -> tuple[int, int]:
-        held = self.machine.at("batches", number)
-        return held.place, held.base_sequence
+        if not any(isinstance(sent, Produce) and sent.batch == number for sent in under_way):
+            self.accumulator.release(number)
 
 
 _EVENTS = {

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ..spec import leader as declared
-from .client import Produce, ProducerClient, Request
+from .accumulator import Produce
+from .client import ProducerClient, Request
 from .coordinator import ProducerIdAndEpoch, TransactionCoordinator, partition_for
 from .leader import Batch, PartitionLeader
 

@@ -79,6 +79,7 @@ from .transaction_manager import (
     is_closed,
     last_error,
     partitions,
+    pending_call,
     producer_epoch,
     producer_id,
     react,
@@ -863,7 +864,9 @@ resolved = Table(
             during=transactional & ~client_epoch_bump,
             goto=FATAL_ERROR,
             set={unresolved[_where]: None, last_error: some(ClientError.KAFKA_EXCEPTION)},
-            reply=react(ClientStep.FAIL, ClientError.KAFKA_EXCEPTION, ends_call=True),
+            reply=react(
+                ClientStep.FAIL, ClientError.KAFKA_EXCEPTION, ends_call=pending_call.is_set
+            ),
             source=f"{_SENDER}.run before 2.5",
         ),
         Row(
@@ -901,7 +904,9 @@ resolved = Table(
             "order lost for good",
             goto=FATAL_ERROR,
             set={unresolved[_where]: None, last_error: some(ClientError.KAFKA_EXCEPTION)},
-            reply=react(ClientStep.FAIL, ClientError.KAFKA_EXCEPTION, ends_call=True),
+            reply=react(
+                ClientStep.FAIL, ClientError.KAFKA_EXCEPTION, ends_call=pending_call.is_set
+            ),
             source=_RESOLVE,
         ),
     ),

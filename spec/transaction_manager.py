@@ -166,7 +166,7 @@ def _fatal(
         during=lift(during),
         goto=FATAL_ERROR,
         set={last_error: some(error)},
-        reply=react(ClientStep.FAIL, error, ends_call=True),
+        reply=react(ClientStep.FAIL, error, ends_call=pending_call.is_set),
         source=source,
     )
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from epochfence.model import ProducerClient
-from epochfence.model.client import CallFailed, CallResult, Produce, Record, Request
+from epochfence.model.accumulator import Produce, Record
+from epochfence.model.client import CallFailed, CallResult, Request
 from epochfence.spec import transaction_manager
+from epochfence.spec.accumulator import ONE
 from epochfence.tests.conformance.harness import RELEASE, Adapter, Raised
 
 HALF_A_BATCH = 8_200  # bytes; two of them don't fit into one uncompressed
@@ -36,7 +38,7 @@ class Client(Adapter):
             produce_version=given.get("produce_max_version", 11),
         )
         if splits:
-            self.client.expect_ratio("test", 0.2)
+            self.client.machine.put(ratios={"test": ONE // 5})
         self.size = HALF_A_BATCH if splits else 10
         self.unseen: list[Request | Produce] = []
         self.records: dict[str, Record] = {}
@@ -152,13 +154,17 @@ class Client(Adapter):
         else:
             self.client.answer(sent, error, **fields)
         will_retry = isinstance(sent, Produce) and any(
-            self._held(record) == "QUEUED" for record in sent.records
+            held.stage == "QUEUED" for held in self._batches_of(sent.records)
         )
         return {"will_retry": will_retry}
 
-    def _held(self, record: Record) -> str | None:
-        number = self.client.batch_of(record)
-        return None if number is None else self.client.machine.at("batches", number).stage
+    def _batches_of(self, records: Iterable[Record]) -> list[Any]:
+        accumulator = self.client.accumulator
+        return [
+            accumulator.held(number)
+            for number, batch in accumulator.batches.items()
+            if any(record in batch.records for record in records)
+        ]
 
     def observe_next_request(self, _: Any) -> dict[str, Any] | None:
         request = self.client.next_request()
@@ -262,10 +268,10 @@ class Client(Adapter):
         return self._value(transaction_manager.can_bump)
 
     def observe_has_undrained_batches(self, _: Any) -> bool:
-        return self.client.has_undrained_batches
+        return self.client.accumulator.has_undrained
 
     def observe_has_incomplete_batches(self, _: Any) -> bool:
-        return self.client.has_incomplete_batches
+        return self.client.accumulator.has_incomplete
 
     def observe_in_flight_produce(self, _: Any) -> int:
         return sum(isinstance(sent, Produce) for sent in self.client.outstanding)

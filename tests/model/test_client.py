@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epochfence.model import Cluster, ProducerClient
-from epochfence.model.client import CallFailed, Record
+from epochfence.model.accumulator import Record
+from epochfence.model.client import CallFailed
 from epochfence.model.errors import NotNow, OutOfRange
 from epochfence.spec import transaction_manager
 from epochfence.spec.features import NEWEST, RELEASED
@@ -162,7 +163,7 @@ def test_offsets_of_a_group_go_with_the_transaction() -> None:
 
 def test_a_batch_that_is_too_large_is_split_and_the_next_ones_are_smaller() -> None:
     client = ProducerClient(compression_ratio=0.2, batch_size=1000)
-    client.expect_ratio("t", 0.2)
+    client.machine.put(ratios={"t": 200_000})
     client.answer(*client.run(), producer_id=7, producer_epoch=0)
     records = [client.send("t-0", 600) for _ in range(3)]
     (whole,) = client.run()
