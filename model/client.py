@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..spec import accumulator as sending
+from ..spec import client_calls as calls
+from ..spec import client_requests as requests
 from ..spec import transaction_manager as manager
 from ..spec.features import KAFKA, transactional
 from .accumulator import Accumulator, Produce, Record, topic_of
@@ -20,6 +22,8 @@ from .errors import ModelError, NotNow
 from .machine import Machine
 
 NONE = "NONE"
+TABLES = calls.TABLES + requests.TABLES + manager.TABLES + sending.TABLES
+"""What the client's machine does."""
 _PROTOCOLS = {kind: KAFKA.settling({transactional: kind}) for kind in (True, False)}
 
 
@@ -96,7 +100,7 @@ class ProducerClient:
             "in_flight": max_in_flight,
         }
         self.machine = Machine(
-            manager.TABLES + sending.TABLES, protocol=protocol, constants=settings,
+            TABLES, protocol=protocol, constants=settings,
             protocols=_PROTOCOLS[transactional_id is not None],
         )  # fmt: skip
         self.machine.put(
@@ -251,13 +255,13 @@ class ProducerClient:
         named = {"producer_id": self.producer_id, "producer_epoch": self.producer_epoch}
         named |= {"transactional_id": self.transactional_id} | fields
         named |= {"transaction_version": self._version}
-        return Request(api, manager.PRIORITIES[api], result, self.retry_backoff_ms, named)
+        return Request(api, requests.PRIORITIES[api], result, self.retry_backoff_ms, named)
 
     def _init_request(self, *, is_bump: bool = False) -> Request:
         timeout = 2**31 - 1 if self.transactional_id is None else self.transaction_timeout_ms
         request = self._request("INIT_PRODUCER_ID", CallResult(), transaction_timeout_ms=timeout)
         if is_bump:
-            request.is_bump, request.priority = True, manager.BUMP_PRIORITY
+            request.is_bump, request.priority = True, requests.BUMP_PRIORITY
         else:
             request.fields |= {"producer_id": -1, "producer_epoch": -1}
         return request

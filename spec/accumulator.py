@@ -8,6 +8,7 @@ records are the caller's to keep.
 from __future__ import annotations
 
 from .client import (
+    ABORTABLE_ERROR,
     FATAL_ERROR,
     NO_SEQUENCE,
     READY,
@@ -510,6 +511,7 @@ _bumped: dict[Expression, Operand] = {
     unresolved: each(q, if_(q.is_in(bump_for), None, unresolved[q])),
     bump_for: set_of(),
 }
+_may_reset = state.is_in(READY, ABORTABLE_ERROR)
 _BUMP = f"{_MANAGER}.bumpIdempotentProducerEpoch"
 bumped = Table(
     client,
@@ -520,8 +522,12 @@ bumped = Table(
         Row(
             "the last epoch: forget the producer id",
             when=producer_epoch == LARGEST_EPOCH,
-            goto=if_(state == READY, UNINITIALIZED, state),
-            set={producer_epoch: NO_EPOCH} | _bumped,
+            goto=if_(_may_reset, UNINITIALIZED, FATAL_ERROR),
+            set={
+                producer_epoch: NO_EPOCH,
+                last_error: if_(_may_reset, None, some(ClientError.ILLEGAL_STATE)),
+                **_bumped,
+            },
             source=_BUMP,
         ),
         Row(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epochfence.model import Cluster, ProducerClient
+from epochfence.model import Cluster, ProducerClient, states
 from epochfence.model.accumulator import Record
 from epochfence.model.client import CallFailed
 from epochfence.model.errors import NotNow, OutOfRange
@@ -107,6 +107,22 @@ def test_committed_records_are_there_and_aborted_ones_are_not(
             kept[record.partition].append(record.offset)
     for partition in ("t-0", "t-1"):
         assert offsets(cluster, partition, committed=True) == kept[partition]
+
+
+@pytest.mark.parametrize("release", ["2.0", "3.6", NEWEST])
+@pytest.mark.parametrize("transactional_id", [None, "orders"])
+def test_every_row_runs_on_every_release(release: str, transactional_id: str | None) -> None:
+    machine = ProducerClient(transactional_id, protocol=release).machine
+    assert all(machine.rows_of(event) for event in machine.events)
+
+
+def test_its_states_are_those_of_transitions() -> None:
+    face = states(ProducerClient("orders").machine)
+    assert face.may_initTransactions()
+    face.initTransactions()
+    assert face.state == "INITIALIZING"
+    face.error(error="KAFKA_EXCEPTION", is_fatal=True)
+    assert face.state == "FATAL_ERROR"
 
 
 @pytest.mark.parametrize("release", RELEASED)

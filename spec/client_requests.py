@@ -1,0 +1,688 @@
+"""A client's requests to coordinators: which goes next, and what each answer does.
+
+What a client with a transactional id and one without ask for is the same InitProducerId; the rest
+is a transaction's.
+"""
+
+from __future__ import annotations
+
+from .client import (
+    ABORTABLE_ERROR,
+    ABORTING,
+    INITIALIZING,
+    READY,
+    UNINITIALIZED,
+)
+from .client_errors import ClientError, is_retriable
+from .features import (
+    failed_abort_fatal,
+    transactional,
+    unknown_id_fatal,
+)
+from .language import (
+    Bool,
+    Expression,
+    Row,
+    Set,
+    Table,
+    enum,
+    event,
+    if_,
+    lift,
+    message,
+    set_of,
+    size,
+)
+from .language.expressions import Operand
+from .messages import EPOCH, NO_EPOCH, PARTITION, PRODUCER_ID
+from .transaction_manager import (
+    BUMPING_VERSION,
+    GROUP_VERSION,
+    RETRY_BACKOFF,
+    SHORT_BACKOFF,
+    ClientStep,
+    Reaction,
+    aborting,
+    adds_implicitly,
+    caller,
+    can_bump,
+    client,
+    coordinator_bumps,
+    epoch_bump_required,
+    fatal,
+    finalized_version,
+    group_coordinator,
+    has_error,
+    init_version,
+    is_version_2,
+    knows_version_2,
+    last_error,
+    new_partitions,
+    offsets_version,
+    partitions,
+    pending_partitions,
+    producer_epoch,
+    producer_id,
+    react,
+    request_in_flight,
+    state,
+    transaction_coordinator,
+    transaction_started,
+)
+
+_MANAGER = "TransactionManager"
+_NEEDS_BUMP: dict[Expression, Operand] = {
+    epoch_bump_required: epoch_bump_required | ~adds_implicitly
+}
+
+
+def _moved(error: Expression, coordinator: Expression, source: str) -> Row:
+    return Row(
+        "the coordinator has moved",
+        when=error.is_in(ClientError.COORDINATOR_NOT_AVAILABLE, ClientError.NOT_COORDINATOR),
+        set={coordinator: False},
+        reply=react(ClientStep.LOOK_UP),
+        source=source,
+    )
+
+
+def _again(error: Expression, source: str) -> Row:
+    return Row(
+        "try again",
+        when=is_retriable(error),
+        reply=react(ClientStep.RETRY),
+        source=source,
+    )
+
+
+def _fenced(error: Expression, source: str) -> Row:
+    return fatal(
+        "fenced",
+        error.is_in(ClientError.INVALID_PRODUCER_EPOCH, ClientError.PRODUCER_FENCED),
+        ClientError.PRODUCER_FENCED,
+        source,
+    )
+
+
+def _in_transaction(error: Expression, source: str) -> tuple[Row, ...]:
+    """What the coordinator may say of a transaction, whichever request it answers."""
+    unknown = error == ClientError.UNKNOWN_PRODUCER_ID
+    lost = unknown | (~unknown_id_fatal & (error == ClientError.INVALID_PRODUCER_ID_MAPPING))
+    return (
+        _moved(error, transaction_coordinator, source),
+        _again(error, source),
+        _fenced(error, source),
+        fatal(
+            "not to be mended",
+            error.is_in(
+                ClientError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                ClientError.INVALID_TXN_STATE,
+                ClientError.INVALID_PRODUCER_ID_MAPPING,
+            )
+            & ~lost,
+            error,
+            source,
+        ),
+        aborting(
+            "unknown producer id: a new epoch after the abort",
+            lost & can_bump,
+            error,
+            f"{_MANAGER}.abortableErrorIfPossible",
+            more=_NEEDS_BUMP,
+        ),
+        fatal(
+            "unknown producer id, and no new epoch to be had",
+            lost,
+            error,
+            f"{_MANAGER}.abortableErrorIfPossible",
+        ),
+    )
+
+
+# Requests ---------------------------------------------------------------------------------------
+
+Request = enum(
+    "ClientRequest", "FIND_COORDINATOR", "INIT_PRODUCER_ID", "ADD_PARTITIONS_TO_TXN",
+    "ADD_OFFSETS_TO_TXN", "TXN_OFFSET_COMMIT", "END_TXN",
+)  # fmt: skip
+Coordinator = enum("CoordinatorType", GROUP=0, TRANSACTION=1)
+PRIORITIES = {
+    "FIND_COORDINATOR": 0,
+    "INIT_PRODUCER_ID": 1,
+    "ADD_PARTITIONS_TO_TXN": 2,
+    "ADD_OFFSETS_TO_TXN": 2,
+    "TXN_OFFSET_COMMIT": 2,
+    "END_TXN": 3,
+}
+"""Requests that wait go in this order, and of the same number as they came."""
+BUMP_PRIORITY = 4
+"""The place of an InitProducerId for a new epoch: behind the end of its transaction."""
+
+begin_completing = event("begin completing", event_doc="EndTxn is among the requests.")
+completing_begun = Table(
+    client,
+    on=begin_completing,
+    rows=(
+        Row(
+            "with the version that brokers say now",
+            during=knows_version_2,
+            set={
+                is_version_2: finalized_version >= 2,
+                epoch_bump_required: epoch_bump_required
+                | (~is_version_2 & (finalized_version >= 2)),
+            },
+            source="KAFKA-18227",
+            note="The EndTxn itself has the version that the transaction began with.",
+        ),
+        Row("with the same version", source=f"{_MANAGER}.beginCompletingTransaction"),
+    ),
+)
+
+
+def _needs_none(request: Expression) -> Expression:
+    """Whether any broker may be asked.
+
+    TransactionManager.TxnRequestHandler.needsCoordinator
+    """
+    return (request == Request.FIND_COORDINATOR) | (
+        ~transactional & (request == Request.INIT_PRODUCER_ID)
+    )
+
+
+ask_for_partitions = event("ask for partitions")
+partitions_asked = Table(
+    client,
+    on=ask_for_partitions,
+    when=size(new_partitions) > 0,
+    rows=(
+        Row(
+            "ask for them",
+            set={
+                pending_partitions: pending_partitions | new_partitions,
+                new_partitions: set_of(),
+            },
+            source=f"{_MANAGER}.addPartitionsToTransactionHandler",
+        ),
+    ),
+)
+
+# A transaction that has ended, or had nothing in it.
+_COMPLETED: dict[Expression, Operand] = {
+    last_error: None,
+    epoch_bump_required: False,
+    transaction_started: False,
+    new_partitions: set_of(),
+    pending_partitions: set_of(),
+    partitions: set_of(),
+}
+_AFTER_END = if_(epoch_bump_required, INITIALIZING, READY)
+
+next_request = event(
+    "next request", request=Request, has_incomplete_batches=Bool(),
+    event_doc="A request is the first of those that wait.",
+)  # fmt: skip
+_NEXT = f"{_MANAGER}.nextRequest"
+_ends = next_request.request == Request.END_TXN
+request_chosen = Table(
+    client,
+    on=next_request,
+    response=Reaction,
+    rows=(
+        Row(
+            "the end waits for batches",
+            when=_ends & next_request.has_incomplete_batches,
+            reply=react(ClientStep.WAIT),
+            source=_NEXT,
+        ),
+        Row(
+            "not in this state",
+            when=has_error
+            & ~((state == ABORTABLE_ERROR) & (next_request.request == Request.FIND_COORDINATOR)),
+            reply=react(ClientStep.FAIL, last_error.value),
+            source=f"{_MANAGER}.maybeTerminateRequestWithError",
+        ),
+        Row(
+            "nothing to end",
+            when=_ends & ~transaction_started,
+            goto=_AFTER_END,
+            set=_COMPLETED,
+            reply=react(ClientStep.DONE),
+            source=_NEXT,
+        ),
+        Row("go on", reply=react(ClientStep.GO_ON), source=_NEXT),
+    ),
+)
+
+send_request = event(
+    "send request", request=Request, is_node_up=Bool(), names_member=Bool(),
+    event_doc="`names_member`: the offsets come with a member of the group, not its name alone.",
+)  # fmt: skip
+_to_group = send_request.request == Request.TXN_OFFSET_COMMIT
+_to_anyone = _needs_none(send_request.request)
+_known_coordinator = if_(_to_group, group_coordinator, transaction_coordinator)
+_SENDS = "Sender.maybeSendAndPollTransactionalRequest"
+request_sent = Table(
+    client,
+    on=send_request,
+    response=Reaction,
+    rows=(
+        Row(
+            "to whom?",
+            when=~_to_anyone & ~(_known_coordinator & send_request.is_node_up),
+            set={
+                group_coordinator: group_coordinator & ~_to_group,
+                transaction_coordinator: transaction_coordinator & _to_group,
+            },
+            reply=react(ClientStep.LOOK_UP),
+            source=_SENDS,
+        ),
+        Row(
+            "nobody there",
+            when=~send_request.is_node_up,
+            reply=react(ClientStep.RETRY),
+            source=_SENDS,
+        ),
+        fatal(
+            "an older broker can't take it",
+            _to_group & send_request.names_member & (offsets_version < GROUP_VERSION),
+            ClientError.UNSUPPORTED_VERSION,
+            "TxnOffsetCommitRequest.Builder",
+        ),
+        Row(
+            "send",
+            set={
+                request_in_flight: True,
+                coordinator_bumps: if_(
+                    _to_anyone | _to_group, coordinator_bumps, init_version >= BUMPING_VERSION
+                ),
+            },
+            reply=react(ClientStep.SEND),
+            source=f"{_SENDS}, {_MANAGER}.handleCoordinatorReady",
+        ),
+    ),
+)
+
+# Answers ----------------------------------------------------------------------------------------
+
+answer_lost = event(
+    "answer lost", request=Request, event_doc="The connection closes before the answer."
+)
+_lost_group = answer_lost.request == Request.TXN_OFFSET_COMMIT
+_lost_any = _needs_none(answer_lost.request)
+_COMPLETE = f"{_MANAGER}.TxnRequestHandler.onComplete"
+answer_was_lost = Table(
+    client,
+    on=answer_lost,
+    response=Reaction,
+    rows=(
+        Row(
+            "ask anyone again",
+            when=_lost_any,
+            set={request_in_flight: False},
+            reply=react(ClientStep.RETRY),
+            source=_COMPLETE,
+        ),
+        Row(
+            "look its coordinator up again",
+            set={
+                request_in_flight: False,
+                group_coordinator: group_coordinator & ~_lost_group,
+                transaction_coordinator: transaction_coordinator & _lost_group,
+            },
+            reply=react(ClientStep.LOOK_UP),
+            source=_COMPLETE,
+        ),
+    ),
+)
+answer_came = event("answer came")
+answer_taken = Table(client, on=answer_came, rows=(Row("read it", set={request_in_flight: False}),))
+version_mismatch = event("version mismatch")
+version_unknown = Table(
+    client,
+    on=version_mismatch,
+    response=Reaction,
+    rows=(fatal("unsupported", lift(True), ClientError.UNSUPPORTED_VERSION, _COMPLETE),),
+)
+
+found = event("FindCoordinator answered", error=ClientError, coordinator=Coordinator)
+_FOUND = f"{_MANAGER}.FindCoordinatorHandler.handleResponse"
+_is_group = found.coordinator == Coordinator.GROUP
+coordinator_found = Table(
+    client,
+    on=found,
+    response=Reaction,
+    rows=(
+        Row(
+            "found",
+            when=found.error == ClientError.NONE,
+            set={
+                group_coordinator: group_coordinator | _is_group,
+                transaction_coordinator: transaction_coordinator | ~_is_group,
+            },
+            reply=react(ClientStep.DONE),
+            source=_FOUND,
+        ),
+        _again(found.error, _FOUND),
+        fatal(
+            "not authorized for the transactional id",
+            found.error == ClientError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            found.error,
+            _FOUND,
+        ),
+        aborting(
+            "abortable",
+            found.error.is_in(
+                ClientError.GROUP_AUTHORIZATION_FAILED, ClientError.TRANSACTION_ABORTABLE
+            ),
+            found.error,
+            _FOUND,
+        ),
+        fatal("unexpected", lift(True), ClientError.KAFKA_EXCEPTION, _FOUND),
+    ),
+)
+
+initialized = event(
+    "InitProducerId answered", error=ClientError, producer_id=PRODUCER_ID, producer_epoch=EPOCH
+)
+_INIT = f"{_MANAGER}.InitProducerIdHandler.handleResponse"
+id_given = Table(
+    client,
+    on=initialized,
+    response=Reaction,
+    rows=(
+        Row(
+            "initialized",
+            when=initialized.error == ClientError.NONE,
+            goto=READY,
+            set={
+                producer_id: initialized.producer_id,
+                producer_epoch: initialized.producer_epoch,
+                last_error: None,
+                is_version_2: if_(knows_version_2, finalized_version >= 2, is_version_2),
+            },
+            reply=react(ClientStep.DONE),
+            source=_INIT,
+        ),
+        _moved(initialized.error, transaction_coordinator, _INIT),
+        _again(initialized.error, _INIT),
+        aborting(
+            "abortable",
+            initialized.error.is_in(
+                ClientError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                ClientError.CLUSTER_AUTHORIZATION_FAILED,
+                ClientError.TRANSACTION_ABORTABLE,
+            ),
+            initialized.error,
+            _INIT,
+        ),
+        _fenced(initialized.error, _INIT),
+        fatal("unexpected", lift(True), ClientError.KAFKA_EXCEPTION, _INIT),
+    ),
+)
+
+unauthorized = event("give up initializing")
+given_up = Table(
+    client,
+    on=unauthorized,
+    response=Reaction,
+    when=(state == ABORTABLE_ERROR)
+    & last_error.is_set
+    & last_error.value.is_in(
+        ClientError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ClientError.CLUSTER_AUTHORIZATION_FAILED
+    ),
+    rows=(
+        Row(
+            "it may be tried again",
+            goto=UNINITIALIZED,
+            set={last_error: None},
+            reply=react(ClientStep.FAIL, last_error.value, ends_call=True),
+            source="Sender.shouldHandleAuthorizationError",
+        ),
+    ),
+)
+
+PartitionStep = enum(
+    "PartitionStep",
+    "TAKEN",
+    "REFUSED",  # and so is what was asked
+    "UNAUTHORIZED",
+    "AGAIN",
+    "REQUEST",  # the error is the whole request's
+)
+PartitionReaction = message("PartitionReaction", caller, step=PartitionStep)
+partition_answered = event("AddPartitionsToTxn for a partition", error=ClientError)
+_ADDED = f"{_MANAGER}.AddPartitionsToTxnHandler.handleResponse"
+_told = partition_answered.error
+_of_request = is_retriable(_told) | _told.is_in(
+    ClientError.INVALID_PRODUCER_EPOCH,
+    ClientError.PRODUCER_FENCED,
+    ClientError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ClientError.INVALID_TXN_STATE,
+    ClientError.UNKNOWN_PRODUCER_ID,
+    ClientError.INVALID_PRODUCER_ID_MAPPING,
+    ClientError.TRANSACTION_ABORTABLE,
+)
+partition_told = Table(
+    client,
+    on=partition_answered,
+    response=PartitionReaction,
+    rows=(
+        Row(
+            "added",
+            when=_told == ClientError.NONE,
+            reply=PartitionReaction(step=PartitionStep.TAKEN),
+            source=_ADDED,
+        ),
+        Row(
+            "about the request",
+            when=_of_request,
+            reply=PartitionReaction(step=PartitionStep.REQUEST),
+            source=_ADDED,
+        ),
+        Row(
+            "not authorized",
+            when=_told == ClientError.TOPIC_AUTHORIZATION_FAILED,
+            reply=PartitionReaction(step=PartitionStep.UNAUTHORIZED),
+            source=_ADDED,
+        ),
+        Row("refused", reply=PartitionReaction(step=PartitionStep.REFUSED), source=_ADDED),
+    ),
+)
+partitions_answered = event(
+    "AddPartitionsToTxn answered", error=ClientError, partitions=Set(PARTITION),
+    event_doc="With the first error about the request, or what the partitions' come to.",
+)  # fmt: skip
+_asked = partitions_answered.partitions
+_NO_LONGER_PENDING: dict[Expression, Operand] = {pending_partitions: pending_partitions - _asked}
+partitions_added = Table(
+    client,
+    on=partitions_answered,
+    response=Reaction,
+    rows=(
+        Row(
+            "added",
+            when=partitions_answered.error == ClientError.NONE,
+            set=_NO_LONGER_PENDING | {partitions: partitions | _asked, transaction_started: True},
+            reply=react(ClientStep.DONE),
+            source=_ADDED,
+        ),
+        Row(
+            "the transaction before it is ending",
+            when=(partitions_answered.error == ClientError.CONCURRENT_TRANSACTIONS)
+            & (size(partitions) == 0),
+            reply=react(
+                ClientStep.RETRY,
+                backoff_ms=if_(RETRY_BACKOFF < SHORT_BACKOFF, RETRY_BACKOFF, SHORT_BACKOFF),
+            ),
+            source=f"{_MANAGER}.AddPartitionsToTxnHandler.maybeOverrideRetryBackoffMs",
+        ),
+        *_in_transaction(partitions_answered.error, _ADDED),
+        aborting(
+            "abortable",
+            partitions_answered.error == ClientError.TRANSACTION_ABORTABLE,
+            partitions_answered.error,
+            _ADDED,
+        ),
+        aborting(
+            "not authorized for topics",
+            partitions_answered.error == ClientError.TOPIC_AUTHORIZATION_FAILED,
+            partitions_answered.error,
+            _ADDED,
+            more=_NO_LONGER_PENDING,
+        ),
+        aborting(
+            "some were refused",
+            lift(True),
+            ClientError.KAFKA_EXCEPTION,
+            _ADDED,
+            more=_NO_LONGER_PENDING,
+        ),
+    ),
+)
+
+offsets_answered = event("AddOffsetsToTxn answered", error=ClientError)
+_OFFSETS = f"{_MANAGER}.AddOffsetsToTxnHandler.handleResponse"
+offsets_added = Table(
+    client,
+    on=offsets_answered,
+    response=Reaction,
+    rows=(
+        Row(
+            "commit them next",
+            when=offsets_answered.error == ClientError.NONE,
+            set={transaction_started: True},
+            reply=react(ClientStep.GO_ON),
+            source=_OFFSETS,
+        ),
+        *_in_transaction(offsets_answered.error, _OFFSETS),
+        aborting(
+            "abortable",
+            offsets_answered.error.is_in(
+                ClientError.GROUP_AUTHORIZATION_FAILED, ClientError.TRANSACTION_ABORTABLE
+            ),
+            offsets_answered.error,
+            _OFFSETS,
+        ),
+        fatal("unexpected", lift(True), ClientError.KAFKA_EXCEPTION, _OFFSETS),
+    ),
+)
+
+offset_answered = event("TxnOffsetCommit for a partition", error=ClientError)
+_COMMITTED = f"{_MANAGER}.TxnOffsetCommitHandler.handleResponse"
+_error = offset_answered.error
+offset_committed = Table(
+    client,
+    on=offset_answered,
+    response=Reaction,
+    rows=(
+        Row(
+            "committed",
+            when=_error == ClientError.NONE,
+            reply=react(ClientStep.DONE),
+            source=_COMMITTED,
+        ),
+        Row(
+            "the coordinator has moved",
+            when=_error.is_in(
+                ClientError.COORDINATOR_NOT_AVAILABLE,
+                ClientError.NOT_COORDINATOR,
+                ClientError.REQUEST_TIMED_OUT,
+            ),
+            set={group_coordinator: False},
+            reply=react(ClientStep.LOOK_UP),
+            source=_COMMITTED,
+        ),
+        _again(_error, _COMMITTED),
+        aborting(
+            "abortable",
+            _error.is_in(
+                ClientError.GROUP_AUTHORIZATION_FAILED,
+                ClientError.FENCED_INSTANCE_ID,
+                ClientError.TRANSACTION_ABORTABLE,
+            ),
+            _error,
+            _COMMITTED,
+        ),
+        aborting(
+            "no longer a member of the group",
+            _error.is_in(ClientError.UNKNOWN_MEMBER_ID, ClientError.ILLEGAL_GENERATION),
+            ClientError.COMMIT_FAILED,
+            _COMMITTED,
+        ),
+        _fenced(_error, _COMMITTED),
+        fatal(
+            "not to be mended",
+            _error.is_in(
+                ClientError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                ClientError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+            ),
+            _error,
+            _COMMITTED,
+        ),
+        fatal("unexpected", lift(True), ClientError.KAFKA_EXCEPTION, _COMMITTED),
+    ),
+)
+
+end_answered = event(
+    "EndTxn answered", error=ClientError, producer_id=PRODUCER_ID, producer_epoch=EPOCH
+)
+_END = f"{_MANAGER}.EndTxnHandler.handleResponse"
+_ended = end_answered.error
+ended = Table(
+    client,
+    on=end_answered,
+    response=Reaction,
+    rows=(
+        Row(
+            "ended, with a new epoch",
+            when=(_ended == ClientError.NONE)
+            & adds_implicitly
+            & (end_answered.producer_epoch != NO_EPOCH),
+            goto=_AFTER_END,
+            set=_COMPLETED
+            | {
+                producer_id: end_answered.producer_id,
+                producer_epoch: end_answered.producer_epoch,
+            },
+            reply=react(ClientStep.GO_ON),
+            source="KIP-890 part 2",
+            note="All sequences start again.",
+        ),
+        Row(
+            "ended",
+            when=_ended == ClientError.NONE,
+            goto=_AFTER_END,
+            set=_COMPLETED,
+            reply=react(ClientStep.DONE),
+            source=_END,
+        ),
+        *_in_transaction(_ended, _END),
+        fatal(
+            "an abort that can't be aborted",
+            (_ended == ClientError.TRANSACTION_ABORTABLE) & (state == ABORTING),
+            _ended,
+            "KAFKA-19250",
+            during=failed_abort_fatal,
+        ),
+        aborting("abortable", _ended == ClientError.TRANSACTION_ABORTABLE, _ended, _END),
+        fatal("unexpected", lift(True), ClientError.KAFKA_EXCEPTION, _END),
+    ),
+)
+
+TABLES = (
+    completing_begun,
+    partitions_asked,
+    request_chosen,
+    request_sent,
+    answer_was_lost,
+    answer_taken,
+    version_unknown,
+    coordinator_found,
+    id_given,
+    given_up,
+    partition_told,
+    partitions_added,
+    offsets_added,
+    offset_committed,
+    ended,
+)
