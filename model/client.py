@@ -118,6 +118,7 @@ class ProducerClient:
         self.outstanding: list[Request | Produce] = []
         self.unauthorized_topics: list[Any] = []
         self._lost: list[Request | Produce] = []
+        self._is_stopped = False
         self._requests: list[Request] = []
         self._offsets: dict[Any, Any] = {}
         self._call = CallResult()
@@ -214,6 +215,7 @@ class ProducerClient:
         """Not by force, `run` from now on finishes what there is, and aborts a transaction."""
         self.machine.handle("close")
         if force:
+            self._is_stopped = True
             for request in self._requests:
                 request.result.complete("KAFKA_EXCEPTION")
                 self.fail("KAFKA_EXCEPTION", is_fatal=True)
@@ -359,8 +361,9 @@ class ProducerClient:
     def run(self) -> list[Request | Produce]:
         """Works until there is nothing to do without an answer; what was sent."""
         self._sent = []
-        while self._iterate() or self._shut_down() or self._back_off():
-            pass
+        while not self._is_stopped:
+            if not (self._iterate() or self._shut_down() or self._back_off()):
+                break
         return self._sent
 
     def _iterate(self) -> bool:
@@ -449,6 +452,9 @@ class ProducerClient:
                 is_transactional=self.transactional_id is not None,
                 transaction_version=self._version,
             )
+        for produce in drained:
+            self._count("record-send-total", produce.partition, len(produce.records))
+            self._send(produce)
         for number in self.accumulator.expired():
             self._goes_on = True
             in_retry = self.accumulator.held(number).in_retry
@@ -456,9 +462,6 @@ class ProducerClient:
             if in_retry:
                 self.machine.handle("mark sequence unresolved", batch=number)
             self._release(number)
-        for produce in drained:
-            self._count("record-send-total", produce.partition, len(produce.records))
-            self._send(produce)
 
     def _shut_down(self) -> bool:
         """What a closed client does when all is sent: it aborts a transaction that is open.

@@ -231,6 +231,27 @@ def test_waiting_is_on_the_clock() -> None:
     assert (again.api, client.now_ms) == ("INIT_PRODUCER_ID", 50)
 
 
+def test_closed_with_a_call_that_nobody_waited_for_it_stops() -> None:
+    client = ProducerClient("orders")
+    call = client.init_transactions()
+    client.answer(*client.run())
+    client.answer(*client.run(), "TRANSACTION_ABORTABLE")
+    client.close()
+    assert client.run() == []
+    assert call.error == "TRANSACTION_ABORTABLE"
+
+
+def test_a_batch_that_expires_as_it_is_sent_is_answered_in_vain() -> None:
+    client = ProducerClient(delivery_timeout_ms=10)
+    client.answer(*client.run(), producer_id=7, producer_epoch=0)
+    record = client.send("t-0")
+    client.now_ms += 10
+    (sent,) = client.run()
+    assert record.error == "TIMEOUT"
+    client.answer(sent, base_offset=0)
+    assert (record.error, record.offset) == ("TIMEOUT", -1)
+
+
 def test_what_can_not_be() -> None:
     client = ProducerClient("orders")
     with pytest.raises(CallFailed, match="ILLEGAL_STATE"):
