@@ -174,11 +174,11 @@ class _Program:
         self.outside: dict[str, tuple[int, Type]] = {}
         for machine in (m for table in tables for m in table.elsewhere):
             for name, info in machine.fields.items():
-                full = f"{machine.name}.{name}"
-                if full not in self.outside and machine is not self.declared:
+                keyword = f"{machine.name}__{name}"
+                if keyword not in self.outside and machine is not self.declared:
                     kind = info.type if machine.key is None else Map(machine.key, info.type)
                     places[machine.name, name] = f"o[{len(self.outside)}]"
-                    self.outside[full] = (len(self.outside), kind)
+                    self.outside[keyword] = (len(self.outside), kind)
         self.places = places
         self.functions: dict[tuple[str, frozenset[str], bool], Callable[..., Any]] = {}
         self.rows: dict[tuple[str, frozenset[str]], tuple[str, ...]] = {}
@@ -384,13 +384,13 @@ class Machine:
         """Sets fields of other machines that rows read, by machine and field (`clock__now=5` is
         the field `now` of the clock). Raises UnknownField, WrongType or OutOfRange."""
         for name, value in fields.items():
-            full = name.replace("__", ".", 1)
-            if full not in self._program.outside:
+            place = self._program.outside.get(name)
+            if place is None:
                 known = ", ".join(self._program.outside) or "none"
-                raise UnknownField(f"nothing reads {full} here (what is read: {known})", full)
-            at, kind = self._program.outside[full]
+                raise UnknownField(f"nothing reads {name} here (what is read: {known})", name)
+            at, kind = place
             if self._o[at] != value:
-                self._o[at] = self._read(full, kind, value)
+                self._o[at] = self._read(name, kind, value)
 
     def _read(self, name: str, kind: Type, value: Any) -> Any:
         read = stored(self._program.ranges, kind, value)
@@ -409,14 +409,14 @@ class Machine:
     def value(self, expression: Expression) -> Any:
         """What an expression over the machine's fields comes to, as its rows would read it."""
         program = self._program
-        function = self._taken.get(expression)
-        if function is None:
+        known = self._taken.get(expression)
+        if known is None:
+            from ..spec.language.typecheck import type_of
+
             compiler = program.compiler({})
             function = compiler.expression(program.settled(expression, self.features), {})
-            self._taken[expression] = function
-        from ..spec.language.typecheck import type_of
-
-        kind = type_of(expression)
+            known = self._taken[expression] = function, type_of(expression)
+        function, kind = known
         value = function(self._s, self._o, self.this)
         return value if kind is None else shown(kind, value)
 
