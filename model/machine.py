@@ -179,6 +179,9 @@ class _Program:
                     kind = info.type if machine.key is None else Map(machine.key, info.type)
                     places[machine.name, name] = f"o[{len(self.outside)}]"
                     self.outside[keyword] = (len(self.outside), kind)
+        kinds = [info.type for info in self.declared.fields.values()]
+        self.maps = [at for at, kind in enumerate(kinds) if isinstance(kind, Map)]
+        self.outer_maps = [at for at, kind in self.outside.values() if isinstance(kind, Map)]
         self.places = places
         self.functions: dict[tuple[str, frozenset[str], bool], Callable[..., Any]] = {}
         self.rows: dict[tuple[str, frozenset[str]], tuple[str, ...]] = {}
@@ -402,8 +405,10 @@ class Machine:
         """Another machine in the same state."""
         made = object.__new__(Machine)
         made.__dict__.update(self.__dict__)
-        made._s = [_copied(value) for value in self._s]
-        made._o = [_copied(value) for value in self._o]
+        made._s, made._o = self._s.copy(), self._o.copy()
+        for values, maps in ((made._s, self._program.maps), (made._o, self._program.outer_maps)):
+            for at in maps:  # keys are set in place
+                values[at] = values[at].copy()
         return made
 
     def value(self, expression: Expression) -> Any:
@@ -521,10 +526,6 @@ class Machine:
         for name in known:
             if name not in fields:
                 raise MissingField(f"{event} lacks its field {name}", name) from None
-
-
-def _copied(value: Any) -> Any:
-    return value.copy() if isinstance(value, Sparse) else value
 
 
 def shown(kind: Type, value: Any) -> Any:
