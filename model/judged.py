@@ -122,7 +122,7 @@ class Coordinator:
             return None
         return tuple(
             tuple(sorted(map(repr, value.values()))) if isinstance(value, Sparse) else value
-            for name, value in entry.state.items()
+            for name, value in entry.kept
             if name not in _UNSEEN
         )
 
@@ -231,7 +231,9 @@ _REQUESTS: dict[str, Callable[[TransactionCoordinator, Mapping[str, Any], str], 
     "AddPartitionsToTxn": _add,
     "EndTxn": _end,
 }
-_UNSEEN = ("newest_id", "coordinator_epoch")  # the id on offer, and what only markers have
+_UNSEEN = frozenset(
+    {"newest_id", "coordinator_epoch"}
+)  # the id on offer, and what only markers have
 _CODES = frozenset(declared.ErrorCode.names) | frozenset(Errors.names)
 
 
