@@ -4,9 +4,9 @@
         def ask(self, request, fields):
             return my_broker.send(request, fields)
 
-`Session` puts requests to a system and raises `Disagreement` at the first answer that isn't allowed.
-`replay` does so for a trace, which is a file that `epochfence diff` runs as well. `model.testing`
-makes up the requests.
+`Session` puts requests to a system and raises `Disagreement` at the first answer that isn't
+allowed. `replay` does so for a trace, a file that `epochfence diff` runs as well. `model.testing`
+makes the requests up.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class System(ABC):
         this method, an id's last epochs aren't reached."""
         raise NotImplementedError
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """It is needed no longer."""
 
     @classmethod
@@ -141,8 +141,10 @@ class Session:
 
     def skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> bool:
         """Has an id come to an epoch, if it can."""
-        can = self.worlds.can_skip_to_epoch(transactional_id, producer_epoch)
-        if can and self.guide.cluster.coordinator.can_skip_to_epoch(transactional_id, producer_epoch):
+        worlds = (self.guide, *self.worlds.worlds)
+        coordinators = (world.cluster.coordinator for world in worlds)
+        can = all(c.can_skip_to_epoch(transactional_id, producer_epoch) for c in coordinators)
+        if can:
             self._happens({"skip_to_epoch": producer_epoch, "transactional_id": transactional_id})
             self.system.skip_to_epoch(transactional_id, producer_epoch)
             self.worlds.skip_to_epoch(transactional_id, producer_epoch)

@@ -351,8 +351,8 @@ class TransactionCoordinator:
             now._replace(
                 state="Empty", previous_producer_id=now.producer_id, producer_epoch=producer_epoch,
                 last_producer_epoch=NO_PRODUCER_EPOCH,
-            )  # fmt: skip
-        )
+            )
+        )  # fmt: skip
 
     def metadata(self, transactional_id: str) -> TransactionMetadata | None:
         """The entry of an id, if there is one."""

@@ -13,7 +13,7 @@ says, what another machine's fields are (`outside`).
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -352,6 +352,11 @@ class Machine:
             name: shown(kind, value)
             for name, kind, value in zip(program.fields, kinds, self._s, strict=True)
         }
+
+    def values(self, without: Container[str] = ()) -> list[Any]:
+        """The fields' values as rows have them, records being tuples: for comparing states."""
+        pairs = zip(self._program.fields, self._s, strict=True)
+        return [value for name, value in pairs if name not in without]
 
     def __getitem__(self, name: str) -> Any:
         """One field. Raises UnknownField."""

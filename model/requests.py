@@ -13,8 +13,8 @@
     {"skip_to_epoch": 32765, "transactional_id": "a"}
 
 Time goes by; the brokers stop and start again; an id without a transaction comes to an epoch, as if
-by so many InitProducerId. Without a transactional id a Produce is idempotent only. Numbers are the writer's: a trace says the
-same to each release, whatever that answered before.
+by so many InitProducerId. Without a transactional id a Produce is idempotent only. Numbers are the
+writer's: a trace says the same to each release, whatever that answered before.
 """
 
 from __future__ import annotations

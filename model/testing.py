@@ -10,7 +10,7 @@
 
 It plays the clients: instances of a few transactional ids, old ones among them, and idempotent
 producers. Most of what they send is right; the rest is late, repeated, out of order, of another
-producer, or at the end of a range. A disagreement is shrunk to the smallest one, printed, and saved.
+producer, or at the end of a range. A disagreement is shrunk, printed, and saved.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ LARGEST_EPOCH = 2**15 - 1
 LARGEST_SEQUENCE = 2**31 - 1
 UNKNOWN_ID = 2**62
 """A producer id that no system has told."""
+
 
 @dataclass
 class Client:
@@ -76,7 +77,9 @@ def mostly(usual: Any, *others: Any) -> st.SearchStrategy[Any]:
 WHO = mostly("OWN", "STALE_EPOCH", "NEXT_EPOCH", "LARGEST_EPOCH", "OTHER_ID", "UNKNOWN_ID")
 """The producer id and epoch of a request, beside the client's own."""
 
-SEQUENCES = mostly("NEXT", "REPEAT", "FIFTH_LAST", "SIXTH_LAST", "GAP", "OVERLAP", "ZERO", "LARGEST")
+SEQUENCES = mostly(
+    "NEXT", "REPEAT", "FIFTH_LAST", "SIXTH_LAST", "GAP", "OVERLAP", "ZERO", "LARGEST"
+)
 """A batch's base sequence: the next; that of the last batch, the last but four or the last but five
 again (a leader remembers five); one that leaves a gap or overlaps; the first; one of the last."""
 
@@ -89,8 +92,8 @@ SLEEPS_MS = st.sampled_from((100, 1_001, 60_001))
 EPOCHS = st.sampled_from((LARGEST_EPOCH - 3, LARGEST_EPOCH - 2, LARGEST_EPOCH - 1))
 """Where an id's epochs come to an end."""
 
-LEARNS = mostly(True, False)
-"""Whether a client gets the answer; what it doesn't get, it asks again."""
+LOST = mostly(False, True)
+"""Whether a client loses an answer, and asks the same again."""
 
 BEFORE = mostly(0, 6)
 """So many batches go ahead of one: none, or more than a leader remembers."""
@@ -179,9 +182,11 @@ class Conformance(RuleBasedStateMachine):
         """Whether anybody is there."""
         return bool(self.clients)
 
-    def ask(self, request: str, **fields: Any) -> Answer | None:
-        """Asks; saves what there is to save."""
+    def ask(self, request: str, lost: bool = False, /, **fields: Any) -> Answer | None:
+        """Asks, twice if the first answer gets lost on its way; saves a disagreement."""
         try:
+            if lost:
+                self.session.ask(request, **fields)
             return self.session.ask(request, **fields)
         except Disagreement as found:
             if self.saves_to is not None:
@@ -209,16 +214,16 @@ class Conformance(RuleBasedStateMachine):
 
     @precondition(lambda self: self.knows_expected and self.takes("InitProducerId"))
     @precondition(has_clients)
-    @rule(client=NUMBERS, who=WHO, learns=LEARNS)
-    def bump(self, client: int, who: str, learns: bool) -> None:
+    @rule(client=NUMBERS, who=WHO, lost=LOST)
+    def bump(self, client: int, who: str, lost: bool) -> None:
         """A client with a transactional id asks for its next epoch."""
         asker = self.client(client)
         if asker.transactional_id is not None:
             answer = self.ask(
-                "InitProducerId", transactional_id=asker.transactional_id,
+                "InitProducerId", lost, transactional_id=asker.transactional_id,
                 transaction_timeout_ms=60_000, **identity(who, asker, self.clients),
             )  # fmt: skip
-            asker.learn(answer if learns else None)
+            asker.learn(answer)
 
     @precondition(lambda self: self.takes("AddPartitionsToTxn"))
     @precondition(has_clients)
@@ -240,11 +245,11 @@ class Conformance(RuleBasedStateMachine):
     @precondition(has_clients)
     @rule(
         client=NUMBERS, partition=NUMBERS, who=WHO, sequence=SEQUENCES, count=st.integers(1, 3),
-        adds=st.booleans(), before=BEFORE, plain=mostly(False, True), learns=LEARNS,
+        adds=st.booleans(), before=BEFORE, plain=mostly(False, True), lost=LOST,
     )  # fmt: skip
     def produce(
         self, client: int, partition: int, who: str, sequence: str, count: int, adds: bool,
-        before: int, plain: bool, learns: bool,
+        before: int, plain: bool, lost: bool,
     ) -> None:  # fmt: skip
         """A client sends a batch: behind others that are right, having added the partition, and
         without its transactional id, where these say so."""
@@ -253,34 +258,35 @@ class Conformance(RuleBasedStateMachine):
         if adds and sender.transactional_id is not None and self.takes("AddPartitionsToTxn"):
             self._add(sender, [to])
         for _ in range(before):
-            self._send(sender, to, "OWN", batch("NEXT", 1, sender, to), plain=False, learns=True)
+            self._send(sender, to, "OWN", batch("NEXT", 1, sender, to))
         sent = batch(sequence, count, sender, to)
-        self._send(sender, to, who, sent, plain=plain, learns=learns)
+        self._send(sender, to, who, sent, plain=plain, lost=lost)
 
     def _send(
-        self, sender: Client, to: str, who: str, sent: dict[str, int], *, plain: bool, learns: bool
-    ) -> None:
+        self, sender: Client, to: str, who: str, sent: dict[str, int], *, plain: bool = False,
+        lost: bool = False,
+    ) -> None:  # fmt: skip
         fields: dict[str, Any] = {**identity(who, sender, self.clients), **sent}
         if sender.transactional_id is not None and not plain:
             fields["transactional_id"] = sender.transactional_id
-        answer = self.ask("Produce", partition=to, **fields)
-        if answer is not None and answer["error"] == "NONE" and who == "OWN" and learns:
+        answer = self.ask("Produce", lost, partition=to, **fields)
+        if answer is not None and answer["error"] == "NONE" and who == "OWN":
             known = sender.sent.setdefault(to, [])
             if (sent["base_sequence"], sent["count"]) not in known:
                 known.append((sent["base_sequence"], sent["count"]))
 
     @precondition(lambda self: self.takes("EndTxn"))
     @precondition(has_clients)
-    @rule(client=NUMBERS, who=WHO, result=st.sampled_from(("COMMIT", "ABORT")), learns=LEARNS)
-    def end(self, client: int, who: str, result: str, learns: bool) -> None:
+    @rule(client=NUMBERS, who=WHO, result=st.sampled_from(("COMMIT", "ABORT")), lost=LOST)
+    def end(self, client: int, who: str, result: str, lost: bool) -> None:
         """A client commits or aborts."""
         asker = self.client(client)
         if asker.transactional_id is not None:
             answer = self.ask(
-                "EndTxn", transactional_id=asker.transactional_id,
+                "EndTxn", lost, transactional_id=asker.transactional_id,
                 **identity(who, asker, self.clients), result=result,
             )  # fmt: skip
-            if who == "OWN" and learns:
+            if who == "OWN":
                 asker.learn(answer)
 
     @precondition(lambda self: self.takes("Fetch"))

@@ -151,11 +151,6 @@ class Worlds:
         for world in self.worlds:
             world.cluster.skip_to_epoch(transactional_id, producer_epoch)
 
-    def can_skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> bool:
-        """Whether it has no transaction, and a lower epoch, in each world."""
-        coordinators = (world.cluster.coordinator for world in self.worlds)
-        return all(c.can_skip_to_epoch(transactional_id, producer_epoch) for c in coordinators)
-
     def _reachable(self) -> Iterator[World]:
         """The worlds that are left, and those that they may have become by themselves."""
         if self.prompt:
@@ -181,8 +176,7 @@ def _distinct(worlds: list[World]) -> list[World]:
 
 def _state(machine: Machine) -> Hashable:
     """A machine's state, but for what is made anew before it is used."""
-    state = machine.state.items()
-    return tuple(frozen(value) for name, value in state if name not in _MADE_ANEW)
+    return tuple(map(frozen, machine.values(without=_MADE_ANEW)))
 
 
 _MADE_ANEW = ("newest_id", "snapshots", "last_snap_offset", "guards")
