@@ -388,9 +388,9 @@ class MemoryBroker:
         """Aborts a transaction of a client that is gone, or is to be, while there are epochs."""
         if txn.epoch == MAX_EPOCH:
             return
+        txn.last_epoch = txn.epoch if self.version_2 else -1
         txn.epoch += 1
         self.end(txn, "ABORT")
-        txn.last_epoch = -1
 
     def sleep(self, ms: int) -> None:
         self.now_ms += ms

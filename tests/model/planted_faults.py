@@ -1,10 +1,13 @@
 """Faults that are planted in the broker of docs/examples, and how soon each is found.
 
-`python tests/model/planted_faults.py` prints the table that docs/conformance.md shows.
+`python tests/model/planted_faults.py [FAULT [FILE]]` prints what docs/conformance.md shows: a
+table, or what a fault comes down to, which is saved as a trace.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
 import sys
 from dataclasses import dataclass
 from functools import cache
@@ -19,8 +22,8 @@ from epochfence.model.conformance import Disagreement, System
 from epochfence.model.testing import Conformance
 
 BROKER = Path(__file__).parents[2] / "docs" / "examples" / "memory_broker.py"
-SEEDS = 5
-MOST = 2_000
+SEEDS = 3
+MOST = 1_000
 """Examples before a fault counts as missed."""
 
 
@@ -174,12 +177,22 @@ def machine(of: type[System], at: str) -> type[Conformance]:
     return Tested
 
 
+def searched(tested: type[Conformance], examples: int, number: int, *, shrinks: bool) -> None:
+    """Looks for a disagreement, with this seed. Raises the one that is found."""
+    phases = [Phase.generate, Phase.shrink] if shrinks else [Phase.generate]
+    same = settings(
+        max_examples=examples, database=None, phases=phases, deadline=None, derandomize=False,
+        report_multiple_bugs=False, suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    run_state_machine_as_test(seed(number)(tested), settings=same)
+
+
 def examples_needed(fault: Fault, number: int) -> int:
     """How many examples there were, with this seed, when the fault was found.
 
     Raises AssertionError where it isn't.
     """
-    made = 0
+    made, found = 0, list[int]()
 
     class Counted(machine(fault.system(), fault.release)):
         def __init__(self) -> None:
@@ -187,22 +200,26 @@ def examples_needed(fault: Fault, number: int) -> int:
             made += 1
             super().__init__()
 
-        def ask(self, request: str, **fields: object) -> dict[str, object] | None:
+        def ask(self, *asked: object, **fields: object) -> dict[str, object] | None:
             try:
-                return super().ask(request, **fields)
+                return super().ask(*asked, **fields)
             except Disagreement:
                 found.append(made)
                 raise
 
-    found: list[int] = []
-    quick = settings(
-        max_examples=MOST, database=None, phases=[Phase.generate], deadline=None,
-        report_multiple_bugs=False, suppress_health_check=list(HealthCheck),
-    )  # fmt: skip
     try:
-        run_state_machine_as_test(seed(number)(Counted), settings=quick)
+        searched(Counted, MOST, number, shrinks=False)
     except Disagreement:
         return found[0]
+    raise AssertionError(f"not found in {MOST} examples: {fault.what}")
+
+
+def smallest(fault: Fault) -> Disagreement:
+    """The disagreement that a fault comes down to. Raises AssertionError where none is found."""
+    try:
+        searched(machine(fault.system(), fault.release), MOST, 0, shrinks=True)
+    except Disagreement as found:
+        return found
     raise AssertionError(f"not found in {MOST} examples: {fault.what}")
 
 
@@ -215,5 +232,17 @@ def table() -> str:
     return "\n".join(rows)
 
 
+def main(what: str = "", saved: str = "") -> None:
+    """Prints the table, or what one of the faults comes down to, which is saved."""
+    if not what:
+        print(table())
+        return
+    with contextlib.redirect_stdout(io.StringIO()):  # Hypothesis prints the steps
+        found = smallest(next(fault for fault in FAULTS if fault.what == what))
+    print(found)
+    if saved:
+        Path(saved).write_text(found.lines(), encoding="utf-8")
+
+
 if __name__ == "__main__":
-    print(table())
+    main(*sys.argv[1:])
