@@ -10,7 +10,7 @@ from epochfence.model.conformance import Disagreement, replay
 from epochfence.model.requests import Answer
 from epochfence.model.testing import Conformance
 from epochfence.tests.broker.mock_cluster import MockSystem
-from epochfence.tests.broker.mock_disagreements import DISAGREEMENTS, RELEASE
+from epochfence.tests.broker.mock_disagreements import DISAGREEMENTS, RELEASE, add, init
 from epochfence.tests.broker.mock_disagreements import Disagreement as Listed
 
 
@@ -30,6 +30,14 @@ def test_a_listed_disagreement_is_there_and_is_the_first(listed: Listed) -> None
     assert (told(response, listed.mock), told(allowed, listed.allowed)) == (
         listed.mock, listed.allowed,
     )  # fmt: skip
+
+
+def test_two_instances_of_an_id_both_go_on() -> None:
+    system = MockSystem()
+    held = [system.ask("InitProducerId", init()) for _ in range(2)]
+    for found in held:
+        ids = {"producer_id": found["producer_id"], "producer_epoch": found["producer_epoch"]}
+        assert system.ask("AddPartitionsToTxn", {**add(), **ids}) == {"error": "NONE"}
 
 
 def test_what_is_generated_finds_no_other_kind() -> None:
