@@ -22,9 +22,14 @@ class Disagreement(NamedTuple):
     why: str
 
 
-def init(name: str | None = "a", timeout_ms: int = 60_000, **held: int) -> Line:
+OWN = {"producer_id": 0, "producer_epoch": 0}
+
+
+def init(
+    name: str | None = "a", *, timeout_ms: int = 60_000, held: Mapping[str, int] | None = None
+) -> Line:
     asked = {"transactional_id": name, "transaction_timeout_ms": timeout_ms}
-    return {"request": "InitProducerId", **asked, **held}
+    return {"request": "InitProducerId", **asked, **(held or {})}
 
 
 def add(producer_id: int = 0, producer_epoch: int = 0) -> Line:
@@ -46,7 +51,6 @@ def batch(
     return {"request": "Produce", **sent, **({} if name is None else {"transactional_id": name})}
 
 
-OWN = {"producer_id": 0, "producer_epoch": 0}
 NOBODY = 2**62
 
 NEW_IDS = "each InitProducerId without an id makes a new one; what an id's state is isn't looked at"
@@ -71,21 +75,21 @@ DISAGREEMENTS = (
     ),
     Disagreement(
         "a bump that was answered can't be asked for again",
-        (init(), init(**OWN), init(**OWN)), "INVALID_PRODUCER_EPOCH", "NONE, producer_epoch 1",
-        "the epoch before isn't remembered",
+        (init(), init(held=OWN), init(held=OWN)), "INVALID_PRODUCER_EPOCH",
+        "NONE, producer_epoch 1", "the epoch before isn't remembered",
     ),
     Disagreement(
         "a bump leaves an open transaction as it is",
-        (init(), add(), init(**OWN)), "NONE", "CONCURRENT_TRANSACTIONS", NEW_IDS,
+        (init(), add(), init(held=OWN)), "NONE", "CONCURRENT_TRANSACTIONS", NEW_IDS,
     ),
     Disagreement(
         "a bump of nobody's id",
-        (init(), init(producer_id=NOBODY, producer_epoch=0)), "UNKNOWN_PRODUCER_ID",
+        (init(), init(held=OWN | {"producer_id": NOBODY})), "UNKNOWN_PRODUCER_ID",
         "PRODUCER_FENCED", CODES,
     ),
     Disagreement(
         "a bump of another epoch",
-        (init(), init(producer_id=0, producer_epoch=1)), "INVALID_PRODUCER_EPOCH",
+        (init(), init(held=OWN | {"producer_epoch": 1})), "INVALID_PRODUCER_EPOCH",
         "PRODUCER_FENCED", CODES,
     ),
     Disagreement(

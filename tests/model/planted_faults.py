@@ -182,7 +182,7 @@ def searched(tested: type[Conformance], examples: int, number: int, *, shrinks: 
     phases = [Phase.generate, Phase.shrink] if shrinks else [Phase.generate]
     same = settings(
         max_examples=examples, database=None, phases=phases, deadline=None, derandomize=False,
-        report_multiple_bugs=False, suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False, suppress_health_check=[HealthCheck.too_slow],
     )  # fmt: skip
     run_state_machine_as_test(seed(number)(tested), settings=same)
 
