@@ -176,7 +176,7 @@ def _distinct(worlds: list[World]) -> list[World]:
 
 def _state(machine: Machine) -> Hashable:
     """A machine's state, but for what is made anew before it is used."""
-    return tuple(map(frozen, machine.values(without=_MADE_ANEW)))
+    return tuple(frozen(value) for name, value in machine.kept if name not in _MADE_ANEW)
 
 
 _MADE_ANEW = ("newest_id", "snapshots", "last_snap_offset", "guards")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ...spec.load import load_system
 from ..check import available_threads
+from ..spread import Spread
 from .prove import Options, Proof, Proofs, prove
 
 ROOT = Path(__file__).parents[2]
@@ -60,7 +61,11 @@ def run(case: Case) -> Proofs:
     """The proofs of a case."""
     path = ROOT / case.system
     options = Options(
-        timeout=60, jobs=available_threads(), most=case.most, depth=case.depth, spacer=case.spacer
+        timeout=60,
+        spread=Spread(available_threads()),
+        most=case.most,
+        depth=case.depth,
+        spacer=case.spacer,
     )
     return prove(
         load_system(str(path) if path.exists() else case.system),
