@@ -7,12 +7,19 @@ holds them back. Only the caller moves the clock.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
 from typing import Any, NamedTuple
 
 from ..spec import leader as declared
 from .accumulator import Produce
 from .client import ProducerClient, Request
-from .coordinator import ProducerIdAndEpoch, TransactionCoordinator, partition_for
+from .coordinator import (
+    PENDING,
+    Marker,
+    ProducerIdAndEpoch,
+    TransactionCoordinator,
+    partition_for,
+)
 from .leader import Batch, PartitionLeader
 
 STATE_PARTITIONS = 50
@@ -30,7 +37,8 @@ class Cluster:
     are first written to.
 
     `protocol` is the release, `transaction_version` the finalized feature level (the release's own
-    if none is given). With `holds_markers` markers wait for `deliver_markers`.
+    if none is given). With `holds_markers` markers wait for `deliver_markers`, or one of `due` for
+    `deliver`.
     """
 
     def __init__(
@@ -46,7 +54,16 @@ class Cluster:
         self.transaction_version = self.coordinator.transaction_version
         self.holds_markers = holds_markers
         self.leaders: dict[Any, PartitionLeader] = {}
+        self._due: list[tuple[Marker, Any]] = []
         self._now_ms = now_ms
+
+    def copy(self) -> Cluster:
+        """Another cluster in the same state. New producer ids come from one source for both."""
+        made = copy(self)
+        made.coordinator = self.coordinator.copy()
+        made.leaders = {partition: leader.copy() for partition, leader in self.leaders.items()}
+        made._due = list(self._due)
+        return made
 
     @property
     def now_ms(self) -> int:
@@ -55,12 +72,30 @@ class Cluster:
 
     def sleep(self, ms: int) -> None:
         """Time goes by. Transactions that are older than their timeout are aborted."""
+        self.pass_time(ms)
+        self.coordinator.abort_timed_out()
+        self._after_end()
+
+    def pass_time(self, ms: int) -> None:
+        """Time goes by, and nobody looks at the clock."""
         self._now_ms += ms
         self.coordinator.now_ms = self._now_ms
         for leader in self.leaders.values():
             leader.now_ms = self._now_ms
-        self.coordinator.abort_timed_out()
+
+    def restart(self, *, clean: bool = True) -> None:
+        """The brokers stop and start again, each partition where it was: what was in memory alone
+        is lost. `clean` if they had time to take snapshots of the producers."""
+        self._due.clear()
+        self.coordinator.restart()
+        for leader in self.leaders.values():
+            leader.reopen(clean=clean)
+            leader.move_high_watermark(leader.log_end_offset)
         self._after_end()
+
+    def skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> None:
+        """The id has come to this epoch, as if by so many InitProducerId."""
+        self.coordinator.skip_to_epoch(transactional_id, producer_epoch)
 
     def leader(self, partition: Any) -> PartitionLeader:
         """The leader of a partition."""
@@ -228,21 +263,38 @@ class Cluster:
 
     def deliver_markers(self) -> None:
         """Sends the markers that are due to their leaders, until none is left."""
-        while True:
-            due = self.coordinator.drain_markers()
-            if not due:
-                return
-            for marker in (marker for markers in due.values() for marker in markers):
-                errors: dict[Any, str] = {}
-                for partition in marker.partitions:
-                    leader = self.leader(partition)
-                    errors[partition] = leader.append_marker(
-                        producer_id=marker.producer_id, producer_epoch=marker.producer_epoch,
-                        result=marker.result, coordinator_epoch=marker.coordinator_epoch,
-                        transaction_version=self.transaction_version,
-                    ).error  # fmt: skip
-                    leader.move_high_watermark(leader.log_end_offset)
-                self.coordinator.markers_answered(marker, errors)
+        while due := self.due():
+            for marker, partition in due:
+                self.deliver(marker, partition)
+
+    def due(self) -> list[tuple[Marker, Any]]:
+        """The markers that are to be written, each with one of its partitions."""
+        for markers in self.coordinator.drain_markers().values():
+            self._due += ((m, part) for m in markers for part in sorted(m.partitions, key=str))
+        return list(self._due)
+
+    def deliver(self, marker: Marker, partition: Any, *, completes: bool = True) -> None:
+        """Sends one of `due`. When the last one of its transaction is written, the transaction is
+        completed; if not so here, then by `complete`."""
+        self._due.remove((marker, partition))
+        leader = self.leader(partition)
+        error = leader.append_marker(
+            producer_id=marker.producer_id, producer_epoch=marker.producer_epoch,
+            result=marker.result, coordinator_epoch=marker.coordinator_epoch,
+            transaction_version=self.transaction_version,
+        ).error  # fmt: skip
+        leader.move_high_watermark(leader.log_end_offset)
+        append = "NONE" if completes else PENDING
+        self.coordinator.markers_answered(marker, {partition: error}, append=append)
+
+    def to_complete(self) -> list[str]:
+        """The ids of transactions whose markers are written, and that aren't completed yet."""
+        entries = self.coordinator.entries.items()
+        return [name for name, entry in entries if entry.may("log append") is not None]
+
+    def complete(self, transactional_id: str) -> None:
+        """Completes one of `to_complete`."""
+        self.coordinator.entries[transactional_id].handle("log append")
 
 
 def offsets_partition(group_id: str) -> str:

@@ -9,6 +9,7 @@ effect; an end that was decided sends its markers).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import count
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ..spec import coordinator as declared
 from ..spec import transaction, transaction_metadata
-from .errors import ModelError
+from .errors import ModelError, NotNow
 from .machine import Machine
 
 NO_PRODUCER_ID = NO_PRODUCER_EPOCH = -1
@@ -140,6 +141,11 @@ class _Markers:
     completions: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     retries: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
 
+    def copy(self) -> _Markers:
+        """The same in collections of its own; nobody changes a marker."""
+        queued = {broker: list(markers) for broker, markers in self.queued.items()}
+        return _Markers(queued, list(self.unknown), dict(self.completions), list(self.retries))
+
 
 UNAVAILABLE = "UNAVAILABLE"
 """In place of a leader: there is one, and it isn't known right now."""
@@ -195,6 +201,15 @@ class TransactionCoordinator:
         self._waiting: dict[str, int] = {}
         self._tokens = count()
 
+    def copy(self) -> TransactionCoordinator:
+        """Another coordinator in the same state. New producer ids come from one source for both."""
+        made = copy(self)
+        made._lookup, made._epochs = self._lookup.copy(), dict(self._epochs)
+        made.entries = {name: entry.copy() for name, entry in self.entries.items()}
+        made.records, made._waiting = list(self.records), dict(self._waiting)
+        made._markers = self._markers.copy()
+        return made
+
     # Ownership --------------------------------------------------------------------------------
 
     def elect(
@@ -205,23 +220,22 @@ class TransactionCoordinator:
             "elected", state_partition=state_partition, coordinator_epoch=coordinator_epoch,
             is_loading=is_loading,
         )  # fmt: skip
-        self._note_epochs()
+        self._note_epoch(state_partition)
 
-    def _note_epochs(self) -> None:
+    def _note_epoch(self, state_partition: int) -> None:
         self._said = {}
-        owned = self._lookup["owned"].items()
-        self._epochs = {
-            partition: home.coordinator_epoch
-            for partition, home in owned
-            if home is not None and not home.is_loading
-        }
+        home = self._lookup.at("owned", state_partition)
+        if home is None or home.is_loading:
+            self._epochs.pop(state_partition, None)
+        else:
+            self._epochs[state_partition] = home.coordinator_epoch
 
     def resign(self, state_partition: int, coordinator_epoch: int | None = None) -> None:
         """It leads this partition no longer, unless it does so in a later epoch."""
         outcome = self._lookup.handle(
             "resigned", state_partition=state_partition, coordinator_epoch=coordinator_epoch
         )
-        self._note_epochs()
+        self._note_epoch(state_partition)
         if outcome.row == "give up":
             for name in list(self.entries):
                 if self.state_partition_of(name) == state_partition:
@@ -274,6 +288,19 @@ class TransactionCoordinator:
             self.send_markers(name, coordinator_epoch)
         return decided
 
+    def restart(self) -> None:
+        """It stops and starts again: each partition with ids in it is read from the log, under a
+        new epoch, and the ends that were decided go on. Whoever waited for an append is left
+        without an answer."""
+        for partition in {self.state_partition_of(name) for name in self.entries}:
+            self.remove_markers(partition)
+            self.elect(partition, self._epochs[partition] + 1)
+        self._waiting.clear()
+        for name, entry in self.entries.items():
+            entry.handle("coordinator failover", record_kept=False)
+            if entry.value(transaction.is_prepared):
+                self.send_markers(name, self.owner_epoch(name) or 0)
+
     def is_loading(self) -> bool:
         """Whether it is loading a partition."""
         return any(home and home.is_loading for home in self._lookup["owned"].values())
@@ -315,6 +342,25 @@ class TransactionCoordinator:
             pending_timeout_ms=metadata.txn_timeout_ms,
         )
         return entry
+
+    def can_skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> bool:
+        """Whether the id is known, in a lower epoch and without a transaction."""
+        entry = self.entries.get(transactional_id)
+        return (
+            entry is not None and entry.value(is_idle) and entry["producer_epoch"] < producer_epoch
+        )
+
+    def skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> None:
+        """The entry has come to this epoch, as if by so many InitProducerId. Raises NotNow."""
+        if not self.can_skip_to_epoch(transactional_id, producer_epoch):
+            raise NotNow(f"{transactional_id} can't skip to epoch {producer_epoch}")
+        now = metadata_of(transactional_id, self.entries[transactional_id])
+        self.put(
+            now._replace(
+                state="Empty", previous_producer_id=now.producer_id, producer_epoch=producer_epoch,
+                last_producer_epoch=NO_PRODUCER_EPOCH,
+            )
+        )  # fmt: skip
 
     def metadata(self, transactional_id: str) -> TransactionMetadata | None:
         """The entry of an id, if there is one."""
@@ -810,6 +856,7 @@ def _raise(raises: str | None, what: str) -> None:
         raise IllegalArgument(f"{what}: not with these values")
 
 
+is_idle = transaction.is_settled & ~transaction.pending.is_set
 _KIND = {None: "NONE", "": "EMPTY"}
 _LOOKED_UP = (
     "request", "transactional_id", "state_partition", "is_known", "is_dead", "timeout_ms",

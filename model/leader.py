@@ -8,6 +8,7 @@ was cut is read again).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,6 +59,13 @@ class PartitionLeader:
         self.batches: list[Batch] = []
         self.segments = [0]
         self.index_fails = False
+
+    def copy(self) -> PartitionLeader:
+        """Another leader in the same state."""
+        made = copy(self)
+        made.machine = self.machine.copy()
+        made.batches, made.segments = list(self.batches), list(self.segments)
+        return made
 
     @property
     def now_ms(self) -> int:

@@ -9,9 +9,12 @@
      "result": "COMMIT"}
     {"request": "Fetch", "partition": "t-0"}
     {"sleep_ms": 60001}
+    {"restart": true}
+    {"skip_to_epoch": 32765, "transactional_id": "a"}
 
-Without a transactional id a Produce is idempotent only. Numbers are the writer's: a trace says the
-same to each release, whatever that answered before.
+Time goes by; the brokers stop and start again; an id without a transaction comes to an epoch, as if
+by so many InitProducerId. Without a transactional id a Produce is idempotent only. Numbers are the
+writer's: a trace says the same to each release, whatever that answered before.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from .cluster import Cluster
 from .errors import MissingField, ModelError, UnknownEvent, UnknownField
 
 Answer = dict[str, Any]
+Line = Mapping[str, Any]
 
 
 def _init(cluster: Cluster, fields: dict[str, Any]) -> Answer:
@@ -67,9 +71,9 @@ _REQUESTS: dict[
 }
 
 
-def read(text: str) -> list[Mapping[str, Any]]:
+def read(text: str) -> list[Line]:
     """The requests of a trace. Raises ModelError that names the line."""
-    requests: list[Mapping[str, Any]] = []
+    requests: list[Line] = []
     for at, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
@@ -83,7 +87,7 @@ def read(text: str) -> list[Mapping[str, Any]]:
     return requests
 
 
-def run(requests: Iterable[Mapping[str, Any]], protocol: str | None = None) -> list[Answer]:
+def run(requests: Iterable[Line], protocol: str | None = None) -> list[Answer]:
     """What a cluster of a release answers to each request.
 
     Raises ModelError, which names the request by its place, for what no request is.
@@ -92,7 +96,7 @@ def run(requests: Iterable[Mapping[str, Any]], protocol: str | None = None) -> l
     answers: list[Answer] = []
     for at, request in enumerate(requests, 1):
         try:
-            answers.append(_answer(cluster, request))
+            answers.append(answer(cluster, request))
         except ModelError as error:
             raise type(error)(f"request {at}: {error}", error.field) from None
     return answers
@@ -107,7 +111,7 @@ class Difference(NamedTuple):
     after: Answer
 
 
-def difference(requests: Iterable[Mapping[str, Any]], before: str, after: str) -> list[Difference]:
+def difference(requests: Iterable[Line], before: str, after: str) -> list[Difference]:
     """The requests that two releases answer differently."""
     asked = list(requests)
     answers = zip(asked, run(asked, before), run(asked, after), strict=True)
@@ -118,19 +122,31 @@ def difference(requests: Iterable[Mapping[str, Any]], before: str, after: str) -
     ]
 
 
-def _answer(cluster: Cluster, request: Mapping[str, Any]) -> Answer:
+def answer(cluster: Cluster, request: Line) -> Answer:
+    """What the cluster answers to one line; nothing to what isn't a request.
+
+    Raises ModelError for what no line is.
+    """
     fields = dict(request)
     if "sleep_ms" in fields:
         cluster.sleep(fields["sleep_ms"])
         return {}
+    if "restart" in fields:
+        cluster.restart()
+        return {}
+    if "skip_to_epoch" in fields:
+        if "transactional_id" not in fields:
+            raise MissingField("skip_to_epoch lacks its field transactional_id", "transactional_id")
+        cluster.skip_to_epoch(fields["transactional_id"], fields["skip_to_epoch"])
+        return {}
     name = fields.pop("request", None)
     if name not in _REQUESTS:
         raise UnknownEvent(f"no request is called {name}: take one of {', '.join(_REQUESTS)}")
-    needed, optional, answer = _REQUESTS[name]
+    needed, optional, answered = _REQUESTS[name]
     for field in fields:
         if field not in (*needed, *optional):
             raise UnknownField(f"{name} has no field {field}", field)
     for field in needed:
         if field not in fields:
             raise MissingField(f"{name} lacks its field {field}", field)
-    return answer(cluster, fields)
+    return answered(cluster, fields)

@@ -24,6 +24,7 @@ from epochfence.model.records.codec import shapes
 from epochfence.spec.config import CLIENTS, SETTINGS, STEPS
 from epochfence.spec.language import System, instantiate
 from epochfence.spec.systems import shipped
+from epochfence.tests.broker import mock_disagreements
 
 ROOT = Path(__file__).parents[1]
 # tests/diagrams/test_pages.py, tests/mutation/test_sample.py, tests/checker/solver/test_page.py
@@ -317,6 +318,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "constants of producer-ids": lambda: _constants(PRODUCER_IDS),
     "sources of producer-ids": lambda: _sources(PRODUCER_IDS),
     EXAMPLE.as_posix(): _example,
+    "disagreements of the mock": mock_disagreements.table,
     "layouts": _layouts,
     "settings by release": _settings,
     "rules of settings": _rules,

@@ -1,0 +1,177 @@
+"""A system under test beside the oracle: what it is asked, what it answers, and what was allowed.
+
+    class MyBroker(System):
+        def ask(self, request, fields):
+            return my_broker.send(request, fields)
+
+`Session` puts requests to a system and raises `Disagreement` at the first answer that isn't
+allowed. `replay` does so for a trace, a file that `epochfence diff` runs as well. `model.testing`
+makes the requests up.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, NamedTuple
+
+from .cluster import Cluster
+from .requests import Answer, Line
+from .worlds import World, Worlds
+
+
+class System(ABC):
+    """An adapter to a system under test, which starts with nothing when one is made.
+
+    What says how the system is: `prompt` if it aborts what has timed out as soon as time goes by,
+    and writes an end's markers before it answers; `passing`, the errors that it may answer at any
+    time, whatever the request has done, such as NOT_COORDINATOR; `requests`, those that it takes.
+    """
+
+    prompt: ClassVar[bool] = True
+    passing: ClassVar[frozenset[str]] = frozenset()
+    requests: ClassVar[frozenset[str]] = frozenset(
+        ("InitProducerId", "AddPartitionsToTxn", "Produce", "EndTxn", "Fetch")
+    )
+
+    @abstractmethod
+    def ask(self, request: str, fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The response to a request, as `model.requests` has both; None where it was lost. What it
+        lacks isn't compared, so that an error alone is a response."""
+
+    def sleep(self, ms: int) -> None:
+        """Time goes by. Without this method it never does."""
+        raise NotImplementedError
+
+    def restart(self) -> None:
+        """It crashes and starts again. Without this method it never does."""
+        raise NotImplementedError
+
+    def skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> None:
+        """An id without a transaction comes to this epoch, as if by so many InitProducerId. Without
+        this method, an id's last epochs aren't reached."""
+        raise NotImplementedError
+
+    def close(self) -> None:  # noqa: B027
+        """It is needed no longer."""
+
+    @classmethod
+    def can(cls, hook: str) -> bool:
+        """Whether it has this method of its own."""
+        return getattr(cls, hook) is not getattr(System, hook)
+
+
+class Exchange(NamedTuple):
+    """A line of a trace, and the response to it; none where there is none, or it was lost."""
+
+    line: Answer
+    response: Answer | None
+
+    def __str__(self) -> str:
+        fields = dict(self.line)
+        name = fields.pop("request", None)
+        if name is None:
+            return told(fields)
+        answered = "(lost)" if self.response is None else told(self.response)
+        return f"{name}({told(fields)}) → {answered}"
+
+
+class Disagreement(AssertionError):
+    """The last answer of a trace isn't allowed; `allowed` are those that are."""
+
+    def __init__(self, trace: list[Exchange], allowed: list[Answer], protocol: str) -> None:
+        self.trace = trace
+        self.allowed = allowed
+        shown = [f"{at} {exchange}" for at, exchange in enumerate(trace, 1)]
+        shown += [f"  {protocol} allows: {told(answer)}" for answer in allowed]
+        super().__init__("\n".join(["an answer that isn't allowed", *shown]))
+
+    def lines(self) -> str:
+        """The trace as the text of a file, for `replay` and `epochfence diff`."""
+        return "".join(f"{json.dumps(exchange.line)}\n" for exchange in self.trace)
+
+
+def told(fields: Line) -> str:
+    """Fields with their values, for readers."""
+    return ", ".join(f"{name} {value}" for name, value in fields.items())
+
+
+class Session:
+    """A system that is asked, and all that it may answer at `protocol`.
+
+    `trace` has what happened. There, producer ids are numbered as a cluster in memory does it that
+    takes the same requests.
+    """
+
+    def __init__(self, system: System, protocol: str | None = None) -> None:
+        self.system = system
+        self.worlds = Worlds(protocol, prompt=system.prompt, passing=system.passing)
+        self.guide = World(Cluster(protocol=protocol))
+        self.protocol = self.guide.cluster.protocol
+        self.trace: list[Exchange] = []
+
+    def ask(self, request: str, **fields: Any) -> Answer | None:
+        """The system's response. Raises Disagreement where it isn't allowed, and ModelError for
+        fields that no request has."""
+        line = {"request": request, **fields}
+        response = self.system.ask(request, fields)
+        ours = self.guide.inward(line)
+        answered = self.guide.take(line)
+        if response is not None:
+            self.guide.name(answered, response)
+        said = None if response is None else self.guide.inward(response)
+        self.trace.append(Exchange(ours, said))
+        if allowed := self.worlds.ask(line, response):
+            shown = [self.guide.inward(answer) for answer in allowed]
+            raise Disagreement(self.trace, shown, self.protocol)
+        return None if response is None else dict(response)
+
+    def sleep(self, ms: int) -> None:
+        """Lets time go by."""
+        self._happens({"sleep_ms": ms})
+        self.system.sleep(ms)
+        self.worlds.sleep(ms)
+
+    def restart(self) -> None:
+        """Has the system stop and start again."""
+        self._happens({"restart": True})
+        self.system.restart()
+        self.worlds.restart()
+
+    def skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> bool:
+        """Has an id come to an epoch, if it can."""
+        worlds = (self.guide, *self.worlds.worlds)
+        coordinators = (world.cluster.coordinator for world in worlds)
+        can = all(c.can_skip_to_epoch(transactional_id, producer_epoch) for c in coordinators)
+        if can:
+            self._happens({"skip_to_epoch": producer_epoch, "transactional_id": transactional_id})
+            self.system.skip_to_epoch(transactional_id, producer_epoch)
+            self.worlds.skip_to_epoch(transactional_id, producer_epoch)
+        return can
+
+    def _happens(self, line: Answer) -> None:
+        self.guide.take(line)
+        self.trace.append(Exchange(line, None))
+
+
+def replay(lines: Iterable[Line], system: System, protocol: str | None = None) -> list[Exchange]:
+    """Puts the lines of a trace, as `model.requests.read` reads them, to a system; what happened.
+
+    Raises Disagreement at the first answer that isn't allowed, and ModelError for what no line is.
+    """
+    session = Session(system, protocol)
+    try:
+        for line in lines:
+            fields = session.guide.outward(line, unknown=None)
+            if "sleep_ms" in fields:
+                session.sleep(fields["sleep_ms"])
+            elif "restart" in fields:
+                session.restart()
+            elif "skip_to_epoch" in fields:
+                session.skip_to_epoch(fields["transactional_id"], fields["skip_to_epoch"])
+            else:
+                session.ask(fields.pop("request", ""), **fields)
+    finally:
+        system.close()
+    return session.trace

@@ -1,0 +1,321 @@
+"""A Hypothesis state machine that compares a system under test with the oracle.
+
+    from epochfence.model.testing import Conformance
+
+    class MyBrokerConforms(Conformance):
+        system = MyBroker        # a `model.conformance.System`
+        protocol = "4.1"
+
+    TestMyBroker = MyBrokerConforms.TestCase
+
+It plays the clients: instances of a few transactional ids, old ones among them, and idempotent
+producers. Most of what they send is right; the rest is late, repeated, out of order, of another
+producer, or at the end of a range. A disagreement is shrunk, printed, and saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ..spec.features import KAFKA, expected_epoch
+from .conformance import Disagreement, Session, System
+from .requests import Answer
+
+try:
+    from hypothesis import strategies as st
+    from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        "model.testing needs Hypothesis: pip install 'epochfence[testing]'", name=missing.name
+    ) from None
+
+LARGEST_EPOCH = 2**15 - 1
+LARGEST_SEQUENCE = 2**31 - 1
+UNKNOWN_ID = 2**62
+"""A producer id that no system has told."""
+
+
+@dataclass
+class Client:
+    """An instance of a producer: what it was told, and the batches that it has sent by partition,
+    as base sequences and counts."""
+
+    transactional_id: str | None
+    producer_id: int
+    producer_epoch: int
+    sent: dict[str, list[tuple[int, int]]] = field(default_factory=dict[str, list[tuple[int, int]]])
+
+    def next_sequence(self, partition: str) -> int:
+        """The sequence of the next record."""
+        if not self.sent.get(partition):
+            return 0
+        base, count = self.sent[partition][-1]
+        return (base + count) % (LARGEST_SEQUENCE + 1)
+
+    def learn(self, answer: Answer | None) -> None:
+        """Takes a new producer id or epoch that it is told; sequences start anew."""
+        if answer is None or answer["error"] != "NONE" or answer.get("producer_epoch", -1) < 0:
+            return
+        told = (answer["producer_id"], answer["producer_epoch"])
+        if told != (self.producer_id, self.producer_epoch):
+            self.producer_id, self.producer_epoch = told
+            self.sent.clear()
+
+
+# Strategies -------------------------------------------------------------------------------------
+# The first of each is what is right: shrinking goes there.
+
+
+def mostly(usual: Any, *others: Any) -> st.SearchStrategy[Any]:
+    """The usual value twice as often as all others together."""
+    return st.sampled_from([usual] * 2 * len(others) + list(others))
+
+
+WHO = mostly("OWN", "STALE_EPOCH", "NEXT_EPOCH", "LARGEST_EPOCH", "OTHER_ID", "UNKNOWN_ID")
+"""The producer id and epoch of a request, beside the client's own."""
+
+SEQUENCES = mostly(
+    "NEXT", "REPEAT", "FIFTH_LAST", "SIXTH_LAST", "GAP", "OVERLAP", "ZERO", "LARGEST"
+)
+"""A batch's base sequence: the next; that of the last batch, the last but four or the last but five
+again (a leader remembers five); one that leaves a gap or overlaps; the first; one of the last."""
+
+TIMEOUTS_MS = mostly(60_000, 1_000, 0, 900_001)
+"""A transaction's timeout: the client's default, a short one, and two that are out of range."""
+
+SLEEPS_MS = st.sampled_from((100, 1_001, 60_001))
+"""Shorter than each timeout, and longer than one or the other."""
+
+EPOCHS = st.sampled_from((LARGEST_EPOCH - 3, LARGEST_EPOCH - 2, LARGEST_EPOCH - 1))
+"""Where an id's epochs come to an end."""
+
+LOST = mostly(False, True)
+"""Whether a client loses an answer, and asks the same again."""
+
+NUMBERS = st.integers(0, 5)
+"""Which of the transactional ids, partitions or clients, the newest client first: those behind it
+are zombies, or have another id."""
+
+
+def identity(who: str, client: Client, others: list[Client]) -> dict[str, int]:
+    """The producer id and epoch that one of WHO stands for."""
+    producer_id, epoch = client.producer_id, client.producer_epoch
+    match who:
+        case "STALE_EPOCH":
+            epoch = max(epoch - 1, 0)
+        case "NEXT_EPOCH":
+            epoch = min(epoch + 1, LARGEST_EPOCH)
+        case "LARGEST_EPOCH":
+            epoch = LARGEST_EPOCH
+        case "OTHER_ID":
+            known = [c.producer_id for c in others if c.producer_id != producer_id]
+            producer_id = known[-1] if known else UNKNOWN_ID
+        case "UNKNOWN_ID":
+            producer_id = UNKNOWN_ID
+        case _:
+            pass
+    return {"producer_id": producer_id, "producer_epoch": epoch}
+
+
+def batch(sequence: str, count: int, client: Client, partition: str) -> dict[str, int]:
+    """The base sequence and count that one of SEQUENCES stands for."""
+    sent = client.sent.get(partition) or [(0, count)]
+    following = client.next_sequence(partition)
+    base = following
+    match sequence:
+        case "REPEAT":
+            base, count = sent[-1]
+        case "FIFTH_LAST":
+            base, count = sent[-5:][0]
+        case "SIXTH_LAST":
+            base, count = sent[-6:][0]
+        case "GAP":
+            base = (following + 1) % (LARGEST_SEQUENCE + 1)
+        case "OVERLAP":
+            base, count = (following - 1) % (LARGEST_SEQUENCE + 1), count + 1
+        case "ZERO":
+            base = 0
+        case "LARGEST":
+            base = LARGEST_SEQUENCE - 1
+        case _:
+            pass
+    return {"base_sequence": base, "count": count}
+
+
+# The machine ------------------------------------------------------------------------------------
+
+
+class Conformance(RuleBasedStateMachine):
+    """Generated requests to a system, and its answers beside what is allowed.
+
+    A subclass names its `system`, and may set the release (`protocol`, the newest if None), the
+    transactional ids and partitions, and where the smallest disagreement is saved (`saves_to`).
+    """
+
+    system: ClassVar[type[System]]
+    protocol: ClassVar[str | None] = None
+    transactional_ids: ClassVar[tuple[str, ...]] = ("a", "b")
+    partitions: ClassVar[tuple[str, ...]] = ("t-0", "t-1")
+    saves_to: ClassVar[Path | None] = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.session = Session(type(self).system(), self.protocol)
+        self.clients: list[Client] = []
+        features = KAFKA.features_at(self.session.protocol)
+        self.knows_expected = KAFKA.holds(expected_epoch, features)
+
+    def teardown(self) -> None:
+        """The system is needed no longer."""
+        self.session.system.close()
+
+    def takes(self, request: str) -> bool:
+        """Whether the system knows this request."""
+        return request in self.system.requests
+
+    def has_clients(self) -> bool:
+        """Whether anybody is there."""
+        return bool(self.clients)
+
+    def ask(self, request: str, lost: bool = False, /, **fields: Any) -> Answer | None:
+        """Asks, twice if the first answer gets lost on its way; saves a disagreement."""
+        try:
+            if lost:
+                self.session.ask(request, **fields)
+            return self.session.ask(request, **fields)
+        except Disagreement as found:
+            if self.saves_to is not None:
+                Path(self.saves_to).write_text(found.lines(), encoding="utf-8")
+            raise
+
+    def client(self, number: int) -> Client:
+        """One of the clients, the newest first."""
+        return self.clients[-1 - number % len(self.clients)]
+
+    # Rules ------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.takes("InitProducerId"))
+    @rule(transactional_id=NUMBERS, transaction_timeout_ms=TIMEOUTS_MS)
+    def new_client(self, transactional_id: int, transaction_timeout_ms: int) -> None:
+        """A client starts; one that had the same transactional id is a zombie from now on."""
+        ids = (*self.transactional_ids, None)
+        name = ids[transactional_id % len(ids)]
+        timeout = {"transaction_timeout_ms": transaction_timeout_ms}
+        answer = self.ask("InitProducerId", transactional_id=name, **timeout)
+        client = Client(name, -1, -1)
+        client.learn(answer)
+        if client.producer_id >= 0:
+            self.clients.append(client)
+
+    @precondition(lambda self: self.knows_expected and self.takes("InitProducerId"))
+    @precondition(has_clients)
+    @rule(client=NUMBERS, who=WHO, lost=LOST)
+    def bump(self, client: int, who: str, lost: bool) -> None:
+        """A client with a transactional id asks for its next epoch."""
+        asker = self.client(client)
+        if asker.transactional_id is not None:
+            answer = self.ask(
+                "InitProducerId", lost, transactional_id=asker.transactional_id,
+                transaction_timeout_ms=60_000, **identity(who, asker, self.clients),
+            )  # fmt: skip
+            asker.learn(answer)
+
+    @precondition(lambda self: self.takes("AddPartitionsToTxn"))
+    @precondition(has_clients)
+    @rule(client=NUMBERS, who=WHO, several=st.booleans())
+    def add_partitions(self, client: int, who: str, several: bool) -> None:
+        """A client adds a partition to its transaction, or all."""
+        asker = self.client(client)
+        if asker.transactional_id is not None:
+            wanted = self.partitions if several else self.partitions[:1]
+            self._add(asker, wanted, who)
+
+    def _add(self, asker: Client, partitions: Iterable[str], who: str = "OWN") -> None:
+        self.ask(
+            "AddPartitionsToTxn", transactional_id=asker.transactional_id,
+            **identity(who, asker, self.clients), partitions=list(partitions),
+        )  # fmt: skip
+
+    @precondition(lambda self: self.takes("Produce"))
+    @precondition(has_clients)
+    @rule(
+        client=NUMBERS, partition=NUMBERS, who=WHO, sequence=SEQUENCES, count=st.integers(1, 3),
+        adds=st.booleans(), plain=mostly(False, True), lost=LOST,
+    )  # fmt: skip
+    def produce(
+        self, client: int, partition: int, who: str, sequence: str, count: int, adds: bool,
+        plain: bool, lost: bool,
+    ) -> None:  # fmt: skip
+        """A client sends a batch, having added the partition and without its transactional id where
+        these say so. What an older batch or the end of the range needs is sent as well."""
+        sender = self.client(client)
+        to = self.partitions[partition % len(self.partitions)]
+        if adds and sender.transactional_id is not None and self.takes("AddPartitionsToTxn"):
+            self._add(sender, [to])
+        there = len(sender.sent.get(to, ()))
+        for _ in range(there, 6 if sequence in ("FIFTH_LAST", "SIXTH_LAST") else 0):
+            self._send(sender, to, "OWN", batch("NEXT", 1, sender, to))
+        sent = batch(sequence, count, sender, to)
+        self._send(sender, to, who, sent, plain=plain, lost=lost)
+        if sequence == "LARGEST":
+            self._send(sender, to, who, batch("NEXT", 1, sender, to), plain=plain)
+
+    def _send(
+        self, sender: Client, to: str, who: str, sent: dict[str, int], *, plain: bool = False,
+        lost: bool = False,
+    ) -> None:  # fmt: skip
+        fields: dict[str, Any] = {**identity(who, sender, self.clients), **sent}
+        if sender.transactional_id is not None and not plain:
+            fields["transactional_id"] = sender.transactional_id
+        answer = self.ask("Produce", lost, partition=to, **fields)
+        if answer is not None and answer["error"] == "NONE" and who == "OWN":
+            known = sender.sent.setdefault(to, [])
+            if (sent["base_sequence"], sent["count"]) not in known:
+                known.append((sent["base_sequence"], sent["count"]))
+
+    @precondition(lambda self: self.takes("EndTxn"))
+    @precondition(has_clients)
+    @rule(client=NUMBERS, who=WHO, result=st.sampled_from(("COMMIT", "ABORT")), lost=LOST)
+    def end(self, client: int, who: str, result: str, lost: bool) -> None:
+        """A client commits or aborts."""
+        asker = self.client(client)
+        if asker.transactional_id is not None:
+            answer = self.ask(
+                "EndTxn", lost, transactional_id=asker.transactional_id,
+                **identity(who, asker, self.clients), result=result,
+            )  # fmt: skip
+            if who == "OWN":
+                asker.learn(answer)
+
+    @precondition(lambda self: self.takes("Fetch"))
+    @precondition(has_clients)
+    @rule(partition=NUMBERS, committed=mostly(True, False))
+    def fetch(self, partition: int, committed: bool) -> None:
+        """A consumer reads a partition from its start."""
+        name = self.partitions[partition % len(self.partitions)]
+        self.ask("Fetch", partition=name, **({} if committed else {"committed": False}))
+
+    @precondition(lambda self: self.system.can("sleep"))
+    @precondition(has_clients)
+    @rule(ms=SLEEPS_MS)
+    def sleep(self, ms: int) -> None:
+        """Time goes by."""
+        self.session.sleep(ms)
+
+    @precondition(lambda self: self.system.can("restart"))
+    @precondition(has_clients)
+    @rule()
+    def restart(self) -> None:
+        """The system stops and starts again."""
+        self.session.restart()
+
+    @precondition(lambda self: self.system.can("skip_to_epoch"))
+    @precondition(has_clients)
+    @rule(transactional_id=NUMBERS, producer_epoch=EPOCHS)
+    def skip_to_epoch(self, transactional_id: int, producer_epoch: int) -> None:
+        """An id's epochs come near their end."""
+        name = self.transactional_ids[transactional_id % len(self.transactional_ids)]
+        self.session.skip_to_epoch(name, producer_epoch)
