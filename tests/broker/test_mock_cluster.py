@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
@@ -54,7 +56,7 @@ def test_what_is_generated_finds_no_other_kind() -> None:
         protocol = RELEASE
         is_over = False
 
-        def ask(self, *asked: object, **fields: object) -> Answer | None:
+        def ask(self, *asked: Any, **fields: Any) -> Answer | None:
             if self.is_over:
                 return None
             try:

@@ -144,8 +144,11 @@ class Client(Adapter):
             request
             for request in self.client.outstanding
             if request.api == api
-            and (key_type is None or request.fields["key_type"] == key_type)
-            and (batch_of is None or self.records[batch_of] in request.records)
+            and (
+                (batch_of is None or self.records[batch_of] in request.records)
+                if isinstance(request, Produce)
+                else (key_type is None or request.fields["key_type"] == key_type)
+            )
         )
         if disconnect:
             self.client.disconnect(sent)

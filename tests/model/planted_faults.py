@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from statistics import median
 from types import ModuleType
+from typing import Any
 
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
@@ -200,7 +201,7 @@ def examples_needed(fault: Fault, number: int) -> int:
             made += 1
             super().__init__()
 
-        def ask(self, *asked: object, **fields: object) -> dict[str, object] | None:
+        def ask(self, *asked: Any, **fields: Any) -> dict[str, object] | None:
             try:
                 return super().ask(*asked, **fields)
             except Disagreement:

@@ -184,7 +184,7 @@ def test_the_smallest_disagreement_is_saved(tmp_path: Path) -> None:
 
     with pytest.raises(Disagreement) as found:
         searched(Saving, 40, 0, shrinks=True)
-    assert Saving.saves_to.read_text() == found.value.lines()
+    assert (tmp_path / "trace.jsonl").read_text() == found.value.lines()
 
 
 # Traces -------------------------------------------------------------------------------------------
