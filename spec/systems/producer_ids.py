@@ -17,6 +17,7 @@ from ..producer_ids import (
     connection_loss,
     crash,
 )
+from ..producer_ids_lemmas import LEMMAS
 from ..producer_ids_properties import PROPERTIES
 
 _SENT_AGAIN = FAULTS + 1  # each fault may leave a request behind
@@ -27,6 +28,7 @@ system = System(
     "hand them out until there are none left.",
     tables=rpc.TABLES + zk.TABLES,
     properties=PROPERTIES,
+    lemmas=LEMMAS,
     constants=(BROKERS, HANDLERS, BLOCK_SIZE, LARGEST_PRODUCER_ID, PREFETCH_AT, FAULTS),
     bounds={"large": {FAULTS: 2}},
     protocols=KAFKA,

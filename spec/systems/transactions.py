@@ -55,6 +55,7 @@ from ..messages import (
     WriteTxnMarkersResponse,
 )
 from ..properties import PROPERTIES
+from ..transactions_lemmas import LEMMAS
 
 _i = PRODUCER.variable("i")
 
@@ -72,6 +73,7 @@ system = System(
     + producer.TABLES
     + sender.TABLES,
     properties=PROPERTIES,
+    lemmas=LEMMAS,
     constants=(
         PRODUCERS,
         PARTITIONS,
