@@ -6,9 +6,10 @@ They are of the newest release.
 from __future__ import annotations
 
 from . import client
+from . import partition as leader
 from . import transaction_log as log
-from .language import Expression, all_of, all_true, any_of, any_true, count_of, if_, in_flight, invariant, position
-from .messages import Errors, LARGEST_EPOCH, NO_EPOCH, PRODUCER, EndTxn, EndTxnResponse, InitProducerId, InitProducerIdResponse, connection
+from .language import Expression, all_of, all_true, any_of, any_true, count_of, if_, in_flight, invariant, lift, position
+from .messages import Errors, LARGEST_EPOCH, NO_EPOCH, PRODUCER, EndTxn, AddPartitionsByLeader, AddPartitionsByLeaderResponse, EndTxnResponse, InitProducerId, InitProducerIdResponse, PARTITION, PRODUCER_ID, Result, WriteTxnMarkers, WriteTxnMarkersResponse, connection
 from .transaction import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
@@ -18,7 +19,11 @@ from .transaction import (
     PREPARE_ABORT,
     PREPARE_COMMIT,
     PREPARE_EPOCH_FENCE,
+    adding_for,
     asked_by,
+    completing,
+    partitions,
+    pending_partitions,
     fenced_for,
     is_known,
     is_prepared,
@@ -34,6 +39,7 @@ from .transaction import (
     state,
 )
 from .transaction_log import unsettled
+from .markers import marker_connection, marker_sent
 from .producer import EARLY_ENDS
 
 i, j = PRODUCER.variable("i"), PRODUCER.variable("j")
@@ -102,7 +108,7 @@ unsettled_fits = invariant(
     "A record whose append has failed, and that is in the log, follows the record before it.",
 )
 
-one_epoch_logged = invariant(
+logged_epoch_is_own = invariant(
     "LoggedEpoch",
     (log.logged_epoch == producer_epoch) & (is_known | is_settled),
     "The entry's epoch is the log's, and there is no transaction without one.",
@@ -308,7 +314,7 @@ def _is_current(of_id: Expression, epoch: Expression) -> Expression:
     """Whether a pair is the coordinator's, or may become it by the answer to an end."""
     same = of_id == producer_id
     before = same & (epoch + 1 == producer_epoch)
-    rotated = (previous_id == of_id) & (epoch == LARGEST_EPOCH - 1) & (producer_epoch == 0)
+    rotated = (previous_id == of_id) & (of_id != producer_id) & (epoch == LARGEST_EPOCH - 1) & (producer_epoch == 0)
     following = is_prepared & (next_id == of_id) & (epoch == 0)
     return (same & (epoch == producer_epoch)) | (
         (is_prepared | _ends) & (before | rotated | following)
@@ -369,10 +375,182 @@ one_holder = invariant(
     "No two clients hold, or are told, one producer id and epoch, or the one that an end gave.",
 )
 
+# Transactions at leaders -------------------------------------------------------------------------
+
+p, n = PARTITION.variable("p"), PRODUCER_ID.variable("n")
+_entry = leader.producer_state.at(p)[n]
+_waiting = leader.waiting.at(p)[i]
+_question = in_flight("q", AddPartitionsByLeader, p, i)
+_answer = in_flight("a", AddPartitionsByLeaderResponse, p, i)
+_is_orphaned = i.is_in(leader.orphaned.at(p))
+_is_adding = p.is_in(adding_for[i])
+
+partitions_logged = invariant(
+    "PartitionsLogged",
+    all_of(
+        p,
+        all_true(
+            p.is_in(partitions).implies(p.is_in(log.logged_partitions)),
+            p.is_in(log.logged_partitions).implies(~is_settled),
+            ((state == ONGOING) & p.is_in(log.logged_partitions)).implies(p.is_in(partitions)),
+            ((pending == ONGOING) & p.is_in(partitions)).implies(p.is_in(pending_partitions)),
+            (unsettled.is_set & p.is_in(partitions)).implies(p.is_in(_record.partitions)),
+            (unsettled.is_set & (_record.state == EMPTY)).implies(~p.is_in(_record.partitions)),
+        ),
+    ),
+    "The partitions of a transaction are in the transaction log.",
+)
+
+one_question = invariant(
+    "OneQuestion",
+    all_of(
+        p,
+        all_of(
+            i,
+            (
+                count_of(_question, lift(True))
+                + count_of(_answer, lift(True))
+                + _one(_is_adding)
+                <= _one(_waiting.is_set | _is_orphaned)
+            )
+            & ~(_waiting.is_set & _is_orphaned)
+            & _is_adding.implies((pending == ONGOING) & p.is_in(pending_partitions))
+            & all_of(
+                _question,
+                _is_orphaned
+                | (
+                    (_question.producer_id == _waiting.value.producer_id)
+                    & (_question.producer_epoch == _waiting.value.producer_epoch)
+                ),
+            ),
+        ),
+    ),
+    "A leader asks the coordinator about one batch of a client at a time.",
+)
+
+
+def _is_live(of_id: Expression, epoch: Expression) -> Expression:
+    """Whether a partition is in the transaction that has this epoch, and not known to be ended."""
+    return all_true(
+        p.is_in(partitions),
+        of_id == producer_id,
+        if_(is_prepared, epoch + 1 == producer_epoch, (state == ONGOING) & (epoch == producer_epoch)),
+    )
+
+
+admitted = invariant(
+    "Admitted",
+    all_of(
+        p,
+        all_of(
+            i,
+            all_of(
+                _answer,
+                ((_answer.error == Errors.NONE) & _waiting.is_set & _waiting.value.guarded).implies(
+                    _is_live(_waiting.value.producer_id, _waiting.value.producer_epoch)
+                ),
+            )
+            & (_is_adding & _waiting.is_set).implies(
+                (_waiting.value.producer_id == producer_id)
+                & (_waiting.value.producer_epoch == producer_epoch)
+            ),
+        ),
+    ),
+    "A batch that the coordinator admits is of its transaction, unless its question no longer "
+    "counts.",
+)
+
+open_is_live = invariant(
+    "OpenIsLive",
+    all_of(
+        p,
+        all_of(
+            n,
+            _entry.current_txn_first_offset.is_set.implies(_is_live(n, _entry.producer_epoch)),
+        ),
+    ),
+    "What is open at a leader is the coordinator's transaction.",
+)
+
+# Markers -----------------------------------------------------------------------------------------
+
+_marker, _written = in_flight("m", WriteTxnMarkers, p), in_flight("w", WriteTxnMarkersResponse, p)
+_on = marker_connection[p]
+_own = leader.producer_state.at(p)[producer_id]
+
+marker_decided = invariant(
+    "MarkerDecided",
+    all_of(
+        p,
+        all_of(
+            _marker,
+            (
+                (position(_marker.producer_id) < position(producer_id))
+                | (
+                    (_marker.producer_id == producer_id)
+                    & (_marker.producer_epoch <= producer_epoch)
+                )
+            )
+            & (
+                is_prepared
+                & (_marker.producer_id == producer_id)
+                & (_marker.producer_epoch == producer_epoch)
+            ).implies((_marker.result == Result.COMMIT) == (state == PREPARE_COMMIT)),
+        ),
+    ),
+    "A marker under way has the coordinator's epoch and decision, or an older epoch.",
+)
+
+one_marker = invariant(
+    "OneMarker",
+    all_of(
+        p,
+        all_true(
+            all_of(
+                _marker,
+                (_marker.connection <= _on)
+                & (_marker.connection == _on).implies(
+                    (_marker.producer_id == producer_id)
+                    & (_marker.producer_epoch == producer_epoch)
+                ),
+            ),
+            all_of(_written, _written.connection <= _on),
+            count_of(_marker, _marker.connection == _on)
+            + count_of(_written, _written.connection == _on)
+            <= _one(p.is_in(marker_sent)),
+            p.is_in(marker_sent).implies(is_prepared & completing & p.is_in(partitions)),
+        ),
+    ),
+    "One marker to a leader, or its answer, is under way on the connection that is open.",
+)
+
+marker_ends = invariant(
+    "MarkerEnds",
+    all_of(
+        p,
+        all_of(
+            _written,
+            ((_written.connection == _on) & (_written.error == Errors.NONE)).implies(
+                (_own.producer_epoch >= producer_epoch)
+                & ~_own.current_txn_first_offset.is_set
+                & all_of(
+                    i,
+                    (
+                        _waiting.is_set
+                        & _waiting.value.guarded
+                        & (_waiting.value.producer_id == producer_id)
+                    ).implies(_waiting.value.producer_epoch >= producer_epoch),
+                )
+            ),
+        ),
+    ),
+    "Where a marker has been written, the transaction is over, and no batch of it is admitted.",
+)
+
 LEMMAS = (
     pending_fits,
     unsettled_fits,
-    one_epoch_logged,
+    logged_epoch_is_own,
     ids_given_out,
     next_epoch_prepared,
     last_epoch,
@@ -386,4 +564,11 @@ LEMMAS = (
     given_out,
     end_carries_pair,
     one_holder,
+    partitions_logged,
+    one_question,
+    admitted,
+    open_is_live,
+    marker_decided,
+    one_marker,
+    marker_ends,
 )
