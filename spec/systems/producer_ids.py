@@ -6,6 +6,7 @@ from .. import producer_ids_controller as rpc
 from .. import producer_ids_zookeeper as zk
 from ..features import KAFKA
 from ..language import Channel, System
+from ..lemmas.producer_ids import LEMMAS
 from ..producer_ids import (
     BLOCK_SIZE,
     BROKER,
@@ -17,7 +18,6 @@ from ..producer_ids import (
     connection_loss,
     crash,
 )
-from ..producer_ids_lemmas import LEMMAS
 from ..producer_ids_properties import PROPERTIES
 
 _SENT_AGAIN = FAULTS + 1  # each fault may leave a request behind

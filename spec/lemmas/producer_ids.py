@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import product
 
-from . import producer_ids_controller as rpc
-from .language import Expression, all_of, all_true, element, in_flight, invariant, lift
-from .producer_ids import BLOCK_SIZE, BROKER, HANDLER, NO_PRODUCER_ID, Errors, handed_out
+from .. import producer_ids_controller as rpc
+from ..language import Expression, all_of, all_true, element, in_flight, invariant, lift
+from ..producer_ids import BLOCK_SIZE, BROKER, HANDLER, NO_PRODUCER_ID, Errors, handed_out
 
 b, c = BROKER.variable("b"), BROKER.variable("c")
 g, h = HANDLER.variable("g"), HANDLER.variable("h")
@@ -56,7 +56,9 @@ def _places(broker: Expression, answer_name: str, handler: Expression) -> tuple[
 
 def _every(places: Iterable[Place], holds: Callable[[Place], Expression]) -> Expression:
     """Whether something holds of each place where there is a block."""
-    return all_true(*(_named(place.names, place.is_taken.implies(holds(place))) for place in places))
+    return all_true(
+        *(_named(place.names, place.is_taken.implies(holds(place))) for place in places)
+    )
 
 
 def _named(names: Iterable[Expression], condition: Expression) -> Expression:
