@@ -109,8 +109,8 @@ TWINS = (
     Twin("EpochForward", "EpochForward", without("partition.WriteTxnMarkers", "stale epoch")),
     Twin(
         "OneLiveEpoch", "OneHolder",
-        {"table": "transaction.log append", "row": "producer id given out",
-         "updates": {coordinator.producer_epoch: coordinator.producer_epoch}},
+        {"table": "transaction.InitProducerId", "row": "new producer",
+         "updates": {coordinator.pending_epoch: coordinator.producer_epoch}},
     ),
     Twin("MarkersMatchDecision", "MarkersMatchDecision", off=("strict_marker_epoch",)),
     Twin("NoHangingTransaction", "OpenIsLive", off=("verification",)),
