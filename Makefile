@@ -36,6 +36,7 @@ lint: $(READY) ## style, format and types
 bench: $(READY) ## speed and memory beside other checkers
 	$(BIN)/python bench/run.py $(ARGS)
 	$(BIN)/python bench/solver.py $(if $(findstring --quick,$(ARGS)),--quick)
+	$(BIN)/python bench/oracle.py $(filter --quick,$(ARGS))
 	$(BIN)/python bench/spark.py $(filter --quick,$(ARGS))
 
 docs: $(READY) ## the documentation, in site/, and what is generated of it, in docs/

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from errno import EPIPE
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, NoReturn, TypeVar
 
 import typer
 from rich.console import Console
@@ -23,6 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+T = TypeVar("T")
 USAGE, INTERNAL, BROKEN = 2, 1, 12
 
 
@@ -49,6 +50,14 @@ Off = Annotated[
 Properties = Annotated[
     list[str] | None,
     typer.Option("--property", metavar="P", help="Check this property (default: all)."),
+]
+Engine = Annotated[str, typer.Option("--engine", metavar="E", help="local (default), or spark.")]
+Master = Annotated[
+    str | None,
+    typer.Option("--master", metavar="URL", help="Spark's cluster (default: this machine)."),
+]
+Jobs = Annotated[
+    int | None, typer.Option("--jobs", min=1, max=64, help="Processes. Default: all cores.")
 ]
 Json = Annotated[
     Path | None, typer.Option("--json", metavar="FILE", help="The result for machines.")
@@ -102,13 +111,8 @@ def check(
     resume: Annotated[
         str | None, typer.Option("--resume", metavar="DIR", help="Go on from a checkpoint or run.")
     ] = None,
-    engine: Annotated[
-        str, typer.Option("--engine", metavar="E", help="local (default), or spark.")
-    ] = "local",
-    master: Annotated[
-        str | None,
-        typer.Option("--master", metavar="URL", help="Spark's cluster (default: this machine)."),
-    ] = None,
+    engine: Engine = "local",
+    master: Master = None,
     shards: Annotated[
         int | None,
         typer.Option("--shards", min=1, max=256, help="On Spark (default: 2 for each core)."),
@@ -131,12 +135,10 @@ def check(
         fail("--checkpoint and --resume exclude each other: a resumed run goes on saving")
     if memory is not None and memory <= 0:
         fail(f"--memory {memory:g}: give a number of GiB above 0")
-    if engine not in ("local", "spark"):
-        fail(f"--engine {engine}: local or spark")
-    given = {"--master": master, "--shards": shards, "--storage": storage, "--hand-over": hand_over}
-    for option, value in given.items():
-        if engine == "local" and value is not None:
-            fail(f"{option} is for --engine spark")
+    check_engine(
+        engine,
+        **{"--master": master, "--shards": shards, "--storage": storage, "--hand-over": hand_over},
+    )
     if engine == "spark" and checkpoint is not None:
         fail("--checkpoint is for --engine local: a run on Spark is kept in --storage")
     if resume is not None and storage is not None:
@@ -239,9 +241,9 @@ def prove(
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="S", help="Seconds for each obligation.")
     ] = 60.0,
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", min=1, max=64, help="Processes. Default: all cores.")
-    ] = None,
+    jobs: Jobs = None,
+    engine: Engine = "local",
+    master: Master = None,
     no_lemmas: Annotated[
         bool, typer.Option("--no-lemmas", help="Do without the declared lemmas.")
     ] = False,
@@ -259,6 +261,7 @@ def prove(
     may have any value."""
     if timeout <= 0:
         fail(f"--timeout {timeout:g}: give a number of seconds above 0")
+    check_engine(engine, **{"--master": master})
     check_folder(output)
     if certificate is not None and certificate.exists() and not certificate.is_dir():
         fail(f"--certificate {certificate}: this is a file, and a folder is needed")
@@ -270,12 +273,15 @@ def prove(
         from .checker.solver.prove import Options
         from .checker.solver.prove import prove as run
         from .checker.solver.terms import SolverError
+        from .checker.spark.options import SparkError, SparkOptions
+        from .checker.spread import Spread
         from .checker.trace import Disagreement
     except ModuleNotFoundError as missing:
         fail(f"{missing.name} is not installed: pip install 'epochfence[check]'")
+    threads = jobs or available_threads()
     options = Options(
         timeout=timeout,
-        jobs=jobs or available_threads(),
+        spread=Spread(threads, SparkOptions(threads, master) if engine == "spark" else None),
         certificates=certificate,
         lemmas=not no_lemmas,
     )
@@ -292,8 +298,10 @@ def prove(
             known=read_answers(resume) if resume is not None else {},
             on_settled=report.show_settled(Console(stderr=True)),
         )
-    except (DeclarationError, SolverError) as error:
+    except (DeclarationError, SolverError, SparkError) as error:
         fail(error)
+    except ModuleNotFoundError as missing:
+        fail(f"{missing.name} is not installed: pip install 'epochfence[check,spark]'")
     except Disagreement as error:
         internal(error)
     report.tell_proofs(result, Console(width=100, highlight=False, soft_wrap=False))
@@ -311,6 +319,7 @@ def lint(
         ),
     ] = None,
     protocol: Protocol = None,
+    constants: Constants = None,
     output: Json = None,
 ) -> None:
     """Look at each table by itself, in every state that its types allow, with Z3."""
@@ -328,7 +337,7 @@ def lint(
     try:
         for system, tables in find_tables(name):
             if tables:
-                found = run(system, protocol, tables)
+                found = run(system, protocol, tables, constants_of(constants))
                 report.tell_lint(system, tables, found, console)
                 told += [{"system": system.name, **finding.as_json()} for finding in found]
                 faults += sum(finding.is_fault for finding in found)
@@ -336,6 +345,90 @@ def lint(
         fail(error)
     write_json(output, {"findings": told})
     raise typer.Exit(BROKEN if faults else 0)
+
+
+@app.command()
+def sweep(
+    system: SystemName,
+    protocols: Annotated[
+        str | None,
+        typer.Option(
+            "--protocols", metavar="A..B", help="As 2.0..4.3 or 2.5,4.3 (default: the newest)."
+        ),
+    ] = None,
+    bounds: Bounds = DEFAULT,
+    constants: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=A..B", help="A constant's values, as 1..3 or 1,2,5."),
+    ] = None,
+    properties: Properties = None,
+    with_: On = None,
+    without: Off = None,
+    jobs: Jobs = None,
+    memory: Annotated[
+        float | None,
+        typer.Option("--memory", metavar="GiB", help="The most for each (default: a fair share)."),
+    ] = None,
+    engine: Engine = "local",
+    master: Master = None,
+    results: Annotated[
+        Path | None,
+        typer.Option(
+            "--results", metavar="FILE",
+            help="Keep each result as a line of JSON; what is there already is not done again.",
+        ),
+    ] = None,
+    output: Json = None,
+) -> None:  # fmt: skip
+    """Explore SYSTEM under every combination of releases and constants; one table of verdicts."""
+    if memory is not None and memory <= 0:
+        fail(f"--memory {memory:g}: give a number of GiB above 0")
+    check_engine(engine, **{"--master": master})
+    check_folder(output)
+    try:
+        from .checker import report
+        from .checker import sweep as sweeps
+        from .checker.check import available_threads
+        from .checker.spark.options import SparkError, SparkOptions
+        from .checker.spread import Spread
+    except ModuleNotFoundError as missing:
+        fail(f"{missing.name} is not installed: pip install 'epochfence[check]'")
+    threads = jobs or available_threads()
+    spread = Spread(threads, SparkOptions(threads, master) if engine == "spark" else None)
+    try:
+        declared = load_system(system)
+        given = settings_of(constants, sweeps.values, "NAME=1..3 or NAME=1,2,5")
+        every = sweeps.pieces(
+            declared,
+            sweeps.releases(protocols or declared.protocols.newest, declared.protocols),
+            given,
+            bounds=bounds,
+            switch_on=tuple(with_ or ()),
+            switch_off=tuple(without or ()),
+            properties=tuple(properties or ()),
+            memory=0 if memory is None else int(memory * 2**30),
+        )
+        kept = None if results is None else sweeps.Kept(results, sweeps.digest(every[0]))
+        show = report.show_piece(len(every), Console(stderr=True))
+        found = sweeps.sweep(every, spread, kept, show)
+    except (DeclarationError, SparkError, sweeps.SweepError) as error:
+        fail(error)
+    except ModuleNotFoundError as missing:
+        fail(f"{missing.name} is not installed: pip install 'epochfence[check,spark]'")
+    varied = [name for name, values in given.items() if len(values) > 1]
+    verdict = sweeps.worst(found)
+    report.tell_sweep(declared.name, varied, found, verdict, Console(width=100, highlight=False))
+    write_json(output, {"exit_code": verdict.value, "results": found})
+    raise typer.Exit(verdict.value)
+
+
+def check_engine(engine: str, **for_spark: object) -> None:
+    """Ends with one line where there is no such engine, or an option is for the other one."""
+    if engine not in ("local", "spark"):
+        fail(f"--engine {engine}: local or spark")
+    for option, value in for_spark.items():
+        if engine == "local" and value is not None:
+            fail(f"{option} is for --engine spark")
 
 
 def internal(error: Exception) -> NoReturn:
@@ -386,13 +479,18 @@ def instance_of(
 
 def constants_of(given: list[str] | None) -> dict[str, int]:
     """The values of --set, or the end with one line."""
-    values: dict[str, int] = {}
+    return settings_of(given, int, "NAME=VALUE with a whole number")
+
+
+def settings_of(given: list[str] | None, read: Callable[[str], T], form: str) -> dict[str, T]:
+    """What --set says of each constant, or the end with one line where it isn't in this form."""
+    values: dict[str, T] = {}
     for pair in given or []:
         name, _, value = pair.partition("=")
         try:
-            values[name] = int(value)
+            values[name] = read(value)
         except ValueError:
-            fail(f"--set {pair}: write NAME=VALUE with a whole number")
+            fail(f"--set {pair}: write {form}")
     return values
 
 

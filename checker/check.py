@@ -216,7 +216,7 @@ def _result(prepared: Prepared, carrier: Carrier, engine: dict[str, Any]) -> Res
     result = Result(
         system=instance.system.name,
         protocol=instance.protocol,
-        constants={i.name: instance.constants[i.name] for i in instance.system.constant_infos},
+        constants=instance.chosen,
         features=sorted(instance.features),
         verdict=Verdict.HOLDS,
         reason="",

@@ -1,8 +1,8 @@
 """Breadth-first search over every interleaving, level by level, in native code.
 
 A state belongs to the shard that its hash names. In a round, threads first expand states of the
-level and sort the successors by owner, then put them into the shards that they own: no shard is
-written by two threads, and no lock is taken.
+level and sort the successors by owner, then put them into their shards. Who is free takes the next
+part of either: no shard is written by two threads at once, and no lock is taken.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -13,10 +13,12 @@ written by two threads, and no lock is taken.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from itertools import count, takewhile
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import psutil
@@ -30,6 +32,7 @@ SLICE = 32  # states expanded between two looks at what they gave
 SPAN = 1 << 12  # states that a thread takes at a time
 MOST_FILLED = 1 << 17  # states in a bucket from which on it is emptied first
 LEAST_ROUND, MOST_ROUND = 1 << 14, 1 << 17  # states expanded between two turns of insertion
+TURNS = 32  # parts of the shards, each of which a thread fills in one go
 NO_PREDECESSOR = "a state of the search has no predecessor in the level before it"
 PER_ROUND = 256  # states found for each that a round expands, between these ends
 
@@ -257,6 +260,10 @@ class Worker:
         return best
 
 
+Span: TypeAlias = tuple[int, int, int]
+"""States of a shard, by their positions: the shard, from, up to."""
+
+
 class Explorer:
     """The states reached so far, and the search that finds the next level.
 
@@ -362,18 +369,17 @@ class Explorer:
             if affordable < SPAN:
                 return bad, False
             round_size = min(round_size, affordable)
-            share: list[list[tuple[int, int, int]]] = [[] for _ in self.workers]
+            todo = deque[Span]()
             total = 0
             while spans and total < round_size:
-                span = spans.pop()
-                share[len(spans) % self.threads].append(span)
-                total += span[2] - span[1]
-            for rest, noted in self._each(
-                self._expand, list(zip(self.workers, share, strict=True))
-            ):
+                todo.append(spans.pop())
+                total += todo[-1][2] - todo[-1][1]
+            for rest, noted in self._each(self._expand, [(w, todo) for w in self.workers]):
                 spans.extend(rest)
                 bad.extend(noted)
-            if not all(self._each(self._insert, [(t,) for t in range(self.threads)])):
+            spans.extend(todo)
+            turns = count()
+            if not all(self._each(self._insert, [(turns,)] * self.threads)):
                 return bad, False
             self._clear_buckets()
             if on_round is not None:
@@ -389,22 +395,26 @@ class Explorer:
             return [function(*args) for args in arguments]
         return [f.result() for f in [self.pool.submit(function, *args) for args in arguments]]
 
-    def _expand(
-        self, worker: Worker, spans: list[tuple[int, int, int]]
-    ) -> tuple[list[tuple[int, int, int]], list[Bad]]:
+    def _expand(self, worker: Worker, spans: deque[Span]) -> tuple[list[Span], list[Bad]]:
         bad: list[Bad] = []
-        for place, (shard, start, end) in enumerate(spans):
+        while True:
+            try:
+                shard, start, end = spans.popleft()
+            except IndexError:
+                return [], bad
             base = int(self.store.states[shard]) + start * self.stride
             done = worker.scatter(base, end - start)
             for index, flags in worker.noted():
                 at = start + index
                 bad.append(Bad(self.store.bytes_of(shard, at, at + 1), flags))
             if done < end - start:
-                return [(shard, start + done, end), *spans[place + 1 :]], bad
-        return [], bad
+                return [(shard, start + done, end)], bad
 
-    def _insert(self, thread: int) -> bool:
-        return self.store.insert(thread, self.threads, self.buckets, self.filled, self.emptied)
+    def _insert(self, turns: Iterator[int]) -> bool:
+        return all(
+            self.store.insert(turn, TURNS, self.buckets, self.filled, self.emptied)
+            for turn in takewhile(TURNS.__gt__, turns)
+        )
 
     def _clear_buckets(self) -> None:
         for worker in self.workers:

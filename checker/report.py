@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -155,6 +155,56 @@ def tell_proofs(result: Proofs, console: Console) -> None:
     )
 
 
+def show_piece(count: int, console: Console) -> Callable[[Mapping[str, Any]], None]:
+    """Prints each exploration of a sweep as it is done."""
+    done = 0
+
+    def show(result: Mapping[str, Any]) -> None:
+        nonlocal done
+        done += 1
+        console.print(
+            f"{done} of {count}: protocol {result['protocol']}, {_constants(result['constants'])}: "
+            f"{result['verdict']}, {result['states']:,} states, {result['seconds']:.2f} s",
+            highlight=False, markup=False, soft_wrap=True,
+        )  # fmt: skip
+
+    return show
+
+
+def tell_sweep(
+    system: str,
+    varied: Sequence[str],
+    results: Sequence[Mapping[str, Any]],
+    verdict: Verdict,
+    console: Console,
+) -> None:
+    """Prints a line for each exploration of a sweep, and what they come to together."""
+    first = results[0]
+    fixed = {n: value for n, value in first["constants"].items() if n not in varied}
+    console.print(f"[bold]{escape(system)}[/bold]; {_constants(fixed)}")
+    table = Grid(box=None, pad_edge=False)
+    table.add_column("protocol")
+    for name in (*varied, "states", "transitions", "depth", "s"):
+        table.add_column(name, justify="right")
+    table.add_column("verdict")
+    for result in results:
+        broken = [f"{p['name']} after {p['trace_length']} steps" for p in result["properties"]
+                  if p["verdict"] == "broken"]  # fmt: skip
+        why = f": {', '.join(broken)}" if broken else ""
+        table.add_row(
+            result["protocol"], *(str(result["constants"][name]) for name in varied),
+            f"{result['states']:,}", f"{result['transitions']:,}", str(result["depth"]),
+            f"{result['seconds']:.2f}", Text(f"{result['verdict']}{why}"),
+        )  # fmt: skip
+    console.print(table)
+    holding = sum(result["exit_code"] == 0 for result in results)
+    colour = "green" if verdict is Verdict.HOLDS else "red"
+    console.print(
+        f"[bold {colour}]Everything holds in {holding} of {len(results)} runs.[/] "
+        f"(exit {verdict.value}, {verdict.name})"
+    )
+
+
 def show_settled(console: Console) -> Callable[[Settled], None]:
     """Prints each obligation that doesn't hold, and how many are done, every five seconds."""
     done, shown_at = 0, time.monotonic()
@@ -176,8 +226,12 @@ def show_depth(console: Console) -> Callable[[Depth], None]:
     )
 
 
+def _constants(values: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())
+
+
 def _begin(result: Outcome, console: Console) -> None:
-    constants = ", ".join(f"{name}={value}" for name, value in result.constants.items())
+    constants = _constants(result.constants)
     name = escape(result.system)
     console.print(f"[bold]{name}[/bold], protocol {escape(result.protocol)}; {constants}")
     if result.trace is not None:

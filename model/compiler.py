@@ -46,6 +46,24 @@ class Rule:
     room: Expression | None = None
 
 
+def _lasting(
+    updates: tuple[tuple[Expression, Expression], ...],
+) -> list[tuple[Expression, Expression]]:
+    """The updates without those of which nothing is left: the whole is set after its part."""
+    kept: list[tuple[Expression, Expression]] = []
+    later = set[Expression]()
+    for target, value in reversed(updates):
+        wholes = {target}
+        node = target
+        while node.op != "field":
+            node = node.args[0]
+            wholes.add(node)
+        if wholes.isdisjoint(later):
+            kept.insert(0, (target, value))
+        later.add(target)
+    return kept
+
+
 @dataclass(frozen=True)
 class Layout:
     """Where things are: each field's place in the state, or in what is outside of the machine, and
@@ -236,9 +254,10 @@ class Compiler:
         if not apply:
             self._line(f"return {at}")
             return
-        values = [(target, self._local(value)) for target, value in rule.updates]
+        updates = _lasting(rule.updates)
+        values = [(target, self._local(value)) for target, value in updates]
         paths = [(target, self._path(target)) for target, _ in values]
-        for (target, local), (_, value) in zip(values, rule.updates, strict=True):
+        for (target, local), (_, value) in zip(values, updates, strict=True):
             self._check(target, value, local)
         sent = self._sent(rule.sends)
         self._store(

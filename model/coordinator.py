@@ -188,6 +188,7 @@ class TransactionCoordinator:
         self.keeps_records = False
         self.records: list[TransactionMetadata] = []
         self._epochs: dict[int, int] = {}
+        self._said: dict[tuple[Any, ...], Any] = {}  # what was looked up since the last election
         self._markers = _Markers()
         self.completion_appends = 0
         self.completion_coordinator_epoch: int | None = None
@@ -207,6 +208,7 @@ class TransactionCoordinator:
         self._note_epochs()
 
     def _note_epochs(self) -> None:
+        self._said = {}
         owned = self._lookup["owned"].items()
         self._epochs = {
             partition: home.coordinator_epoch
@@ -233,15 +235,21 @@ class TransactionCoordinator:
     def lookup(self, request: str, transactional_id: str | None, timeout_ms: int = 1) -> Any:
         """What is said of a request before the id's entry is looked at: error and step."""
         entry = self.entries.get(transactional_id or "")
-        return self._lookup.handle(
-            "look up",
-            request=request,
-            transactional_id="GIVEN" if transactional_id else _KIND[transactional_id],
-            state_partition=self.state_partition_of(transactional_id) if transactional_id else 0,
-            is_known=entry is not None,
-            is_dead=entry is not None and entry["state"] == "DEAD",
-            timeout_ms=timeout_ms,
-        ).reply
+        asked = (
+            request,
+            "GIVEN" if transactional_id else _KIND[transactional_id],
+            self.state_partition_of(transactional_id) if transactional_id else 0,
+            entry is not None,
+            entry is not None and entry["state"] == "DEAD",
+            timeout_ms,
+        )
+        said = self._said.get(asked)
+        if said is None:
+            if len(self._said) >= _MOST_SAID:
+                self._said.clear()
+            fields = dict(zip(_LOOKED_UP, asked, strict=True))
+            said = self._said[asked] = self._lookup.handle("look up", **fields).reply
+        return said
 
     def load(
         self, state_partition: int, coordinator_epoch: int,
@@ -671,7 +679,9 @@ class TransactionCoordinator:
         for partition in sorted(marker.partitions, key=str):
             by_broker.setdefault(self.leader_of(partition), []).append(partition)
         for broker, partitions in by_broker.items():
-            part = replace(marker, partitions=frozenset(partitions))
+            part = (
+                marker if len(by_broker) == 1 else replace(marker, partitions=frozenset(partitions))
+            )
             if broker == UNAVAILABLE:
                 self._markers.unknown.append(part)
             elif broker is not None:
@@ -801,6 +811,10 @@ def _raise(raises: str | None, what: str) -> None:
 
 
 _KIND = {None: "NONE", "": "EMPTY"}
+_LOOKED_UP = (
+    "request", "transactional_id", "state_partition", "is_known", "is_dead", "timeout_ms",
+)  # fmt: skip
+_MOST_SAID = 1_000
 _ERROR_CODES = frozenset(declared.ErrorCode.names)
 _ENTRY_ERRORS = frozenset(declared.EntryErrors.names)
 NEW_ENTRY = TransactionMetadata(

@@ -7,10 +7,9 @@ come from around the machine, and which of its own steps may have happened at a 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any
+from typing import Any, TypeVar
 
 from ..spec import coordinator as declared
 from ..spec import leader as declared_leader
@@ -24,6 +23,7 @@ from .judge import Answered, Judged, Operation, Settings
 from .leader import PartitionLeader
 from .values import Sparse
 
+T = TypeVar("T")
 COORDINATOR_REQUESTS = ("InitProducerId", "AddPartitionsToTxn", "EndTxn")
 LEADER_REQUESTS = ("Produce", "WriteTxnMarkers")
 
@@ -56,6 +56,13 @@ def said(tables: Iterable[Table], event: str | None = None) -> frozenset[str]:
                         data = (node.data for node in children_first(value))
                         found |= {part.member for part in data if isinstance(part, EnumValue)}
     return frozenset(found)
+
+
+def _shallow(one: T) -> T:
+    """The same with fields of its own; copy.copy takes three times as long."""
+    made = object.__new__(type(one))
+    made.__dict__.update(one.__dict__)
+    return made
 
 
 # A coordinator --------------------------------------------------------------------------------
@@ -115,13 +122,13 @@ class Coordinator:
             return None
         return tuple(
             tuple(sorted(map(repr, value.values()))) if isinstance(value, Sparse) else value
-            for name, value in entry.state.items()
+            for name, value in entry.kept
             if name not in _UNSEEN
         )
 
     def _copy(self, now: float, new_id: Callable[[], int | None]) -> Coordinator:
-        made = copy(self)
-        made.coordinator = inner = copy(self.coordinator)
+        made = _shallow(self)
+        made.coordinator = inner = _shallow(self.coordinator)
         inner.entries = {name: entry.copy() for name, entry in inner.entries.items()}
         inner.producer_ids = new_id
         inner.now_ms = int(now)
@@ -224,7 +231,9 @@ _REQUESTS: dict[str, Callable[[TransactionCoordinator, Mapping[str, Any], str], 
     "AddPartitionsToTxn": _add,
     "EndTxn": _end,
 }
-_UNSEEN = ("newest_id", "coordinator_epoch")  # the id on offer, and what only markers have
+_UNSEEN = frozenset(
+    {"newest_id", "coordinator_epoch"}
+)  # the id on offer, and what only markers have
 _CODES = frozenset(declared.ErrorCode.names) | frozenset(Errors.names)
 
 
@@ -317,6 +326,12 @@ _STEPS: tuple[_Step, ...] = (
 
 
 @cache
+def _decided() -> frozenset[str]:
+    """What a leader answers by its own rows."""
+    return said(declared_leader.TABLES)
+
+
+@cache
 def _relayed() -> list[str]:
     """What a leader answers that asked the coordinator about a batch and was refused."""
     refusals = said(transaction.TABLES, "AddPartitionsByLeader") - {"NONE"}
@@ -345,7 +360,7 @@ class Leader:
         features = self.leader.machine.features
         self.asks = settings.verification and "verification" in features
         self.relayed = _relayed() if self.asks else []
-        self.decided = said(declared_leader.TABLES)
+        self.decided = _decided()
         epochs: dict[int, set[int]] = {}
         for request, fields, *_ in operations:
             if request == "Produce" and fields.get("transactional"):
@@ -382,8 +397,8 @@ class Leader:
         )  # fmt: skip
 
     def _copy(self, now: float) -> Leader:
-        made = copy(self)
-        made.leader = leader = copy(self.leader)
+        made = _shallow(self)
+        made.leader = leader = _shallow(self.leader)
         leader.machine = leader.machine.copy()
         leader.batches = []  # nothing reads the log again here
         leader.now_ms = int(now)

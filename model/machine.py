@@ -13,7 +13,7 @@ says, what another machine's fields are (`outside`).
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -174,11 +174,14 @@ class _Program:
         self.outside: dict[str, tuple[int, Type]] = {}
         for machine in (m for table in tables for m in table.elsewhere):
             for name, info in machine.fields.items():
-                full = f"{machine.name}.{name}"
-                if full not in self.outside and machine is not self.declared:
+                keyword = f"{machine.name}__{name}"
+                if keyword not in self.outside and machine is not self.declared:
                     kind = info.type if machine.key is None else Map(machine.key, info.type)
                     places[machine.name, name] = f"o[{len(self.outside)}]"
-                    self.outside[full] = (len(self.outside), kind)
+                    self.outside[keyword] = (len(self.outside), kind)
+        kinds = [info.type for info in self.declared.fields.values()]
+        self.maps = [at for at, kind in enumerate(kinds) if isinstance(kind, Map)]
+        self.outer_maps = [at for at, kind in self.outside.values() if isinstance(kind, Map)]
         self.places = places
         self.functions: dict[tuple[str, frozenset[str], bool], Callable[..., Any]] = {}
         self.rows: dict[tuple[str, frozenset[str]], tuple[str, ...]] = {}
@@ -353,6 +356,11 @@ class Machine:
             for name, kind, value in zip(program.fields, kinds, self._s, strict=True)
         }
 
+    @property
+    def kept(self) -> Iterator[tuple[str, Any]]:
+        """Every field as it is kept, not to be changed: quicker than `state`, to compare by."""
+        return zip(self._program.fields, self._s, strict=True)
+
     def __getitem__(self, name: str) -> Any:
         """One field. Raises UnknownField."""
         plain = self._program.plain.get(name)
@@ -384,13 +392,13 @@ class Machine:
         """Sets fields of other machines that rows read, by machine and field (`clock__now=5` is
         the field `now` of the clock). Raises UnknownField, WrongType or OutOfRange."""
         for name, value in fields.items():
-            full = name.replace("__", ".", 1)
-            if full not in self._program.outside:
+            place = self._program.outside.get(name)
+            if place is None:
                 known = ", ".join(self._program.outside) or "none"
-                raise UnknownField(f"nothing reads {full} here (what is read: {known})", full)
-            at, kind = self._program.outside[full]
+                raise UnknownField(f"nothing reads {name} here (what is read: {known})", name)
+            at, kind = place
             if self._o[at] != value:
-                self._o[at] = self._read(full, kind, value)
+                self._o[at] = self._read(name, kind, value)
 
     def _read(self, name: str, kind: Type, value: Any) -> Any:
         read = stored(self._program.ranges, kind, value)
@@ -402,21 +410,23 @@ class Machine:
         """Another machine in the same state."""
         made = object.__new__(Machine)
         made.__dict__.update(self.__dict__)
-        made._s = [_copied(value) for value in self._s]
-        made._o = [_copied(value) for value in self._o]
+        made._s, made._o = self._s.copy(), self._o.copy()
+        for values, maps in ((made._s, self._program.maps), (made._o, self._program.outer_maps)):
+            for at in maps:  # keys are set in place
+                values[at] = values[at].copy()
         return made
 
     def value(self, expression: Expression) -> Any:
         """What an expression over the machine's fields comes to, as its rows would read it."""
         program = self._program
-        function = self._taken.get(expression)
-        if function is None:
+        known = self._taken.get(expression)
+        if known is None:
+            from ..spec.language.typecheck import type_of
+
             compiler = program.compiler({})
             function = compiler.expression(program.settled(expression, self.features), {})
-            self._taken[expression] = function
-        from ..spec.language.typecheck import type_of
-
-        kind = type_of(expression)
+            known = self._taken[expression] = function, type_of(expression)
+        function, kind = known
         value = function(self._s, self._o, self.this)
         return value if kind is None else shown(kind, value)
 
@@ -521,10 +531,6 @@ class Machine:
         for name in known:
             if name not in fields:
                 raise MissingField(f"{event} lacks its field {name}", name) from None
-
-
-def _copied(value: Any) -> Any:
-    return value.copy() if isinstance(value, Sparse) else value
 
 
 def shown(kind: Type, value: Any) -> Any:

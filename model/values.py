@@ -98,13 +98,18 @@ class Ranges:
     def __init__(self, constants: Mapping[str, int], *, open_keys: bool) -> None:
         self.constants = constants
         self.open_keys = open_keys
+        self._numbers: dict[Expression, int | None] = {}
 
     def number(self, bound: Expression | int) -> int | None:
         """The number that a bound comes to; none where a constant in it has no real value."""
-        try:
-            return resolve(bound, self.constants)
-        except UnsettledError:
-            return None
+        if isinstance(bound, int):
+            return bound
+        if bound not in self._numbers:
+            try:
+                self._numbers[bound] = resolve(bound, self.constants)
+            except UnsettledError:
+                self._numbers[bound] = None
+        return self._numbers[bound]
 
     def of_int(self, kind: Int) -> tuple[int | None, int | None]:
         """The ends of a range; none where there is no end."""

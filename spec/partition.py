@@ -218,7 +218,8 @@ def validation_rows(
             checked(epoch_counts, epoch < entry.producer_epoch),
             Errors.INVALID_PRODUCER_EPOCH,
             CHECK_EPOCH,
-            TRUE,
+            # else it was refused before: in the open transaction it would be of its epoch
+            ~(stale_epoch_first & ongoing_by_epoch) if waited else TRUE,
         ),
         in_sequence(
             "starts in mid-sequence",

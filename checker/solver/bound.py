@@ -59,11 +59,7 @@ def bound(
     outcome = Bounded(
         system=instance.system.name,
         protocol=instance.protocol,
-        constants={
-            info.name: instance.constants[info.name]
-            for info in instance.system.constant_infos
-            if info not in instance.open
-        },
+        constants=instance.chosen,
         features=sorted(instance.features),
         verdict=Verdict.INCONCLUSIVE,
         reason="",

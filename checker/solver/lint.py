@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -40,12 +40,17 @@ class Finding:
         }  # fmt: skip
 
 
-def lint(system: System, protocol: str | None, tables: Sequence[Table]) -> list[Finding]:
+def lint(
+    system: System,
+    protocol: str | None,
+    tables: Sequence[Table],
+    constants: Mapping[str, int] | None = None,
+) -> list[Finding]:
     """What Z3 finds in these tables of a system at a release (none: the newest).
 
-    Raises DeclarationError for a release that there is not.
+    Raises DeclarationError for a release or constant that there is not.
     """
-    instance = instantiate(system, protocol, properties=[])
+    instance = instantiate(system, protocol, constants, properties=[])
     found = list(_Lint(instance).findings({table.name for table in tables}))
     return found + [item for table in tables for item in _errors(instance, table)]
 

@@ -9,15 +9,16 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
-from multiprocessing import get_context
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..spread import Spread
 from .terms import SolverError, Term, z3
 
 _NAMED = "assumed: "
+_AT_ONCE = 4  # obligations to a task of Spark's: most take less time than it does
 
 
 @dataclass(frozen=True)
@@ -109,11 +110,11 @@ def _number(value: Term) -> int:
 def settle_all(
     items: Iterable[Obligation],
     timeout: float,
-    jobs: int,
+    spread: Spread,
     known: Mapping[str, Settled],
     on_settled: Callable[[Settled], None],
 ) -> list[Settled]:
-    """All of them, in `jobs` processes; those that `known` has an answer to aren't asked again."""
+    """All of them, spread; those that `known` has an answer to aren't asked again."""
     done: list[Settled] = []
 
     def finish(settled: Settled) -> None:
@@ -126,13 +127,9 @@ def settle_all(
             finish(known[item.key])
         else:
             open_items.append(item)
-    if jobs == 1 or len(open_items) < 2:
-        for item in open_items:
-            finish(settle(item, timeout))
-        return done
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        for future in as_completed([pool.submit(settle, item, timeout) for item in open_items]):
-            finish(future.result())
+    ask = partial(settle, timeout=timeout)
+    for _, settled in spread.each(ask, open_items, "prove", at_once=_AT_ONCE):
+        finish(settled)
     return done
 
 

@@ -13,6 +13,7 @@ from ...spec.language import Key, System
 from ...spec.load import load_system
 from ...spec.producer_ids import BROKER
 from ..check import available_threads
+from ..spread import Spread
 from .cutoff import cutoff
 from .prove import Options, Proof, Proofs, prove
 
@@ -73,7 +74,11 @@ CASES = (
 def run(case: Case) -> Proofs:
     """The proofs of a case."""
     options = Options(
-        timeout=60, jobs=available_threads(), most=case.most, depth=case.depth, spacer=case.spacer
+        timeout=60,
+        spread=Spread(available_threads()),
+        most=case.most,
+        depth=case.depth,
+        spacer=case.spacer,
     )
     system = _system(case)
     if case.properties is not None:  # nor are others assumed

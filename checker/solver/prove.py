@@ -11,6 +11,7 @@ from typing import Any
 from ...model.interpreter import Interpreter
 from ...spec.language import DEFAULT, DeclarationError, Instance, Property, System, instantiate
 from ...spec.language.instance import with_constants
+from ..spread import Spread
 from ..trace import Trace, told
 from ..verdict import Verdict
 from .bound import bound
@@ -24,11 +25,11 @@ from .terms import SolverError, z3
 
 @dataclass(frozen=True)
 class Options:
-    """How to prove: seconds for an obligation, processes, the largest k, steps to look for a
-    counterexample, a folder for certificates, whether declared lemmas are used."""
+    """How to prove: seconds for an obligation, where they are asked, the largest k, steps to look
+    for a counterexample, a folder for certificates, whether declared lemmas are used."""
 
     timeout: float = 60.0
-    jobs: int = 1
+    spread: Spread = field(default_factory=Spread)
     most: int = 2
     depth: int = 10
     certificates: Path | None = None
@@ -170,7 +171,7 @@ def prove(
     return Proofs(
         system.name,
         first.protocol,
-        dict(first.constants),
+        first.chosen,
         tuple(info.name for info in first.open),
         [run.proofs[name] for name in wanted],
         [proof for name, proof in run.proofs.items() if name not in wanted],
@@ -200,8 +201,8 @@ class _Run:
 
     def settled(self, items: Sequence[Obligation]) -> list[Settled]:
         """The answers to obligations, asked once each."""
-        timeout, jobs = self.options.timeout, self.options.jobs
-        for answer in settle_all(items, timeout, jobs, self.known, self.on_settled):
+        timeout, spread = self.options.timeout, self.options.spread
+        for answer in settle_all(items, timeout, spread, self.known, self.on_settled):
             self.known[answer.key] = answer
         asked = {answer.key for answer in self.asked}
         found = [self.known[item.key] for item in items]

@@ -97,6 +97,15 @@ class Instance:
         """Every row, as table and row name, in the order that coverage counts them."""
         return tuple(f"{action.table}/{row.name}" for action in self.actions for row in action.rows)
 
+    @property
+    def chosen(self) -> dict[str, int]:
+        """The constants that a user may choose, with their values; not those that are open."""
+        return {
+            info.name: self.constants[info.name]
+            for info in self.system.constant_infos
+            if info not in self.open
+        }
+
     def initial_states(self) -> Iterable[tuple[Value, ...]]:
         """The initial states: a value for each variable."""
         return product(*(variable.initials for variable in self.variables))

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 
 from epochfence.model.interpreter import FullState, Interpreter
 from epochfence.model.stepper import Stepper
+from epochfence.spec import language as lang
 from epochfence.spec.language import Instance, instantiate
 from epochfence.spec.systems import SHIPPED, shipped
 from epochfence.tests.checker.drawn_systems import instances
@@ -41,6 +42,20 @@ def test_drawn_systems_step_alike(instance: Instance) -> None:
         assert found == expected
         new = [s for _, _, s, _ in expected if s is not None and s not in seen]  # type: ignore[misc]
         seen.extend(dict.fromkeys(new[: STATES - len(seen)]))
+
+
+def test_of_a_part_that_its_whole_replaces_nothing_is_left() -> None:
+    key = lang.Key("a", 2)
+    machine, go = lang.Machine("m"), lang.event("go")
+    field = machine.field("f", lang.Map(key, lang.Int(0, 1)))
+    each = lang.each(key.variable("k"), 1)
+    row = lang.Row("row", set={field[0]: field[0] - 1, field: each})  # -1 is out of range
+    system = lang.System("s", (lang.Table(machine, go, rows=(row,)),), (), terminal=True)
+    instance = instantiate(system)
+    (state,) = instance.initial_states()
+    expected, found = every_step(instance, state)
+    assert found == expected
+    assert [reached for _, _, reached, _ in found] == [((1, 1),)]  # type: ignore[misc]
 
 
 def walk(instance: Instance, steps: int, seed: int) -> int:

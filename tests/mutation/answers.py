@@ -191,7 +191,7 @@ def _with(mutant: Mutant, instance: Instance) -> Instance:
     known = system.protocols.features_at(instance.protocol)
     faulty = instantiate(
         with_rows(system, tables[0], mutant.rows), instance.protocol,
-        {info.name: instance.constants[info.name] for info in system.constant_infos},
+        instance.chosen,
         switch_on=instance.features - known, switch_off=known - instance.features,
         properties=[item.name for item in instance.properties],
     )  # fmt: skip

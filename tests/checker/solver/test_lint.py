@@ -98,7 +98,8 @@ def test_small_shipped_systems_have_no_faults(name: str, release: str) -> None:
 @pytest.mark.parametrize("release", ["2.5", "4.3"])
 def test_of_transactions_what_is_unanswered_is_known(release: str) -> None:
     system = shipped("transactions")
-    findings = lint(system, release, system.tables)
+    whole = {"early_ends": 1, "records": 2}  # else rows for what can't happen are hidden
+    findings = lint(system, release, system.tables, whole)
     assert not any(item.is_fault for item in findings)
     unanswered = {item.table: item for item in findings if item.kind == "unanswered"}
     # none of them waits for an answer: they don't happen in such a state

@@ -1,0 +1,181 @@
+"""Requests a second through the executable machines and operations a second through the judge.
+
+    .venv/bin/python bench/oracle.py            renews a table of docs/performance.md
+    .venv/bin/python bench/oracle.py --quick    fewer requests; writes nothing
+
+All of it is plain Python on one core. Every answer is looked at: a request that is refused where it
+shouldn't be, or a history that isn't explained, ends the run with 1.
+"""
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from run import AIM_HEAD, Aim, machine, table, tell, versions, write
+
+from epochfence.model import PartitionLeader, TransactionCoordinator
+from epochfence.model.judge import Finding, Operation, Settings, judge
+
+REQUESTS, QUICK = 60_000, 2_000
+TIMES = 3
+IDS = 100
+CLIENTS = 5
+"""Clients of a key that have a request under way at once, in the judge's histories."""
+OPERATIONS = 100
+"""Operations of a history."""
+
+
+def best(work: Callable[[], int]) -> float:
+    """What a second of the fastest run has done."""
+    rates: list[float] = []
+    for _ in range(TIMES):
+        begun = time.process_time()
+        done = work()
+        rates.append(done / (time.process_time() - begun))
+    return max(rates)
+
+
+def expect(answer: str, what: str) -> None:
+    """Raises RuntimeError for an error."""
+    if answer != "NONE":
+        raise RuntimeError(f"{what} was answered with {answer}")
+
+
+def idempotent(count: int) -> int:
+    """Batches of idempotent producers, in order, to one leader."""
+    leader = PartitionLeader()
+    for at in range(count // IDS):
+        for producer_id in range(IDS):
+            answer = leader.append(
+                producer_id=producer_id, producer_epoch=0, base_sequence=at, count=1
+            )
+            expect(answer.error, "Produce")
+    return count // IDS * IDS
+
+
+def transactional(count: int) -> int:
+    """Transactions of many ids, one after the other, with the markers that each needs."""
+    coordinator, done = TransactionCoordinator(), 0
+    for partition in range(50):
+        coordinator.elect(partition, 0)
+    held: dict[str, tuple[int, int]] = {}
+    while done < count:
+        for name in map(str, range(IDS)):
+            if name not in held:
+                first = coordinator.init_producer_id(name, 60_000)
+                assert first is not None
+                held[name] = (first.producer_id, first.producer_epoch)
+                done += 1
+            added = coordinator.add_partitions(name, *held[name], ["t-0"], transaction_version=2)
+            expect(str(added), "AddPartitionsToTxn")
+            ended = coordinator.end_txn(name, *held[name], "COMMIT")
+            assert ended is not None
+            expect(ended.error, "EndTxn")
+            held[name] = (ended.producer_id, ended.producer_epoch)
+            for markers in coordinator.drain_markers().values():
+                for marker in markers:
+                    told = coordinator.markers_answered(
+                        marker, dict.fromkeys(marker.partitions, "NONE")
+                    )
+                    expect("NONE" if told[0] == "COMPLETION_WRITTEN" else told[0], "the markers")
+            done += 3
+    return done
+
+
+def history(seed: int, clients: int) -> list[Operation]:
+    """What `clients` producers on one leader were told, of which any may overlap."""
+    random, leader = Random(seed), PartitionLeader()
+    following = [0] * clients
+    found: list[Operation] = []
+    for at in range(CLIENTS, CLIENTS + OPERATIONS):
+        who = random.randrange(clients)
+        fields: dict[str, Any] = {
+            "producer_id": who, "producer_epoch": 0, "base_sequence": following[who], "count": 1,
+        }  # fmt: skip
+        answer = leader.append(**fields)
+        expect(answer.error, "Produce")
+        following[who] += 1
+        early, late = (random.random() * clients / 2 for _ in "ab")
+        told = {"error": answer.error, "base_offset": answer.first_offset}
+        found.append(Operation("Produce", fields, at - early, at + late, told, at))
+    return found
+
+
+def judged(histories: list[list[Operation]]) -> int:
+    """Judges histories, each of a key of its own."""
+    for operations in histories:
+        if judge(operations, Settings()).finding is not Finding.EXPLAINED:
+            raise RuntimeError("a history of a real run isn't explained")
+    return len(histories) * OPERATIONS
+
+
+def all_at_once() -> float:
+    """Seconds for a history of 40 operations at once, which no order explains."""
+    asked = [
+        Operation(
+            "Produce", {"producer_id": at, "producer_epoch": 0, "base_sequence": 0, "count": 1},
+            0, 100, {"error": "NONE", "base_offset": 39 - at if at else 41}, at,
+        )
+        for at in range(40)
+    ]  # fmt: skip
+    begun = time.process_time()
+    if judge(asked).finding is not Finding.UNEXPLAINED:
+        raise RuntimeError("an offset that nobody can have been given is explained")
+    return time.process_time() - begun
+
+
+def import_time() -> float:
+    """Milliseconds that `import epochfence.model` takes, the fastest of some."""
+    code = (
+        "import time; begun = time.perf_counter(); import epochfence.model; "
+        "print(time.perf_counter() - begun)"
+    )
+    runs = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        for _ in range(2 * TIMES)
+    ]
+    return 1000 * min(float(run.stdout) for run in runs)
+
+
+def aims(count: int) -> list[Aim]:
+    """The figures beside what they should be."""
+    tell("leader")
+    leader = best(lambda: idempotent(count))
+    tell("coordinator")
+    coordinator = best(lambda: transactional(count))
+    tell("judge")
+    some = [history(seed, CLIENTS) for seed in range(count // OPERATIONS)]
+    operations = best(lambda: judged(some))
+    return [
+        Aim("milliseconds to import epochfence.model", 150, import_time(), at_most=True),
+        Aim("requests/s through a partition leader", 100_000, leader),
+        Aim("requests/s through a coordinator, with its markers", 50_000, coordinator),
+        Aim(f"operations/s judged, {CLIENTS} clients at once on a leader", 50_000, operations),
+        Aim("seconds to judge 40 operations at once", 10, all_at_once(), at_most=True),
+    ]
+
+
+def main() -> int:
+    """Runs the command line; returns the exit code."""
+    parser = argparse.ArgumentParser(description="Speed of the executable machines.")
+    parser.add_argument("--quick", action="store_true", help="fewer requests, nothing written")
+    given = parser.parse_args()
+    try:
+        found = aims(QUICK if given.quick else REQUESTS)
+    except RuntimeError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    told = table(AIM_HEAD, [aim.cells for aim in found])
+    section = f"`python bench/oracle.py`. {machine()}. {versions()}.\n\n{told}"
+    print(section)
+    if not given.quick:
+        write(section, "oracle")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""Independent pieces of work, spread over processes of this machine or over Spark's executors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import Any, TypeVar
+
+from .spark.options import SparkOptions
+
+Piece = TypeVar("Piece")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Where pieces are worked on: in so many processes of this machine, or by Spark's executors."""
+
+    jobs: int = 1
+    spark: SparkOptions | None = None
+
+    def each(
+        self, work: Callable[[Piece], Result], pieces: Sequence[Piece], name: str, at_once: int = 1
+    ) -> Iterator[tuple[int, Result]]:
+        """The pieces' places and results, as they are done; `at_once` go to one task of Spark's.
+
+        `work`, pieces and results are pickled; `name` is what Spark's stages are called. Raises
+        SparkError where Spark doesn't start.
+        """
+        if self.spark is not None:
+            yield from _on_spark(self.spark, work, pieces, name, at_once)
+        elif self.jobs == 1 or len(pieces) < 2:
+            yield from ((at, work(piece)) for at, piece in enumerate(pieces))
+        else:
+            with ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn")) as pool:
+                yield from _as_done(pool, work, dict(enumerate(pieces)))
+
+
+def _as_done(
+    pool: Executor, work: Callable[[Piece], Result], pieces: dict[int, Piece]
+) -> Iterator[tuple[int, Result]]:
+    waiting = {pool.submit(work, piece): at for at, piece in pieces.items()}
+    try:
+        for done in as_completed(waiting):
+            yield waiting[done], done.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _on_spark(
+    options: SparkOptions,
+    work: Callable[[Piece], Result],
+    pieces: Sequence[Piece],
+    name: str,
+    at_once: int,
+) -> Iterator[tuple[int, Result]]:
+    """A job for each task, from as many threads as Spark has cores: what is done is there at once,
+    whatever becomes of the others."""
+    from .spark.session import is_running, start
+
+    own = not is_running()
+    session: Any = start(options.master_url, f"epochfence {name}")
+    context = session.sparkContext
+
+    def job(part: Sequence[Piece]) -> list[Result]:
+        context.setLocalProperty("callSite.short", name)
+        context.setLocalProperty("callSite.long", name)
+        return context.parallelize(part, 1).map(work).collect()
+
+    parts = {at: pieces[at : at + at_once] for at in range(0, len(pieces), at_once)}
+    try:
+        with ThreadPoolExecutor(int(context.defaultParallelism)) as threads:
+            for start_at, results in _as_done(threads, job, parts):
+                yield from enumerate(results, start_at)
+    finally:
+        if own:
+            session.stop()

@@ -1,0 +1,165 @@
+"""Many explorations of one system: the same results as one by one, kept as they come in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from epochfence.checker import sweep as sweeps
+from epochfence.checker.check import check
+from epochfence.checker.spread import Spread
+from epochfence.checker.verdict import Verdict
+from epochfence.spec.language import DeclarationError, Protocols, instantiate
+from epochfence.spec.load import load_system
+from epochfence.tests.test_cli import ROOT, alone, epochfence
+
+LEASE = str(ROOT / "docs" / "examples" / "lease.py")
+SYSTEM = load_system(LEASE)
+GIVEN = {"leases": (2, 3), "expiries": (1,)}
+TIMES = {"seconds", "compile_seconds", "states_per_second", "memory_bytes"}
+
+
+def some() -> list[sweeps.Piece]:
+    return sweeps.pieces(SYSTEM, ["1", "2"], GIVEN)
+
+
+def test_each_is_what_a_single_run_finds() -> None:
+    results = sweeps.sweep(some())
+    for piece, result in zip(some(), results, strict=True):
+        alone = check(instantiate(SYSTEM, piece.protocol, dict(piece.constants))).as_json()
+        assert {k: v for k, v in result.items() if k not in TIMES} == {
+            k: v for k, v in alone.items() if k not in TIMES
+        }
+    chosen = [(result["protocol"], result["constants"]["leases"]) for result in results]
+    assert chosen == [("1", 2), ("1", 3), ("2", 2), ("2", 3)]
+    assert sweeps.worst(results) is Verdict.BROKEN
+    assert sweeps.worst(results[2:]) is Verdict.HOLDS
+
+
+def test_more_than_one_process_comes_to_the_same() -> None:
+    def told(spread: Spread) -> list[tuple[str, int, int]]:
+        results = sweeps.sweep(some(), spread)
+        return [(r["verdict"], r["states"], r["transitions"]) for r in results]
+
+    assert told(Spread(2)) == told(Spread(1))
+
+
+def test_what_is_kept_is_not_done_again(tmp_path: Path) -> None:
+    file = tmp_path / "results.jsonl"
+    kept = sweeps.Kept(file, "now")
+    done: list[str] = []
+    first = sweeps.sweep(some()[:3], kept=kept, on_result=lambda r: done.append(r["protocol"]))
+    assert len(done) == 3
+    # a run that was killed as it wrote leaves half a line
+    with file.open("a") as torn:
+        torn.write('{"digest": "now", "chos')
+    done.clear()
+    every = sweeps.sweep(
+        some(), kept=sweeps.Kept(file, "now"), on_result=lambda r: done.append(r["protocol"])
+    )
+    assert done == ["2"]
+    assert every[:3] == first
+    assert len(sweeps.Kept(file, "now").found) == 4
+    # of other declarations nothing is taken
+    assert sweeps.Kept(file, "later").found == {}
+
+
+def test_a_digest_is_of_all_that_matters() -> None:
+    one, *_ = some()
+    assert sweeps.digest(one) == sweeps.digest(some()[1])
+    other = sweeps.pieces(SYSTEM, ["1"], {}, properties=("OneHolder",))[0]
+    assert sweeps.digest(one) != sweeps.digest(other)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("2", [2]), ("1..3", [1, 2, 3]), ("1,5,1", [1, 5]), ("1..2,7", [1, 2, 7])],
+)
+def test_values(text: str, found: list[int]) -> None:
+    assert sweeps.values(text) == found
+
+
+@pytest.mark.parametrize("text", ["", "a", "1..", "3..1", "1..x"])
+def test_no_values(text: str) -> None:
+    with pytest.raises(ValueError, match=r".*"):
+        sweeps.values(text)
+
+
+def test_releases() -> None:
+    protocols = Protocols(("1", "2", "3"), ())
+    assert sweeps.releases("1..2", protocols) == ["1", "2"]
+    assert sweeps.releases("3,1", protocols) == ["3", "1"]
+    for text in ("4", "1..4", "3..1", ""):
+        with pytest.raises(DeclarationError):
+            sweeps.releases(text, protocols)
+
+
+# The command -------------------------------------------------------------------------------------
+
+
+def test_the_command_tells_a_line_for_each(tmp_path: Path) -> None:
+    told, kept = tmp_path / "told.json", tmp_path / "kept.jsonl"
+    given = ("sweep", LEASE, "--protocols", "1..2", "--set", "leases=2..3", "--jobs", "1")
+    ended = epochfence(*given, "--results", kept, "--json", told)
+    assert ended.code == 12
+    lines = [line.split() for line in ended.out.splitlines()]
+    assert [line[:2] for line in lines[2:6]] == [["1", "2"], ["1", "3"], ["2", "2"], ["2", "3"]]
+    assert "Everything holds in 2 of 4 runs. (exit 12, BROKEN)" in ended.out
+    results = json.loads(told.read_text())["results"]
+    assert [result["verdict"] for result in results] == ["broken", "broken", "holds", "holds"]
+    again = epochfence(*given, "--results", kept)
+    assert (again.code, again.out, again.err) == (12, ended.out, "")
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (("--set", "leases=x"), "--set leases=x: write NAME=1..3 or NAME=1,2,5"),
+        (("--set", "leases=0..2"), "leases=0"),
+        (("--set", "locks=1"), "locks"),
+        (("--protocols", "1..9"), "no protocol is called 9"),
+        (("--property", "Nothing"), "Nothing"),
+        (("--engine", "cluster"), "--engine cluster: local or spark"),
+        (("--master", "local[2]"), "--master is for --engine spark"),
+        (("--memory", "0"), "--memory 0"),
+        (("--results", "no/such/folder.jsonl"), "no/such/folder.jsonl"),
+        (("--results", LEASE), "lease.py, line 1: no result of a sweep"),
+    ],
+)
+def test_bad_input_is_one_line(more: tuple[str, ...], says: str) -> None:
+    ended = epochfence("sweep", LEASE, *more)
+    assert ended.code == 2
+    assert says in ended.err
+    assert ended.err.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_on_spark_it_comes_to_the_same(tmp_path: Path) -> None:
+    given = ("sweep", LEASE, "--protocols", "1..2", "--set", "leases=2..3")
+    here, there = tmp_path / "here.json", tmp_path / "there.json"
+    assert epochfence(*given, "--jobs", "1", "--json", here).code == 12
+    ended = alone(*given, "--engine", "spark", "--master", "local[2]", "--json", there)
+    assert ended.code == 12, ended.err
+
+    def counts(file: Path) -> list[tuple[str, int, int, int]]:
+        names = ("verdict", "states", "transitions", "depth")
+        return [tuple(r[n] for n in names) for r in json.loads(file.read_text())["results"]]
+
+    assert counts(here) == counts(there)
+
+
+@pytest.mark.slow
+def test_proofs_on_spark_come_to_the_same(tmp_path: Path) -> None:
+    given = ("prove", LEASE, "--property", "OneHolder", "--property", "NoStaleWrite")
+    here, there = tmp_path / "here.json", tmp_path / "there.json"
+    assert epochfence(*given, "--jobs", "1", "--json", here).code == 0
+    ended = alone(*given, "--engine", "spark", "--master", "local[2]", "--json", there)
+    assert ended.code == 0, ended.err
+
+    def verdicts(file: Path) -> list[tuple[str, str, tuple[str, ...]]]:
+        told = json.loads(file.read_text())
+        return sorted((o["subject"], o["case"], o["verdict"]) for o in told["obligations"])
+
+    assert verdicts(here) == verdicts(there)
