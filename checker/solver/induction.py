@@ -42,6 +42,7 @@ class Induction:
         self.grounded = relevant(instance)
         self.relation = Relation(self.grounded, Integers())
         self.relation.check_start()
+        self._made: dict[tuple[int, tuple[int, ...]], Term] = {}
         invariants = [item.name for item in instance.properties if item.kind == "invariant"]
         self.facts = {WELL_FORMED: tuple(self.grounded.well_formed)} | {
             name: (node,) for name, node in zip(invariants, self.grounded.invariants, strict=True)
@@ -138,7 +139,7 @@ class Induction:
         else:
             parts += [relation.at(depth)(relation.ranges) for depth in range(k)]
         facts = {
-            name: [relation.at(depth)(self.all_of(nodes)) for depth in range(k)]
+            name: [self._all_at(nodes, depth) for depth in range(k)]
             for name, nodes in known.items()
         }
         if subject.is_of_steps:
@@ -146,8 +147,7 @@ class Induction:
                 z3.Not(relation.at(depth)(relation.broken)) for depth in range(last)
             ]
         else:
-            holds = self.all_of(own)
-            facts[subject.name] = [relation.at(depth)(holds) for depth in range(k)]
+            facts[subject.name] = [self._all_at(own, depth) for depth in range(k)]
         return obligation(subject.name, self.case(action, row), k, parts, facts)
 
     def case(self, action: GroundAction, row: GroundRow) -> str:
@@ -160,6 +160,13 @@ class Induction:
         """The nodes as one term over the variables of the state."""
         graph = self.grounded.graph
         return self.relation.terms.truth(graph.and_(*nodes))
+
+    def _all_at(self, nodes: Sequence[Node], depth: int) -> Term:
+        """The same over the variables at a depth, made once: most facts are assumed each time."""
+        key = depth, tuple(node.number for node in nodes)
+        if key not in self._made:
+            self._made[key] = self.relation.at(depth)(self.all_of(nodes))
+        return self._made[key]
 
     # Counterexamples --------------------------------------------------------------------------
 

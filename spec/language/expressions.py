@@ -493,6 +493,8 @@ def show(expression: Expression) -> str:
             return data.name
         case "element":
             return data
+        case "in_flight":
+            return f"in_flight({', '.join([data.name, *map(show, args)])})"
         case "get":
             return f"{tight(args[0])}.{data}"
         case "index":

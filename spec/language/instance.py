@@ -214,7 +214,7 @@ class _Builder:
         )
 
     def fold(self, expression: Expression) -> Expression:
-        """Features and constants as what they are here."""
+        """Features, constants and what is in flight as what they are here."""
 
         def settle(node: Expression) -> Expression | None:
             if node.op == "feature":
@@ -225,6 +225,11 @@ class _Builder:
                         f"system {self.system.name} does not declare constant {node.data.name}"
                     )
                 return lift(self.constants[node.data.name])
+            if node.op == "in_flight":
+                bag = self.network(node.data)
+                for key in node.args:
+                    bag = bag[self.fold(key)]
+                return bag
             return None
 
         return rewrite(expression, settle)

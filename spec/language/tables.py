@@ -14,6 +14,7 @@ from .expressions import (
     Operand,
     Parameter,
     children_first,
+    element,
     lift,
     rewrite,
 )
@@ -214,6 +215,17 @@ def in_transit(what: str, message: Message) -> Loss:
     return Loss(f"{what} {message.name}", message.parameters, message.doc, (), message)
 
 
+def in_flight(name: str, message: Message, *address: Operand) -> Expression:
+    """A name for the messages of a kind that are under way, for a quantifier to bind: between the
+    instances of the `address`, in its order. Only properties look at what is in flight.
+
+    Raises DeclarationError for an address that isn't the message's.
+    """
+    bag = Expression("in_flight", tuple(map(lift, address)), message)
+    type_of(bag)
+    return element(name, bag)
+
+
 @dataclass(frozen=True)
 class Sending:
     """A message with its fields filled in, sent where `when` holds, once for every value of
@@ -388,6 +400,8 @@ class Table:
                 )
             elif node.op == "after":
                 raise DeclarationError(f"`{node}`: only step properties speak of the next state")
+            elif node.op == "in_flight":
+                raise DeclarationError(f"`{node}`: only properties speak of what is in flight")
         for name in free_variables(expression) - {*self.on.variables, *bound}:
             raise DeclarationError(
                 f"`{name}` is bound neither by {self.on.name} nor by all_of, ..."

@@ -57,6 +57,13 @@ def type_of(expression: Expression) -> Type | None:
             return _elements(args[0])
         case "after":
             return type_of(args[0])
+        case "in_flight":
+            if len(args) != len(data.address):
+                names = ", ".join(name for name, _ in data.address)
+                raise DeclarationError(f"the address of {data.name} is ({names})")
+            for argument, (name, key) in zip(args, data.address, strict=True):
+                _need(argument, key, f"the {name} of {data.name}")
+            return Bag(data.content, 1)
         case "and" | "or" | "sub" if isinstance(type_of(args[0]), Set):
             return common(*args)
         case "and" | "or" | "not":

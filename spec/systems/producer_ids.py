@@ -6,6 +6,7 @@ from .. import producer_ids_controller as rpc
 from .. import producer_ids_zookeeper as zk
 from ..features import KAFKA
 from ..language import Channel, System
+from ..lemmas.producer_ids import LEMMAS
 from ..producer_ids import (
     BLOCK_SIZE,
     BROKER,
@@ -27,6 +28,7 @@ system = System(
     "hand them out until there are none left.",
     tables=rpc.TABLES + zk.TABLES,
     properties=PROPERTIES,
+    lemmas=LEMMAS,
     constants=(BROKERS, HANDLERS, BLOCK_SIZE, LARGEST_PRODUCER_ID, PREFETCH_AT, FAULTS),
     bounds={"large": {FAULTS: 2}},
     protocols=KAFKA,

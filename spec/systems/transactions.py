@@ -15,6 +15,7 @@ from .. import (
 )
 from ..features import KAFKA, transactional
 from ..language import DEFAULT, Channel, System, all_of
+from ..lemmas import clients, coordinator, leaders
 from ..messages import (
     APPEND_FAILURES,
     CACHED_BATCHES,
@@ -72,6 +73,7 @@ system = System(
     + producer.TABLES
     + sender.TABLES,
     properties=PROPERTIES,
+    lemmas=coordinator.LEMMAS + clients.LEMMAS + leaders.LEMMAS,
     constants=(
         PRODUCERS,
         PARTITIONS,

@@ -1,0 +1,200 @@
+"""How many instances of a key a proof by induction needs, to hold for any number of them.
+
+A step acts for so many instances, and a part of what is proved tells of so many. What a step breaks
+in a larger system, it breaks as well where there are just these, if nothing else of the larger
+system shows there. That is checked part by part, on a system with one instance more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ...spec.language import Key, System
+from ..graph import Graph, Node, leaves_of
+from ..ground import GroundAction, Grounded, PathPart
+from ..symmetry import find_symmetry
+from .lifted import lifted, relevant
+
+_IN_ANY_ORDER = ("and", "or", "eq", "add")
+
+
+@dataclass(frozen=True)
+class Cutoff:
+    """That so many `instances` are enough for any number of them, unless there are `objections`:
+    those that a step acts for (`acting`) and those that a part of a property tells of (`told`)."""
+
+    acting: int
+    told: int
+    objections: tuple[str, ...]
+
+    @property
+    def instances(self) -> int:
+        """How many are enough."""
+        return self.acting + self.told
+
+
+def cutoff(
+    system: System,
+    key: Key,
+    properties: Sequence[str],
+    protocol: str | None = None,
+    constants: Mapping[str, int] | None = None,
+) -> Cutoff:
+    """How many instances of `key` are enough to prove these invariants by induction, lemmas among
+    them. Raises DeclarationError as `instantiate` does."""
+    alike: dict[object, int] = {}
+
+    def of(count: int) -> _Projected:
+        sizes = {**(constants or {}), str(key.size): count}
+        instance = lifted(system, protocol, sizes, properties=properties)
+        return _Projected(relevant(instance), key, alike)
+
+    some = of(3)
+    acting, told = some.acting, some.told
+    small, large = of(acting + told), of(acting + told + 1)
+    return Cutoff(acting, told, tuple(_objections(small, large, told)))
+
+
+def _objections(small: _Projected, large: _Projected, told: int) -> Iterator[str]:
+    key, count = large.key, len(small.own)
+    if any(reason.startswith(f"{key.name}:") for reason in large.refused):
+        yield f"instances of {key} can't take each other's place"
+    if large.told > told:
+        yield f"a part of a property tells of {large.told} instances of {key}"
+    yield from large.entangled()
+    if small.starts(count) != large.starts(count):
+        yield "the start isn't the same"
+    if small.facts(count) != large.facts(count):
+        yield "what is proved isn't the same"
+    steps, others = small.steps(count), large.steps(count)
+    for name in {**steps, **others}:
+        if steps.get(name) != others.get(name):
+            yield f"{name} isn't the same"
+
+
+class _Projected:
+    """A system of which only what the first instances of a key see is looked at. `alike` numbers
+    terms, so that two systems' can be compared."""
+
+    def __init__(self, grounded: Grounded, key: Key, alike: dict[object, int]) -> None:
+        self.grounded = grounded
+        self.key = key
+        self.alike = alike
+        self.numbers: dict[int, int] = {}
+        self.owners = {leaf.index: self._owner(leaf.path) for leaf in grounded.leaves}
+        self.own = sorted({owner for owner in self.owners.values() if owner is not None})
+        self.refused = find_symmetry(grounded).refused
+        self.parts = [
+            part
+            for node in (*grounded.invariants, *grounded.well_formed)
+            for part in _conjuncts(grounded.graph, node)
+        ]
+
+    def _owner(self, path: Iterable[PathPart]) -> int | None:
+        of_key = (part[1] for part in path if not isinstance(part, str) and part[0] == self.key)
+        return next(of_key, None)
+
+    def about(self, *nodes: Node) -> set[int]:
+        """The instances that nodes look at."""
+        owners = {self.owners[index] for index in leaves_of(nodes)}
+        return {owner for owner in owners if owner is not None}
+
+    @property
+    def acting(self) -> int:
+        """For how many instances a step acts."""
+        return max((len(self.acts_for(action)) for action in self.grounded.actions), default=0)
+
+    @property
+    def told(self) -> int:
+        """How many instances a part of a property tells of."""
+        return max((len(self.about(part)) for part in self.parts), default=0)
+
+    def acts_for(self, action: GroundAction) -> set[int]:
+        """The instances that the action binds."""
+        return {number for of, number in action.instances if of == self.key}
+
+    def entangled(self) -> Iterator[str]:
+        """Steps in which one instance depends on another that the step doesn't act for."""
+        for action in self.grounded.actions:
+            acting = self.acts_for(action)
+            for row in action.rows:
+                name = self.grounded.instance.row_names[row.row]
+                taken = (*action.possible, *_conjuncts(self.grounded.graph, row.guard))
+                if any(len(self.about(part) - acting) > 1 for part in taken):
+                    yield f"whether {name} is taken depends on several at once"
+                for index, node in row.updates.items():
+                    if self.about(node) - acting - {self.owners[index]}:
+                        yield f"{self.grounded.leaves[index].name} depends on others in {name}"
+
+    def sees(self, count: int, *nodes: Node) -> bool:
+        """Whether nodes look at the first instances only."""
+        return all(owner < count for owner in self.about(*nodes))
+
+    def starts(self, count: int) -> set[tuple[tuple[str, int], ...]]:
+        """The initial states."""
+        seen = [
+            leaf
+            for leaf in self.grounded.leaves
+            if leaf.index in self.grounded.kept and (self.owners[leaf.index] or 0) < count
+        ]
+        return {
+            tuple((leaf.name, vector[leaf.index]) for leaf in seen)
+            for vector in self.grounded.initials
+        }
+
+    def facts(self, count: int) -> set[int]:
+        """The parts of what is proved, and of what all states have in common."""
+        return {self.number(part) for part in self.parts if self.sees(count, part)}
+
+    def steps(self, count: int) -> dict[str, tuple[object, ...]]:
+        """By row and bindings: when it is taken, what it writes, and where that is at fault."""
+        found: dict[str, tuple[object, ...]] = {}
+        for action in self.grounded.actions:
+            if any(number >= count for number in self.acts_for(action)):
+                continue
+            bound = ", ".join(f"{of}{number}" for of, number in action.instances)
+            possible = tuple(map(self.number, action.possible))
+            for row in action.rows:
+                guard = {
+                    self.number(p)
+                    for p in _conjuncts(self.grounded.graph, row.guard)
+                    if self.sees(count, p)
+                }
+                updates = {
+                    self.grounded.leaves[index].name: self.number(node)
+                    for index, node in row.updates.items()
+                    if (self.owners[index] or 0) < count
+                }
+                faults = row.fault.args if row.fault.op == "or" else (row.fault,)
+                wrong = {self.number(part) for part in faults if self.sees(count, part)}
+                name = f"{self.grounded.instance.row_names[row.row]} ({bound})"
+                found[name] = possible, guard, updates, wrong
+        return found
+
+    def number(self, node: Node) -> int:
+        """The same for nodes of one form, whichever system they are of."""
+        known = self.numbers.get(node.number)
+        if known is None:
+            args = [self.number(arg) for arg in node.args]
+            value: object = node.value
+            if node.op == "leaf" and node.value >= 0:
+                value = self.grounded.leaves[node.value].name
+            form = node.op, value, tuple(sorted(args) if node.op in _IN_ANY_ORDER else args)
+            known = self.numbers[node.number] = self.alike.setdefault(form, len(self.alike))
+        return known
+
+
+def _conjuncts(graph: Graph, node: Node) -> Iterator[Node]:
+    """The parts that must all hold; of what a condition is put before, each with the condition."""
+    if node.op == "and":
+        for part in node.args:
+            yield from _conjuncts(graph, part)
+        return
+    several = next((arg for arg in node.args if arg.op == "and"), None)
+    if node.op == "or" and several is not None:
+        rest = graph.or_(*(arg for arg in node.args if arg is not several))
+        for part in several.args:
+            yield from _conjuncts(graph, graph.or_(rest, part))
+    elif not node.is_constant:
+        yield node

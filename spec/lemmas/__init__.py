@@ -1,0 +1,1 @@
+"""Why properties hold: invariants of no interest by themselves, that proofs use."""

@@ -1,0 +1,314 @@
+"""Of clients and the coordinator: what is under way between them, and who holds which epoch.
+
+The lemmas are of the newest release.
+"""
+
+from __future__ import annotations
+
+from .. import client
+from ..language import (
+    Expression,
+    all_of,
+    all_true,
+    any_of,
+    any_true,
+    count_of,
+    in_flight,
+    invariant,
+    position,
+)
+from ..messages import (
+    LARGEST_EPOCH,
+    NO_EPOCH,
+    PRODUCER,
+    EndTxn,
+    EndTxnResponse,
+    Errors,
+    InitProducerId,
+    InitProducerIdResponse,
+    connection,
+)
+from ..producer import EARLY_ENDS
+from ..transaction import (
+    COMPLETE_ABORT,
+    COMPLETE_COMMIT,
+    EMPTY,
+    PREPARE_ABORT,
+    PREPARE_COMMIT,
+    PREPARE_EPOCH_FENCE,
+    asked_by,
+    fenced_for,
+    is_prepared,
+    next_id,
+    pending,
+    pending_epoch,
+    pending_id,
+    previous_id,
+    producer_epoch,
+    producer_id,
+    state,
+)
+from .counting import one
+
+i, j = PRODUCER.variable("i"), PRODUCER.variable("j")
+
+# Clients' requests -----------------------------------------------------------------------------
+
+_open = connection.at(i)
+_init, _init_answer = in_flight("m", InitProducerId, i), in_flight("n", InitProducerIdResponse, i)
+_end, _end_answer = in_flight("o", EndTxn, i), in_flight("p", EndTxnResponse, i)
+_state = client.state.at(i)
+_is_asked_by = asked_by[i] == _open
+_is_fenced_for = fenced_for[i] == _open
+
+_initializing = any_true(
+    any_of(_init, _init.connection == _open),
+    any_of(_init_answer, _init_answer.connection == _open),
+    _is_asked_by & (pending == EMPTY),
+    _is_fenced_for,
+)
+_ending = any_true(
+    any_of(_end, _end.connection == _open),
+    any_of(_end_answer, _end_answer.connection == _open),
+    _is_asked_by & (pending != EMPTY),
+)
+
+
+one_request = invariant(
+    "OneRequest",
+    all_of(
+        i,
+        count_of(_init, _init.connection == _open)
+        + count_of(_init_answer, _init_answer.connection == _open)
+        + count_of(_end, _end.connection == _open)
+        + count_of(_end_answer, _end_answer.connection == _open)
+        + one(_is_asked_by)
+        + one(_is_fenced_for)
+        <= 1,
+    ),
+    "A client has one request under way, or with the coordinator, or its answer.",
+)
+
+request_of_state = invariant(
+    "RequestOfState",
+    all_of(
+        i,
+        _initializing.implies(_state == client.INITIALIZING)
+        & _ending.implies(_state.is_in(client.COMMITTING, client.ABORTING)),
+    ),
+    "What is under way for a client is what its state waits for.",
+)
+
+no_later_connection = invariant(
+    "NoLaterConnection",
+    all_of(
+        i,
+        all_true(
+            *(all_of(m, m.connection <= _open) for m in (_init, _init_answer, _end, _end_answer)),
+            *(asked.is_set.implies(asked.value <= _open) for asked in (asked_by[i], fenced_for[i])),
+        ),
+    ),
+    "Nothing comes from a connection that isn't there yet.",
+)
+
+who_waits = invariant(
+    "WhoWaits",
+    all_of(
+        i,
+        asked_by[i].is_set.implies(
+            pending.is_in(EMPTY, PREPARE_COMMIT, PREPARE_ABORT) | (is_prepared & ~pending.is_set)
+        )
+        & fenced_for[i].is_set.implies(
+            pending.is_in(PREPARE_EPOCH_FENCE, PREPARE_ABORT) | (is_prepared & ~pending.is_set)
+        )
+        & all_of(j, ((i != j) & asked_by[i].is_set).implies(~asked_by[j].is_set)),
+    ),
+    "One client at most waits for a record, and those that have fenced a transaction for its end.",
+)
+
+settled_outside = invariant(
+    "SettledOutside",
+    all_of(
+        i,
+        _state.is_in(client.IN_TRANSACTION, client.ABORTABLE_ERROR) | client.settled.at(i),
+    ),
+    "Only in a transaction does a client wait to hear of batches.",
+)
+
+never_early = invariant(
+    "NeverEarly",
+    all_of(i, (EARLY_ENDS == 0).implies(~client.ending.at(i))),
+    "No end waits for batches where none is asked for before they are done.",
+)
+
+init_anew = invariant(
+    "InitAnew",
+    all_of(
+        i,
+        _state.is_in(client.UNINITIALIZED, client.INITIALIZING).implies(
+            client.producer_epoch.at(i) == NO_EPOCH
+        )
+        & all_of(_init, _init.expected_epoch == NO_EPOCH),
+    ),
+    "A client that asks for an epoch has none.",
+)
+
+# Who holds which epoch -------------------------------------------------------------------------
+
+
+def _is_given_out(of_id: Expression, epoch: Expression) -> Expression:
+    """Whether a pair is the coordinator's, an older one, or the one after the end under way."""
+    current = (position(of_id) < position(producer_id)) | (
+        (of_id == producer_id) & (epoch <= producer_epoch)
+    )
+    following = is_prepared & (next_id == of_id) & (epoch == 0)
+    return (current | following) & (epoch < LARGEST_EPOCH) & (epoch >= 0)
+
+
+_id, _epoch = client.producer_id.at(i), client.producer_epoch.at(i)
+given_out = invariant(
+    "GivenOut",
+    all_of(
+        i,
+        all_true(
+            (_epoch != NO_EPOCH).implies(_is_given_out(_id, _epoch)),
+            _state.is_in(client.UNINITIALIZED, client.INITIALIZING, client.FATAL_ERROR)
+            | (_epoch != NO_EPOCH),
+            *(
+                all_of(
+                    m,
+                    (m.error == Errors.NONE).implies(
+                        _is_given_out(m.producer_id, m.producer_epoch)
+                    ),
+                )
+                for m in (_init_answer, _end_answer)
+            ),
+        ),
+    ),
+    "A client has, or is told, a producer id and epoch that the coordinator has come to.",
+)
+
+end_carries_pair = invariant(
+    "EndCarriesPair",
+    all_of(
+        i,
+        all_of(
+            _end,
+            (_end.connection == _open).implies(
+                (_end.producer_id == _id) & (_end.producer_epoch == _epoch)
+            ),
+        )
+        & _is_asked_by.implies(
+            pending.is_in(PREPARE_COMMIT, PREPARE_ABORT).implies(
+                (_id == producer_id) & (_epoch == producer_epoch)
+            )
+            & is_prepared.implies((_id == producer_id) & (_epoch + 1 == producer_epoch))
+        ),
+    ),
+    "Who waits for an end holds the epoch of the transaction that it ends.",
+)
+
+end_gives_next = invariant(
+    "EndGivesNext",
+    all_of(
+        i,
+        all_of(
+            _end_answer,
+            ((_end_answer.connection == _open) & (_end_answer.error == Errors.NONE)).implies(
+                ((_end_answer.producer_id == _id) & (_end_answer.producer_epoch == _epoch + 1))
+                | (
+                    (position(_end_answer.producer_id) > position(_id))
+                    & (_end_answer.producer_epoch == 0)
+                )
+            ),
+        ),
+    ),
+    "Who is told of an end is told the epoch after its own, or the first of a new producer id.",
+)
+
+_ends = state.is_in(COMPLETE_COMMIT, COMPLETE_ABORT)
+
+
+def _is_current(of_id: Expression, epoch: Expression) -> Expression:
+    """Whether a pair is the coordinator's, or may become it by the answer to an end."""
+    same = of_id == producer_id
+    before = same & (epoch + 1 == producer_epoch)
+    rotated = (
+        (previous_id == of_id)
+        & (of_id != producer_id)
+        & (epoch == LARGEST_EPOCH - 1)
+        & (producer_epoch == 0)
+    )
+    following = is_prepared & (next_id == of_id) & (epoch == 0)
+    return (same & (epoch == producer_epoch)) | (
+        (is_prepared | _ends) & (before | rotated | following)
+    )
+
+
+Claim = tuple[Expression, Expression, Expression, tuple[Expression, ...]]
+
+
+def _claims(who: Expression, init_name: str, end_name: str) -> tuple[Claim, ...]:
+    """What makes a client the holder of an epoch: when, which id and epoch, and names to bind."""
+    initialized = in_flight(init_name, InitProducerIdResponse, who)
+    ended = in_flight(end_name, EndTxnResponse, who)
+    epoch, on = client.producer_epoch.at(who), connection.at(who)
+    holds = (epoch != NO_EPOCH) & (client.state.at(who) != client.FATAL_ERROR)
+    told = tuple(
+        (
+            (m.error == Errors.NONE) & (m.connection == on),
+            m.producer_id,
+            m.producer_epoch,
+            (m,),
+        )
+        for m in (initialized, ended)
+    )
+    return (
+        (holds, client.producer_id.at(who), epoch, ()),
+        *told,
+        ((asked_by[who] == on) & (pending == EMPTY), pending_id, pending_epoch, ()),
+    )
+
+
+def _no_conflict(one: Claim, other: Claim) -> Expression:
+    same = (one[1] == other[1]) & (one[2] == other[2])
+    both_current = _is_current(one[1], one[2]) & _is_current(other[1], other[2])
+    condition = (one[0] & other[0]).implies(~same & ~both_current)
+    for name in (*one[3], *other[3]):
+        condition = all_of(name, condition)
+    return condition
+
+
+one_holder = invariant(
+    "OneHolder",
+    all_of(
+        i,
+        all_of(
+            j,
+            (i != j).implies(
+                all_true(
+                    *(
+                        _no_conflict(one, other)
+                        for one in _claims(i, "a", "b")
+                        for other in _claims(j, "c", "d")
+                    )
+                )
+            ),
+        ),
+    ),
+    "No two clients hold, or are told, one producer id and epoch, or the one that an end gave.",
+)
+
+LEMMAS = (
+    one_request,
+    request_of_state,
+    no_later_connection,
+    who_waits,
+    settled_outside,
+    never_early,
+    init_anew,
+    given_out,
+    end_carries_pair,
+    end_gives_next,
+    one_holder,
+)

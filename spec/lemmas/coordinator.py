@@ -1,0 +1,173 @@
+"""Of the transaction coordinator's entry and its log: which change may be pending.
+
+The lemmas are of the newest release.
+"""
+
+from __future__ import annotations
+
+from .. import transaction_log as log
+from ..language import (
+    Expression,
+    all_of,
+    all_true,
+    invariant,
+    position,
+)
+from ..messages import (
+    LARGEST_EPOCH,
+    PARTITION,
+)
+from ..transaction import (
+    COMPLETE_ABORT,
+    COMPLETE_COMMIT,
+    DEAD,
+    EMPTY,
+    ONGOING,
+    PREPARE_ABORT,
+    PREPARE_COMMIT,
+    PREPARE_EPOCH_FENCE,
+    is_known,
+    is_prepared,
+    is_settled,
+    newest_id,
+    next_id,
+    partitions,
+    pending,
+    pending_epoch,
+    pending_id,
+    pending_partitions,
+    producer_epoch,
+    producer_id,
+    state,
+)
+from ..transaction_log import unsettled
+
+p = PARTITION.variable("p")
+
+
+def _is_next_pair(new_id: Expression, new_epoch: Expression) -> Expression:
+    """Whether a producer id and epoch come right after the coordinator's."""
+    same_id = (new_id == producer_id) & (new_epoch == producer_epoch + 1)
+    other_id = (position(new_id) > position(producer_id)) & (new_epoch == 0)
+    return (same_id | other_id) & (new_epoch < LARGEST_EPOCH) & (position(new_id) <= newest_id)
+
+
+def _next_id_fits(new_id: Expression, at_last_epoch: Expression) -> Expression:
+    """Whether there is a next producer id just where an end uses up the epochs."""
+    number = position(new_id.value)
+    is_new = (number > position(producer_id)) & (number <= newest_id)
+    return at_last_epoch.implies(new_id.is_set) & new_id.is_set.implies(is_new & at_last_epoch)
+
+
+_pending_ends = pending.is_in(PREPARE_COMMIT, PREPARE_ABORT)
+pending_fits = invariant(
+    "PendingFits",
+    (state != DEAD)
+    & (state != PREPARE_EPOCH_FENCE)
+    & all_true(
+        *(
+            (pending == target).implies(prepared_in)
+            for target, prepared_in in (
+                (EMPTY, is_settled),
+                (ONGOING, is_settled | (state == ONGOING)),
+                (PREPARE_COMMIT, state == ONGOING),
+                (PREPARE_ABORT, is_settled | (state == ONGOING)),
+                (COMPLETE_COMMIT, state == PREPARE_COMMIT),
+                (COMPLETE_ABORT, state == PREPARE_ABORT),
+                (DEAD, is_settled),
+                (PREPARE_EPOCH_FENCE, state == ONGOING),
+            )
+        )
+    ),
+    "What is being appended to the transaction log is prepared in a state that may come before it.",
+)
+
+_record = unsettled.value
+_record_ends = _record.state.is_in(PREPARE_COMMIT, PREPARE_ABORT)
+unsettled_fits = invariant(
+    "UnsettledFits",
+    unsettled.is_set.implies(
+        all_true(
+            ~is_prepared,
+            is_known | (_record.state == EMPTY),
+            _record.state.is_in(EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, DEAD),
+            (_record.state == EMPTY).implies(
+                is_settled & _is_next_pair(_record.producer_id, _record.producer_epoch)
+            ),
+            (_record.state == ONGOING).implies(
+                (_record.producer_id == producer_id)
+                & (_record.producer_epoch == producer_epoch)
+                & ~_record.next_id.is_set
+            ),
+            _record_ends.implies(
+                (_record.producer_id == producer_id)
+                & (_record.producer_epoch == producer_epoch + 1)
+            ),
+            _next_id_fits(
+                _record.next_id, _record_ends & (_record.producer_epoch == LARGEST_EPOCH)
+            ),
+        )
+    ),
+    "A record whose append has failed, and that is in the log, follows the record before it.",
+)
+
+logged_epoch_is_own = invariant(
+    "LoggedEpoch",
+    (log.logged_epoch == producer_epoch) & (is_known | is_settled),
+    "The entry's epoch is the log's, and there is no transaction without one.",
+)
+
+ids_given_out = invariant(
+    "IdsGivenOut",
+    position(producer_id) <= newest_id,
+    "The transactional id's producer id has been handed out.",
+)
+
+next_epoch_prepared = invariant(
+    "NextEpochPrepared",
+    all_true(
+        (pending == EMPTY).implies(_is_next_pair(pending_id, pending_epoch)),
+        _pending_ends.implies((pending_epoch == producer_epoch + 1) & is_known),
+        pending.is_in(ONGOING, DEAD).implies(is_known),
+        (pending == PREPARE_EPOCH_FENCE).implies(~next_id.is_set),
+        _next_id_fits(
+            next_id,
+            (_pending_ends & (pending_epoch == LARGEST_EPOCH))
+            | (is_prepared & (producer_epoch == LARGEST_EPOCH)),
+        ),
+    ),
+    "A record that is being appended has the epoch after the last one, or the first one of a new "
+    "producer id.",
+)
+
+last_epoch = invariant(
+    "LastEpochEnds",
+    (producer_epoch < LARGEST_EPOCH) | (is_prepared & next_id.is_set),
+    "The largest epoch is only that of an end after which there is a new producer id.",
+)
+
+partitions_logged = invariant(
+    "PartitionsLogged",
+    all_of(
+        p,
+        all_true(
+            p.is_in(partitions).implies(p.is_in(log.logged_partitions)),
+            p.is_in(log.logged_partitions).implies(~is_settled),
+            ((state == ONGOING) & p.is_in(log.logged_partitions)).implies(p.is_in(partitions)),
+            ((pending == ONGOING) & p.is_in(partitions)).implies(p.is_in(pending_partitions)),
+            (unsettled.is_set & p.is_in(partitions)).implies(p.is_in(_record.partitions)),
+            (unsettled.is_set & (_record.state == EMPTY)).implies(~p.is_in(_record.partitions)),
+        ),
+    ),
+    "The partitions of a transaction are in the transaction log.",
+)
+
+LEMMAS = (
+    pending_fits,
+    unsettled_fits,
+    logged_epoch_is_own,
+    ids_given_out,
+    next_epoch_prepared,
+    last_epoch,
+    partitions_logged,
+)

@@ -1,0 +1,212 @@
+"""Of partition leaders and the coordinator: what is open, and which markers are under way.
+
+The lemmas are of the newest release.
+"""
+
+from __future__ import annotations
+
+from .. import partition as leader
+from ..language import (
+    Expression,
+    all_of,
+    all_true,
+    count_of,
+    if_,
+    in_flight,
+    invariant,
+    lift,
+    position,
+)
+from ..markers import marker_connection, marker_sent
+from ..messages import (
+    PARTITION,
+    PRODUCER,
+    PRODUCER_ID,
+    AddPartitionsByLeader,
+    AddPartitionsByLeaderResponse,
+    Errors,
+    Result,
+    WriteTxnMarkers,
+    WriteTxnMarkersResponse,
+)
+from ..transaction import (
+    ONGOING,
+    PREPARE_COMMIT,
+    adding_for,
+    completing,
+    is_prepared,
+    partitions,
+    pending,
+    pending_partitions,
+    producer_epoch,
+    producer_id,
+    state,
+)
+from .counting import one
+
+i = PRODUCER.variable("i")
+# Transactions at leaders -------------------------------------------------------------------------
+
+p, n = PARTITION.variable("p"), PRODUCER_ID.variable("n")
+_entry = leader.producer_state.at(p)[n]
+_waiting = leader.waiting.at(p)[i]
+_question = in_flight("q", AddPartitionsByLeader, p, i)
+_answer = in_flight("a", AddPartitionsByLeaderResponse, p, i)
+_is_orphaned = i.is_in(leader.orphaned.at(p))
+_is_adding = p.is_in(adding_for[i])
+
+
+one_question = invariant(
+    "OneQuestion",
+    all_of(
+        p,
+        all_of(
+            i,
+            (
+                count_of(_question, lift(True)) + count_of(_answer, lift(True)) + one(_is_adding)
+                <= one(_waiting.is_set | _is_orphaned)
+            )
+            & ~(_waiting.is_set & _is_orphaned)
+            & _is_adding.implies((pending == ONGOING) & p.is_in(pending_partitions))
+            & all_of(
+                _question,
+                _is_orphaned
+                | (
+                    (_question.producer_id == _waiting.value.producer_id)
+                    & (_question.producer_epoch == _waiting.value.producer_epoch)
+                ),
+            ),
+        ),
+    ),
+    "A leader asks the coordinator about one batch of a client at a time.",
+)
+
+
+def _is_live(of_id: Expression, epoch: Expression) -> Expression:
+    """Whether a partition is in the transaction that has this epoch, and not known to be ended."""
+    return all_true(
+        p.is_in(partitions),
+        of_id == producer_id,
+        if_(
+            is_prepared, epoch + 1 == producer_epoch, (state == ONGOING) & (epoch == producer_epoch)
+        ),
+    )
+
+
+admitted = invariant(
+    "Admitted",
+    all_of(
+        p,
+        all_of(
+            i,
+            all_of(
+                _answer,
+                ((_answer.error == Errors.NONE) & _waiting.is_set & _waiting.value.guarded).implies(
+                    _is_live(_waiting.value.producer_id, _waiting.value.producer_epoch)
+                ),
+            )
+            & (_is_adding & _waiting.is_set).implies(
+                (_waiting.value.producer_id == producer_id)
+                & (_waiting.value.producer_epoch == producer_epoch)
+            ),
+        ),
+    ),
+    "A batch that the coordinator admits is of its transaction, unless its question no longer "
+    "counts.",
+)
+
+open_is_live = invariant(
+    "OpenIsLive",
+    all_of(
+        p,
+        all_of(
+            n,
+            _entry.current_txn_first_offset.is_set.implies(_is_live(n, _entry.producer_epoch)),
+        ),
+    ),
+    "What is open at a leader is the coordinator's transaction.",
+)
+
+# Markers -----------------------------------------------------------------------------------------
+
+_marker, _written = in_flight("m", WriteTxnMarkers, p), in_flight("w", WriteTxnMarkersResponse, p)
+_on = marker_connection[p]
+_own = leader.producer_state.at(p)[producer_id]
+
+marker_decided = invariant(
+    "MarkerDecided",
+    all_of(
+        p,
+        all_of(
+            _marker,
+            (
+                (position(_marker.producer_id) < position(producer_id))
+                | (
+                    (_marker.producer_id == producer_id)
+                    & (_marker.producer_epoch <= producer_epoch)
+                )
+            )
+            & (
+                is_prepared
+                & (_marker.producer_id == producer_id)
+                & (_marker.producer_epoch == producer_epoch)
+            ).implies((_marker.result == Result.COMMIT) == (state == PREPARE_COMMIT)),
+        ),
+    ),
+    "A marker under way has the coordinator's epoch and decision, or an older epoch.",
+)
+
+one_marker = invariant(
+    "OneMarker",
+    all_of(
+        p,
+        all_true(
+            all_of(
+                _marker,
+                (_marker.connection <= _on)
+                & (_marker.connection == _on).implies(
+                    (_marker.producer_id == producer_id)
+                    & (_marker.producer_epoch == producer_epoch)
+                ),
+            ),
+            all_of(_written, _written.connection <= _on),
+            count_of(_marker, _marker.connection == _on)
+            + count_of(_written, _written.connection == _on)
+            <= one(p.is_in(marker_sent)),
+            p.is_in(marker_sent).implies(is_prepared & completing & p.is_in(partitions)),
+        ),
+    ),
+    "One marker to a leader, or its answer, is under way on the connection that is open.",
+)
+
+marker_ends = invariant(
+    "MarkerEnds",
+    all_of(
+        p,
+        all_of(
+            _written,
+            ((_written.connection == _on) & (_written.error == Errors.NONE)).implies(
+                (_own.producer_epoch >= producer_epoch)
+                & ~_own.current_txn_first_offset.is_set
+                & all_of(
+                    i,
+                    (
+                        _waiting.is_set
+                        & _waiting.value.guarded
+                        & (_waiting.value.producer_id == producer_id)
+                    ).implies(_waiting.value.producer_epoch >= producer_epoch),
+                )
+            ),
+        ),
+    ),
+    "Where a marker has been written, the transaction is over, and no batch of it is admitted.",
+)
+
+LEMMAS = (
+    one_question,
+    admitted,
+    open_is_live,
+    marker_decided,
+    one_marker,
+    marker_ends,
+)

@@ -1,0 +1,90 @@
+"""How many instances are enough: told of the declaration, and refused where instances meet."""
+
+from __future__ import annotations
+
+import pytest
+
+from epochfence.checker.solver.cutoff import cutoff
+from epochfence.spec.language import (
+    Expression,
+    Int,
+    Key,
+    Machine,
+    Row,
+    System,
+    Table,
+    all_of,
+    constant,
+    count_of,
+    event,
+    invariant,
+)
+from epochfence.spec.producer_ids import BROKER
+from epochfence.spec.systems.producer_ids import system as producer_ids
+
+CLIENTS = constant("clients", 2, 1, 5)
+LIMIT = constant("limit", 3, 1, 9)
+CLIENT = Key("client", CLIENTS)
+store = Machine("store")
+newest = store.field("newest", Int(0, LIMIT))
+client = Machine("client", CLIENT)
+held = client.field("held", Int(0, LIMIT))
+a, b = CLIENT.variable("a"), CLIENT.variable("b")
+take = event("take")
+APART = invariant(
+    "Apart",
+    all_of(a, all_of(b, (a != b).implies((held.at(a) != held.at(b)) | (held.at(a) == 0)))),
+    "No two hold the same number.",
+)
+BELOW = invariant("Below", all_of(a, held.at(a) <= newest), "What is held was given out.")
+
+
+def tickets(when: Expression) -> System:
+    """Clients that take numbers from a store."""
+    rows = (Row("take", when=when, set={newest: newest + 1, held: newest + 1}),)
+    table = Table(client, take, rows, elsewhere=(store,))
+    return System(
+        "tickets", (table,), (APART, BELOW), constants=(CLIENTS, LIMIT), terminal=True,
+        interchangeable=(CLIENT,),
+    )  # fmt: skip
+
+
+def test_three_brokers_are_enough_for_any_number() -> None:
+    """A block is given to one broker, and no two brokers have an id in common."""
+    names = ["HandedOutOnce", *(lemma.name for lemma in producer_ids.lemmas)]
+    found = cutoff(producer_ids, BROKER, names, constants={"largest_producer_id": 2})
+    assert (found.acting, found.told, found.objections) == (1, 2, ())
+    assert found.instances == 3
+
+
+def test_who_looks_at_no_other_needs_few() -> None:
+    found = cutoff(tickets(held == 0), CLIENT, ["Apart", "Below"])
+    assert (found.instances, found.objections) == (3, ())
+    assert cutoff(tickets(held == 0), CLIENT, ["Below"]).instances == 2
+
+
+@pytest.mark.parametrize(
+    ("when", "objection"),
+    [
+        (count_of(b, held.at(b) == 0) > 1, "depends on several at once"),
+        (all_of(b, held.at(b) <= newest), ""),
+    ],
+)
+def test_a_step_that_looks_at_several_others_is_refused(when: Expression, objection: str) -> None:
+    found = cutoff(tickets(when), CLIENT, ["Apart", "Below"])
+    assert bool(found.objections) == bool(objection)
+    assert all(objection in text for text in found.objections[:1])
+
+
+def test_a_property_of_all_at_once_is_refused() -> None:
+    total = invariant("Few", count_of(a, held.at(a) > 0) <= newest, "No more than were given out.")
+    system = tickets(held == 0)
+    found = cutoff(
+        System(
+            "tickets", system.tables, (total,), constants=(CLIENTS, LIMIT), terminal=True,
+            interchangeable=(CLIENT,),
+        ),
+        CLIENT,
+        ["Few"],
+    )  # fmt: skip
+    assert found.objections

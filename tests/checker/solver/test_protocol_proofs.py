@@ -1,0 +1,169 @@
+"""Kafka's own systems: what is proved of them, from lemmas that hold, and fails without what
+protects it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from epochfence.checker.check import Options as Search
+from epochfence.checker.check import check
+from epochfence.checker.solver.induction import Induction, Subject
+from epochfence.checker.solver.lifted import lifted
+from epochfence.checker.solver.obligations import settle
+from epochfence.checker.solver.prove import Options, prove
+from epochfence.checker.verdict import Verdict
+from epochfence.spec import producer_ids_controller as rpc
+from epochfence.spec.language import System, instantiate
+from epochfence.spec.lemmas import clients, coordinator, leaders
+from epochfence.spec.systems.producer_ids import system as producer_ids
+from epochfence.spec.systems.transactions import system as transactions
+from epochfence.tests.spec.alterations import altered
+
+FEW_IDS = {"largest_producer_id": 2}
+QUICK = Options(timeout=20, depth=1, most=1, spacer=False)
+
+
+def failing(system: System, name: str, off: Iterable[str] = ()) -> list[str]:
+    """The cases in which a property or lemma isn't inductive, with all lemmas assumed."""
+    declared = {item.name: item for item in (*system.properties, *system.lemmas)}
+    names = [name, *(lemma.name for lemma in system.lemmas)]
+    induction = Induction(lifted(system, switch_off=off, properties=names))
+    is_of_steps = declared[name].kind == "step"
+    subject = Subject(name, () if is_of_steps else induction.facts[name])
+    facts = [fact for fact in induction.facts if fact != name]
+    return [
+        item.case
+        for item in induction.obligations(subject, facts)
+        if settle(item, 20).verdict != "unsat"
+    ]
+
+
+# Producer ids ------------------------------------------------------------------------------------
+
+
+def only_once(system: System) -> System:
+    """The system with nothing else to prove."""
+    wanted = tuple(item for item in system.properties if item.name == "HandedOutOnce")
+    return replace(system, properties=wanted)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("release", ["3.5", "4.3"])
+def test_a_producer_id_is_handed_out_once(release: str) -> None:
+    result = prove(only_once(producer_ids), release, FEW_IDS, options=QUICK)
+    assert result.verdict is Verdict.HOLDS
+    assert result.open == ("block_size",)
+    assert {"BlocksApart", "NotLeftOver"} <= {proof.name for proof in result.lemmas}
+
+
+# Without this, two blocks meet: a block stays in reserve when it is taken, or is given to two.
+PRODUCER_ID_TWINS = {
+    "take the prefetched block": {"row": "take it", "updates": {rpc.prefetched: rpc.prefetched}},
+    "commit": {"row": "answer", "updates": {rpc.committed: rpc.committed}},
+    "generateProducerId": {
+        "row": "id", "updates": {rpc.next_producer_id: rpc.next_producer_id}
+    },
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("event", PRODUCER_ID_TWINS)
+def test_it_is_not_where_a_block_is_given_twice(event: str) -> None:
+    machine = "controller" if event == "commit" else "rpc_manager"
+    broken = altered(
+        only_once(producer_ids), table=f"{machine}.{event}", **PRODUCER_ID_TWINS[event]
+    )  # type: ignore[arg-type]
+    result = prove(broken, constants=FEW_IDS, options=QUICK)
+    assert result.verdict is not Verdict.HOLDS
+    assert [proof.verdict for proof in result.proofs] != ["proved"]
+
+
+# Transactions ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A property, and what breaks its proof: a row that is altered or a feature that is switched
+    off, after which the fact `fails` isn't inductive any more."""
+
+    name: str
+    fails: str
+    row: dict[str, Any] = field(default_factory=dict[str, Any])
+    off: tuple[str, ...] = ()
+
+
+def without(table: str, row: str) -> dict[str, Any]:
+    """The row taken away."""
+    return {"table": table, "row": row, "when": False}
+
+
+TWINS = (
+    Twin(
+        "DeclaredTransitions", "PendingFits",
+        without("transaction.InitProducerId", "commit or abort under way"),
+    ),
+    Twin("EpochForward", "EpochForward", without("partition.WriteTxnMarkers", "stale epoch")),
+    Twin(
+        "OneLiveEpoch", "OneHolder",
+        {"table": "transaction.InitProducerId", "row": "new producer",
+         "updates": {coordinator.pending_epoch: coordinator.producer_epoch}},
+    ),
+    Twin("MarkersMatchDecision", "MarkersMatchDecision", off=("strict_marker_epoch",)),
+    Twin("NoHangingTransaction", "OpenIsLive", off=("verification",)),
+)  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("twin", TWINS, ids=[twin.name for twin in TWINS])
+def test_a_proof_fails_without_what_protects_the_property(twin: Twin) -> None:
+    broken = altered(transactions, **twin.row) if twin.row else transactions
+    assert failing(broken, twin.fails, twin.off)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["MarkersMatchDecision", "NoHangingTransaction", "ZombieFenced", "BumpedOnce"]
+)
+def test_a_property_of_transactions_follows_from_the_lemmas(name: str) -> None:
+    assert not failing(transactions, name)
+
+
+@pytest.mark.slow
+def test_the_coordinator_makes_only_declared_transitions() -> None:
+    """A property of steps, and the one lemma that it needs, in full."""
+    wanted = tuple(item for item in transactions.properties if item.name == "DeclaredTransitions")
+    system = replace(transactions, properties=wanted, lemmas=(coordinator.pending_fits,))
+    result = prove(system, options=QUICK)
+    assert result.verdict is Verdict.HOLDS
+    assert result.open == ("largest_epoch", "faults")
+    assert [proof.name for proof in result.lemmas] == ["PendingFits"]
+
+
+# Lemmas ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("system", "constants"),
+    [
+        (producer_ids, {"block_size": 2, "largest_producer_id": 3, "prefetch_at": 0}),
+        (transactions, {"partitions": 1, "transactions": 1}),
+    ],
+    ids=["producer-ids", "transactions"],
+)
+def test_each_lemma_is_an_invariant_to_the_explorer(
+    system: System, constants: dict[str, int]
+) -> None:
+    names = [lemma.name for lemma in system.lemmas]
+    result = check(instantiate(system, constants=constants, properties=names), Search(threads=2))
+    assert result.verdict is Verdict.HOLDS
+    assert [item.name for item in result.properties] == names
+
+
+def test_lemmas_are_of_the_coordinator_its_clients_and_leaders() -> None:
+    assert transactions.lemmas == coordinator.LEMMAS + clients.LEMMAS + leaders.LEMMAS
+    assert all(lemma.kind == "invariant" and lemma.sentence for lemma in transactions.lemmas)
