@@ -139,8 +139,9 @@ moved = (
 )
 Result = enum("TransactionResult", ABORT=0, COMMIT=1)
 
-# What a response may carry, from the comments on error codes in Kafka's response classes; an error
-# that came with a later version of the request comes with the feature that brought that version.
+# What a response may carry: what the comments in Kafka's response classes list, and what handlers
+# answer with beyond that (CONCURRENT_TRANSACTIONS, TRANSACTION_ABORTABLE, UNKNOWN_SERVER_ERROR, and
+# of InitProducerId INVALID_PRODUCER_ID_MAPPING); an error with the features that it came with.
 _COORDINATOR = {
     Errors.NONE: True,
     Errors.NOT_COORDINATOR: True,
