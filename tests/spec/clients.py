@@ -23,12 +23,14 @@ BOUNDS = {
 _TRANSACTIONS, _IDEMPOTENCE = shipped("transactions"), shipped("idempotence")
 TRANSACTIONAL = replace(
     _TRANSACTIONS, name="transactional client", tables=producer.TABLES + sender.TABLES,
-    properties=(), budgets={producer.FAULTY_EVENTS + sender.FAULTY_EVENTS: kafka.FAULTS},
+    properties=(), lemmas=(),
+    budgets={producer.FAULTY_EVENTS + sender.FAULTY_EVENTS: kafka.FAULTS},
     terminal=False,
 )  # fmt: skip
 IDEMPOTENT = replace(
     _IDEMPOTENCE, name="idempotent client", tables=sender.TABLES + epoch_bump.TABLES,
-    properties=(), budgets={sender.FAULTY_EVENTS + epoch_bump.FAULTY_EVENTS: kafka.FAULTS},
+    properties=(), lemmas=(),
+    budgets={sender.FAULTY_EVENTS + epoch_bump.FAULTY_EVENTS: kafka.FAULTS},
     terminal=False,
 )  # fmt: skip
 _FIELDS = (

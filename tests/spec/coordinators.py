@@ -26,6 +26,7 @@ SYSTEM = replace(
     name="coordinator",
     tables=transaction.TABLES + transaction_log.TABLES + markers.TABLES,
     properties=(),
+    lemmas=(),
     budgets={
         (transaction.timeout, *transaction_log.FAULTY_EVENTS, *markers.FAULTY_EVENTS): kafka.FAULTS
     },
