@@ -34,13 +34,14 @@ class Spread:
         elif self.jobs == 1 or len(pieces) < 2:
             yield from ((at, work(piece)) for at, piece in enumerate(pieces))
         else:
-            with ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn")) as pool:
-                yield from _as_done(pool, work, dict(enumerate(pieces)))
+            pool = ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn"))
+            yield from _as_done(pool, work, dict(enumerate(pieces)))
 
 
 def _as_done(
     pool: Executor, work: Callable[[Piece], Result], pieces: dict[int, Piece]
 ) -> Iterator[tuple[int, Result]]:
+    """Places and results as they are done; the pool ends with them, or with who asks for them."""
     waiting = {pool.submit(work, piece): at for at, piece in pieces.items()}
     try:
         for done in as_completed(waiting):
@@ -65,15 +66,16 @@ def _on_spark(
     context = session.sparkContext
 
     def job(part: Sequence[Piece]) -> list[Result]:
+        # `session.stage` is for one thread
         context.setLocalProperty("callSite.short", name)
         context.setLocalProperty("callSite.long", name)
         return context.parallelize(part, 1).map(work).collect()
 
     parts = {at: pieces[at : at + at_once] for at in range(0, len(pieces), at_once)}
     try:
-        with ThreadPoolExecutor(int(context.defaultParallelism)) as threads:
-            for start_at, results in _as_done(threads, job, parts):
-                yield from enumerate(results, start_at)
+        threads = ThreadPoolExecutor(int(context.defaultParallelism))
+        for start_at, results in _as_done(threads, job, parts):
+            yield from enumerate(results, start_at)
     finally:
         if own:
             session.stop()

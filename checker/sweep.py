@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -75,6 +75,13 @@ def pieces(
     return found
 
 
+def _ranges(text: str) -> Iterator[tuple[str, str]]:
+    """The ends of each range of a list; a single value is both ends of its own."""
+    for part in text.split(","):
+        first, to, last = part.partition("..")
+        yield first, last if to else first
+
+
 def releases(text: str, protocols: Protocols) -> list[str]:
     """The releases of a range as in `2.0..4.3`, or of a list as in `2.5,4.3`.
 
@@ -82,14 +89,13 @@ def releases(text: str, protocols: Protocols) -> list[str]:
     """
     known = list(protocols.releases)
     found: list[str] = []
-    for part in text.split(","):
-        first, to, last = part.partition("..")
-        for name in (first, last if to else first):
+    for first, last in _ranges(text):
+        for name in (first, last):
             if name not in known:
                 raise DeclarationError(f"no protocol is called {name}: take {', '.join(known)}")
-        low, high = known.index(first), known.index(last if to else first)
+        low, high = known.index(first), known.index(last)
         if low > high:
-            raise DeclarationError(f"{part}: {first} is newer than {last}")
+            raise DeclarationError(f"{first}..{last}: {first} is newer than {last}")
         found += [name for name in known[low : high + 1] if name not in found]
     return found
 
@@ -97,9 +103,8 @@ def releases(text: str, protocols: Protocols) -> list[str]:
 def values(text: str) -> list[int]:
     """The numbers of a range as in `1..3`, or of a list as in `1,2,5`. Raises ValueError."""
     found: list[int] = []
-    for part in text.split(","):
-        first, to, last = part.partition("..")
-        numbers = range(int(first), int(last if to else first) + 1)
+    for first, last in _ranges(text):
+        numbers = range(int(first), int(last) + 1)
         if not numbers:
             raise ValueError(text)
         found += [number for number in numbers if number not in found]

@@ -231,9 +231,8 @@ _REQUESTS: dict[str, Callable[[TransactionCoordinator, Mapping[str, Any], str], 
     "AddPartitionsToTxn": _add,
     "EndTxn": _end,
 }
-_UNSEEN = frozenset(
-    {"newest_id", "coordinator_epoch"}
-)  # the id on offer, and what only markers have
+# the id on offer, and what only markers have
+_UNSEEN = frozenset({"newest_id", "coordinator_epoch"})
 _CODES = frozenset(declared.ErrorCode.names) | frozenset(Errors.names)
 
 
