@@ -50,6 +50,7 @@ from .client import (
     state,
     txn,
 )
+from .client_errors import is_retriable
 from .features import (
     client_epoch_bump,
     failed_abort_fatal,
@@ -93,7 +94,6 @@ from .messages import (
     Produce,
     Result,
     connection,
-    moved,
     producer,
 )
 from .sender import given_up, me
@@ -144,10 +144,6 @@ def _end(result: Expression, on: Expression) -> Sending:
     )
 
 
-def _retriable(error: Expression) -> Expression:
-    return error.is_in(Errors.CONCURRENT_TRANSACTIONS, *moved)
-
-
 _result = if_(state == COMMITTING, Result.COMMIT, Result.ABORT)
 
 # initTransactions ------------------------------------------------------------------------------
@@ -187,7 +183,7 @@ initialized = Table(
         ),
         Row(
             "retry",
-            when=_retriable(InitProducerIdResponse.error),
+            when=is_retriable(InitProducerIdResponse.error, Errors),
             send=(_init(connection),),
             source=_INIT,
         ),
@@ -255,10 +251,10 @@ added_to_transaction = Table(
             set={adding: set_of(), added: added | set_of(_added.partition)},
             source=_ADDED,
         ),
-        _not_again(_retriable(_added.error)),
+        _not_again(is_retriable(_added.error, Errors)),
         Row(
             "retry",
-            when=_retriable(_added.error),
+            when=is_retriable(_added.error, Errors),
             send=(_add(_added.partition, connection),),
             source=_ADDED,
         ),
@@ -423,7 +419,7 @@ ended = Table(
         ),
         Row(
             "retry",
-            when=_retriable(_ended.error),
+            when=is_retriable(_ended.error, Errors),
             send=(_end(_result, connection),),
             source=_END,
         ),

@@ -168,23 +168,24 @@ class Bounded:
             values: Any = state[self.place[f"producer.{name}"]]
             return values[who]
 
-        waits: list[Any] = []
-        told: dict[tuple[int, int], str] = {}
-        for q, batches in enumerate(has("batches")):
-            for s, (status, _, its_epoch, sequence, *_) in enumerate(batches):
-                if status == "SENT":
-                    waits.append(("PRODUCE", q, sequence, its_epoch))
-                elif status in ("ACKNOWLEDGED", "FAILED"):
-                    told[q, s] = status
         name = has("state")
         if name == "UNINITIALIZED" and transactional.data.name not in self.features:
             name = "INITIALIZING"  # it asks at once
+        waits: list[Any] = []
         if name == "INITIALIZING":
             waits.append(("INIT_PRODUCER_ID", None))
-        if name in ("COMMITTING_TRANSACTION", "ABORTING_TRANSACTION") and not has("ending"):
+        if name in ("COMMITTING_TRANSACTION", "ABORTING_TRANSACTION"):
             waits.append(("END_TXN", "COMMIT" if name.startswith("COMMIT") else "ABORT"))
         if has("adding"):
             waits.append(("ADD_PARTITIONS_TO_TXN", None))
+        in_flight = ("SENT", "QUEUED") if waits else ("SENT",)
+        told: dict[tuple[int, int], str] = {}
+        for q, batches in enumerate(has("batches")):
+            for s, (status, _, its_epoch, sequence, *_) in enumerate(batches):
+                if status in in_flight:
+                    waits.append(("PRODUCE", q, sequence, its_epoch))
+                elif status in ("ACKNOWLEDGED", "FAILED"):
+                    told[q, s] = status
         epoch = has("producer_epoch")
         found: dict[str, Any] = {
             "state": name, "epoch": epoch, "id": has("producer_id") if epoch >= 0 else -1,
