@@ -288,6 +288,7 @@ LINE = {
         (json.dumps(LINE | {"producer_epoch": 40_000}), "producer_epoch must be smaller"),
         (json.dumps({k: v for k, v in LINE.items() if k != "end"}), "it lacks its end"),
         (json.dumps(LINE | {"end": 0}), "before its start"),
+        (json.dumps(LINE | {"response": {"error": "NO_SUCH"}}), "no error is called NO_SUCH"),
     ],
 )
 def test_a_bad_line_is_named(text: str, says: str, tmp_path: Path) -> None:
