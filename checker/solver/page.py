@@ -32,9 +32,6 @@ What isn't proved is told as it is: *not inductive* means that there is a state 
 property and all lemmas hold and from which a step breaks it; perhaps no run reaches that state.
 Nothing follows for the property but that lemmas are missing.
 
-**Not proved yet:** of `transactions`, that no record is there twice and that records are in order.
-Lemmas must say which batches may still be under way for a transaction, and with which sequence.
-
 This page is written by `python -m epochfence.checker.solver.page docs/proofs.md`. Times are of the
 machine that wrote it.
 """
@@ -66,7 +63,7 @@ CASES = (
         (
             "EpochForward", "OneLiveEpoch", "DeclaredTransitions", "MarkersMatchDecision",
             "NoHangingTransaction", "ZombieFenced", "ReservedEpoch", "AnswerStands", "BumpedOnce",
-            "EpochsNotWasted",
+            "EpochsNotWasted", "NoDuplicate", "Order",
         ),
     ),
 )  # fmt: skip

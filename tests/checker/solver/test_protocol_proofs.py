@@ -16,9 +16,11 @@ from epochfence.checker.solver.lifted import lifted
 from epochfence.checker.solver.obligations import settle
 from epochfence.checker.solver.prove import Options, prove
 from epochfence.checker.verdict import Verdict
+from epochfence.spec import partition as leader
 from epochfence.spec import producer_ids_controller as rpc
-from epochfence.spec.language import System, instantiate
-from epochfence.spec.lemmas import clients, coordinator, leaders
+from epochfence.spec.language import System, each, instantiate
+from epochfence.spec.lemmas import batches, clients, coordinator, leaders
+from epochfence.spec.partition_recovery import UNKNOWN
 from epochfence.spec.systems.producer_ids import system as producer_ids
 from epochfence.spec.systems.transactions import system as transactions
 from epochfence.tests.spec.alterations import altered
@@ -114,6 +116,12 @@ TWINS = (
     ),
     Twin("MarkersMatchDecision", "MarkersMatchDecision", off=("strict_marker_epoch",)),
     Twin("NoHangingTransaction", "OpenIsLive", off=("verification",)),
+    Twin(
+        "NoDuplicate", "Remembered",
+        {"table": "partition.leader changes", "row": "questions die with it",
+         "updates": {leader.producer_state: each(leader.n, UNKNOWN)}},
+    ),
+    Twin("Order", "Admitted", without("transaction.AddPartitionsByLeader", "other epoch")),
 )  # fmt: skip
 
 
@@ -126,7 +134,15 @@ def test_a_proof_fails_without_what_protects_the_property(twin: Twin) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["MarkersMatchDecision", "NoHangingTransaction", "ZombieFenced", "BumpedOnce"]
+    "name",
+    [
+        "MarkersMatchDecision",
+        "NoHangingTransaction",
+        "ZombieFenced",
+        "BumpedOnce",
+        "NoDuplicate",
+        "Order",
+    ],
 )
 def test_a_property_of_transactions_follows_from_the_lemmas(name: str) -> None:
     assert not failing(transactions, name)
@@ -164,6 +180,7 @@ def test_each_lemma_is_an_invariant_to_the_explorer(
     assert [item.name for item in result.properties] == names
 
 
-def test_lemmas_are_of_the_coordinator_its_clients_and_leaders() -> None:
-    assert transactions.lemmas == coordinator.LEMMAS + clients.LEMMAS + leaders.LEMMAS
+def test_lemmas_are_of_the_coordinator_its_clients_leaders_and_batches() -> None:
+    parts = coordinator.LEMMAS, clients.LEMMAS, leaders.LEMMAS, batches.LEMMAS
+    assert transactions.lemmas == sum(parts, ())
     assert all(lemma.kind == "invariant" and lemma.sentence for lemma in transactions.lemmas)
