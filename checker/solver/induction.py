@@ -158,7 +158,7 @@ class Induction:
         return self.relation.terms.truth(graph.and_(*nodes))
 
     def _assumed(self, name: str, nodes: Sequence[Node], k: int) -> Written:
-        """The fact of the k states before the last step, written once: most are assumed each time."""
+        """A fact of the k states before the last step; written once, as most are always assumed."""
         key = name, tuple(node.number for node in nodes), k
         if key not in self._made:
             term = self.all_of(nodes)

@@ -3,7 +3,7 @@ protects it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,7 +29,7 @@ FEW_IDS = {"largest_producer_id": 2}
 QUICK = Options(timeout=20, depth=1, most=1, spacer=False)
 
 
-def failing(system: System, name: str, off: Iterable[str] = ()) -> list[str]:
+def failing(system: System, name: str, off: Iterable[str] = ()) -> Iterator[str]:
     """The cases in which a property or lemma isn't inductive, with all lemmas assumed."""
     declared = {item.name: item for item in (*system.properties, *system.lemmas)}
     names = [name, *(lemma.name for lemma in system.lemmas)]
@@ -37,11 +37,9 @@ def failing(system: System, name: str, off: Iterable[str] = ()) -> list[str]:
     is_of_steps = declared[name].kind == "step"
     subject = Subject(name, () if is_of_steps else induction.facts[name])
     facts = [fact for fact in induction.facts if fact != name]
-    return [
-        item.case
-        for item in induction.obligations(subject, facts)
-        if settle(item, 20).verdict != "unsat"
-    ]
+    for item in induction.obligations(subject, facts):
+        if settle(item, 60).verdict != "unsat":
+            yield item.case
 
 
 # Producer ids ------------------------------------------------------------------------------------
@@ -129,7 +127,7 @@ TWINS = (
 @pytest.mark.parametrize("twin", TWINS, ids=[twin.name for twin in TWINS])
 def test_a_proof_fails_without_what_protects_the_property(twin: Twin) -> None:
     broken = altered(transactions, **twin.row) if twin.row else transactions
-    assert failing(broken, twin.fails, twin.off)
+    assert any(failing(broken, twin.fails, twin.off))
 
 
 @pytest.mark.slow
@@ -145,7 +143,7 @@ def test_a_proof_fails_without_what_protects_the_property(twin: Twin) -> None:
     ],
 )
 def test_a_property_of_transactions_follows_from_the_lemmas(name: str) -> None:
-    assert not failing(transactions, name)
+    assert not list(failing(transactions, name))
 
 
 @pytest.mark.slow
