@@ -73,13 +73,11 @@ class Function:
         result: str,
         arguments: Sequence[str],
         *,
-        attributes: str = "",
         shared: bool = False,
     ) -> None:
         self.name = name
         self.result = result
         self.args = [Value(kind, f"%a{at}") for at, kind in enumerate(arguments)]
-        self.attributes = attributes
         self.shared = shared
         self.blocks: list[Block] = []
         self.values = 0
@@ -108,7 +106,7 @@ class Function:
         """The function whole."""
         linkage = "" if self.shared else "internal "
         arguments = ", ".join(map(str, self.args))
-        head = f"define {linkage}{self.result} @{self.name}({arguments}) {self.attributes} {{"
+        head = f"define {linkage}{self.result} @{self.name}({arguments}) {{"
         lines = [head]
         for block in self.blocks:
             lines.append(f"{block.label}:")

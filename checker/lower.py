@@ -40,7 +40,7 @@ BROKEN, FAULT, DEADLOCK = 1, 2, 4
 
 COMMON = 8  # rows for which the same fault is looked for once, in the state before the step
 INLINE = 120  # nodes up to which rows are written where they are tried
-PART = 10_000  # instructions in rows from which on they are a module that LLVM's passes don't see
+PART = 10_000  # instructions in rows from which on they are a module, without LLVM's own passes
 COPIED = 4  # words up to which a successor is written word by word
 
 
@@ -85,14 +85,14 @@ class _Writer:
         """Everything written and compiled."""
         self.represent()
         self.expand()
-        last = module([*self.functions, *self.rows_functions], self.elsewhere)
-        return self.compilation.end(last, passes=not self.elsewhere)
+        passes = not self.elsewhere  # which in a large system would cost more than they win
+        if self.rows_functions:
+            self.close_part(passes=passes)
+        return self.compilation.end(module(self.functions, self.elsewhere), passes=passes)
 
-    def close_part(self) -> None:
+    def close_part(self, *, passes: bool) -> None:
         """Makes a module of the rows that are written, and has it compiled."""
-        for function in self.rows_functions:
-            function.shared = True
-        self.compilation.begin(module(self.rows_functions))
+        self.compilation.begin(module(self.rows_functions), passes=passes)
         for function in self.rows_functions:
             function.blocks.clear()
         self.elsewhere += self.rows_functions
@@ -305,14 +305,14 @@ class _Writer:
         """The rows of an action as a function of their own: what is rare and long."""
         name = f"rows{len(self.elsewhere) + len(self.rows_functions)}"
         arguments = (POINTER, POINTER, POINTER, I64, POINTER, I64)
-        function = Function(name, I64, arguments, attributes="noinline")
+        function = Function(name, I64, arguments, shared=True)
         b = Builder(function, function.new_block("entry"))
         source, out, rows, cursor, fault, place = function.args
         values = _Values(self, b, self.load(b, source), place=place)
         b.ret(self.rows(b, action, values, source, out, rows, cursor, fault))
         self.rows_functions.append(function)
         if sum(each.size for each in self.rows_functions) > PART:
-            self.close_part()
+            self.close_part(passes=False)
         return function
 
     def bits(self, b: Builder, values: _Values, items: list[tuple[Place, Node]]) -> Value:

@@ -44,7 +44,7 @@ class Compilation:
         self._made: list[Future[bytes]] = []
         self._pool = ThreadPoolExecutor(os.cpu_count())
 
-    def begin(self, module: str, *, passes: bool = False) -> None:
+    def begin(self, module: str, *, passes: bool) -> None:
         """Has a module compiled, with LLVM's own optimisations or without."""
         self.modules.append(module)
         compiled = _compiled_apart if module.count("\n") > APART else object_file
@@ -90,7 +90,7 @@ def object_file(text: str, passes: bool) -> bytes:
 def _compiled_here(code: Code) -> Code:
     compilation = Compilation()
     for module in code.modules[:-1]:
-        compilation.begin(module)
+        compilation.begin(module, passes=code.passes)
     return compilation.end(code.modules[-1], passes=code.passes)
 
 

@@ -60,7 +60,7 @@ def test_a_function_of_another_module_is_called(
         b.ret(b.add(value, number(5)))
         functions.append(function)
     compilation = Compilation()
-    compilation.begin(module(functions[:1]))
+    compilation.begin(module(functions[:1]), passes=True)
     code = compilation.end(module(functions[1:], functions[:1]), passes=True)
     assert called(code, "ten_more", 1) == 11
 
