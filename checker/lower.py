@@ -40,7 +40,7 @@ BROKEN, FAULT, DEADLOCK = 1, 2, 4
 
 COMMON = 8  # rows for which the same fault is looked for once, in the state before the step
 INLINE = 120  # nodes up to which rows are written where they are tried
-PART = 10_000  # instructions in rows from which on they are a module, without LLVM's own passes
+PART = 10_000  # instructions in rows from which on they are a module
 COPIED = 4  # words up to which a successor is written word by word
 
 
@@ -85,14 +85,13 @@ class _Writer:
         """Everything written and compiled."""
         self.represent()
         self.expand()
-        passes = not self.elsewhere  # which in a large system would cost more than they win
-        if self.rows_functions:
-            self.close_part(passes=passes)
-        return self.compilation.end(module(self.functions, self.elsewhere), passes=passes)
+        self.close_part()
+        self.compilation.begin(module(self.functions, self.elsewhere))
+        return self.compilation.end()
 
-    def close_part(self, *, passes: bool) -> None:
+    def close_part(self) -> None:
         """Makes a module of the rows that are written, and has it compiled."""
-        self.compilation.begin(module(self.rows_functions), passes=passes)
+        self.compilation.begin(module(self.rows_functions))
         for function in self.rows_functions:
             function.blocks.clear()
         self.elsewhere += self.rows_functions
@@ -312,7 +311,7 @@ class _Writer:
         b.ret(self.rows(b, action, values, source, out, rows, cursor, fault))
         self.rows_functions.append(function)
         if sum(each.size for each in self.rows_functions) > PART:
-            self.close_part(passes=False)
+            self.close_part()
         return function
 
     def bits(self, b: Builder, values: _Values, items: list[tuple[Place, Node]]) -> Value:

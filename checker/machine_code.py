@@ -20,18 +20,15 @@ from typing import Any
 import llvmlite.binding as llvm
 
 APART = 1_000  # lines of IR from which on another process compiles
+LARGE = 3_000  # lines of IR from which on LLVM's own passes cost more than they win
 PASSES = "--passes"
 
 
 @dataclass(frozen=True)
 class Code:
-    """The IR of modules that belong together, and the object file made of each for a processor.
-
-    `passes` says whether LLVM's own optimisations were asked for.
-    """
+    """The IR of modules that belong together, and the object file made of each for a processor."""
 
     modules: tuple[str, ...]
-    passes: bool
     processor: str
     object_files: tuple[bytes, ...]
 
@@ -44,21 +41,18 @@ class Compilation:
         self._made: list[Future[bytes]] = []
         self._pool = ThreadPoolExecutor(os.cpu_count())
 
-    def begin(self, module: str, *, passes: bool) -> None:
-        """Has a module compiled, with LLVM's own optimisations or without."""
+    def begin(self, module: str) -> None:
+        """Has a module compiled."""
+        lines = module.count("\n")
+        compiled = _compiled_apart if lines > APART else object_file
         self.modules.append(module)
-        compiled = _compiled_apart if module.count("\n") > APART else object_file
-        self._made.append(self._pool.submit(compiled, module, passes))
+        self._made.append(self._pool.submit(compiled, module, lines < LARGE))
 
-    def end(self, module: str, *, passes: bool) -> Code:
-        """The code, of which this is the last module.
-
-        Raises RuntimeError for IR that LLVM doesn't take.
-        """
-        self.begin(module, passes=passes)
+    def end(self) -> Code:
+        """The code of all modules. Raises RuntimeError for IR that LLVM doesn't take."""
         with self._pool:
             object_files = tuple(made.result() for made in self._made)
-        return Code(tuple(self.modules), passes, _processor(), object_files)
+        return Code(tuple(self.modules), _processor(), object_files)
 
 
 def load(code: Code) -> Any:
@@ -67,7 +61,10 @@ def load(code: Code) -> Any:
     What was compiled for another processor is compiled anew.
     """
     if code.processor != _processor():
-        code = _compiled_here(code)
+        compilation = Compilation()
+        for module in code.modules:
+            compilation.begin(module)
+        code = compilation.end()
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine(1))
     for part in code.object_files:
         engine.add_object_file(llvm.ObjectFileRef.from_data(part))
@@ -85,13 +82,6 @@ def object_file(text: str, passes: bool) -> bytes:
         builder = llvm.create_pass_builder(machine, tuning)
         builder.getModulePassManager().run(module, builder)
     return machine.emit_object(module)
-
-
-def _compiled_here(code: Code) -> Code:
-    compilation = Compilation()
-    for module in code.modules[:-1]:
-        compilation.begin(module, passes=code.passes)
-    return compilation.end(code.modules[-1], passes=code.passes)
 
 
 def _processor() -> str:

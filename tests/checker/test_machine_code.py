@@ -19,8 +19,11 @@ define i64 @double(i64 %n) {
 """
 
 
-def whole(*, passes: bool) -> Code:
-    return Compilation().end(DOUBLE, passes=passes)
+def compiled(*modules: str) -> Code:
+    compilation = Compilation()
+    for text in modules:
+        compilation.begin(text)
+    return compilation.end()
 
 
 def called(code: Code, name: str, argument: int) -> int:
@@ -29,20 +32,21 @@ def called(code: Code, name: str, argument: int) -> int:
     return function(argument)
 
 
-@pytest.mark.parametrize("passes", [True, False])
+@pytest.mark.parametrize("large", [0, 100])
 @pytest.mark.parametrize("apart", [0, 100])
 def test_code_is_the_same_from_either_process(
-    monkeypatch: pytest.MonkeyPatch, apart: int, passes: bool
+    monkeypatch: pytest.MonkeyPatch, apart: int, large: int
 ) -> None:
     monkeypatch.setattr(machine_code, "APART", apart)
-    assert called(whole(passes=passes), "double", 21) == 42
+    monkeypatch.setattr(machine_code, "LARGE", large)
+    assert called(compiled(DOUBLE), "double", 21) == 42
 
 
 @pytest.mark.parametrize("apart", [0, 100])
 def test_faulty_code_is_refused(monkeypatch: pytest.MonkeyPatch, apart: int) -> None:
     monkeypatch.setattr(machine_code, "APART", apart)
     with pytest.raises(RuntimeError, match=r"%missing|undefined value"):
-        Compilation().end("define i64 @f() {\n  ret i64 %missing\n}\n", passes=False)
+        compiled("define i64 @f() {\n  ret i64 %missing\n}\n")
 
 
 @pytest.mark.parametrize("apart", [0, 100])
@@ -59,12 +63,10 @@ def test_a_function_of_another_module_is_called(
             value = b.call(functions[0], [value])
         b.ret(b.add(value, number(5)))
         functions.append(function)
-    compilation = Compilation()
-    compilation.begin(module(functions[:1]), passes=True)
-    code = compilation.end(module(functions[1:], functions[:1]), passes=True)
+    code = compiled(module(functions[:1]), module(functions[1:], functions[:1]))
     assert called(code, "ten_more", 1) == 11
 
 
 def test_code_of_another_processor_is_compiled_anew() -> None:
-    code = replace(whole(passes=False), processor="another", object_files=(b"not for here",))
+    code = replace(compiled(DOUBLE), processor="another", object_files=(b"not for here",))
     assert called(code, "double", 21) == 42
