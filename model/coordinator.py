@@ -13,11 +13,11 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from ..spec import coordinator as declared
 from ..spec import transaction, transaction_metadata
-from .errors import ModelError, NotNow
+from .errors import ModelError, NotNow, refusal
 from .machine import Machine
 
 NO_PRODUCER_ID = NO_PRODUCER_EPOCH = -1
@@ -73,10 +73,23 @@ def java_hash(text: str) -> int:
 def partition_for(transactional_id: str, partitions: int = 50) -> int:
     """The partition of the transaction log that an id belongs to.
 
-    TransactionStateManager.partitionFor
+    TransactionStateManager.partitionFor. Raises WrongType for what is no id.
     """
+    if not _is_text(transactional_id):
+        raise refusal("transactional_id", "a string", transactional_id, of_type=False)
     value = java_hash(transactional_id)
     return (0 if value == -(2**31) else abs(value)) % partitions
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _each_once(partitions: Any) -> frozenset[Any]:
+    """Partitions that somebody gave. Raises WrongType for one alone, which a string would be."""
+    if _is_text(partitions) or not isinstance(partitions, Iterable):
+        raise refusal("partitions", "a collection of partitions", partitions, of_type=False)
+    return frozenset(cast("Iterable[Any]", partitions))
 
 
 @dataclass
@@ -451,7 +464,7 @@ class TransactionCoordinator:
         entry = self._at_now(self.entries[transactional_id])
         token = next(self._tokens)
         sent = entry.handle(
-            "AddPartitions", producer=token, connection=0, partitions=frozenset(partitions),
+            "AddPartitions", producer=token, connection=0, partitions=_each_once(partitions),
             producer_id=producer_id, producer_epoch=producer_epoch,
             client_transaction_version=transaction_version,
         ).sent  # fmt: skip

@@ -350,6 +350,9 @@ class Machine:
         switch_off: Iterable[str] = (), this: Any = None,
         constants: Mapping[str, int] | None = None,
     ) -> None:  # fmt: skip
+        for name, number in (constants or {}).items():
+            if type(number) is not int:
+                raise refusal(name, "a whole number", number, of_type=False)
         given = tuple(sorted((constants or {}).items()))
         self._program = _program(tuple(tables), protocols, given)
         self.protocol = protocol or protocols.newest

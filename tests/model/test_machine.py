@@ -139,6 +139,48 @@ def test_other_mistakes_are_named() -> None:
         PartitionLeader().append(producer_id=1, producer_epoch=0, base_sequence=0, count=0)
 
 
+ANY: Any = (5, None)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "field"),
+    [
+        (lambda: leader_asked(count="1"), WrongType, "count"),
+        (lambda: leader_asked(count=2.5), WrongType, "count"),
+        (lambda: leader_asked(base_sequence="0"), WrongType, "base_sequence"),
+        (lambda: PartitionLeader().append_plain(-1), OutOfRange, "count"),
+        (lambda: coordinator_asked().init_producer_id(ANY[0], 1), WrongType, "transactional_id"),
+        (
+            lambda: coordinator_asked().add_partitions("id", 0, 0, "orders-0"),
+            WrongType,
+            "partitions",
+        ),
+        (
+            lambda: PartitionLeader(producer_id_expiration_ms=ANY[1]),
+            WrongType,
+            "producer_id_expiration_ms",
+        ),
+    ],
+)
+def test_what_callers_give_wrong_is_named(call: Any, error: type, field: str) -> None:
+    with pytest.raises(error, match=f"^{field} is ") as raised:
+        call()
+    assert isinstance(raised.value, ModelError)
+    assert raised.value.field == field
+
+
+def leader_asked(**wrong: Any) -> None:
+    asked: dict[str, Any] = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0, "count": 1}
+    PartitionLeader().append(**(asked | wrong))
+
+
+def coordinator_asked() -> TransactionCoordinator:
+    coordinator = TransactionCoordinator()
+    coordinator.elect(home("id"), 0)
+    coordinator.init_producer_id("id", 60_000)
+    return coordinator
+
+
 def test_looking_ahead_changes_nothing() -> None:
     machine = entry()
     before = machine.state
