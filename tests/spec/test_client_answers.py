@@ -112,6 +112,10 @@ STATES: dict[str, dict[str, Value]] = {
     },
     "unknown": {"state": "ABORTABLE_ERROR", "must_bump": True, "added": ONE},
     "unknown from the first on": {"state": "ABORTABLE_ERROR", "must_bump": True},
+    "in need of an epoch": {"must_bump": True, "added": ONE},
+    "in need of an epoch, and busy": {
+        **_TWO, "batches": line(batch(0), batch(1)), "must_bump": True, "added": ONE,
+    },
     "good for nothing": {"state": "ABORTING_TRANSACTION", "txn": None},
     "adding": {"adding": ONE},
     "added": {"added": ONE},
