@@ -176,6 +176,7 @@ given_out = invariant(
             (_epoch != NO_EPOCH).implies(is_given_out(_id, _epoch)),
             _state.is_in(client.UNINITIALIZED, client.INITIALIZING, client.FATAL_ERROR)
             | (_epoch != NO_EPOCH),
+            all_of(_init_answer, _init_answer.error != Errors.TRANSACTION_ABORTABLE),
             *(
                 all_of(
                     m,

@@ -139,7 +139,10 @@ system = System(
         ): FAULTS
     },
     interchangeable=(PRODUCER,),
-    terminal=all_of(_i, client.state.at(_i).is_in(client.READY, client.FATAL_ERROR)),
+    terminal=all_of(
+        _i,
+        client.state.at(_i).is_in(client.READY, client.FATAL_ERROR) | client.can_only_close.at(_i),
+    ),
     reach="two instances that fence each other at any moment, two transactions in a row with a "
     "late request, answer or marker of the first, epochs that are used up and the next "
     "producer id, and any one fault at any step, a failover of the coordinator with or "
