@@ -188,6 +188,17 @@ def all_appended(following: Expression, acked: Expression) -> Expression:
     return following - acked == 1
 
 
+def bumps_after_abort(
+    can_bump: Expression, adds_implicitly: Expression, state: Expression
+) -> Expression:
+    """Whether after an abortable error the client needs a new epoch once it has aborted. With
+    implicitly added partitions every end brings one, and an end under way is past that.
+
+    TransactionManager.maybeTransitionToErrorState
+    """
+    return can_bump & ~adds_implicitly & ~is_completing(state)
+
+
 def unless_aborting(state: Expression, to: Expression) -> Expression:
     """The state after an abortable error: an abort under way goes on.
 
@@ -196,7 +207,6 @@ def unless_aborting(state: Expression, to: Expression) -> Expression:
     return if_(state == ABORTING, ABORTING, to)
 
 
-completing = is_completing(state)
 settled = ~any_of(q, unresolved[q].is_set | any_of(s, is_open(_batch)))
 started = if_(transaction_version_2, any_of(q, any_of(s, _batch.status != UNSENT)), size(added) > 0)
 can_only_close = if_(
@@ -240,5 +250,5 @@ TO_ABORTABLE_ERROR = unless_aborting(state, ABORTABLE_ERROR)
 ABORTABLE: dict[Expression, Operand] = {
     ending: ending & (state == ABORTING),
     bump_asked: bump_asked & (state == ABORTING),
-    must_bump: must_bump | (client_epoch_bump & ~transaction_version_2 & ~completing),
+    must_bump: must_bump | bumps_after_abort(client_epoch_bump, transaction_version_2, state),
 }

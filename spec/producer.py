@@ -52,6 +52,7 @@ from .client import (
     state,
     txn,
 )
+from .client_errors import is_retriable
 from .features import (
     abortable_error,
     client_epoch_bump,
@@ -96,7 +97,6 @@ from .messages import (
     Produce,
     Result,
     connection,
-    moved,
     producer,
 )
 from .sender import given_up, me
@@ -147,10 +147,6 @@ def _end(result: Expression, on: Expression) -> Sending:
     )
 
 
-def _retriable(error: Expression) -> Expression:
-    return error.is_in(Errors.CONCURRENT_TRANSACTIONS, *moved)
-
-
 def _is_unknown(error: Expression) -> Expression:
     """Whether the coordinator doesn't know the producer id, and its client may go on with a new
     epoch."""
@@ -197,7 +193,7 @@ initialized = Table(
         ),
         Row(
             "retry",
-            when=_retriable(InitProducerIdResponse.error),
+            when=is_retriable(InitProducerIdResponse.error, Errors),
             send=(_init(connection),),
             source=_INIT,
         ),
@@ -272,10 +268,10 @@ added_to_transaction = Table(
             set={adding: set_of(), added: added | set_of(_added.partition)},
             source=_ADDED,
         ),
-        _not_again(_retriable(_added.error)),
+        _not_again(is_retriable(_added.error, Errors)),
         Row(
             "retry",
-            when=_retriable(_added.error),
+            when=is_retriable(_added.error, Errors),
             send=(_add(_added.partition, connection),),
             source=_ADDED,
         ),
@@ -453,7 +449,7 @@ ended = Table(
         ),
         Row(
             "retry",
-            when=_retriable(_ended.error),
+            when=is_retriable(_ended.error, Errors),
             send=(_end(_result, connection),),
             source=_END,
         ),

@@ -57,6 +57,7 @@ from .client import (
     txn,
     unresolved,
 )
+from .client_errors import is_retriable
 from .features import (
     bump_when_settled,
     client_epoch_bump,
@@ -98,7 +99,6 @@ from .messages import (
     Errors,
     Produce,
     ProduceResponse,
-    moved,
     producer,
 )
 
@@ -364,12 +364,7 @@ completed = Table(
         under_old_id(_batch, _error != Errors.NONE),
         Row(
             "try again",
-            when=_error.is_in(
-                Errors.CONCURRENT_TRANSACTIONS,
-                Errors.NOT_ENOUGH_REPLICAS,
-                Errors.NOT_LEADER_OR_FOLLOWER,
-                *moved,
-            ),
+            when=is_retriable(_error, Errors),
             set=_queued(_where, _which),
             send=(_retry(_where, _which),),
             source=f"{_SENDER}.canRetry",
