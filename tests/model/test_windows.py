@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -61,7 +62,7 @@ def busy(count: int, clients: int = 4) -> Iterator[Operation]:
     """Producers of one partition that have a batch under way all the time."""
     leader = PartitionLeader()
     for at in range(count):
-        asked = {"producer_id": at % clients, "producer_epoch": 0, "count": 1}
+        asked: dict[str, Any] = {"producer_id": at % clients, "producer_epoch": 0, "count": 1}
         asked["base_sequence"] = at // clients
         answer = leader.append(**asked)
         told = {"error": answer.error, "base_offset": answer.first_offset}
