@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import fastjsonschema
 
+from ..spec.client_errors import ClientError
 from .judge import Operation
 
 Line = dict[str, Any]
@@ -85,4 +86,7 @@ def operation_of(path: Path | str, number: int, line: Line) -> tuple[str, Operat
         raise BadLine(path, number, f"it lacks its {missing}", remedy)
     if end is not None and end < start:
         raise BadLine(path, number, f"it ends at {end}, before its start", "give times in ms")
+    if response is not None and response["error"] not in ClientError.names:
+        what = f"no error is called {response['error']}"
+        raise BadLine(path, number, what, "give Kafka's name of it, such as NONE")
     return key, Operation(request, line, start, end, response, number, client, str(path))

@@ -112,8 +112,8 @@ ending = producer.field(
     "ending", Bool(), doc="EndTxn waits until the application has been told of every batch."
 )
 must_bump = producer.field("must_bump", Bool(), doc="A new epoch is needed after the abort.")
-id_unknown = producer.field(
-    "id_unknown", Bool(), doc="The coordinator doesn't know its producer id any more."
+bump_asked = producer.field(
+    "bump_asked", Bool(), doc="InitProducerId for a new epoch waits behind EndTxn."
 )
 
 q, s = PARTITION.variable("q"), RECORD.variable("s")
@@ -188,6 +188,17 @@ def all_appended(following: Expression, acked: Expression) -> Expression:
     return following - acked == 1
 
 
+def bumps_after_abort(
+    can_bump: Expression, adds_implicitly: Expression, state: Expression
+) -> Expression:
+    """Whether after an abortable error the client needs a new epoch once it has aborted. With
+    implicitly added partitions every end brings one, and an end under way is past that.
+
+    TransactionManager.maybeTransitionToErrorState
+    """
+    return can_bump & ~adds_implicitly & ~is_completing(state)
+
+
 def unless_aborting(state: Expression, to: Expression) -> Expression:
     """The state after an abortable error: an abort under way goes on.
 
@@ -196,18 +207,21 @@ def unless_aborting(state: Expression, to: Expression) -> Expression:
     return if_(state == ABORTING, ABORTING, to)
 
 
-completing = is_completing(state)
 settled = ~any_of(q, unresolved[q].is_set | any_of(s, is_open(_batch)))
 started = if_(transaction_version_2, any_of(q, any_of(s, _batch.status != UNSENT)), size(added) > 0)
+can_only_close = if_(
+    state == INITIALIZING, must_bump & ~bump_asked, (state == ABORTING) & ~txn.is_set
+)
+"""Whether nothing follows: an abort has failed, or nobody asks for the epoch that is needed."""
 
 # The record of a transaction has gone, and what it was sent with.
-ENDED: dict[Expression, Operand] = {
+GIVEN_UP: dict[Expression, Operand] = {
     txn: None,
     batches: each(q, each(s, Batch())),
-    added: set_of(),
     adding: set_of(),
     ending: False,
 }
+ENDED = GIVEN_UP | {added: set_of()}
 NEW_SEQUENCES: dict[Expression, Operand] = {
     next_sequence: each(q, 0),
     last_acked: each(q, NO_SEQUENCE),
@@ -235,5 +249,6 @@ FAILED_FOR_GOOD: dict[Expression, Operand] = {
 TO_ABORTABLE_ERROR = unless_aborting(state, ABORTABLE_ERROR)
 ABORTABLE: dict[Expression, Operand] = {
     ending: ending & (state == ABORTING),
-    must_bump: must_bump | (client_epoch_bump & ~transaction_version_2 & ~completing),
+    bump_asked: bump_asked & (state == ABORTING),
+    must_bump: must_bump | bumps_after_abort(client_epoch_bump, transaction_version_2, state),
 }

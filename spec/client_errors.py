@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .language import Expression, enum
+from .language import Enum, Expression, enum
 
 ClientError = enum(
     "ClientError",
@@ -57,26 +57,21 @@ ClientError = enum(
 )  # fmt: skip
 
 _RETRIABLE = (
-    ClientError.CORRUPT_MESSAGE, ClientError.UNKNOWN_TOPIC_OR_PARTITION,
-    ClientError.LEADER_NOT_AVAILABLE, ClientError.NOT_LEADER_OR_FOLLOWER,
-    ClientError.REQUEST_TIMED_OUT, ClientError.REPLICA_NOT_AVAILABLE,
-    ClientError.NETWORK_EXCEPTION, ClientError.COORDINATOR_LOAD_IN_PROGRESS,
-    ClientError.COORDINATOR_NOT_AVAILABLE, ClientError.NOT_COORDINATOR,
-    ClientError.NOT_ENOUGH_REPLICAS, ClientError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-    ClientError.NOT_CONTROLLER, ClientError.CONCURRENT_TRANSACTIONS,
-    ClientError.KAFKA_STORAGE_ERROR, ClientError.FETCH_SESSION_ID_NOT_FOUND,
-    ClientError.INVALID_FETCH_SESSION_EPOCH, ClientError.LISTENER_NOT_FOUND,
-    ClientError.FENCED_LEADER_EPOCH, ClientError.UNKNOWN_LEADER_EPOCH,
-    ClientError.OFFSET_NOT_AVAILABLE, ClientError.PREFERRED_LEADER_NOT_AVAILABLE,
-    ClientError.ELIGIBLE_LEADERS_NOT_AVAILABLE, ClientError.ELECTION_NOT_NEEDED,
-    ClientError.UNSTABLE_OFFSET_COMMIT, ClientError.THROTTLING_QUOTA_EXCEEDED,
-    ClientError.UNKNOWN_TOPIC_ID, ClientError.INCONSISTENT_TOPIC_ID,
-    ClientError.FETCH_SESSION_TOPIC_ID_ERROR, ClientError.SHARE_SESSION_NOT_FOUND,
-    ClientError.INVALID_SHARE_SESSION_EPOCH,
-    ClientError.TIMEOUT,
+    "CORRUPT_MESSAGE", "UNKNOWN_TOPIC_OR_PARTITION", "LEADER_NOT_AVAILABLE",
+    "NOT_LEADER_OR_FOLLOWER", "REQUEST_TIMED_OUT", "REPLICA_NOT_AVAILABLE", "NETWORK_EXCEPTION",
+    "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR",
+    "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "NOT_CONTROLLER",
+    "CONCURRENT_TRANSACTIONS", "KAFKA_STORAGE_ERROR", "FETCH_SESSION_ID_NOT_FOUND",
+    "INVALID_FETCH_SESSION_EPOCH", "LISTENER_NOT_FOUND", "FENCED_LEADER_EPOCH",
+    "UNKNOWN_LEADER_EPOCH", "OFFSET_NOT_AVAILABLE", "PREFERRED_LEADER_NOT_AVAILABLE",
+    "ELIGIBLE_LEADERS_NOT_AVAILABLE", "ELECTION_NOT_NEEDED", "UNSTABLE_OFFSET_COMMIT",
+    "THROTTLING_QUOTA_EXCEEDED", "UNKNOWN_TOPIC_ID", "INCONSISTENT_TOPIC_ID",
+    "FETCH_SESSION_TOPIC_ID_ERROR", "SHARE_SESSION_NOT_FOUND", "INVALID_SHARE_SESSION_EPOCH",
+    "TIMEOUT",
 )  # fmt: skip
 
 
-def is_retriable(error: Expression) -> Expression:
-    """Whether a client may try again: the code's exception is a RetriableException."""
-    return error.is_in(*_RETRIABLE)
+def is_retriable(error: Expression, codes: Enum = ClientError) -> Expression:
+    """Whether a client may try again after an error, one of `codes`: its exception is a
+    RetriableException."""
+    return error.is_in(*(getattr(codes, name) for name in _RETRIABLE if name in codes.names))

@@ -15,8 +15,10 @@ from .client import (
 )
 from .client_errors import ClientError, is_retriable
 from .features import (
+    abortable_error,
     failed_abort_fatal,
     transactional,
+    unauthorized_abortable,
     unknown_id_fatal,
 )
 from .language import (
@@ -102,6 +104,11 @@ def _fenced(error: Expression, source: str) -> Row:
         ClientError.PRODUCER_FENCED,
         source,
     )
+
+
+def _is_abortable(error: Expression) -> Expression:
+    """Whether the error says that the transaction can only be aborted."""
+    return abortable_error & (error == ClientError.TRANSACTION_ABORTABLE)
 
 
 def _in_transaction(error: Expression, source: str) -> tuple[Row, ...]:
@@ -371,9 +378,7 @@ coordinator_found = Table(
         ),
         aborting(
             "abortable",
-            found.error.is_in(
-                ClientError.GROUP_AUTHORIZATION_FAILED, ClientError.TRANSACTION_ABORTABLE
-            ),
+            (found.error == ClientError.GROUP_AUTHORIZATION_FAILED) | _is_abortable(found.error),
             found.error,
             _FOUND,
         ),
@@ -385,6 +390,14 @@ initialized = event(
     "InitProducerId answered", error=ClientError, producer_id=PRODUCER_ID, producer_epoch=EPOCH
 )
 _INIT = f"{_MANAGER}.InitProducerIdHandler.handleResponse"
+
+
+def _is_unauthorized(error: Expression) -> Expression:
+    return error.is_in(
+        ClientError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ClientError.CLUSTER_AUTHORIZATION_FAILED
+    )
+
+
 id_given = Table(
     client,
     on=initialized,
@@ -405,15 +418,19 @@ id_given = Table(
         ),
         _moved(initialized.error, transaction_coordinator, _INIT),
         _again(initialized.error, _INIT),
-        aborting(
-            "abortable",
-            initialized.error.is_in(
-                ClientError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-                ClientError.CLUSTER_AUTHORIZATION_FAILED,
-                ClientError.TRANSACTION_ABORTABLE,
-            ),
+        fatal(
+            "not authorized, for good",
+            _is_unauthorized(initialized.error),
             initialized.error,
             _INIT,
+            during=~unauthorized_abortable,
+        ),
+        aborting(
+            "abortable",
+            _is_unauthorized(initialized.error) | _is_abortable(initialized.error),
+            initialized.error,
+            _INIT,
+            during=unauthorized_abortable,
         ),
         _fenced(initialized.error, _INIT),
         fatal("unexpected", lift(True), ClientError.KAFKA_EXCEPTION, _INIT),
@@ -425,11 +442,10 @@ given_up = Table(
     client,
     on=unauthorized,
     response=Reaction,
-    when=(state == ABORTABLE_ERROR)
+    when=unauthorized_abortable
+    & (state == ABORTABLE_ERROR)
     & last_error.is_set
-    & last_error.value.is_in(
-        ClientError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ClientError.CLUSTER_AUTHORIZATION_FAILED
-    ),
+    & _is_unauthorized(last_error.value),
     rows=(
         Row(
             "it may be tried again",
@@ -453,14 +469,17 @@ PartitionReaction = message("PartitionReaction", caller, step=PartitionStep)
 partition_answered = event("AddPartitionsToTxn for a partition", error=ClientError)
 _ADDED = f"{_MANAGER}.AddPartitionsToTxnHandler.handleResponse"
 _told = partition_answered.error
-_of_request = is_retriable(_told) | _told.is_in(
-    ClientError.INVALID_PRODUCER_EPOCH,
-    ClientError.PRODUCER_FENCED,
-    ClientError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    ClientError.INVALID_TXN_STATE,
-    ClientError.UNKNOWN_PRODUCER_ID,
-    ClientError.INVALID_PRODUCER_ID_MAPPING,
-    ClientError.TRANSACTION_ABORTABLE,
+_of_request = (
+    is_retriable(_told)
+    | _is_abortable(_told)
+    | _told.is_in(
+        ClientError.INVALID_PRODUCER_EPOCH,
+        ClientError.PRODUCER_FENCED,
+        ClientError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ClientError.INVALID_TXN_STATE,
+        ClientError.UNKNOWN_PRODUCER_ID,
+        ClientError.INVALID_PRODUCER_ID_MAPPING,
+    )
 )
 partition_told = Table(
     client,
@@ -519,7 +538,7 @@ partitions_added = Table(
         *_in_transaction(partitions_answered.error, _ADDED),
         aborting(
             "abortable",
-            partitions_answered.error == ClientError.TRANSACTION_ABORTABLE,
+            _is_abortable(partitions_answered.error),
             partitions_answered.error,
             _ADDED,
         ),
@@ -557,9 +576,8 @@ offsets_added = Table(
         *_in_transaction(offsets_answered.error, _OFFSETS),
         aborting(
             "abortable",
-            offsets_answered.error.is_in(
-                ClientError.GROUP_AUTHORIZATION_FAILED, ClientError.TRANSACTION_ABORTABLE
-            ),
+            (offsets_answered.error == ClientError.GROUP_AUTHORIZATION_FAILED)
+            | _is_abortable(offsets_answered.error),
             offsets_answered.error,
             _OFFSETS,
         ),
@@ -595,11 +613,8 @@ offset_committed = Table(
         _again(_error, _COMMITTED),
         aborting(
             "abortable",
-            _error.is_in(
-                ClientError.GROUP_AUTHORIZATION_FAILED,
-                ClientError.FENCED_INSTANCE_ID,
-                ClientError.TRANSACTION_ABORTABLE,
-            ),
+            _error.is_in(ClientError.GROUP_AUTHORIZATION_FAILED, ClientError.FENCED_INSTANCE_ID)
+            | _is_abortable(_error),
             _error,
             _COMMITTED,
         ),
@@ -664,7 +679,7 @@ ended = Table(
             "KAFKA-19250",
             during=failed_abort_fatal,
         ),
-        aborting("abortable", _ended == ClientError.TRANSACTION_ABORTABLE, _ended, _END),
+        aborting("abortable", _is_abortable(_ended), _ended, _END),
         fatal("unexpected", lift(True), ClientError.KAFKA_EXCEPTION, _END),
     ),
 )

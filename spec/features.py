@@ -204,6 +204,13 @@ renumbered_under_new_id = feature(
     "is there, where releases send them without any.",
     source="TransactionManager.bumpIdempotentProducerEpoch, a way to mend it",
 )
+unauthorized_abortable = feature(
+    "unauthorized_abortable",
+    "3.6",
+    sentence="A client that isn't authorized to get a producer id may ask again; before, that was "
+    "fatal (from 3.6).",
+    source="KAFKA-13668",
+)
 unknown_id_fatal = feature(
     "unknown_id_fatal",
     "4.0.0",
@@ -284,6 +291,7 @@ KAFKA = Protocols(
         idempotent_starts_at_0,
         bump_when_settled,
         renumbered_under_new_id,
+        unauthorized_abortable,
         unknown_id_fatal,
         failed_abort_fatal,
         controller_hands_out_ids,

@@ -239,6 +239,8 @@ Produce = message(
     message_doc="A batch of one record, so that its base sequence is its last. It is transactional "
     "unless it comes from a client without transactional id, which is idempotent only.",
 )  # fmt: skip
+# Without offsets: a client compares them with the log's start alone, which `sender` reads off what
+# was acknowledged last; applications meet them at real ranges.
 ProduceResponse = message(
     "ProduceResponse", producer, answers=Produce, error=Errors, record=RECORD,
     txn=TRANSACTION, carried=("record", "txn"), errors=_PRODUCE,

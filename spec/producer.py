@@ -32,6 +32,7 @@ from .client import (
     ENDED,
     FAILED_FOR_GOOD,
     FATAL_ERROR,
+    GIVEN_UP,
     IN_TRANSACTION,
     INITIALIZING,
     NEW_SEQUENCES,
@@ -40,8 +41,9 @@ from .client import (
     UNINITIALIZED,
     added,
     adding,
+    bump_asked,
+    can_only_close,
     ending,
-    id_unknown,
     must_bump,
     producer_epoch,
     producer_id,
@@ -50,7 +52,9 @@ from .client import (
     state,
     txn,
 )
+from .client_errors import is_retriable
 from .features import (
+    abortable_error,
     client_epoch_bump,
     failed_abort_fatal,
     transaction_version_2,
@@ -93,7 +97,6 @@ from .messages import (
     Produce,
     Result,
     connection,
-    moved,
     producer,
 )
 from .sender import given_up, me
@@ -144,8 +147,12 @@ def _end(result: Expression, on: Expression) -> Sending:
     )
 
 
-def _retriable(error: Expression) -> Expression:
-    return error.is_in(Errors.CONCURRENT_TRANSACTIONS, *moved)
+def _is_unknown(error: Expression) -> Expression:
+    """Whether the coordinator doesn't know the producer id, and its client may go on with a new
+    epoch."""
+    return (error == Errors.UNKNOWN_PRODUCER_ID) | (
+        ~unknown_id_fatal & (error == Errors.INVALID_PRODUCER_ID_MAPPING)
+    )
 
 
 _result = if_(state == COMMITTING, Result.COMMIT, Result.ABORT)
@@ -179,16 +186,22 @@ initialized = Table(
             set={
                 producer_id: InitProducerIdResponse.producer_id,
                 producer_epoch: InitProducerIdResponse.producer_epoch,
-                must_bump: False,
-                id_unknown: False,
+                bump_asked: False,
                 **NEW_SEQUENCES,
             },
             source=_INIT,
         ),
         Row(
             "retry",
-            when=_retriable(InitProducerIdResponse.error),
+            when=is_retriable(InitProducerIdResponse.error, Errors),
             send=(_init(connection),),
+            source=_INIT,
+        ),
+        Row(
+            "abortable",
+            when=InitProducerIdResponse.error == Errors.TRANSACTION_ABORTABLE,
+            during=abortable_error,
+            goto=ABORTABLE_ERROR,
             source=_INIT,
         ),
         Row("fatal", goto=FATAL_ERROR, set=FAILED_FOR_GOOD, source=_INIT),
@@ -255,19 +268,19 @@ added_to_transaction = Table(
             set={adding: set_of(), added: added | set_of(_added.partition)},
             source=_ADDED,
         ),
-        _not_again(_retriable(_added.error)),
+        _not_again(is_retriable(_added.error, Errors)),
         Row(
             "retry",
-            when=_retriable(_added.error),
+            when=is_retriable(_added.error, Errors),
             send=(_add(_added.partition, connection),),
             source=_ADDED,
         ),
         Row(
             "unknown producer id",
-            when=_added.error == Errors.INVALID_PRODUCER_ID_MAPPING,
-            during=client_epoch_bump & ~unknown_id_fatal,
+            when=_is_unknown(_added.error),
+            during=client_epoch_bump,
             goto=ABORTABLE_ERROR,
-            set={adding: set_of(), must_bump: True, id_unknown: True},
+            set={adding: set_of(), must_bump: True},
             source=f"{_MANAGER}.abortableErrorIfPossible",
         ),
         Row(
@@ -285,17 +298,16 @@ added_to_transaction = Table(
         Row(
             "abortable",
             goto=ABORTABLE_ERROR,
-            set={
-                adding: set_of(),
-                must_bump: must_bump
-                | (client_epoch_bump & (_added.error == Errors.UNKNOWN_PRODUCER_ID)),
-            },
+            set={adding: set_of()},
             source=_ADDED,
         ),
     ),
 )
 
 # The end ---------------------------------------------------------------------------------------
+
+# Source: TransactionManager.beginCompletingTransaction
+_ENDS: dict[Expression, Operand] = {bump_asked: must_bump}
 
 commit = Table(
     producer,
@@ -307,14 +319,14 @@ commit = Table(
             "commit when every batch is done",
             when=~settled,
             goto=COMMITTING,
-            set=asked(Outcome.COMMITTING) | {ending: True},
+            set=asked(Outcome.COMMITTING) | _ENDS | {ending: True},
             source=f"{_MANAGER}.nextRequest",
         ),
         Row(
             "commit",
             when=started,
             goto=COMMITTING,
-            set=asked(Outcome.COMMITTING),
+            set=asked(Outcome.COMMITTING) | _ENDS,
             send=(_end(Result.COMMIT, connection),),
             source=f"{_MANAGER}.beginCommit",
         ),
@@ -332,31 +344,33 @@ abort = Table(
     on=abort_transaction,
     elsewhere=(application,),
     when=state.is_in(IN_TRANSACTION, ABORTABLE_ERROR)
+    & txn.is_set
     & (size(adding) == 0)
-    & (settled | ((EARLY_ENDS > 0) & ~id_unknown)),
+    & (settled | (EARLY_ENDS > 0)),
     rows=(
-        Row(
-            "a new producer id instead",
-            when=id_unknown,
-            during=client_epoch_bump & ~unknown_id_fatal,
-            goto=INITIALIZING,
-            set=asked(Outcome.ABORTED) | ENDED,
-            send=(_init(connection),),
-            source=f"{_MANAGER}.beginCompletingTransaction before 4.0",
-        ),
         Row(
             "abort when every batch is done",
             when=~settled,
             goto=ABORTING,
-            set={ending: True},
+            set=_ENDS | {ending: True},
             source=f"{_MANAGER}.nextRequest",
         ),
         Row(
             "abort",
             when=started,
             goto=ABORTING,
+            set=_ENDS,
             send=(_end(Result.ABORT, connection),),
             source=f"{_MANAGER}.beginAbort",
+        ),
+        Row(
+            "nothing to abort, and a new epoch needed",
+            when=must_bump,
+            during=client_epoch_bump & ~transaction_version_2,
+            goto=INITIALIZING,
+            set=asked(Outcome.ABORTED) | ENDED | {must_bump: False},
+            send=(_init(connection),),
+            source=f"{_MANAGER}.nextRequest",
         ),
         Row(
             "nothing to abort",
@@ -384,6 +398,8 @@ end = Table(
 
 _END = f"{_MANAGER}.EndTxnHandler.handleResponse"
 _ended = EndTxnResponse
+_is_abortable = abortable_error & (_ended.error == Errors.TRANSACTION_ABORTABLE)
+_is_ignored = ~failed_abort_fatal & _is_abortable
 ended = Table(
     producer,
     on=EndTxnResponse,
@@ -405,13 +421,23 @@ ended = Table(
             source="KIP-890 part 2",
         ),
         Row(
-            "ended, and a new epoch needed",
-            when=(_ended.error == Errors.NONE) & must_bump,
-            during=~transaction_version_2,
+            "ended, and a new epoch asked for",
+            when=(_ended.error == Errors.NONE) & bump_asked,
+            during=client_epoch_bump & ~transaction_version_2,
             goto=INITIALIZING,
-            set=told_end() | ENDED,
+            set=told_end() | ENDED | {must_bump: False, bump_asked: False},
             send=(_init(connection),),
             source="KIP-360",
+        ),
+        Row(
+            "ended, and a new epoch needed",
+            when=(_ended.error == Errors.NONE) & must_bump,
+            during=client_epoch_bump & ~transaction_version_2,
+            goto=INITIALIZING,
+            set=told_end() | ENDED,
+            source=f"{_MANAGER}.maybeResolveSequences, completeTransaction",
+            note="Batches expired while aborting. Nobody asks for the epoch: the client waits for "
+            "good.",
         ),
         Row(
             "ended",
@@ -423,38 +449,39 @@ ended = Table(
         ),
         Row(
             "retry",
-            when=_retriable(_ended.error),
+            when=is_retriable(_ended.error, Errors),
             send=(_end(_result, connection),),
             source=_END,
         ),
         Row(
-            "unknown producer id",
-            when=_ended.error == Errors.INVALID_PRODUCER_ID_MAPPING,
-            during=client_epoch_bump & ~unknown_id_fatal,
-            goto=ABORTABLE_ERROR,
-            set={must_bump: True, id_unknown: True},
-            source=f"{_MANAGER}.abortableErrorIfPossible",
-        ),
-        Row(
             "abortable",
-            when=(state == COMMITTING)
-            & (
-                (_ended.error == Errors.TRANSACTION_ABORTABLE)
-                | (client_epoch_bump & (_ended.error == Errors.UNKNOWN_PRODUCER_ID))
-            ),
+            when=(state == COMMITTING) & (_is_abortable | _is_unknown(_ended.error)),
+            during=client_epoch_bump,
             goto=ABORTABLE_ERROR,
             set={
-                must_bump: must_bump
-                | (~transaction_version_2 & (_ended.error == Errors.UNKNOWN_PRODUCER_ID))
+                must_bump: must_bump | (~transaction_version_2 & _is_unknown(_ended.error)),
+                bump_asked: False,
             },
-            source=_END,
+            source=f"{_END}, {_MANAGER}.abortableErrorIfPossible",
         ),
         Row(
-            "an abort that can't be aborted",
-            when=_ended.error == Errors.TRANSACTION_ABORTABLE,
-            during=~failed_abort_fatal,
-            source="KAFKA-19250",
-            note="The application is told, and the client stays as it is.",
+            "failed while aborting, and a new epoch asked for",
+            when=bump_asked & (_is_ignored | _is_unknown(_ended.error)),
+            during=client_epoch_bump & ~transaction_version_2,
+            goto=INITIALIZING,
+            set=told_end() | GIVEN_UP,
+            send=(_init(connection),),
+            source=f"{_MANAGER}.transitionToAbortableError",
+            note="The error is ignored and the next request goes out. As no transaction was "
+            "completed, its partitions and the need for a new epoch stay for the next one.",
+        ),
+        Row(
+            "failed while aborting",
+            when=_is_ignored | _is_unknown(_ended.error),
+            during=client_epoch_bump,
+            set=ENDED,
+            source=f"{_MANAGER}.transitionToAbortableError, KAFKA-19250",
+            note="The application is told; the client stays as it is, and can't be used again.",
         ),
         Row("fatal", goto=FATAL_ERROR, set=FAILED_FOR_GOOD, source=_END),
     ),
@@ -471,14 +498,14 @@ overtaken = Table(
     rows=(
         Row(
             "ask for an epoch again",
-            when=state == INITIALIZING,
+            when=(state == INITIALIZING) & ~can_only_close,
             set={connection: _next},
             send=(_init(_next),),
             source=_NETWORK,
         ),
         Row(
             "end again",
-            when=state.is_in(COMMITTING, ABORTING) & ~ending,
+            when=state.is_in(COMMITTING, ABORTING) & ~ending & ~can_only_close,
             set={connection: _next},
             send=(_end(_result, _next),),
             source=_NETWORK,
@@ -507,7 +534,7 @@ crashed = Table(
                 producer_id: NO_ID,
                 producer_epoch: NO_EPOCH,
                 must_bump: False,
-                id_unknown: False,
+                bump_asked: False,
                 connection: _next,
                 **NEW_SEQUENCES,
             },

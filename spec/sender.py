@@ -36,6 +36,7 @@ from .client import (
     adding,
     all_appended,
     batches,
+    bump_asked,
     bump_for,
     ending,
     entry_epoch,
@@ -46,6 +47,7 @@ from .client import (
     last_acked,
     loses_order,
     marked,
+    must_bump,
     next_sequence,
     producer_epoch,
     producer_id,
@@ -55,6 +57,7 @@ from .client import (
     txn,
     unresolved,
 )
+from .client_errors import is_retriable
 from .features import (
     bump_when_settled,
     client_epoch_bump,
@@ -96,7 +99,6 @@ from .messages import (
     Errors,
     Produce,
     ProduceResponse,
-    moved,
     producer,
 )
 
@@ -251,9 +253,9 @@ drained_again = Table(
     rows=(
         Row(
             "with the same id, epoch and sequence",
-            set={_again: replace(_again, status=SENT)},
+            set={_again: replace(_again, status=SENT, sequence_reset=False)},
             send=(_produce(_where, _which, _again),),
-            source=f"{_ACCUMULATOR}.shouldStopDrainBatchesForPartition",
+            source=f"{_ACCUMULATOR}.shouldStopDrainBatchesForPartition, ProducerBatch.close",
         ),
     ),
 )
@@ -268,8 +270,12 @@ def _told(batch: Expression, status: Expression) -> dict[Expression, Operand]:
 
 def _queued(where: Expression, which: Expression, **changed: Operand) -> dict[Expression, Operand]:
     batch = batches[where][which]
-    status = if_(_goes_at_once(where, batch), SENT, QUEUED)
-    return {batch: replace(batch, status=status, in_retry=True, **changed)}
+    at_once = _goes_at_once(where, batch)
+    again = replace(
+        batch, status=if_(at_once, SENT, QUEUED), in_retry=True,
+        sequence_reset=batch.sequence_reset & ~at_once, **changed,
+    )  # fmt: skip
+    return {batch: again}
 
 
 def _goes_at_once(where: Expression, batch: Expression) -> Expression:
@@ -358,12 +364,7 @@ completed = Table(
         under_old_id(_batch, _error != Errors.NONE),
         Row(
             "try again",
-            when=_error.is_in(
-                Errors.CONCURRENT_TRANSACTIONS,
-                Errors.NOT_ENOUGH_REPLICAS,
-                Errors.NOT_LEADER_OR_FOLLOWER,
-                *moved,
-            ),
+            when=is_retriable(_error, Errors),
             set=_queued(_where, _which),
             send=(_retry(_where, _which),),
             source=f"{_SENDER}.canRetry",
@@ -452,8 +453,12 @@ completed = Table(
             goto=TO_ABORTABLE_ERROR,
             set=_told(_batch, FAILED)
             | ABORTABLE
-            | {next_sequence[_where]: 0, last_acked[_where]: NO_SEQUENCE},
-            source=_FAILED_BATCH,
+            | {
+                next_sequence[_where]: 0,
+                last_acked[_where]: NO_SEQUENCE,
+                unresolved[_where]: None,
+            },
+            source=f"{_MANAGER}.resetSequenceForPartition",
         ),
         Row(
             "abortable, and those behind it move up",
@@ -547,7 +552,12 @@ resolved = Table(
             "order lost: abortable",
             during=transactional,
             goto=TO_ABORTABLE_ERROR,
-            set={unresolved[_where]: None, ending: ending & (state == ABORTING)},
+            set={
+                unresolved[_where]: None,
+                ending: ending & (state == ABORTING),
+                bump_asked: bump_asked & (state == ABORTING),
+                must_bump: must_bump | (client_epoch_bump & ~transaction_version_2),
+            },
             source=f"{_MANAGER}.maybeResolveSequences",
         ),
         Row(

@@ -18,6 +18,7 @@ from .client import (
     INITIALIZING,
     UNINITIALIZED,
     State,
+    bumps_after_abort,
     fences,
     is_completing,
     unless_aborting,
@@ -219,7 +220,7 @@ failed = Table(
             _TO_ERROR,
             more={
                 epoch_bump_required: epoch_bump_required
-                | (can_bump & ~adds_implicitly & ~completing)
+                | bumps_after_abort(can_bump, adds_implicitly, state)
             },
         ),
     ),

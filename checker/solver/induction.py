@@ -13,7 +13,7 @@ from ...spec.language import Instance
 from ..graph import Node, leaves_of
 from ..ground import GroundAction, GroundRow
 from .lifted import relevant
-from .obligations import Obligation, obligation
+from .obligations import Obligation, Written, obligation, written
 from .terms import Integers, Relation, Term, z3
 
 WELL_FORMED = "well-formed"
@@ -42,7 +42,7 @@ class Induction:
         self.grounded = relevant(instance)
         self.relation = Relation(self.grounded, Integers())
         self.relation.check_start()
-        self._made: dict[tuple[int, tuple[int, ...]], Term] = {}
+        self._made: dict[tuple[str, tuple[int, ...], int], Written] = {}
         invariants = [item.name for item in instance.properties if item.kind == "invariant"]
         self.facts = {WELL_FORMED: tuple(self.grounded.well_formed)} | {
             name: (node,) for name, node in zip(invariants, self.grounded.invariants, strict=True)
@@ -138,16 +138,12 @@ class Induction:
             parts.append(here(relation.ranges_of(read)))
         else:
             parts += [relation.at(depth)(relation.ranges) for depth in range(k)]
-        facts = {
-            name: [self._all_at(nodes, depth) for depth in range(k)]
-            for name, nodes in known.items()
-        }
+        facts = {name: self._assumed(name, nodes, k) for name, nodes in known.items()}
         if subject.is_of_steps:
-            facts[subject.name] = [
-                z3.Not(relation.at(depth)(relation.broken)) for depth in range(last)
-            ]
+            unbroken = [z3.Not(relation.at(depth)(relation.broken)) for depth in range(last)]
+            facts[subject.name] = written(*unbroken, if_assumed=subject.name)
         else:
-            facts[subject.name] = [self._all_at(own, depth) for depth in range(k)]
+            facts[subject.name] = self._assumed(subject.name, own, k)
         return obligation(subject.name, self.case(action, row), k, parts, facts)
 
     def case(self, action: GroundAction, row: GroundRow) -> str:
@@ -161,11 +157,13 @@ class Induction:
         graph = self.grounded.graph
         return self.relation.terms.truth(graph.and_(*nodes))
 
-    def _all_at(self, nodes: Sequence[Node], depth: int) -> Term:
-        """The same over the variables at a depth, made once: most facts are assumed each time."""
-        key = depth, tuple(node.number for node in nodes)
+    def _assumed(self, name: str, nodes: Sequence[Node], k: int) -> Written:
+        """A fact of the k states before the last step; written once, as most are always assumed."""
+        key = name, tuple(node.number for node in nodes), k
         if key not in self._made:
-            self._made[key] = self.relation.at(depth)(self.all_of(nodes))
+            term = self.all_of(nodes)
+            terms = (self.relation.at(depth)(term) for depth in range(k))
+            self._made[key] = written(*terms, if_assumed=name)
         return self._made[key]
 
     # Counterexamples --------------------------------------------------------------------------

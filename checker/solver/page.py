@@ -32,8 +32,8 @@ What isn't proved is told as it is: *not inductive* means that there is a state 
 property and all lemmas hold and from which a step breaks it; perhaps no run reaches that state.
 Nothing follows for the property but that lemmas are missing.
 
-**Not proved yet:** of `transactions`, that no record is there twice and that records are in order.
-Lemmas must say which batches may still be under way for a transaction, and with which sequence.
+**Proved, and not in the table yet:** of `transactions`, that no record is there twice and that
+records are in order (`NoDuplicate`, `Order`), from the lemmas about batches.
 
 This page is written by `python -m epochfence.checker.solver.page docs/proofs.md`. Times are of the
 machine that wrote it.

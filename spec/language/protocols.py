@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -74,14 +75,12 @@ class Protocols:
         return self.releases[-1]
 
     def features_at(self, release: str) -> frozenset[str]:
-        """The names of the features that hold in `release`.
+        """The names of the features that hold in `release`: a declared one, or by its number one
+        between two of them, which does what the one before it does.
 
-        Raises DeclarationError for a release that isn't declared.
+        Raises DeclarationError for any other.
         """
-        if release not in self.releases:
-            known = ", ".join(self.releases)
-            raise DeclarationError(f"no protocol is called {release}: take one of {known}")
-        here = self.releases.index(release)
+        here = self.releases.index(self._declared(release))
         return frozenset(feature.data.name for feature, holds in self.settled if holds) | frozenset(
             info.name
             for info in self.infos
@@ -89,6 +88,19 @@ class Protocols:
             and self.releases.index(info.since) <= here
             and (info.until is None or here < self.releases.index(info.until))
         )
+
+    def _declared(self, release: str) -> str:
+        """The declared release that this one is, or comes after."""
+        if release in self.releases:
+            return release
+        wanted = _number(release)
+        numbers = {name: number for name in self.releases if (number := _number(name))}
+        before = [name for name, number in numbers.items() if number <= wanted]
+        is_later = len(before) == len(numbers) and wanted != numbers[before[-1]]
+        if not before or is_later:
+            known = ", ".join(self.releases)
+            raise DeclarationError(f"no protocol is called {release}: take one of {known}")
+        return before[-1]
 
     def holds(self, condition: Expression, features: frozenset[str]) -> bool:
         """Whether a condition made of features alone holds when `features` are on."""
@@ -105,6 +117,13 @@ class Protocols:
                 return any(self.holds(part, features) for part in condition.args)
             case _:
                 raise DeclarationError(f"`{condition}` is not made of features alone")
+
+
+def _number(release: str) -> tuple[int, ...]:
+    """3, 9 for 3.9 and for 3.9.0; nothing for what isn't a number."""
+    if not re.fullmatch(r"\d+(\.\d+)*", release, re.ASCII):
+        return ()
+    return tuple(int(part) for part in re.sub(r"(\.0+)+$", "", release).split("."))
 
 
 ONE_PROTOCOL = Protocols(("1",))

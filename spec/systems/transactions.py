@@ -15,7 +15,7 @@ from .. import (
 )
 from ..features import KAFKA, transactional
 from ..language import DEFAULT, Channel, System, all_of
-from ..lemmas import clients, coordinator, leaders
+from ..lemmas import batches, clients, coordinator, leaders
 from ..messages import (
     APPEND_FAILURES,
     CACHED_BATCHES,
@@ -73,7 +73,7 @@ system = System(
     + producer.TABLES
     + sender.TABLES,
     properties=PROPERTIES,
-    lemmas=coordinator.LEMMAS + clients.LEMMAS + leaders.LEMMAS,
+    lemmas=coordinator.LEMMAS + clients.LEMMAS + leaders.LEMMAS + batches.LEMMAS,
     constants=(
         PRODUCERS,
         PARTITIONS,
@@ -139,7 +139,10 @@ system = System(
         ): FAULTS
     },
     interchangeable=(PRODUCER,),
-    terminal=all_of(_i, client.state.at(_i).is_in(client.READY, client.FATAL_ERROR)),
+    terminal=all_of(
+        _i,
+        client.state.at(_i).is_in(client.READY, client.FATAL_ERROR) | client.can_only_close.at(_i),
+    ),
     reach="two instances that fence each other at any moment, two transactions in a row with a "
     "late request, answer or marker of the first, epochs that are used up and the next "
     "producer id, and any one fault at any step, a failover of the coordinator with or "

@@ -244,6 +244,55 @@ def test_waiting_is_on_the_clock() -> None:
     assert (again.api, client.now_ms) == ("INIT_PRODUCER_ID", 50)
 
 
+@pytest.mark.parametrize("release", RELEASED)
+@pytest.mark.parametrize(
+    ("transactional_id", "error"),
+    [
+        ("orders", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
+        (None, "CLUSTER_AUTHORIZATION_FAILED"),
+    ],
+)
+def test_who_may_not_initialize_may_ask_again_from_3_6_on(
+    release: str, transactional_id: str | None, error: str
+) -> None:
+    """TransactionManager.InitProducerIdHandler, Sender.shouldHandleAuthorizationError"""
+    client = ProducerClient(transactional_id, protocol=release)
+    call = None
+    if transactional_id is not None:
+        call = client.init_transactions()
+        client.answer(only(client))
+    client.answer(only(client), error)
+    client.run()
+    since = RELEASED.index(release) >= RELEASED.index("3.6")
+    assert client.machine["last_error"] == (None if since else error)
+    if call is None:  # an idempotent client asks by itself
+        assert client.machine["state"] == ("INITIALIZING" if since else "FATAL_ERROR")
+        return
+    assert client.machine["state"] == ("UNINITIALIZED" if since else "FATAL_ERROR")
+    with pytest.raises(CallFailed, match=error):
+        client.wait(call)
+    if since:
+        client.init_transactions()
+        assert only(client).api == "INIT_PRODUCER_ID"
+    else:
+        with pytest.raises(CallFailed):
+            client.init_transactions()
+
+
+@pytest.mark.parametrize("release", RELEASED)
+def test_transaction_abortable_is_an_error_since_kip_890(release: str) -> None:
+    """TransactionManager.InitProducerIdHandler.handleResponse: an unknown code before 3.8."""
+    client = ProducerClient("orders", protocol=release)
+    client.init_transactions()
+    client.answer(only(client))
+    client.answer(only(client), "TRANSACTION_ABORTABLE")
+    if RELEASED.index(release) >= RELEASED.index("4.0.0"):
+        told = ("ABORTABLE_ERROR", "TRANSACTION_ABORTABLE")
+    else:
+        told = ("FATAL_ERROR", "KAFKA_EXCEPTION")
+    assert (client.machine["state"], client.machine["last_error"]) == told
+
+
 def test_closed_with_a_call_that_nobody_waited_for_it_stops() -> None:
     client = ProducerClient("orders")
     call = client.init_transactions()

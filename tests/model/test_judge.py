@@ -212,7 +212,7 @@ def is_explained(history: list[Operation], release: str) -> bool:
         for at, operation in enumerate(history):
             if at in done or at == waiting or operation.start > until:
                 continue
-            for after, answer in now.outcomes(operation, until):
+            for after, answer in now.outcomes(operation):
                 if answer is None and waiting is None:
                     todo.append((done, at, after))
                 elif answer is not None and matches(told[at], answer):
@@ -288,6 +288,7 @@ LINE = {
         (json.dumps(LINE | {"producer_epoch": 40_000}), "producer_epoch must be smaller"),
         (json.dumps({k: v for k, v in LINE.items() if k != "end"}), "it lacks its end"),
         (json.dumps(LINE | {"end": 0}), "before its start"),
+        (json.dumps(LINE | {"response": {"error": "NO_SUCH"}}), "no error is called NO_SUCH"),
     ],
 )
 def test_a_bad_line_is_named(text: str, says: str, tmp_path: Path) -> None:

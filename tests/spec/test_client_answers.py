@@ -3,6 +3,28 @@
 `client_answers.json` has the cases: kind of client, state, event, what the event says, and what
 comes of it, by the error that is answered or (where there is none) by the features switched on. An
 outcome holds in all releases, or from each of those named on; an empty one can't happen.
+
+Outcomes were compared branch by branch with Kafka's source, in 4.3 and 2.5, and in 2.0 and 3.6
+where releases differ:
+
+* ProduceResponse: Sender.completeBatch, canRetry, failBatch; TransactionManager.canRetry,
+  handleCompletedBatch, handleFailedBatch, maybeTransitionToErrorState, resetSequenceForPartition;
+  TxnPartitionMap.adjustSequencesDueToFailedBatch, startSequencesAtBeginning.
+* Other responses: the handler's handleResponse, TransactionManager.abortableErrorIfPossible,
+  transitionToAbortableError, maybeTerminateRequestWithError, completeTransaction.
+* drain, drain again: RecordAccumulator.shouldStopDrainBatchesForPartition, drainBatchesForOneNode;
+  TransactionManager.maybeUpdateProducerIdAndEpoch; ProducerBatch.close.
+* batch expires, resolve sequences: Sender.failExpiredBatches; TransactionManager
+  .markSequenceUnresolved, maybeResolveSequences; in 2.0 Sender.run and resetProducerId.
+* bump epoch: TransactionManager.bumpIdempotentProducerEpoch.
+* Calls: TransactionManager.beginTransaction, beginCommit, beginAbort, beginCompletingTransaction,
+  nextRequest.
+* What is lost or overtaken, and a crash, are of the network and the application.
+
+Told otherwise than the source has it: CONCURRENT_TRANSACTIONS is retriable since 3.4 only, which no
+leader before answers. 2.5 compares a batch's epoch with the client's where later releases compare
+its partition's (KAFKA-12152, 2.7.1): a partition with nothing in flight at a bump goes on in
+mid-sequence there.
 """
 
 from __future__ import annotations
@@ -53,6 +75,10 @@ STATES: dict[str, dict[str, Value]] = {
     "numbered anew": {
         **_TWO, "batches": line(ACKED, batch(1, reset=True)), "last_acked": (0, -1),
     },
+    "numbered anew and queued": {
+        **_TWO, "batches": line(ACKED, batch(1, "QUEUED", retry=True, reset=True)),
+        "last_acked": (0, -1),
+    },
     "the next one unresolved": {
         **_TWO, "batches": line(FAILED, batch(1)), "unresolved": (1, None),
     },
@@ -61,6 +87,9 @@ STATES: dict[str, dict[str, Value]] = {
         "unresolved": (3, None),
     },
     "all unresolved": {**_TWO, "batches": line(FAILED, FAILED), "unresolved": (2, None)},
+    "unresolved after others": {
+        **_TWO, "batches": line(ACKED, batch(1)), "unresolved": (1, None), "last_acked": (0, -1),
+    },
     "the last one appended": {
         **_TWO, "batches": line(FAILED, ACKED), "unresolved": (1, None), "last_acked": (1, -1),
     },
@@ -81,9 +110,13 @@ STATES: dict[str, dict[str, Value]] = {
         "next_sequence": (1, 0), "batches": line(FAILED), "added": ONE,
         "state": "ABORTABLE_ERROR", "must_bump": True,
     },
-    "unknown": {
-        "state": "ABORTABLE_ERROR", "must_bump": True, "id_unknown": True, "added": ONE,
+    "unknown": {"state": "ABORTABLE_ERROR", "must_bump": True, "added": ONE},
+    "unknown from the first on": {"state": "ABORTABLE_ERROR", "must_bump": True},
+    "in need of an epoch": {"must_bump": True, "added": ONE},
+    "in need of an epoch, and busy": {
+        **_TWO, "batches": line(batch(0), batch(1)), "must_bump": True, "added": ONE,
     },
+    "good for nothing": {"state": "ABORTING_TRANSACTION", "txn": None},
     "adding": {"adding": ONE},
     "added": {"added": ONE},
     "adding after an error": {"state": "ABORTABLE_ERROR", "adding": ONE},
@@ -91,8 +124,7 @@ STATES: dict[str, dict[str, Value]] = {
     "new": {"state": "UNINITIALIZED", "txn": None, "producer_epoch": -1},
     "initializing": {"state": "INITIALIZING", "txn": None, "producer_epoch": -1},
     "bumping": {
-        "state": "INITIALIZING", "txn": None, "must_bump": True, "id_unknown": True,
-        "next_sequence": (2, 1), "last_acked": (0, 0),
+        "state": "INITIALIZING", "txn": None, "next_sequence": (2, 1), "last_acked": (0, 0),
     },
     "committing": {
         "state": "COMMITTING_TRANSACTION", "batches": line(ACKED), "next_sequence": (1, 0),
@@ -104,7 +136,19 @@ STATES: dict[str, dict[str, Value]] = {
     },
     "aborting after a failure": {
         "state": "ABORTING_TRANSACTION", "batches": line(FAILED), "next_sequence": (1, 0),
+        "added": ONE, "must_bump": True, "bump_asked": True,
+    },
+    "aborting after a late failure": {
+        "state": "ABORTING_TRANSACTION", "batches": line(FAILED), "next_sequence": (1, 0),
         "added": ONE, "must_bump": True,
+    },
+    "never initialized": {"state": "INITIALIZING", "txn": None, "must_bump": True},
+    "bumping again": {
+        "state": "INITIALIZING", "txn": None, "must_bump": True, "bump_asked": True, "added": ONE,
+    },
+    "committing after a bump that failed": {
+        "state": "COMMITTING_TRANSACTION", "batches": line(ACKED), "next_sequence": (1, 0),
+        "last_acked": (0, -1), "added": ONE, "must_bump": True, "bump_asked": True,
     },
     "committing when all is done": {**_ENDING, "state": "COMMITTING_TRANSACTION"},
     "aborting when all is done": {**_ENDING, "state": "ABORTING_TRANSACTION"},

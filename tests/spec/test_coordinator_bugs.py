@@ -93,8 +93,12 @@ EXPIRED = Bug(
     ("id_expiries",), (("producers", 2), ("producer_ids", 2)), "3.6",
 )  # fmt: skip
 TOLD_OTHERWISE = Bug(
-    "OutcomeAsTold", 28, "abortTransaction/a new producer id instead", "unknown_id_fatal",
-    ("id_expiries", "losses"), (("producer_ids", 2),), "3.6",
+    "OutcomeAsTold", 30, "EndTxnResponse/failed while aborting, and a new epoch asked for",
+    "unknown_id_fatal", ("id_expiries", "losses"), (("producer_ids", 2),), "3.6",
+)  # fmt: skip
+TAKEN_ALONG = Bug(
+    "NoHangingTransaction", 31, "Produce/append", "unknown_id_fatal",
+    ("id_expiries", "losses"), (("producer_ids", 2), ("transactions", 2)), "3.5",
 )  # fmt: skip
 
 
@@ -120,8 +124,26 @@ def test_a_committed_transaction_is_said_to_be_aborted_when_the_id_has_expired()
         "lost EndTxnResponse/send again",
         "log append/transactional id forgotten",
         "EndTxn/unknown transactional id",
-        "abortTransaction/a new producer id instead",
+        "abortTransaction/abort",
+        "EndTxn/unknown transactional id",
     )
+
+
+def test_a_transaction_hangs_whose_partition_was_added_to_the_one_before() -> None:
+    """An abort that fails for an unknown id completes nothing, and yet a new epoch follows it.
+
+    TransactionManager.transitionToAbortableError, completeTransaction
+    """
+    steps = TAKEN_ALONG.found()
+    assert in_order(
+        steps,
+        "log append/transactional id forgotten",
+        "EndTxnResponse/failed while aborting, and a new epoch asked for",
+        "InitProducerIdResponse/initialized",
+        "beginTransaction/begin",
+        "drain/the next in sequence",
+    )
+    assert steps.count("add partition/add") == 1
 
 
 BEFORE_VERSION_2 = ("transaction_version_2",)

@@ -8,6 +8,7 @@ from epochfence.checker.check import check
 from epochfence.checker.reference import search
 from epochfence.model.interpreter import FullState, Interpreter
 from epochfence.spec import language as lang
+from epochfence.spec.features import KAFKA
 from epochfence.spec.language import DeclarationError, Instance, Row, System, Table
 
 N = lang.constant("N", 2, 1, 4)
@@ -116,6 +117,22 @@ def test_rows_exist_in_the_protocols_of_their_features(protocol: str | None, row
     instance = lang.instantiate(system(), protocol)
     assert instance.row_names == (f"depot.tick/{row}",)
     assert instance.protocol == (protocol or "3")
+
+
+@pytest.mark.parametrize(
+    ("release", "declared"),
+    [("3.9", "3.6"), ("2.8.2", "2.7"), ("4.0", "4.0.0"), ("4.0.2", "4.0.1"), ("4.3.0", "4.3")],
+)
+def test_a_release_between_two_does_what_the_one_before_it_does(
+    release: str, declared: str
+) -> None:
+    assert KAFKA.features_at(release) == KAFKA.features_at(declared)
+
+
+@pytest.mark.parametrize("release", ["1.1", "4.3.1", "5.0", "4.0-2025", "3.x", ""])
+def test_other_releases_are_refused(release: str) -> None:
+    with pytest.raises(DeclarationError, match=f"no protocol is called {release}: take one of"):
+        KAFKA.features_at(release)
 
 
 def test_single_features_are_switched() -> None:

@@ -132,7 +132,11 @@ WITHOUT: dict[tuple[str, ...], tuple[str, int, str]] = {
     ("overflow_answered",): ("ReservedEpoch", 22, TOLD),
     ("rotation_on_fence",): ("ReservedEpoch", 35, TOLD),
     ("rotation_in_log",): ("AnswerStands", 35, "coordinator failover/no new record is in the log"),
-    ("unknown_id_fatal",): ("FencedForGood", 23, "InitProducerIdResponse/initialized"),
+    ("unknown_id_fatal", "transaction_version_2"): (
+        "FencedForGood",
+        18,
+        "InitProducerIdResponse/initialized",
+    ),
     ("verification", "transaction_version_2"): (
         "NoHangingTransaction",
         19,
@@ -158,6 +162,7 @@ HARMLESS = {
     "no_start_in_mid_sequence": "a client starts at sequence 0",
     "stale_epoch_first": "what is stale is refused after the question as well",
     "last_epoch_ends_open": "nothing is written with the largest epoch",
+    "unknown_id_fatal": "with version 2 a client asks for no new epoch after an abort that failed",
     "failed_abort_fatal": "no coordinator calls the end of a transaction abortable",
     "client_epoch_bump": "with version 2 a client gets its epochs from EndTxn",
 }
@@ -210,9 +215,11 @@ NEVER_TAKEN = {
     "transaction.WriteTxnMarkersResponse/refused for good": (
         "No leader learns of a newer epoch before the decision is completed."
     ),
+    "producer.InitProducerIdResponse/abortable": _NO_CAUSE,
     "producer.AddPartitionsToTxnResponse/abortable": _NO_CAUSE,
-    "producer.EndTxnResponse/abortable": _NO_CAUSE,
-    "producer.EndTxnResponse/an abort that can't be aborted": _NO_CAUSE,
+    "producer.ProduceResponse/unknown at the leader, after new sequences": (
+        "Of two batches in flight the first has sequence 0, which no leader calls unknown."
+    ),
     "producer.ProduceResponse/abortable, and the partition starts at sequence 0": (
         "From 2.5 on no leader calls a producer id unknown."
     ),
