@@ -645,7 +645,9 @@ def decode(
 
 @app.command()
 def judge(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="JSON lines.")],
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="[FILE]...", help="JSON lines.")
+    ] = None,
     application: Annotated[
         bool, typer.Option("--application", help="What producers were told, and what was read.")
     ] = False,
@@ -653,14 +655,28 @@ def judge(
     limit: Annotated[
         int, typer.Option("--limit", min=1, metavar="N", help="The most steps of one search.")
     ] = 1_000_000,
+    engine: Engine = "local",
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--input", metavar="URI", help="On Spark: JSON lines, Parquet, or folders."),
+    ] = None,
+    folder: Annotated[
+        str | None, typer.Option("--output", metavar="URI", help="On Spark: a new folder.")
+    ] = None,
+    master: Master = None,
     output: Json = None,
 ) -> None:
     """Judge recorded histories: does some order explain what clients were told?"""
+    check_engine(engine, **{"--input": inputs, "--output": folder, "--master": master})
+    check_folder(output)
+    if engine == "spark":
+        return judge_on_spark(files, application, protocol, limit, inputs, folder, master, output)
     from .model.errors import ModelError
     from .model.histories import BadLine
     from .model.verdicts import tell_anomalies, tell_judgements
 
-    check_folder(output)
+    if not files:
+        fail("give FILEs with histories, or --engine spark with --input and --output")
     try:
         if application:
             code, data = tell_anomalies(files)
@@ -672,6 +688,42 @@ def judge(
         fail(error)
     write_json(output, data)
     raise typer.Exit(code)
+
+
+def judge_on_spark(
+    files: list[Path] | None,
+    application: bool,
+    protocol: str | None,
+    limit: int,
+    inputs: list[str] | None,
+    folder: str | None,
+    master: str | None,
+    output: Path | None,
+) -> NoReturn:
+    """Judges histories of any size, to a folder."""
+    if files or not inputs or folder is None:
+        fail("--engine spark judges what --input names, and writes to --output")
+    if application:
+        fail("--application is for --engine local")
+    try:
+        from .checker import report
+        from .checker.check import available_threads
+        from .checker.spark.histories import Judging, judge_histories
+        from .checker.spark.options import SparkError, SparkOptions
+        from .checker.spark.session import session
+        from .model.judge import Settings
+    except ModuleNotFoundError as missing:
+        fail(f"{missing.name} is not installed: pip install 'epochfence[check,spark]'")
+    judging = Judging(Settings() if protocol is None else Settings(protocol=protocol), limit)
+    options = SparkOptions(available_threads(), master)
+    try:
+        with session(options, "judge") as running:
+            found = judge_histories(running, inputs, folder, judging)
+    except (DeclarationError, SparkError) as error:
+        fail(error)
+    report.tell_histories(found, folder, Console(width=100, highlight=False, soft_wrap=True))
+    write_json(output, found.as_json())
+    raise typer.Exit(found.exit_code)
 
 
 @app.command()

@@ -322,16 +322,16 @@ def versions() -> str:
     return ", ".join(known)
 
 
-def write(section: str, name: str = "measured") -> None:
-    """Puts a measured section into the page, between its marks, its text in lines of a page."""
+def write(section: str, name: str = "measured", page: Path = PAGE) -> None:
+    """Puts a measured section into a page, between its marks, its text in lines of a page."""
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     parts = section.split("\n\n")
     section = "\n\n".join(p if p.startswith("|") else textwrap.fill(p, LINE) for p in parts)
-    before, found, rest = PAGE.read_text(encoding="utf-8").partition(begin)
+    before, found, rest = page.read_text(encoding="utf-8").partition(begin)
     _, ended, after = rest.partition(end)
     if not found or not ended:
-        raise ValueError(f"{PAGE} lacks the marks {begin} and {end}")
-    PAGE.write_text(f"{before}{begin}\n\n{section}\n\n{end}{after}", encoding="utf-8")
+        raise ValueError(f"{page} lacks the marks {begin} and {end}")
+    page.write_text(f"{before}{begin}\n\n{section}\n\n{end}{after}", encoding="utf-8")
 
 
 def tell(line: str) -> None:

@@ -1,68 +1,75 @@
-"""A search on Spark beside the same one with threads, on the benchmark protocol (ktx.py).
+"""Spark beside threads on the benchmark protocol (ktx.py), and histories judged on Spark.
 
-    .venv/bin/python bench/spark.py            all sizes; renews a table of docs/performance.md
-    .venv/bin/python bench/spark.py --quick    a look at a smaller size; writes nothing
+    .venv/bin/python bench/spark.py                     all parts, in about 50 minutes
+    .venv/bin/python bench/spark.py --part 2-2-2-1      one of them, into the recorded others
+    .venv/bin/python bench/spark.py --quick             small parts; writes nothing
 
-A level's cost where it has next to nothing to do, the slope (states a second beyond that), and what
-was sent and written are told; an aim that is missed is told and changes nothing. Ends with 1 where
-both engines count differently.
+| part      | what                                                | about, on 2 quiet cores |
+|-----------|-----------------------------------------------------|-------------------------|
+| 1-2-2-2   | some 600,000 states, 4 shards, an early hand-over    | 1 minute                |
+| 2-2-2-1   | some 12 million states, 4 shards                    | 2 minutes               |
+| 1-2-5-4   | some 49 million states, 4 shards                    | 3 minutes               |
+| 1-2-6-5   | over 100 million states, 8 shards                   | 6 minutes               |
+| histories | 10 million events of 100,000 keys, and twice as many | 40 minutes             |
+
+A part is recorded in bench/spark.json, and the tables of docs/performance.md and docs/scale.md are
+made of what is recorded. A level's cost where it has next to nothing to do, the slope (states a
+second beyond that), and what was sent and written are told; an aim that is missed is told and
+changes nothing. Ends with 1 where both engines count differently, or a history isn't explained.
 """
 
 import argparse
 import itertools
 import json
+import os
 import sys
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import scale
+from oracle import history
 from peers import measure
 from run import AIM_HEAD, EPOCHFENCE, MODEL, Aim, machine, table, tell, versions, write
 
-SIZES = ((2, 2, 2, 1), (1, 2, 5, 4), (1, 2, 6, 5))
-"""I-K-E-S, in the order of their states: some 12, 49 and over 100 million."""
-SHARDS = (4, 4, 8)
-QUICK = (1, 2, 2, 2)
+QUICK: tuple[int, ...] = (1, 2, 2, 2)
+SHARDS = {QUICK: 4, (2, 2, 2, 1): 4, (1, 2, 5, 4): 4, (1, 2, 6, 5): 8}
+"""I-K-E-S, in the order of their states, with the shards of each."""
 QUICK_HAND_OVER = 20_000
 CORES = 2
 SMALL = 1_000
 """States of a level from which on down it counts as almost empty."""
+EVENTS, EVENTS_OF_A_KEY, QUICK_EVENTS = 10_000_000, 100, 20_000
+TEMPLATES = 200
+"""Histories that are made; keys have one of them each."""
+MINUTES = {"1-2-2-2": 1, "2-2-2-1": 2, "1-2-5-4": 3, "1-2-6-5": 6, "histories": 40}
 HEAD = (
     "size", "states", "levels", "threads: s", "Spark: s", "shards", "levels on Spark",
     "candidates sent a state", "bytes sent", "bytes written", "peak MB",
 )  # fmt: skip
+HISTORIES_HEAD = ("events", "keys", "MB", "s", "events/s", "peak MB")
 
 
-@dataclass(frozen=True)
-class Both:
-    """A size, explored with threads and on Spark: what each told in JSON."""
-
-    size: tuple[int, ...]
-    threads: dict[str, Any]
-    spark: dict[str, Any]
-    peak: int
-    """Bytes of the largest process of the run on Spark."""
-    small_levels: list[float]
-    """Seconds of the levels on Spark that were almost empty."""
-
-    def cells(self) -> tuple[str, ...]:
-        """The size as a line of the table."""
-        engine = self.spark["engine"]
-        new = max(1, engine["states_on_spark"])
-        return (
-            "-".join(map(str, self.size)),
-            f"{self.spark['states']:,}",
-            str(self.spark["depth"]),
-            f"{self.threads['seconds']:.1f}",
-            f"{self.spark['seconds']:.1f}",
-            str(engine["shards"]),
-            str(engine["levels_on_spark"]),
-            f"{engine['candidates_sent'] / new:.2f}",
-            f"{engine['bytes_sent'] / new:.1f}",
-            f"{engine['bytes_written'] / new:.1f}",
-            f"{self.peak / 1e6:,.0f}",
-        )
+def cells(size: str, part: dict[str, Any]) -> tuple[str, ...]:
+    """A recorded search as a line of the table."""
+    threads, spark = part["threads"], part["spark"]
+    engine = spark["engine"]
+    new = max(1, engine["states_on_spark"])
+    return (
+        size,
+        f"{spark['states']:,}",
+        str(spark["depth"]),
+        f"{threads['seconds']:.1f}",
+        f"{spark['seconds']:.1f}",
+        str(engine["shards"]),
+        str(engine["levels_on_spark"]),
+        f"{engine['candidates_sent'] / new:.2f}",
+        f"{engine['bytes_sent'] / new:.1f}",
+        f"{engine['bytes_written'] / new:.1f}",
+        f"{part['peak'] / 1e6:,.0f}",
+    )
 
 
 def run(size: tuple[int, ...], folder: Path, *more: str) -> tuple[dict[str, Any], int]:
@@ -81,7 +88,7 @@ def run(size: tuple[int, ...], folder: Path, *more: str) -> tuple[dict[str, Any]
     return json.loads(report.read_text(encoding="utf-8")), used.peak_rss_bytes
 
 
-def both(size: tuple[int, ...], shards: int, folder: Path, *more: str) -> Both:
+def search(size: tuple[int, ...], shards: int, folder: Path, *more: str) -> dict[str, Any]:
     """A size by both engines. Raises RuntimeError where they count differently."""
     tell(f"{size}: threads")
     threads, _ = run(size, folder)
@@ -94,12 +101,65 @@ def both(size: tuple[int, ...], shards: int, folder: Path, *more: str) -> Both:
             raise RuntimeError(f"{size}: {name} differ between the engines")
     (manifest,) = storage.glob("manifest-*.json")
     levels = json.loads(manifest.read_text())["levels"]
-    small = [
+    kept = ("states", "transitions", "depth", "seconds")
+    del spark["engine"]["storage"]  # a folder of this run
+    return {
+        "cores": CORES,
+        "peak": peak,
+        "threads": {name: threads[name] for name in kept},
+        "spark": {name: spark[name] for name in (*kept, "engine")},
+        "levels": [{k: v for k, v in level.items() if k != "taken"} for level in levels],
+    }
+
+
+def small_levels(part: dict[str, Any]) -> list[float]:
+    """Seconds of the levels on Spark that were almost empty."""
+    return sorted(
         after["seconds"] - before["seconds"]
-        for before, after in itertools.pairwise(levels)
+        for before, after in itertools.pairwise(part["levels"])
         if after["sent"] and sum(before["states"]) < SMALL
-    ]
-    return Both(size, threads, spark, peak, small)
+    )
+
+
+def events(count: int, file: Path) -> int:
+    """Writes histories of so many events as JSON lines; returns how many keys they have."""
+    templates = [
+        [
+            json.dumps({
+                "request": o.request, "partition": "KEY", **o.fields,
+                "start": max(0, round(1000 * o.start)), "end": round(1000 * (o.end or 0)),
+                "response": dict(o.response or {}),
+            })
+            for o in history(seed, 5)
+        ]
+        for seed in range(TEMPLATES)
+    ]  # fmt: skip
+    random, keys = Random(1), count // EVENTS_OF_A_KEY
+    with file.open("w", encoding="utf-8") as out:
+        for first in range(0, keys, 1_000):  # so many keys at once, as brokers would have them
+            some = [random.choice(templates) for _ in range(min(1_000, keys - first))]
+            for at in range(EVENTS_OF_A_KEY):
+                for number, template in enumerate(some, first):
+                    out.write(template[at].replace("KEY", f"orders-{number}", 1) + "\n")
+    return keys
+
+
+def judged(count: int, folder: Path) -> dict[str, Any]:
+    """Histories of so many events judged as by a user. Raises RuntimeError."""
+    file = folder / f"{count}.jsonl"
+    tell(f"{count:,} events: writing")
+    keys = events(count, file)
+    tell(f"{count:,} events: judging")
+    on_spark = ("--engine", "spark", "--master", f"local[{CORES}]")
+    output = folder / f"verdicts-{count}"
+    command = (EPOCHFENCE, "judge", *on_spark, "--input", file, "--output", output)
+    used = measure([str(part) for part in command], folder)
+    if used.exit_code:
+        raise RuntimeError(f"epochfence ended with {used.exit_code}:\n{used.output[-2000:]}")
+    size = file.stat().st_size
+    file.unlink()
+    return {"events": count, "keys": keys, "bytes": size, "seconds": used.seconds,
+            "peak": used.peak_rss_bytes}  # fmt: skip
 
 
 def slope(few: dict[str, Any], many: dict[str, Any]) -> float:
@@ -107,50 +167,91 @@ def slope(few: dict[str, Any], many: dict[str, Any]) -> float:
     return (many["states"] - few["states"]) / (many["seconds"] - few["seconds"])
 
 
-def aims(runs: list[Both]) -> list[Aim]:
-    """The figures to reach."""
-    first = runs[0]
-    engine = first.spark["engine"]
-    empty = sorted(first.small_levels)[len(first.small_levels) // 2]
-    sent = engine["candidates_sent"] / engine["states_on_spark"]
-    found = [
-        Aim(f"seconds of an almost empty level, {SHARDS[0]} shards", 0.6, empty, at_most=True),
-        Aim(f"candidates sent a new state, {SHARDS[0]} shards", 4, sent, at_most=True),
-    ]
-    slopes = [slope(few.spark, many.spark) for few, many in itertools.pairwise(runs)]
+def aims(searches: dict[str, Any], histories: Sequence[dict[str, Any]]) -> list[Aim]:
+    """The figures to reach, as far as they are recorded."""
+    found: list[Aim] = []
+    for size, part in searches.items():
+        engine, empty = part["spark"]["engine"], small_levels(part)
+        sent = engine["candidates_sent"] / max(1, engine["states_on_spark"])
+        found.append(Aim(f"candidates sent a new state, {size}", 4, sent, at_most=True))
+        if engine["shards"] == 4 and empty:
+            what = f"seconds of an almost empty level, 4 shards, {size}"
+            found.append(Aim(what, 0.6, empty[len(empty) // 2], at_most=True))
+    runs = [part for size, part in searches.items() if size != "-".join(map(str, QUICK))]
+    slopes = [slope(few["spark"], many["spark"]) for few, many in itertools.pairwise(runs)]
     if slopes:
-        local = slope(first.threads, runs[1].threads)
+        local = slope(runs[0]["threads"], runs[1]["threads"])
         found.append(Aim(f"slope, times that of {CORES} threads", 0.4, slopes[0] / local))
+    if len(slopes) > 1:
         further = slopes[1] / slopes[0]
         found.append(Aim("slope from the second to the third size, times that", 0.8, further))
+    if histories:
+        what = f"minutes for {histories[0]['events']:,} events"
+        found.append(Aim(what, 10, histories[0]["seconds"] / 60, at_most=True))
+    if len(histories) > 1:
+        times = histories[1]["seconds"] / histories[0]["seconds"]
+        found.append(Aim("time for twice the events, times that", 2.2, times, at_most=True))
     return found
+
+
+def page(found: dict[str, Any]) -> str:
+    """What is recorded as a section of docs/performance.md."""
+    parts = [f"`python bench/spark.py`. {found['machine']}."]
+    searches, histories = found["searches"], found["histories"]
+    if searches:
+        parts.append(table(HEAD, [cells(size, part) for size, part in searches.items()]))
+    if histories:
+        lines = [
+            (f"{told['events']:,}", f"{told['keys']:,}", f"{told['bytes'] / 1e6:,.0f}",
+             f"{told['seconds']:.1f}", f"{told['events'] / told['seconds']:,.0f}",
+             f"{told['peak'] / 1e6:,.0f}")
+            for told in histories
+        ]  # fmt: skip
+        parts.append(table(HISTORIES_HEAD, lines))
+    parts.append(table(AIM_HEAD, [aim.cells for aim in aims(searches, histories)]))
+    return "\n\n".join(parts)
+
+
+def measured(parts: Sequence[str], found: dict[str, Any], folder: Path, *, quick: bool) -> None:
+    """Measures parts, and puts them where the others are, the searches in their order."""
+    for part in parts:
+        tell(f"{part}: some {MINUTES[part]} minutes on a quiet machine")
+        if part == "histories":
+            count = QUICK_EVENTS if quick else EVENTS
+            found["histories"] = [judged(count, folder), judged(2 * count, folder)]
+        else:
+            size = tuple(map(int, part.split("-")))
+            more = ("--hand-over", str(QUICK_HAND_OVER)) if size == QUICK else ()
+            found["searches"][part] = search(size, SHARDS[size], folder, *more)
+    searches = found["searches"]
+    found["searches"] = {part: searches[part] for part in MINUTES if part in searches}
 
 
 def main() -> int:
     """Runs the command line; returns the exit code."""
-    parser = argparse.ArgumentParser(description="A search on Spark beside one with threads.")
-    parser.add_argument("--quick", action="store_true", help="a small size, nothing written")
+    parser = argparse.ArgumentParser(description="Spark beside threads, and histories on Spark.")
+    parser.add_argument("--quick", action="store_true", help="small parts, nothing written")
+    parser.add_argument("--part", action="append", choices=MINUTES, help="only this one")
+    parser.add_argument("--json", type=Path, help="record there (default: bench/spark.json)")
     given = parser.parse_args()
+    into = given.json or (None if given.quick else scale.RECORDED)
+    found: dict[str, Any] = {"searches": {}, "histories": []}
+    if into is not None and into.exists():
+        found = json.loads(into.read_text(encoding="utf-8"))
+    found["machine"] = f"{machine()}; load when it began: {os.getloadavg()[0]:.1f}. {versions()}"
+    default = ["1-2-2-2", "histories"] if given.quick else list(MINUTES)
     with tempfile.TemporaryDirectory() as folder:
         try:
-            if given.quick:
-                runs = [both(QUICK, 4, Path(folder), "--hand-over", str(QUICK_HAND_OVER))]
-            else:
-                sizes = zip(SIZES, SHARDS, strict=True)
-                runs = [both(size, shards, Path(folder)) for size, shards in sizes]
+            measured(given.part or default, found, Path(folder), quick=given.quick)
         except RuntimeError as error:
             print(f"bench: {error}", file=sys.stderr)
             return 1
-    section = "\n\n".join(
-        [
-            f"`python bench/spark.py`. {machine()}. {versions()}.",
-            table(HEAD, [run.cells() for run in runs]),
-            table(AIM_HEAD, [aim.cells for aim in aims(runs)]),
-        ]
-    )
-    print(section)
-    if not given.quick:
-        write(section, "spark")
+    if into is not None:
+        into.write_text(json.dumps(found) + "\n", encoding="utf-8")
+    print(page(found))
+    if into == scale.RECORDED:
+        write(page(found), "spark")
+        write(scale.page(scale.recorded()), "scale", scale.PAGE)
     return 0
 
 

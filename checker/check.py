@@ -165,7 +165,7 @@ def _checked_on_spark(
     resume = None if options.resume is None else str(options.resume)
     rows = len(prepared.instance.row_names)
     run = SparkRun(
-        prepared.kernel, prepared.packing.stride, rows, _identity(prepared), spark,
+        prepared.kernel, prepared.packing.stride, rows, identity(prepared), spark,
         options.memory, resume, begin,
     )  # fmt: skip
     return run.finish(on_progress, tell)
@@ -180,7 +180,7 @@ def _search(
     checkpoint = None
     folder = options.resume or options.checkpoint
     if folder is not None:
-        checkpoint = Checkpoint(Path(folder), _identity(prepared))
+        checkpoint = Checkpoint(Path(folder), identity(prepared))
     if checkpoint is not None and options.resume is not None:
         for states in checkpoint.load():
             if not explorer.insert(states):
@@ -206,7 +206,8 @@ def _search(
     search(explorer, on_level=on_level, on_round=on_progress)
 
 
-def _identity(prepared: Prepared) -> dict[str, Any]:
+def identity(prepared: Prepared) -> dict[str, Any]:
+    """What another run must share to go on with what this one has found."""
     instance = prepared.instance
     return {
         "system": instance.system.name,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .solver.lint import Finding
     from .solver.obligations import Settled
     from .solver.prove import Proofs
+    from .spark.histories import Summary
 
 _TITLES = {
     Verdict.HOLDS: "Every property holds in every state within the bounds (exhaustive).",
@@ -202,6 +203,23 @@ def tell_sweep(
     console.print(
         f"[bold {colour}]Everything holds in {holding} of {len(results)} runs.[/] "
         f"(exit {verdict.value}, {verdict.name})"
+    )
+
+
+def tell_histories(found: Summary, output: str, console: Console) -> None:
+    """Prints what judged histories came to: keys by finding, what isn't explained, bad lines."""
+    for fault in found.faults:
+        where = f" at {fault['file']}, line {fault['line']}" if fault["file"] else ""
+        why = f": {fault['reason']}" if fault["reason"] else ""
+        count = "" if fault["operations"] is None else f"{fault['operations']:,} operations, "
+        console.print(Text(f"{fault['key']}: {count}{fault['finding']}{where}{why}"))
+    for line in found.bad_lines:
+        console.print(Text(f"set aside: {line['file']}, line {line['line']}: {line['reason']}"))
+    keys = ", ".join(f"{count:,} {name}" for name, count in sorted(found.keys.items())) or "none"
+    console.print(Text(f"keys: {keys}; lines set aside: {found.rejected:,}; all in {output}"))
+    console.print(
+        f"{found.operations:,} operations on {sum(found.keys.values()):,} keys: {found.finding} "
+        f"(exit {found.exit_code})"
     )
 
 

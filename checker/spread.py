@@ -59,11 +59,7 @@ def _on_spark(
 ) -> Iterator[tuple[int, Result]]:
     """A job for each task, from as many threads as Spark has cores: what is done is there at once,
     whatever becomes of the others."""
-    from .spark.session import is_running, start
-
-    own = not is_running()
-    session: Any = start(options.master_url, f"epochfence {name}")
-    context = session.sparkContext
+    from .spark.session import session
 
     def job(part: Sequence[Piece]) -> list[Result]:
         # `session.stage` is for one thread
@@ -72,10 +68,8 @@ def _on_spark(
         return context.parallelize(part, 1).map(work).collect()
 
     parts = {at: pieces[at : at + at_once] for at in range(0, len(pieces), at_once)}
-    try:
+    with session(options, name) as running:
+        context: Any = running.sparkContext
         threads = ThreadPoolExecutor(int(context.defaultParallelism))
         for start_at, results in _as_done(threads, job, parts):
             yield from enumerate(results, start_at)
-    finally:
-        if own:
-            session.stop()

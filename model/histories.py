@@ -20,37 +20,46 @@ Line = dict[str, Any]
 
 
 class BadLine(ValueError):
-    """A line that is no line of a history: which, what is wrong and what to do."""
+    """A line that is no line of a history: which, and the reason, with what to do."""
 
-    def __init__(self, path: Path, number: int, what: str, remedy: str) -> None:
+    def __init__(self, path: Path | str, number: int, what: str, remedy: str) -> None:
         super().__init__(f"{path}, line {number}: {what}: {remedy}")
+        self.reason = f"{what}: {remedy}"
+
+
+@cache
+def schema_of(name: str) -> dict[str, Any]:
+    """The JSON schema of a kind of line (history or application)."""
+    return json.loads(Path(__file__).with_name(f"{name}.schema.json").read_text(encoding="utf-8"))
 
 
 @cache
 def _validator(name: str) -> Callable[[Any], Any]:
-    text = Path(__file__).with_name(f"{name}.schema.json").read_text(encoding="utf-8")
-    return cast("Callable[[Any], Any]", fastjsonschema.compile(json.loads(text)))
+    return cast("Callable[[Any], Any]", fastjsonschema.compile(schema_of(name)))
 
 
 def read_lines(path: Path, schema: str) -> Iterator[tuple[int, Line]]:
     """The lines of a file with their numbers, empty ones left out, each valid under this schema
     (history or application). Raises BadLine and OSError."""
-    valid = _validator(schema)
     with path.open("rb") as file:
         for number, text in enumerate(file, 1):
-            if not text.strip():
-                continue
-            try:
-                line = json.loads(text)
-            except ValueError as error:
-                what = f"no JSON ({error})"
-                raise BadLine(path, number, what, "write one object in each line") from None
-            try:
-                valid(line)
-            except fastjsonschema.JsonSchemaValueException as error:
-                what = str(error.message).removeprefix("data").lstrip(". ")
-                raise BadLine(path, number, what, f"see {schema}.schema.json") from None
-            yield number, line
+            if text.strip():
+                yield number, read_line(path, number, text, schema)
+
+
+def read_line(path: Path | str, number: int, text: bytes, schema: str) -> Line:
+    """A line of a file, valid under this schema. Raises BadLine."""
+    try:
+        line = json.loads(text)
+    except ValueError as error:
+        what = f"no JSON ({error})"
+        raise BadLine(path, number, what, "write one object in each line") from None
+    try:
+        _validator(schema)(line)
+    except fastjsonschema.JsonSchemaValueException as error:
+        what = str(error.message).removeprefix("data").lstrip(". ")
+        raise BadLine(path, number, what, f"see {schema}.schema.json") from None
+    return line
 
 
 def read_history(paths: Iterable[Path]) -> dict[str, list[Operation]]:
@@ -59,12 +68,14 @@ def read_history(paths: Iterable[Path]) -> dict[str, list[Operation]]:
     keys: dict[str, list[Operation]] = {}
     for path in paths:
         for number, line in read_lines(path, "history"):
-            key, operation = _operation(path, number, line)
+            key, operation = operation_of(path, number, line)
             keys.setdefault(key, []).append(operation)
     return keys
 
 
-def _operation(path: Path, number: int, line: Line) -> tuple[str, Operation]:
+def operation_of(path: Path | str, number: int, line: Line) -> tuple[str, Operation]:
+    """A valid line of a history as its key and an operation. Raises BadLine where its answer is
+    there by half, or before it was asked. What it takes from the line is gone there."""
     kind = "partition" if "partition" in line else "transactional_id"
     key = f"{kind} {line.pop(kind)}"
     request, client = line.pop("request"), line.pop("client", "")

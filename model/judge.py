@@ -4,7 +4,8 @@ A history is what clients asked of a transactional id's coordinator, or of a par
 what they were told, with the times between which it happened. `judge` looks for an order in which
 the executable machine gives just these answers: operations that overlapped in time may have taken
 effect in either order, one that was never answered at any later time or never, and between them
-happens what the machine does by itself (`model.judged` says what that is).
+happens what the machine does by itself (`model.judged` says what that is). `carry` goes through a
+part of a history and says how it may go on from there: `model.windows` judges long ones so.
 
 The search goes depth first and remembers each (operations done, state) that leads nowhere (Wing &
 Gong 1993, Lowe 2017). It is a pure function of what is given, and all of that can be pickled.
@@ -148,6 +149,28 @@ class _Config:
         return self.base, self.ahead, self.taken, self.waiting, self.machine.key()
 
 
+class Way(NamedTuple):
+    """A state in which a history may be: the machine, which operations are in it, and which one
+    waits for its answer. Operations are named by their places in `Carried.operations`."""
+
+    machine: Judged
+    done: frozenset[int] = frozenset()
+    waiting: int | None = None
+
+
+@dataclass(frozen=True)
+class Carried:
+    """Where a history has come to: the ways there, and the operations that some of them lack.
+
+    `is_whole` says that there are no other ways. `configurations` counts the steps to get there.
+    """
+
+    ways: tuple[Way, ...]
+    operations: tuple[Operation, ...] = ()
+    is_whole: bool = True
+    configurations: int = 0
+
+
 LOOK_AHEAD = 8
 """At so many answers the search looks before it goes on from a state."""
 
@@ -157,41 +180,55 @@ class _Limit(Exception):
 
 
 class _Search:
-    """A search for an order of these operations; `asked` is one whose answers are collected."""
+    """A search for an order of operations, given by their places, that follows one of these ways.
+
+    `asked` is an operation whose answers are collected. Nothing is known of what comes after the
+    time `horizon`.
+    """
 
     def __init__(
-        self, operations: Sequence[Operation], machine: Judged, limit: int,
-        asked: Operation | None = None,
+        self, operations: Mapping[int, Operation], ways: Sequence[Way], limit: int,
+        asked: Operation | None = None, horizon: float = float("inf"),
     ) -> None:  # fmt: skip
-        by_start = sorted(operations, key=lambda operation: operation.start)
-        self.known = [o for o in by_start if o.end is not None]
+        by_start = sorted(operations, key=lambda place: operations[place].start)
+        self.known_places = [place for place in by_start if operations[place].end is not None]
+        self.lost_places = [place for place in by_start if operations[place].end is None][::-1]
+        self.known = [operations[place] for place in self.known_places]
+        self.lost = [operations[place] for place in self.lost_places]
         self.starts = [operation.start for operation in self.known]
         self.ends = [operation.end or 0 for operation in self.known]
-        self.lost = [o for o in by_start if o.end is None][::-1]
+        self.ways = ways
+        machine = ways[0].machine
         self.idle = [o is not asked and machine.is_idle(o) for o in self.known]
         ranks = map(machine.rank, self.known)
         self.ranks = [
             (not idle, *ranked) for idle, *ranked in zip(self.idle, ranks, self.ends, strict=True)
         ]
-        self.machine = machine
         self.limit = limit
         self.asked = asked
+        self.horizon = horizon
+        self.met_horizon = False
         self.answers: list[Mapping[str, Any]] = []
-        self.steps = 0
+        self.steps = -1  # to be at the start is none
         self.reached = float("-inf")  # what was answered before this time is explained
 
     def finds(self) -> bool:
         """Whether there is such an order. Raises _Limit."""
-        start = _Config(self.machine)
-        start.next = self.after(start)
+        return next(self.arrivals(len(self.known)), None) is not None
+
+    def arrivals(self, goal: int) -> Iterator[_Config]:
+        """All configurations in which the first `goal` answered operations are done, by their
+        starts. Raises _Limit."""
+        start = _Config(self.ways[0].machine, next=map(self._config, self.ways))
         stack, dead = [start], set[Hashable]()
         while stack:
             config = next(stack[-1].next, None)
             if config is None:
                 dead.add(stack.pop().key())
                 continue
-            if config.base == len(self.known):
-                return True
+            if config.base >= goal:
+                yield config
+                continue
             if dead and (not self._may_end(config) or config.key() in dead):
                 continue
             self.steps += 1
@@ -199,7 +236,32 @@ class _Search:
                 raise _Limit
             config.next = self.after(config)
             stack.append(config)
-        return False
+
+    def _config(self, way: Way) -> _Config:
+        """A way as a configuration of this search. What is done in a way and isn't given here
+        came after all that is."""
+        ahead = {at for at, place in enumerate(self.known_places) if place in way.done}
+        base = 0
+        while base in ahead:
+            ahead.remove(base)
+            base += 1
+        taken = {at for at, place in enumerate(self.lost_places) if place in way.done}
+        waiting = None
+        for is_known, places in ((True, self.known_places), (False, self.lost_places)):
+            if way.waiting in places:
+                waiting = is_known, places.index(way.waiting)
+        return _Config(way.machine, base, frozenset(ahead), frozenset(taken), waiting)
+
+    def way(self, config: _Config) -> Way:
+        """A configuration of this search as a way."""
+        known = (*range(config.base), *config.ahead)
+        done = [self.known_places[at] for at in known]
+        done += [self.lost_places[at] for at in config.taken]
+        waiting = None
+        if config.waiting is not None:
+            is_known, at = config.waiting
+            waiting = (self.known_places if is_known else self.lost_places)[at]
+        return Way(config.machine, frozenset(done), waiting)
 
     def after(self, config: _Config) -> Iterator[_Config]:
         """The configurations that may follow, those that are likely first."""
@@ -251,7 +313,7 @@ class _Search:
         """The answered operations that can come next, those that changed nothing and then by when
         they were answered, and the time by which the first answered of them must have."""
         found: list[int] = []
-        until = float("inf")
+        until = self.horizon
         waits = config.waiting[1] if config.waiting and config.waiting[0] else None
         for at in range(config.base, len(self.known)):
             if self.starts[at] > until:
@@ -262,6 +324,7 @@ class _Search:
                 until = self.ends[at]
             if at != waits:
                 found.append(at)
+        self.met_horizon |= until == self.horizon
         if len(found) > 1:
             found.sort(key=self.ranks.__getitem__)
         return found, until
@@ -317,23 +380,24 @@ class _Search:
 
 
 def judge(
-    operations: Iterable[Operation], settings: Settings | None = None, limit: int = 1_000_000
+    operations: Iterable[Operation],
+    settings: Settings | None = None,
+    limit: int = 1_000_000,
+    carried: Carried | None = None,
 ) -> Judgement:
     """Judges the history of one key: requests of one transactional id or to one partition.
 
-    `limit` bounds the steps of each search. Raises ModelError for fields that can't be, and
-    DeclarationError for a release that there isn't.
+    `limit` bounds the steps of each search. With `carried` they are what follows there. Raises
+    ModelError for fields that can't be, and DeclarationError for a release that there isn't.
     """
-    from .judged import machine_for
-
     given = list(operations)
-    machine = machine_for(given, settings or Settings())
-    history = [_undecided(operation, machine) for operation in given]
-    steps, reached = 0, float("-inf")
+    carried = carried or begin(given, settings)
+    history = [*carried.operations, *(decided(operation, carried) for operation in given)]
+    steps, reached = carried.configurations, float("-inf")
 
-    def explained(part: Sequence[Operation], asked: Operation | None = None) -> bool:
+    def explained(part: Mapping[int, Operation], asked: Operation | None = None) -> bool:
         nonlocal steps, reached
-        search = _Search(part, machine, limit, asked)
+        search = _Search(part, carried.ways, limit, asked)
         try:
             return search.finds()
         finally:
@@ -343,8 +407,10 @@ def judge(
 
     answers: list[Mapping[str, Any]] = []
     try:
-        if explained(history):
+        if explained(dict(enumerate(history))):
             return Judgement(Finding.EXPLAINED, len(given), steps)
+        if not carried.is_whole:
+            return Judgement(Finding.GAVE_UP, len(given), steps)
         answered = sorted(
             (o for o in history if o.end is not None), key=lambda o: (o.end or 0, o.line)
         )
@@ -361,32 +427,85 @@ def judge(
         first = answered[bad - 1]
         part = _until(history, answered[:bad])
         explained(part, first)
-        others = [operation for operation in part if operation is not first]
+        place = next(place for place, operation in part.items() if operation is first)
         allowed = [
             answer
             for answer in list(answers)
-            if explained([*others, first._replace(response=answer)])
+            if explained(part | {place: first._replace(response=answer)})
         ]
     except _Limit:
         return Judgement(Finding.GAVE_UP, len(given), steps)
     return Judgement(Finding.UNEXPLAINED, len(given), steps, first, tuple(allowed))
 
 
-def _undecided(operation: Operation, machine: Judged) -> Operation:
+def begin(about: Iterable[Operation], settings: Settings | None = None) -> Carried:
+    """Where a history begins. `about` is the history, or what tells as much of it: each producer
+    id and epoch that a kind of request has. Raises as `judge` does."""
+    from .judged import machine_for
+
+    return Carried((Way(machine_for(list(about), settings or Settings())),))
+
+
+def carry(
+    operations: Sequence[Operation], goal: int, carried: Carried, limit: int, most: int
+) -> Carried:
+    """Goes on, up to where the first `goal` answered operations are done, by their starts.
+
+    They are those of `carried` and these behind them, in the order of starts and `decided`; others
+    may follow that start no earlier. The first way may take `limit` steps; then up to `most` ways
+    are looked for, in as many steps as it takes for four at each operation. Without any way
+    nothing explains these operations, if that `is_whole`.
+    """
+    history = [*carried.operations, *operations]
+    search = _Search(dict(enumerate(history)), carried.ways, limit, horizon=history[-1].start)
+    found: dict[Hashable, Way] = {}
+    is_whole = carried.is_whole
+    try:
+        for config in search.arrivals(goal):
+            if len(found) == most:
+                is_whole = False
+                break
+            found.setdefault(config.key(), search.way(config))
+            if len(found) == 1:
+                search.limit = search.steps + 4 * len(history)
+    except _Limit:
+        is_whole = False
+    ways = tuple(found.values())
+    # what is done in every way is behind; a lost one is done and may wait for its answer still
+    done = frozenset[int].intersection(*(way.done for way in ways)) if ways else frozenset[int]()
+    done -= {way.waiting for way in ways}
+    left = [place for place in range(len(history)) if place not in done]
+    names = {place: at for at, place in enumerate(left)}
+    return Carried(
+        tuple(
+            Way(
+                way.machine,
+                frozenset(names[place] for place in way.done - done),
+                None if way.waiting is None else names[way.waiting],
+            )
+            for way in ways
+        ),
+        tuple(history[place] for place in left),
+        is_whole and not search.met_horizon,
+        carried.configurations + search.steps,
+    )
+
+
+def decided(operation: Operation, carried: Carried) -> Operation:
     """The operation, without its answer where that says nothing of what it did."""
     error = "NONE" if operation.response is None else operation.response["error"]
-    if operation.response is None or not machine.is_decided(error):
+    if operation.response is None or not carried.ways[0].machine.is_decided(error):
         return operation._replace(end=None, response=None)
     return operation
 
 
-def _until(history: Sequence[Operation], answered: Sequence[Operation]) -> list[Operation]:
-    """A history up to the last of these answers. What is answered later need not have taken effect
-    by then; if it has, then as it says later."""
+def _until(history: Sequence[Operation], answered: Sequence[Operation]) -> dict[int, Operation]:
+    """A history up to the last of these answers, by places. What is answered later need not have
+    taken effect by then; if it has, then as it says later."""
     known = {id(operation) for operation in answered}
     now = answered[-1].end or 0
-    return [
-        operation if id(operation) in known else operation._replace(end=None)
-        for operation in history
+    return {
+        place: operation if id(operation) in known else operation._replace(end=None)
+        for place, operation in enumerate(history)
         if operation.start <= now
-    ]
+    }

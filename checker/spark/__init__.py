@@ -1,1 +1,27 @@
-"""Exploration on Apache Spark: shards on many machines, levels on durable storage."""
+"""Exploration on Apache Spark: shards on many machines, levels on durable storage.
+
+For notebooks it has what Spark's DataFrames are made of: `Explored` (states and transitions of a
+run), `verdicts`, `judge_histories` and `decode`. They are loaded when they are asked for.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .frames import Explored, verdicts
+    from .histories import Judging, judge_histories
+    from .records import decode
+    from .session import start
+
+__all__ = ["Explored", "Judging", "decode", "judge_histories", "start", "verdicts"]
+
+_HOMES = {
+    "Explored": "frames", "Judging": "histories", "decode": "records",
+    "judge_histories": "histories", "start": "session", "verdicts": "frames",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(name)
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)

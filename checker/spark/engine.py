@@ -123,6 +123,7 @@ class SparkRun:
             "candidates_sent": sum(level.sent for level in on_spark),
             "bytes_sent": sum(level.sent_bytes for level in on_spark),
             "bytes_written": sum(level.written_bytes for level in on_spark),
+            "bytes_held": carrier.held if isinstance(carrier, SparkExplorer) else 0,
         }
 
     def _notes(self, carrier: Carrier) -> list[str]:

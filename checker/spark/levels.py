@@ -126,7 +126,8 @@ class SparkExplorer:
             sum(item.written for item in told),
         )
         self.taken = taken
-        self.held = sum(item.memory for item in told) or self.held
+        # a shard that finds nothing tells nothing
+        self.held = max(self.held, sum(item.memory for item in told))
         self._next = level, [(item.shard, item.runs) for item in told if item.runs]
         return [], True
 

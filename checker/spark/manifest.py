@@ -74,7 +74,19 @@ class Manifest:
         self.storage.delete(_name(self.serial - 1))
 
     def load(self, shards: int | None) -> None:
-        """Takes over what the folder says. Raises CheckpointError for another run's, or none."""
+        """Takes over what the folder says, and deletes what doesn't count. Raises as `read`."""
+        sizes = self.read(shards)
+        named = {run.file for run in self.each_run()} | {_name(self.serial)}
+        for name in sizes.keys() - named:
+            if name.startswith(("manifest-", "shard-", ".manifest-")):
+                self.storage.delete(name)
+        for run in list(self.each_run()):
+            if sizes.get(run.file) != run.size:
+                self.roll_back(run.first)
+
+    def read(self, shards: int | None) -> dict[str, int]:
+        """Reads what the folder says, and returns the sizes of its files. Raises CheckpointError
+        for another run's folder, or one that holds none."""
         uri = self.storage.uri
         sizes = self.storage.sizes()
         serials = sorted(name for name in sizes if name.startswith("manifest-"))
@@ -94,13 +106,7 @@ class Manifest:
             found.append(f"shards is {shards} here and {self.shards} there")
         if found:
             raise CheckpointError(f"{uri} holds another run: {'; '.join(found)}")
-        named = {run.file for run in self.each_run()} | {serials[-1]}
-        for name in sizes.keys() - named:
-            if name.startswith(("manifest-", "shard-", ".manifest-")):
-                self.storage.delete(name)
-        for run in list(self.each_run()):
-            if sizes.get(run.file) != run.size:
-                self.roll_back(run.first)
+        return sizes
 
     def each_run(self) -> Iterable[Run]:
         """The runs of all shards."""

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-from .options import SparkError
+from .options import SparkError, SparkOptions
 
 LEAST_JAVA = 17
 JAVA_REMEDY = (
@@ -90,6 +90,18 @@ def is_running() -> bool:
     from pyspark.sql import SparkSession
 
     return SparkSession.getActiveSession() is not None
+
+
+@contextmanager
+def session(options: SparkOptions, name: str) -> Generator[Any]:
+    """A session for a command; it ends with that if it wasn't there before. Raises SparkError."""
+    own = not is_running()
+    found = start(options.master_url, f"epochfence {name}")
+    try:
+        yield found
+    finally:
+        if own:
+            found.stop()
 
 
 def reason(error: Exception) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from .batch import HEADER_SIZE, Flag, Record, RecordBatch, decode_framed, read_frame
 from .compression import codec_name
@@ -68,13 +68,17 @@ def read_file(path: Path, kind: Kind | None = None) -> Iterator[Row | RecordErro
     where lengths make no sense nothing comes behind the error. `kind` overrides what the name
     says. Raises ValueError for a name that says nothing, OSError for a file that can't be read.
     """
-    rows = _READERS[kind or kind_of(path)]
+    chosen = kind or kind_of(path)
     with path.open("rb") as file:
-        stream = Stream(file, path.stat().st_size)
-        try:
-            yield from rows(stream)
-        except RecordError as error:
-            yield error
+        yield from read_stream(file, path.stat().st_size, chosen)
+
+
+def read_stream(file: BinaryIO, size: int, kind: Kind) -> Iterator[Row | RecordError]:
+    """The same of an open file of so many bytes."""
+    try:
+        yield from _READERS[kind](Stream(file, size))
+    except RecordError as error:
+        yield error
 
 
 def _snapshot(stream: Stream) -> Iterator[Row]:

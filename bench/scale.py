@@ -1,0 +1,280 @@
+"""What a search on Spark costs: a model, fitted to recorded runs, and what it says of larger ones.
+
+    .venv/bin/python bench/scale.py    renews the tables of docs/scale.md from bench/spark.json
+
+A run is its levels, and a level its new states. From these the model says what is sent and written
+(runs of files are merged as `checker.spark.runs` merges them), how long it takes and what is held.
+"""
+
+import itertools
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from run import table, write
+
+from epochfence.checker.spark.options import MOST_SHARDS
+from epochfence.checker.spark.runs import Run, to_merge
+
+RECORDED = Path(__file__).with_name("spark.json")
+PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
+WITHIN = 0.25
+
+# what a core is assumed to have, of a machine with 8 cores, 10 Gbit/s, 64 GB and a disk of 1 TB
+NETWORK, DISK_RATE, MEMORY, DISK = 150e6, 100e6, 8e9, 125e9
+STATES, CORES = (10**9, 10**10), (10, 100, 1_000)
+WORK = ("a level", "a task", "a state expanded", "a candidate", "a byte written")
+
+
+@dataclass(frozen=True)
+class Level:
+    """A level on Spark: states expanded and found, what is sent and written, and seconds."""
+
+    expanded: int
+    found: int
+    sent: float
+    sent_bytes: float
+    written_bytes: float
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A run on Spark; `before` are the levels that were explored in one process."""
+
+    size: str
+    cores: int
+    shards: int
+    before: Sequence[int]
+    levels: Sequence[Level]
+    memory: int
+
+    @property
+    def found(self) -> list[int]:
+        """New states of each level on Spark."""
+        return [level.found for level in self.levels]
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What the model is made of. Seconds are those of `WORK`, the last three of one core."""
+
+    seconds: tuple[float, ...]
+    candidates: float
+    """Sent for each new state."""
+    candidate_bytes: float
+    state_bytes: float
+    """Of a state in a file."""
+    memory: float
+    """Bytes that a visited state takes on an executor."""
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """What a run comes to, in seconds and bytes; `waiting` is what levels and tasks take of it."""
+
+    seconds: float
+    waiting: float
+    sent_bytes: float
+    written_bytes: float
+    levels: int
+
+
+def recorded(path: Path = RECORDED) -> list[Recorded]:
+    """The runs that `bench/spark.py` has recorded, the smallest first."""
+    found: list[Recorded] = []
+    for size, part in json.loads(path.read_text(encoding="utf-8"))["searches"].items():
+        told = part["levels"]
+        levels = [
+            Level(
+                sum(before["states"]), sum(now["states"]), now["sent"], now["sent_bytes"],
+                now["written_bytes"], now["seconds"] - before["seconds"],
+            )
+            for before, now in itertools.pairwise(told)
+            if now["sent"]
+        ]  # fmt: skip
+        before = [sum(level["states"]) for level in told[: len(told) - len(levels)]]
+        engine = part["spark"]["engine"]
+        found.append(
+            Recorded(size, part["cores"], engine["shards"], before, levels, engine["bytes_held"])
+        )
+    return sorted(found, key=lambda run: sum(run.before) + sum(run.found))
+
+
+# The model ---------------------------------------------------------------------------------------
+
+
+def written(found: Sequence[int], before: Sequence[int], shards: int) -> list[float]:
+    """States that each level writes: its own, and those of the runs that it is merged with."""
+    runs = [Run("", 0, len(before), sum(before) // shards, 0, 0)]
+    counts: list[float] = []
+    for at, states in enumerate(found):
+        runs.append(Run("", at, at, states // shards, 0, 0))
+        merged = max(1, to_merge(runs))
+        total = sum(run.states for run in runs[-merged:])
+        runs[-merged:] = [Run("", at, at, total, 0, 0)]
+        counts.append(total * shards if states else 0)
+    return counts
+
+
+def work(level: Level, shards: int, cores: int) -> list[float]:
+    """How much there is of each of `WORK` in a level, for what waits for all of it."""
+    used = min(cores, shards)
+    each = (level.expanded, level.sent, level.written_bytes)
+    return [1, -(-shards // used), *(amount / used for amount in each)]
+
+
+def fit(runs: Sequence[Recorded]) -> Costs:
+    """The costs that explain these runs best; none is below 0."""
+    rows = np.array([work(level, run.shards, run.cores) for run in runs for level in run.levels])
+    seconds = np.array([level.seconds for run in runs for level in run.levels])
+    left = list(range(len(WORK)))
+    while True:  # what would be below 0 is left out
+        scale = rows[:, left].max(axis=0)
+        found = np.linalg.lstsq(rows[:, left] / scale, seconds, rcond=None)[0] / scale
+        if (found >= 0).all():
+            break
+        left.pop(int(np.argmin(found * scale)))
+    costs = np.zeros(len(WORK))
+    costs[left] = found
+    levels = [level for run in runs for level in run.levels]
+    states = sum(level.found for level in levels)
+    sent = sum(level.sent for level in levels)
+    in_files = sum(sum(written(run.found, run.before, run.shards)) for run in runs)
+    held = sum(run.memory for run in runs)
+    return Costs(
+        tuple(costs.tolist()),
+        sent / states,
+        sum(level.sent_bytes for level in levels) / sent,
+        sum(level.written_bytes for level in levels) / in_files,
+        held / sum(sum(run.before) + sum(run.found) for run in runs),
+    )
+
+
+def simulate(
+    costs: Costs, found: Sequence[int], shards: int, cores: int, before: Sequence[int] = (0,)
+) -> Simulated:
+    """A run of levels with so many new states each, after those of one process."""
+    in_files = written(found, before, shards)
+    total = np.zeros(len(WORK))
+    sent_bytes = written_bytes = 0.0
+    for expanded, states, files in zip((before[-1], *found), found, in_files, strict=False):
+        sent = states * costs.candidates
+        level = Level(
+            expanded, states, sent, sent * costs.candidate_bytes, files * costs.state_bytes
+        )
+        total += work(level, shards, cores)
+        sent_bytes += level.sent_bytes
+        written_bytes += level.written_bytes
+    parts = total * costs.seconds
+    return Simulated(
+        float(parts.sum()), float(parts[:2].sum()), sent_bytes, written_bytes, len(found)
+    )
+
+
+def shape(runs: Sequence[Recorded], states: int) -> list[int]:
+    """Levels of a search of so many states: those of the largest run, more of them by the power of
+    states by which they grew from the smallest run to it, and larger."""
+    small, large = runs[0], runs[-1]
+    whole = [*large.before, *large.found]
+    count = [sum(run.before) + sum(run.found) for run in (small, large)]
+    deep = [len(run.before) + len(run.levels) for run in (small, large)]
+    power = np.log(deep[1] / deep[0]) / np.log(count[1] / count[0]) if small is not large else 0.25
+    levels = round(deep[1] * (states / count[1]) ** power)
+    share = np.interp(np.linspace(0, 1, levels), np.linspace(0, 1, len(whole)), whole)
+    return [int(part) for part in share / share.sum() * states]
+
+
+# The page ----------------------------------------------------------------------------------------
+
+
+def off(simulated: float, measured: float) -> str:
+    """By how much the model is off."""
+    return f"{100 * (simulated / measured - 1):+.0f} %"
+
+
+def checked(runs: Sequence[Recorded], costs: Costs) -> list[tuple[str, ...]]:
+    """The model beside each recorded run."""
+    lines: list[tuple[str, ...]] = []
+    for run in runs:
+        model = simulate(costs, run.found, run.shards, run.cores, run.before)
+        for what, here, there, unit in (
+            ("seconds", model.seconds, sum(x.seconds for x in run.levels), 1),
+            ("MB sent", model.sent_bytes, sum(x.sent_bytes for x in run.levels), 1e6),
+            ("MB written", model.written_bytes, sum(x.written_bytes for x in run.levels), 1e6),
+        ):
+            told = (f"{value / unit:,.1f}" for value in (there, here))
+            lines.append((run.size, what, *told, off(here, there)))
+    return lines
+
+
+def predicted(runs: Sequence[Recorded], costs: Costs) -> list[tuple[str, ...]]:
+    """What the model says of larger searches."""
+    lines: list[tuple[str, ...]] = []
+    for states in STATES:
+        found = shape(runs, states)
+        for cores in CORES:
+            shards = min(MOST_SHARDS, 2 * cores)
+            used = min(cores, shards)
+            model = simulate(costs, found, shards, cores)
+            disk = states * costs.state_bytes / used
+            needs = {
+                "rounds": 2 * model.waiting / model.seconds,  # half of the time is too much
+                "network": model.sent_bytes / used / model.seconds / NETWORK,
+                "disk rate": model.written_bytes / used / model.seconds / DISK_RATE,
+                "memory": states * costs.memory / used / MEMORY,
+                "disk": disk / DISK,
+                "shards": cores / MOST_SHARDS,
+                "computing": 1.0,
+            }
+            lines.append((
+                f"10^{len(str(states)) - 1}", f"{cores:,}", f"{model.levels:,}",
+                f"{model.seconds / 60:,.1f}", f"{100 * model.waiting / model.seconds:.0f}",
+                f"{states * costs.memory / used / 1e9:,.2f}", f"{disk / 1e9:,.2f}",
+                f"{model.sent_bytes / used / model.seconds / 1e6:,.1f}",
+                f"{model.written_bytes / used / model.seconds / 1e6:,.1f}",
+                max(needs, key=lambda name: needs[name]),
+            ))  # fmt: skip
+    return lines
+
+
+def page(runs: Sequence[Recorded]) -> str:
+    """The measured part of docs/scale.md."""
+    costs = fit(runs)
+    units = (1e3, 1e3, 1e9, 1e9, 1e9)
+    told = [
+        (f"{name}, {'ms' if unit == 1e3 else 'ns of a core'}", f"{seconds * unit:,.1f}")
+        for name, seconds, unit in zip(WORK, costs.seconds, units, strict=True)
+    ]
+    told += [
+        ("candidates sent for each new state", f"{costs.candidates:.2f}"),
+        ("bytes of a candidate sent", f"{costs.candidate_bytes:.1f}"),
+        ("bytes of a state in a file", f"{costs.state_bytes:.1f}"),
+        ("bytes of a state in memory", f"{costs.memory:.1f}"),
+    ]
+    head = ("states", "cores", "levels", "minutes", "% rounds", "GB memory a core",
+            "GB disk a core", "MB/s sent a core", "MB/s written a core", "first limit")  # fmt: skip
+    return "\n\n".join([
+        "What things cost:", table(("what", "cost"), told),
+        "The model beside the runs that it is fitted to:",
+        table(("size", "what", "measured", "model", "off by"), checked(runs, costs)),
+        "What it says of larger ones:", table(head, predicted(runs, costs)),
+    ])  # fmt: skip
+
+
+def main() -> int:
+    """Runs the command line; returns the exit code."""
+    if not RECORDED.exists():
+        print(f"bench: there is no {RECORDED}: run bench/spark.py first", file=sys.stderr)
+        return 1
+    section = page(recorded())
+    print(section)
+    write(section, "scale", PAGE)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,387 @@
+"""Recorded histories of any size, judged on Spark: read, checked, grouped by key and judged.
+
+Spark reads, sorts, groups and writes; each key's operations come to one task in the order of their
+starts, and there `model.judge` judges them, or `model.windows` where they are very many.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa
+
+from ...model.errors import ModelError
+from ...model.histories import BadLine, operation_of, read_line, schema_of
+from ...model.judge import Finding, Judgement, Operation, Settings, begin, judge
+from ...model.windows import WINDOW, judge_windows
+from .hadoop import Paths
+from .options import SparkError
+from .session import reason, stage
+
+NEVER_SPLIT = 1 << 22  # bytes of a text file up to which Spark gives it to one task as a whole
+ROWS = 1_000  # of a batch that goes back to Spark
+
+CHECKED = "file string, line long, reason string, key string, start double, text string"
+VERDICTS = (
+    "finding string, key string, operations long, configurations long, file string, line long, "
+    "request string, response string, allowed array<string>, reason string"
+)
+REJECTED = "file string, line long, reason string, text string"
+INVALID = "INVALID"
+
+
+@dataclass(frozen=True)
+class Judging:
+    """How histories are to be judged: `limit` bounds the steps of a search, `window` is the number
+    of operations from which on a key is judged in windows of so many."""
+
+    settings: Settings = field(default_factory=Settings)
+    limit: int = 1_000_000
+    window: int = WINDOW
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What all histories came to: keys and operations of each finding, lines set aside, and some
+    of what is not explained and of the lines, as rows of the two outputs."""
+
+    keys: Mapping[str, int]
+    operations: int
+    rejected: int
+    faults: Sequence[Mapping[str, Any]] = field(default=())
+    bad_lines: Sequence[Mapping[str, Any]] = field(default=())
+
+    @property
+    def finding(self) -> str:
+        """The worst: what is unexplained outweighs what was given up, and that what is no history
+        and wasn't judged."""
+        found = {*self.keys, *([INVALID] if self.rejected else ())}
+        order = (Finding.UNEXPLAINED.name, Finding.GAVE_UP.name, INVALID)
+        return next((name for name in order if name in found), Finding.EXPLAINED.name)
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the worst finding; 2 where something is no history."""
+        return 2 if self.finding == INVALID else Finding[self.finding].value
+
+    def as_json(self) -> dict[str, Any]:
+        """The summary as plain data."""
+        return {"finding": self.finding, "exit_code": self.exit_code, **asdict(self)}
+
+
+# Reading -----------------------------------------------------------------------------------------
+
+
+def read(session: Any, uris: Sequence[str]) -> Any:
+    """The lines of files and folders as a DataFrame of `CHECKED`.
+
+    `.parquet` is Parquet, anything else text with a JSON object in each line. `reason` is null in a
+    good line, `key` in a bad one; of Parquet, a line is a row, and is given as JSON. Raises
+    SparkError.
+    """
+    paths = Paths(session)
+    sizes = {file: size for uri in uris for file, size in paths.files(uri).items()}
+    tables = [file for file in sizes if file.endswith(".parquet")]
+    texts = {file: size for file, size in sizes.items() if not file.endswith(".parquet")}
+    parts = [_texts(session, texts)] if texts else []
+    if tables:
+        parts.append(_tables(session, tables))
+    lines = parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
+    cores = int(session.sparkContext.defaultParallelism)
+    if lines.rdd.getNumPartitions() < cores and sum(sizes.values()) > NEVER_SPLIT:
+        lines = lines.repartition(4 * cores)
+    return lines.mapInArrow(_check, CHECKED)
+
+
+def _texts(session: Any, sizes: Mapping[str, int]) -> Any:
+    """Lines with their numbers. Spark splits large files: each split's lines are counted first."""
+    from pyspark.sql import functions as f
+
+    metadata = f.col("_metadata")
+    lines = (
+        session.read.option("lineSep", "\n")
+        .text(list(sizes))
+        .select(
+            _file().alias("file"),
+            metadata["file_block_start"].alias("block"),
+            f.col("value").cast("binary").alias("text"),
+        )
+    )
+    before: dict[tuple[str, int], int] = {}
+    if max(sizes.values()) > NEVER_SPLIT:
+        with stage(session, "histories: count lines"):
+            blocks = lines.groupBy("file", "block").count().orderBy("file", "block").collect()
+        for _, of_file in groupby(blocks, key=itemgetter(0)):
+            passed = 0
+            for file, block, count in of_file:
+                before[file, block] = passed
+                passed += count
+    return lines.mapInArrow(partial(_number, before), "file string, line long, text binary")
+
+
+def _file() -> Any:
+    """The file that a row is from; a local one by its path."""
+    from pyspark.sql import functions as f
+
+    return f.regexp_replace(f.col("_metadata.file_path"), "^file:/+", "/")
+
+
+def _number(before: Mapping[tuple[str, int], int], batches: Iterable[Any]) -> Iterator[Any]:
+    """Gives lines their numbers; those of a split come in their order. Empty ones are left out."""
+    passed = dict[tuple[str, int], int]()
+    for batch in batches:
+        numbers: list[int] = []
+        kept: list[bool] = []
+        for file, block, text in zip(*(c.to_pylist() for c in batch.columns), strict=True):
+            number = passed.get((file, block), before.get((file, block), 0)) + 1
+            passed[file, block] = number
+            numbers.append(number)
+            kept.append(bool(text.strip()))
+        columns = [batch["file"], pa.array(numbers, pa.int64()), batch["text"]]
+        yield pa.RecordBatch.from_arrays(columns, ["file", "line", "text"]).filter(pa.array(kept))
+
+
+def _tables(session: Any, files: list[str]) -> Any:
+    """Rows of Parquet files as lines of JSON, without what is null in them."""
+    from pyspark.sql import functions as f
+
+    reader = session.read.option("mergeSchema", True)
+    try:
+        table = reader.parquet(*files)
+    except Exception as error:  # of many kinds, from Java
+        raise SparkError(f"can't read {files[0]} and what is beside it: {reason(error)}") from None
+    _look_at(table.schema, files[0])
+    metadata = f.col("_metadata")
+    return table.select(
+        _file().alias("file"),
+        (metadata["row_index"] + 1).alias("line"),
+        f.to_json(f.struct(*table.columns)).cast("binary").alias("text"),
+    )
+
+
+def _look_at(schema: Any, file: str) -> None:
+    """Raises SparkError for columns that aren't those of a history."""
+    known = columns()
+    for column in schema:
+        kinds = known.get(column.name)
+        if kinds is None:
+            names = ", ".join(known)
+            raise SparkError(f"{file}: a history has no column {column.name}: it has {names}")
+        kind = _KINDS.get(column.dataType.typeName(), column.dataType.typeName())
+        if not (kinds & {kind, "number" if kind == "integer" else kind}):
+            raise SparkError(
+                f"{file}: column {column.name} is {column.dataType.simpleString()}, and should be "
+                f"{' or '.join(sorted(kinds - {'null'}))}"
+            )
+    for name in ("request", "start"):
+        if name not in schema.names:
+            raise SparkError(f"{file}: it lacks the column {name}")
+
+
+_KINDS = {
+    **dict.fromkeys(("byte", "short", "integer", "long"), "integer"),
+    **dict.fromkeys(("float", "double", "decimal"), "number"),
+    "struct": "object",
+}
+
+
+def columns() -> dict[str, set[str]]:
+    """What a history's columns are called, with the kinds of JSON values that each may have."""
+    found: dict[str, set[str]] = {}
+    for definition in schema_of("history")["definitions"].values():
+        for name, one in definition["properties"].items():
+            kinds = one.get("type", "string")
+            found.setdefault(name, set()).update([kinds] if isinstance(kinds, str) else kinds)
+    return found
+
+
+def _check(batches: Iterable[Any]) -> Iterator[Any]:
+    """Lines as rows of `CHECKED`."""
+    for batch in batches:
+        rows: list[tuple[Any, ...]] = []
+        for file, number, text in zip(*(c.to_pylist() for c in batch.columns), strict=True):
+            try:
+                key, operation = operation_of(
+                    file, number, read_line(file, number, text, "history")
+                )
+                why, start = None, float(operation.start)
+            except BadLine as error:
+                key, start, why = None, None, error.reason
+            rows.append((file, number, why, key, start, text.decode(errors="replace")))
+        yield _batch(rows, _CHECKED)
+
+
+# Judging -----------------------------------------------------------------------------------------
+
+
+def judge_keys(session: Any, checked: Any, judging: Judging) -> Any:
+    """The verdict on each key of `read`'s good lines as a DataFrame of `VERDICTS`."""
+    from pyspark.sql import functions as f
+
+    good = checked.where(f.col("reason").isNull()).select("key", "start", "file", "line", "text")
+    with stage(session, "histories: count operations"):
+        counts = good.groupBy("key").agg(f.count("key").alias("operations"))
+        hot = counts.where(f.col("operations") >= judging.window).select("key").collect()
+    if hot:
+        keys = session.createDataFrame(hot, "key string")
+        good = good.unionByName(_about(good.join(f.broadcast(keys), "key")))
+    parts = 4 * max(checked.rdd.getNumPartitions(), int(session.sparkContext.defaultParallelism))
+    by_key = good.repartition(parts, "key")
+    by_key = by_key.sortWithinPartitions("key", "start", "file", "line")
+    return by_key.mapInArrow(partial(_judge, judging), VERDICTS)
+
+
+ABOUT = 0  # the number of a line that tells about a key
+
+
+def _about(lines: Any) -> Any:
+    """A row for each key that comes before its others: an operation of each request, id, epoch."""
+    from pyspark.sql import functions as f
+
+    seen = (
+        "request string, producer_id long, producer_epoch int, transactional boolean, "
+        "response struct<producer_id: long>"
+    )
+    told = f.from_json("text", seen).alias("seen")
+    return (
+        lines.select("key", told)
+        .distinct()
+        .groupBy("key")
+        .agg(f.to_json(f.collect_list("seen")).alias("text"))
+        .select(
+            "key", f.lit(-1.0).alias("start"), f.lit("").alias("file"),
+            f.lit(ABOUT).cast("long").alias("line"), "text",
+        )
+    )  # fmt: skip
+
+
+def _judge(judging: Judging, batches: Iterable[Any]) -> Iterator[Any]:
+    """Rows sorted by key and start, as rows of `VERDICTS`."""
+    rows = (
+        row
+        for batch in batches
+        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    )
+    verdicts = (_verdict(judging, key, lines) for key, lines in groupby(rows, key=itemgetter(0)))
+    while part := list(islice(verdicts, ROWS)):
+        yield _batch(part, _VERDICTS)
+
+
+def _verdict(judging: Judging, key: str, lines: Iterator[Any]) -> tuple[Any, ...]:
+    first = next(lines)
+    try:
+        if first[3] == ABOUT:
+            about = [_stub(seen) for seen in json.loads(first[4])]
+            found = judge_windows(
+                map(_operation, lines), about, judging.settings, judging.limit, judging.window
+            )
+        else:
+            operations = [_operation(first), *map(_operation, lines)]
+            found = judge(operations, judging.settings, judging.limit)
+    except ModelError as error:
+        return (INVALID, key, *[None] * 7, str(error))
+    return _told(key, found)
+
+
+def _operation(row: tuple[Any, ...]) -> Operation:
+    _, _, file, number, text = row
+    return operation_of(file, number, json.loads(text))[1]
+
+
+def _stub(seen: dict[str, Any]) -> Operation:
+    return Operation(seen.pop("request"), seen, 0, response=seen.pop("response", None))
+
+
+def _told(key: str, found: Judgement) -> tuple[Any, ...]:
+    operation = found.operation
+    first = (None,) * 4
+    if operation is not None:
+        asked = {"request": operation.request, **operation.fields}
+        first = (
+            operation.file, operation.line, json.dumps(asked), json.dumps(operation.response),
+        )  # fmt: skip
+    allowed = [json.dumps(answer) for answer in found.allowed]
+    return (
+        found.finding.name, key, found.operations, found.configurations, *first, allowed, None
+    )  # fmt: skip
+
+
+def _batch(rows: Sequence[tuple[Any, ...]], schema: Any) -> Any:
+    found = zip(*rows, strict=True) if rows else [()] * len(schema)
+    arrays = [pa.array(c, of.type) for c, of in zip(found, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+_TYPES = {
+    "string": pa.string(), "long": pa.int64(), "double": pa.float64(),
+    "array<string>": pa.list_(pa.string()),
+}  # fmt: skip
+_CHECKED, _VERDICTS = (
+    pa.schema([(name, _TYPES[kind]) for name, kind in map(str.split, given.split(", "))])
+    for given in (CHECKED, VERDICTS)
+)
+
+
+# A job -------------------------------------------------------------------------------------------
+
+
+def judge_histories(
+    session: Any, inputs: Sequence[str], output: str, judging: Judging, most_told: int = 10
+) -> Summary:
+    """Judges the histories in files and folders, and writes a folder with `verdicts`, Parquet
+    partitioned by finding, and `rejected`, the lines that are none, with file, line and reason.
+
+    `output` is a new folder; nothing is there where this fails. Raises SparkError, and
+    DeclarationError for a release that there isn't.
+    """
+    from pyspark import StorageLevel
+    from pyspark.sql import functions as f
+
+    begin((), judging.settings)
+    with Paths(session).written(output) as folder:
+        checked = read(session, inputs).persist(StorageLevel.DISK_ONLY)
+        try:
+            found = judge_keys(session, checked, judging)
+            with stage(session, "histories: judge"):
+                found.write.partitionBy("finding").parquet(f"{folder}/verdicts")
+            bad = checked.where(f.col("reason").isNotNull()).select(*REJECTED_COLUMNS)
+            with stage(session, "histories: set aside"):
+                bad.write.parquet(f"{folder}/rejected")
+            with stage(session, "histories: summary"):
+                return _summary(session, folder, most_told)
+        except SparkError:
+            raise
+        except Exception as error:  # of many kinds, from Java and from Python
+            raise SparkError(f"histories can't be judged: {reason(error)}") from error
+        finally:
+            checked.unpersist()
+
+
+REJECTED_COLUMNS = tuple(_CHECKED.names[at] for at in (0, 1, 2, 5))
+
+
+def _summary(session: Any, folder: str, most_told: int) -> Summary:
+    from pyspark.sql import functions as f
+
+    verdicts = session.read.schema(VERDICTS).parquet(f"{folder}/verdicts")
+    rejected = session.read.schema(REJECTED).parquet(f"{folder}/rejected")
+    by_finding = verdicts.groupBy("finding").agg(f.count("key"), f.sum("operations")).collect()
+    faults = verdicts.where(f.col("finding") != Finding.EXPLAINED.name)
+    faults = faults.orderBy(f.desc("finding"), "key").limit(most_told).collect()
+    bad_lines = rejected.orderBy("file", "line").limit(most_told).collect()
+    return Summary(
+        {finding: int(keys) for finding, keys, _ in by_finding},
+        sum(int(operations or 0) for *_, operations in by_finding),
+        int(rejected.count()),
+        [row.asDict() for row in faults],
+        [row.asDict() for row in bad_lines],
+    )

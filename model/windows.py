@@ -1,0 +1,87 @@
+"""Histories of a key that has very many operations, judged a window at a time.
+
+A window ends where nothing is in flight, if it has such a place; all ways in which it may have gone
+are carried on to the next (`judge.carry`). So a history takes the memory of a window, and comes to
+the finding of `judge.judge`, but that it may give up: where there are more than `WAYS` ways, they
+are no longer followed all, and what the others don't explain isn't known to be unexplained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from .judge import Carried, Finding, Judgement, Operation, Settings, begin, carry, decided, judge
+
+WINDOW = 5_000
+"""Operations of a window, of which some go on to the next."""
+WAYS = 256
+BEHIND = 8
+"""The part of a window (one in so many operations) that is looked at behind its end."""
+
+
+def judge_windows(
+    operations: Iterable[Operation],
+    about: Sequence[Operation],
+    settings: Settings | None = None,
+    limit: int = 1_000_000,
+    size: int = WINDOW,
+) -> Judgement:
+    """Judges a key's operations, which come in the order of their starts.
+
+    `about` has an operation of each request, producer id and epoch (of the response's id as well)
+    that the history has. `limit` bounds the steps of a window's search. Raises as `judge.judge`.
+    """
+    coming = _Counted(operations)
+    carried = begin(about, settings)
+    while True:
+        window = [decided(operation, carried) for operation in islice(coming, size)]
+        if len(window) < size:
+            found = judge(window, limit=limit, carried=carried)
+            break
+        goal = _goal([o for o in (*carried.operations, *window) if o.end is not None])
+        after = carry(window, goal, carried, limit, WAYS)
+        if not after.ways:
+            found = _failed(window, carried, after, limit)
+            break
+        carried = after
+    for _ in coming:
+        pass
+    return replace(found, operations=coming.count)
+
+
+def _failed(window: Sequence[Operation], carried: Carried, after: Carried, limit: int) -> Judgement:
+    """What to say where no way goes on."""
+    found = judge(window, limit=limit, carried=carried) if after.is_whole else None
+    if found is None or found.finding is Finding.EXPLAINED:
+        return Judgement(Finding.GAVE_UP, 0, after.configurations)
+    return found
+
+
+def _goal(answered: Sequence[Operation]) -> int:
+    """How many of these operations, by their starts, a window should end behind: the last place
+    where nothing is in flight, if there is one behind its half, or nearly all."""
+    most = len(answered) - len(answered) // BEHIND
+    quiet, latest = 0, float("-inf")
+    for at, operation in enumerate(answered[: most + 1]):
+        if operation.start > latest:
+            quiet = at
+        latest = max(latest, operation.end or 0)
+    return quiet if quiet > len(answered) // 2 else most
+
+
+class _Counted:
+    """Operations, counted as they are taken."""
+
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        self.left = iter(operations)
+        self.count = 0
+
+    def __iter__(self) -> Iterator[Operation]:
+        return self
+
+    def __next__(self) -> Operation:
+        found = next(self.left)
+        self.count += 1
+        return found
