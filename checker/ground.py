@@ -97,13 +97,14 @@ class Leaf:
 
 @dataclass(frozen=True)
 class GroundRow:
-    """A row for certain bindings: when it is taken, what it writes, when a write is at fault."""
+    """A row for certain bindings: when it is taken, what it writes, when a write is at fault, when
+    each property of steps is broken."""
 
     row: int
     guard: Node
     updates: Mapping[int, Node]
     fault: Node
-    broken: Node
+    broken: tuple[Node, ...]
 
 
 @dataclass(frozen=True)
@@ -977,14 +978,13 @@ class _Grounder:
             self.node(p.expression, _Scope({}, {})) for p in instance.properties if p.kind == "step"
         ]
         del self.leaves[leaf_count:]
-        every_step = self.graph.and_(*steps)
         actions: list[GroundAction] = []
         row = 0
         for action in instance.actions:
             for scope, possible in self.bindings(action):
                 if all(node is self.graph.false for node in possible):
                     continue
-                ground_rows = tuple(self.rows(action, row, scope, every_step))
+                ground_rows = tuple(self.rows(action, row, scope, steps))
                 if ground_rows:
                     guards = tuple(
                         (row + at, self.node(each.guard, scope))
@@ -1057,7 +1057,7 @@ class _Grounder:
             yield scope, tuple(possible)
 
     def rows(
-        self, action: Action, first: int, scope: _Scope, every_step: Node
+        self, action: Action, first: int, scope: _Scope, steps: list[Node]
     ) -> Iterator[GroundRow]:
         g = self.graph
         earlier: list[Node] = []
@@ -1071,8 +1071,9 @@ class _Grounder:
             updates, fault = self.updates(row.updates, scope)
             behind = len(self.leaves) - len(self.open)  # the next state has no constants of its own
             shift = {behind + i: node for i, node in self.stutter(updates).items()}
-            holds = g.substitute(every_step, shift)
-            yield GroundRow(first + offset, guard, updates, fault, g.not_(holds))
+            done: dict[int, Node] = {}
+            broken = tuple(g.not_(g.substitute(holds, shift, done)) for holds in steps)
+            yield GroundRow(first + offset, guard, updates, fault, broken)
 
     def stutter(self, updates: Mapping[int, Node]) -> dict[int, Node]:
         result: dict[int, Node] = {}

@@ -244,7 +244,9 @@ class _Writer:
         cursor: Any, fault: Any,
     ) -> Any:  # fmt: skip
         """Writes the successors by the rows of an action; returns the index behind the last."""
-        parts = [n for row in action.rows for n in (row.guard, *row.updates.values(), row.broken)]
+        parts = [
+            node for row in action.rows for node in (row.guard, *row.updates.values(), *row.broken)
+        ]
         called = None
         if len(action.possible) > 1 or _cost(parts) > INLINE:
             called = self.rows_function(action)
@@ -357,7 +359,7 @@ class _Writer:
             b.position_at_end(inside)
             inner = values.inner()
             self.store(b, row, inner, source, out, rows, cursor)
-            wrong = self.grounded.graph.or_(row.fault, row.broken)
+            wrong = self.grounded.graph.or_(row.fault, *row.broken)
             if wrong is not self.grounded.graph.false:
                 with b.if_then(inner.truth(wrong), likely=False):
                     b.store(ir.Constant(_I8, FAULT), fault)
@@ -400,7 +402,7 @@ def _shared(rows: tuple[GroundRow, ...]) -> list[Node]:
     known: dict[int, Node] = {}
     for row in rows:
         seen: set[int] = set()
-        stack = [row.guard, row.fault, row.broken, *row.updates.values()]
+        stack = [row.guard, row.fault, *row.broken, *row.updates.values()]
         while stack:
             node = stack.pop()
             if node.number in seen or node.is_constant:

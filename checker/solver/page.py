@@ -8,7 +8,7 @@ With names of systems behind it, only their parts are written anew.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from ...spec.language import Key, System
@@ -81,11 +81,9 @@ def run(case: Case) -> Proofs:
         depth=case.depth,
         spacer=case.spacer,
     )
-    system = _system(case)
-    if case.properties is not None:  # nor are others assumed
-        wanted = tuple(item for item in system.properties if item.name in case.properties)
-        system = replace(system, properties=wanted)
-    return prove(system, constants=case.constants, options=options)
+    return prove(
+        _system(case), constants=case.constants, properties=case.properties, options=options
+    )
 
 
 def _system(case: Case) -> System:
