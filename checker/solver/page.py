@@ -34,6 +34,10 @@ Nothing follows for the property but that lemmas are missing.
 
 **Not proved yet:** of `transactions`, that no record is there twice and that records are in order.
 Lemmas must say which batches may still be under way for a transaction, and with which sequence.
+Of `producer-ids`, `HandedOutOnce` is proved at each release from 3.5 to the newest (with two
+brokers and `--set largest_producer_id=2`). At 2.0, 2.5 and 2.7, where blocks come from ZooKeeper,
+it isn't: the lemmas are about the controller. No fault is known there either; `epochfence check`
+finds none.
 
 This page is written by `python -m epochfence.checker.solver.page docs/proofs.md`. Times are of the
 machine that wrote it.
