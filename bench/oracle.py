@@ -28,6 +28,9 @@ CLIENTS = 5
 OPERATIONS = 100
 """Operations of a history."""
 
+Asked = tuple[str, dict[str, Any], dict[str, Any]]
+"""A request, its fields and its answer."""
+
 
 def best(work: Callable[[], int]) -> float:
     """What a second of the fastest run has done."""
@@ -86,12 +89,23 @@ def transactional(count: int) -> int:
     return done
 
 
-def history(seed: int, clients: int) -> list[Operation]:
-    """What `clients` producers on one leader were told, of which any may overlap."""
-    random, leader = Random(seed), PartitionLeader()
-    following = [0] * clients
+def overlapping(seed: int, clients: int, ask: Callable[[Random, int], Asked]) -> list[Operation]:
+    """What `clients` clients of one key were told, of whose requests any may overlap. `ask` puts a
+    request to the machine at a time."""
+    random = Random(seed)
     found: list[Operation] = []
     for at in range(CLIENTS, CLIENTS + OPERATIONS):
+        request, fields, told = ask(random, at)
+        early, late = (random.random() * clients / 2 for _ in "ab")
+        found.append(Operation(request, fields, at - early, at + late, told, at))
+    return found
+
+
+def leader_history(seed: int, clients: int) -> list[Operation]:
+    """Producers that write to one leader."""
+    leader, following = PartitionLeader(), [0] * clients
+
+    def ask(random: Random, now: int) -> Asked:
         who = random.randrange(clients)
         fields: dict[str, Any] = {
             "producer_id": who, "producer_epoch": 0, "base_sequence": following[who], "count": 1,
@@ -99,10 +113,42 @@ def history(seed: int, clients: int) -> list[Operation]:
         answer = leader.append(**fields)
         expect(answer.error, "Produce")
         following[who] += 1
-        early, late = (random.random() * clients / 2 for _ in "ab")
-        told = {"error": answer.error, "base_offset": answer.first_offset}
-        found.append(Operation("Produce", fields, at - early, at + late, told, at))
-    return found
+        return "Produce", fields, {"error": answer.error, "base_offset": answer.first_offset}
+
+    return overlapping(seed, clients, ask)
+
+
+def coordinator_history(seed: int, clients: int) -> list[Operation]:
+    """Instances of one transactional id, which fence each other and end each other's transactions;
+    about half of their requests are refused."""
+    name, coordinator = "judged", TransactionCoordinator()
+    coordinator.elect(coordinator.state_partition_of(name), 0)
+    held = (-1, -1)
+
+    def ask(random: Random, now: int) -> Asked:
+        nonlocal held
+        coordinator.now_ms = now
+        for markers in coordinator.drain_markers().values():
+            for marker in markers:
+                coordinator.markers_answered(marker, dict.fromkeys(marker.partitions, "NONE"))
+        who: dict[str, Any] = {"producer_id": held[0], "producer_epoch": held[1]}
+        match random.choice(["init", "add", "end", "end"]) if held[0] >= 0 else "init":
+            case "add":
+                error = coordinator.add_partitions(name, *held, ["t-0"])
+                return "AddPartitionsToTxn", {**who, "partitions": ["t-0"]}, {"error": error}
+            case "init":
+                request, fields = "InitProducerId", {"transaction_timeout_ms": 60_000}
+                answer = coordinator.init_producer_id(name, 60_000)
+            case _:
+                result = random.choice(["COMMIT", "ABORT"])
+                request, fields = "EndTxn", {**who, "result": result}
+                answer = coordinator.end_txn(name, *held, result)
+        assert answer is not None
+        if answer.error == "NONE":
+            held = (answer.producer_id, answer.producer_epoch)
+        return request, fields, answer._asdict()
+
+    return overlapping(seed, clients, ask)
 
 
 def judged(histories: list[list[Operation]]) -> int:
@@ -148,13 +194,22 @@ def aims(count: int) -> list[Aim]:
     tell("coordinator")
     coordinator = best(lambda: transactional(count))
     tell("judge")
-    some = [history(seed, CLIENTS) for seed in range(count // OPERATIONS)]
-    operations = best(lambda: judged(some))
+    histories = {
+        "leader": [leader_history(seed, CLIENTS) for seed in range(count // OPERATIONS)],
+        "coordinator": [coordinator_history(seed, CLIENTS) for seed in range(count // 1_000)],
+    }
+    judgements = [
+        Aim(
+            f"operations/s judged, {CLIENTS} clients at once on a {what}", 50_000,
+            best(lambda some=some: judged(some)),
+        )
+        for what, some in histories.items()
+    ]  # fmt: skip
     return [
         Aim("milliseconds to import epochfence.model", 150, import_time(), at_most=True),
         Aim("requests/s through a partition leader", 100_000, leader),
         Aim("requests/s through a coordinator, with its markers", 50_000, coordinator),
-        Aim(f"operations/s judged, {CLIENTS} clients at once on a leader", 50_000, operations),
+        *judgements,
         Aim("seconds to judge 40 operations at once", 10, all_at_once(), at_most=True),
     ]
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,15 +76,29 @@ class Prepared:
         return b"".join(sorted({represent(address, state) for state in packed_ones}))
 
 
+@contextmanager
+def _no_collection() -> Generator[None]:
+    """Python looks for no garbage: of many objects that all stay, the search finds none, again and
+    again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 def prepare(instance: Instance, *, symmetry: bool = True, slicing: bool = True) -> Prepared:
     """Grounds and compiles an instance. Raises DeclarationError where that can't be done."""
     begun = time.perf_counter()
-    varying = without_constants(ground(instance))
-    grounded = sliced(varying) if slicing else varying
-    reduction = find_symmetry(grounded) if symmetry else NO_SYMMETRY
-    packing = packed(reduction.groups(grounded))
-    sorter = Sorter(reduction, packing) if reduction.orbits else None
-    kernel = lower(grounded, packing, sorter)
+    with _no_collection():
+        varying = without_constants(ground(instance))
+        grounded = sliced(varying) if slicing else varying
+        reduction = find_symmetry(grounded) if symmetry else NO_SYMMETRY
+        packing = packed(reduction.groups(grounded))
+        sorter = Sorter(reduction, packing) if reduction.orbits else None
+        kernel = lower(grounded, packing, sorter)
     left_out = tuple(x.name for x in grounded.leaves if x.index in varying.kept - grounded.kept)
     return Prepared(
         instance, grounded, left_out, reduction, packing, kernel, time.perf_counter() - begun
@@ -200,7 +216,7 @@ def _identity(prepared: Prepared) -> dict[str, Any]:
         "properties": _listed(item.name for item in instance.properties),
         "symmetry": _listed(orbit.key.name for orbit in prepared.symmetry.orbits),
         "left out": _listed(prepared.left_out),
-        "rows": hashlib.sha256(prepared.kernel.code.text.encode()).hexdigest(),
+        "rows": hashlib.sha256("".join(prepared.kernel.code.modules).encode()).hexdigest(),
     }
 
 

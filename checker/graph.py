@@ -50,14 +50,14 @@ class Graph:
 
     def __init__(self, *, unbounded: bool = False) -> None:
         self.unbounded = unbounded
-        self._nodes: dict[tuple[object, ...], Node] = {}
+        self._nodes: dict[tuple[str, tuple[Node, ...], int, bool], Node] = {}
         self.true = self._node("const", (), 1, 1, 1, True)
         self.false = self._node("const", (), 0, 0, 0, True)
 
     def _node(
         self, op: str, args: tuple[Node, ...], value: int, low: int, high: int, is_truth: bool
     ) -> Node:
-        key = (op, tuple(arg.number for arg in args), value, is_truth)
+        key = (op, args, value, is_truth)
         node = self._nodes.get(key)
         if node is None:
             node = Node(op, args, value, low, high, is_truth, len(self._nodes))
@@ -88,33 +88,24 @@ class Graph:
 
     def and_(self, *parts: Node) -> Node:
         """Conjunction."""
-        kept: dict[int, Node] = {}
-        for part in parts:
-            for one in part.args if part.op == "and" else (part,):
-                if one is self.false or self.not_(one).number in kept:
-                    return self.false
-                if one is not self.true:
-                    kept[one.number] = one
-        denied = (one.args[0] for one in kept.values() if one.op == "not")
-        if any(a.op == "and" and all(part.number in kept for part in a.args) for a in denied):
+        kept, denied = _distinct("and", parts, self.true)
+        if self.false in kept or not kept.keys().isdisjoint(denied):
+            return self.false
+        if any(a.op == "and" and all(part in kept for part in a.args) for a in denied):
             return self.false  # x and y and not (x and y)
         if not kept:
             return self.true
-        args = tuple(kept[n] for n in kept)
+        args = tuple(kept)
         return args[0] if len(args) == 1 else self._node("and", args, 0, 0, 1, True)
 
     def or_(self, *parts: Node) -> Node:
         """Disjunction."""
-        kept: dict[int, Node] = {}
-        for part in parts:
-            for one in part.args if part.op == "or" else (part,):
-                if one is self.true or self.not_(one).number in kept:
-                    return self.true
-                if one is not self.false:
-                    kept[one.number] = one
+        kept, denied = _distinct("or", parts, self.false)
+        if self.true in kept or not kept.keys().isdisjoint(denied):
+            return self.true
         if not kept:
             return self.false
-        args = tuple(kept[n] for n in kept)
+        args = tuple(kept)
         return args[0] if len(args) == 1 else self._node("or", args, 0, 0, 1, True)
 
     def given(self, a: Node, condition: Node, holds: bool) -> Node:
@@ -295,6 +286,20 @@ class Graph:
                 return self.modulo(args[0], n.value)
             case _:
                 return self.choose(*args)
+
+
+def _distinct(op: str, parts: Iterable[Node], neutral: Node) -> tuple[dict[Node, None], list[Node]]:
+    """The parts, and those of parts that are `op` themselves, each once and without the neutral
+    one; and what is negated among them."""
+    kept: dict[Node, None] = {}
+    denied: list[Node] = []
+    for part in parts:
+        for one in part.args if part.op == op else (part,):
+            if one is not neutral:
+                kept[one] = None
+                if one.op == "not":
+                    denied.append(one.args[0])
+    return kept, denied
 
 
 def leaves_of(nodes: Iterable[Node]) -> set[int]:

@@ -138,7 +138,8 @@ class Grounded:
     """A system's state as leaves, and everything that reads or writes them.
 
     `vector` gives a state of plain values as the numbers of its leaves, `plain` the values of such
-    numbers; `kept` are the leaves that a packed state holds. `well_formed` holds of the leaves of
+    numbers; `kept` are the leaves that a packed state holds, `constant` those that are read but
+    never change: their initial value stands in their place. `well_formed` holds of the leaves of
     every value, if not of all numbers in their ranges: what is absent is stored in one way, the
     present come first and in order, and nothing is beyond what its open constants say. Those are
     leaves themselves, that nothing writes: `open` gives their names, and `limits` those that types
@@ -158,6 +159,7 @@ class Grounded:
     well_formed: list[Node]
     open: Mapping[int, str]
     limits: list[str]
+    constant: frozenset[int] = frozenset()
 
 
 def ground(instance: Instance) -> Grounded:
@@ -211,9 +213,11 @@ class _Grounder:
             info.name: self.new_leaf((info.name,), info.low, UNBOUNDED, Int(info.low, UNBOUNDED))
             for info in instance.open
         }
-        self.shapes: dict[str, Shape] = {
-            v.name: self.build(v.type, (v.name,)) for v in instance.variables
-        }
+        self.first_leaf: dict[str, int] = {}
+        self.shapes: dict[str, Shape] = {}
+        for variable in instance.variables:
+            self.first_leaf[variable.name] = len(self.leaves)
+            self.shapes[variable.name] = self.build(variable.type, (variable.name,))
 
     # The state -----------------------------------------------------------------------------
 
@@ -316,7 +320,7 @@ class _Grounder:
                 value = g.as_number(shape.value)
                 # a value equal to the mark for none is out of its range
                 faults.append(self.marked(shape.present, value, none))
-                yield g.choose(shape.present, value, none)
+                yield self.stored(shape.present, value, none)
             case Optional():
                 assert isinstance(shape, Maybe)
                 yield shape.present
@@ -343,6 +347,21 @@ class _Grounder:
                 assert isinstance(shape, list)
                 for part in shape:
                     yield from self.encode(kind.of, part, faults)
+
+    def stored(self, present: Node, value: Node, none: Node) -> Node:
+        """The value where it is present, else the number that stands for none.
+
+        What chooses both is what is chosen by: a slot that takes another's place is then that slot.
+        """
+        g = self.graph
+        if value.op == "ite":
+            condition, then, otherwise = value.args
+            here, there = (g.given(present, condition, holds) for holds in (True, False))
+            if here is not present and there is not present:
+                return g.choose(
+                    condition, self.stored(here, then, none), self.stored(there, otherwise, none)
+                )
+        return g.choose(present, value, none)
 
     def marked(self, present: Node, value: Node, none: Node) -> Node:
         """Whether a value is present and yet the number that stands for none."""
@@ -978,13 +997,18 @@ class _Grounder:
             self.node(p.expression, _Scope({}, {})) for p in instance.properties if p.kind == "step"
         ]
         del self.leaves[leaf_count:]
+        unchanged = {
+            leaf_count - len(self.open) + leaf.index: self.read(leaf)
+            for leaf in self.leaves[len(self.open) :]
+        }
+        every_step = _Steps(self.graph, steps, unchanged)
         actions: list[GroundAction] = []
         row = 0
         for action in instance.actions:
             for scope, possible in self.bindings(action):
                 if all(node is self.graph.false for node in possible):
                     continue
-                ground_rows = tuple(self.rows(action, row, scope, steps))
+                ground_rows = tuple(self.rows(action, row, scope, every_step))
                 if ground_rows:
                     guards = tuple(
                         (row + at, self.node(each.guard, scope))
@@ -1057,7 +1081,7 @@ class _Grounder:
             yield scope, tuple(possible)
 
     def rows(
-        self, action: Action, first: int, scope: _Scope, steps: list[Node]
+        self, action: Action, first: int, scope: _Scope, every_step: _Steps
     ) -> Iterator[GroundRow]:
         g = self.graph
         earlier: list[Node] = []
@@ -1070,19 +1094,8 @@ class _Grounder:
                 continue
             updates, fault = self.updates(row.updates, scope)
             behind = len(self.leaves) - len(self.open)  # the next state has no constants of its own
-            shift = {behind + i: node for i, node in self.stutter(updates).items()}
-            done: dict[int, Node] = {}
-            broken = tuple(g.not_(g.substitute(holds, shift, done)) for holds in steps)
-            yield GroundRow(first + offset, guard, updates, fault, broken)
-
-    def stutter(self, updates: Mapping[int, Node]) -> dict[int, Node]:
-        result: dict[int, Node] = {}
-        for leaf in self.leaves[len(self.open) :]:
-            node = updates.get(leaf.index)
-            if node is None:
-                node = self.read(leaf)
-            result[leaf.index] = node
-        return result
+            holding = every_step.by({behind + index: node for index, node in updates.items()})
+            yield GroundRow(first + offset, guard, updates, fault, tuple(map(g.not_, holding)))
 
     def read(self, leaf: Leaf) -> Node:
         """What a leaf holds."""
@@ -1101,11 +1114,10 @@ class _Grounder:
             changed[name] = self.placed(whole, path, _records(target), value, scope)
         updates: dict[int, Node] = {}
         faults: list[Node] = []
-        first = self.first_leaves()
         for variable in self.instance.variables:
             if variable.name not in changed:
                 continue
-            start = first[variable.name]
+            start = self.first_leaf[variable.name]
             encoded = self.encode(variable.type, changed[variable.name], faults)
             for index, node in enumerate(encoded, start):
                 leaf = self.leaves[index]
@@ -1122,14 +1134,6 @@ class _Grounder:
                 if leaf.low < leaf.high:
                     updates[index] = node
         return updates, g.or_(*faults)
-
-    def first_leaves(self) -> dict[str, int]:
-        result: dict[str, int] = {}
-        for leaf in self.leaves[len(self.open) :]:
-            name = leaf.path[0]
-            assert isinstance(name, str)
-            result.setdefault(name, leaf.index)
-        return result
 
     def placed(
         self,
@@ -1153,6 +1157,40 @@ class _Grounder:
         at = [n for n, _ in record.fields].index(here)
         inner = inside(whole[at])
         return [*whole[:at], inner, *whole[at + 1 :]]
+
+
+class _Steps:
+    """What is to hold of every step, for steps that leave most of the state as it is.
+
+    `unchanged` has the leaves of the state after a step, with what they are where it changes
+    nothing.
+    """
+
+    def __init__(self, graph: Graph, nodes: list[Node], unchanged: Mapping[int, Node]) -> None:
+        self.graph = graph
+        self.nodes = nodes
+        self.unchanged: dict[int, Node] = {}
+        self.bits = {leaf: 1 << at for at, leaf in enumerate(unchanged)}
+        self.reads: dict[int, int] = {}
+        for node in nodes:
+            graph.substitute(node, unchanged, self.unchanged)
+            self._note_reads(node)
+
+    def _note_reads(self, node: Node) -> int:
+        """Notes which leaves of the state after the node and its parts read, a bit for each."""
+        found = self.reads.get(node.number)
+        if found is None:
+            found = self.bits.get(node.value, 0) if node.op == "leaf" else 0
+            for part in node.args:
+                found |= self._note_reads(part)
+            self.reads[node.number] = found
+        return found
+
+    def by(self, updates: Mapping[int, Node]) -> list[Node]:
+        """Whether each holds of the step that changes these leaves."""
+        changed = sum(self.bits[leaf] for leaf in updates)
+        known = {n: node for n, node in self.unchanged.items() if not self.reads[n] & changed}
+        return [self.graph.substitute(node, updates, known) for node in self.nodes]
 
 
 def _is_nothing(kind: object) -> bool:

@@ -9,30 +9,38 @@ a range, or has no successor where it should is noted in `bad` (uint64: the stat
 block shifted by 8, and what is wrong in the lower bits).
 """
 
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
-
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-import llvmlite.binding as llvm
-from llvmlite import ir
-
 from .graph import Node
 from .ground import GroundAction, Grounded, GroundRow
-from .machine_code import Code, compile_code, load
+from .instructions import (
+    I1,
+    I8,
+    I32,
+    I64,
+    POINTER,
+    VOID,
+    Block,
+    Builder,
+    Function,
+    Value,
+    module,
+    number,
+    truth,
+)
+from .machine_code import Code, Compilation, load
 from .pack import Packing, Place
 from .symmetry import Orbit, Sorter
 
 BROKEN, FAULT, DEADLOCK = 1, 2, 4
 
-_I1, _I8, _I32, _I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
-_POINTER = ir.PointerType()
-
+COMMON = 8  # rows for which the same fault is looked for once, in the state before the step
 INLINE = 120  # nodes up to which rows are written where they are tried
-LARGE = 15_000  # lines of IR from which on LLVM's own passes cost more than they win
+PART = 10_000  # instructions in rows from which on they are a module
 COPIED = 4  # words up to which a successor is written word by word
 
 
@@ -58,8 +66,7 @@ class Kernel:
 def lower(grounded: Grounded, packing: Packing, canonical: Sorter | None = None) -> Kernel:
     """Compiles the system. `canonical` writes how a state becomes its representative."""
     writer = _Writer(grounded, packing, canonical)
-    text = str(writer.module())
-    return Kernel(writer.most_successors, compile_code(text, passes=text.count("\n") < LARGE))
+    return Kernel(writer.most_successors, writer.code())
 
 
 class _Writer:
@@ -68,67 +75,89 @@ class _Writer:
         self.packing = packing
         self.canonical = canonical
         self.most_successors = sum(len(action.possible) for action in grounded.actions)
-        self.ir = ir.Module("system")
-        self.ir.triple = llvm.get_default_triple()
+        self.faults = _Faults(grounded)
+        self.compilation = Compilation()
+        self.functions: list[Function] = []  # of the module that begins it all
+        self.rows_functions: list[Function] = []  # that are in no module yet
+        self.elsewhere: list[Function] = []  # in modules of their own
 
-    def module(self) -> ir.Module:
+    def code(self) -> Code:
+        """Everything written and compiled."""
         self.represent()
         self.expand()
-        return self.ir
+        self.close_part()
+        self.compilation.begin(module(self.functions, self.elsewhere))
+        return self.compilation.end()
+
+    def close_part(self) -> None:
+        """Makes a module of the rows that are written, and has it compiled."""
+        self.compilation.begin(module(self.rows_functions))
+        for function in self.rows_functions:
+            function.blocks.clear()
+        self.elsewhere += self.rows_functions
+        self.rows_functions = []
+
+    def function(
+        self, name: str, result: str, *arguments: str, shared: bool = False
+    ) -> tuple[Function, Builder]:
+        """A function of the first module, and what writes it."""
+        function = Function(name, result, arguments, shared=shared)
+        self.functions.append(function)
+        return function, Builder(function, function.new_block("entry"))
 
     # Frame ---------------------------------------------------------------------------------
 
     def expand(self) -> None:
-        function = ir.Function(self.ir, ir.FunctionType(_I64, [_I64] * 6), "expand")
-        b = ir.IRBuilder(function.append_basic_block("entry"))
+        function, b = self.function("expand", I64, *[I64] * 6, shared=True)
         states, count, out, rows, bad, bad_count = (
-            b.inttoptr(arg, _POINTER) if at != 1 else arg for at, arg in enumerate(function.args)
+            b.inttoptr(arg) if at != 1 else arg for at, arg in enumerate(function.args)
         )
-        fault = b.alloca(_I8)
-        exchanged = b.alloca(_I64, size=self.packing.words)
-        head = function.append_basic_block("head")
-        body = function.append_basic_block("body")
-        done = function.append_basic_block("done")
+        fault = b.alloca(I64, size=2)  # whether there is one; those that many rows would make
+        exchanged = b.alloca(I64, size=self.packing.words)
+        head = b.append_basic_block("head")
+        body = b.append_basic_block("body")
+        done = b.append_basic_block("done")
         entry = b.block
         b.branch(head)
 
         b.position_at_end(head)
-        at = b.phi(_I64, "at")
-        written = b.phi(_I64, "written")
-        at.add_incoming(ir.Constant(_I64, 0), entry)
-        written.add_incoming(ir.Constant(_I64, 0), entry)
-        b.cbranch(b.icmp_unsigned("<", at, count), body, done)
+        at_phi, written_phi = b.phi(I64), b.phi(I64)
+        at_phi.add_incoming(number(0), entry)
+        written_phi.add_incoming(number(0), entry)
+        at, written = at_phi.value, written_phi.value
+        b.cbranch(b.icmp("ult", at, count), body, done)
 
         b.position_at_end(body)
-        source = b.gep(states, [b.mul(at, self.i64(self.packing.stride))], source_etype=_I8)
+        source = b.gep(states, b.mul(at, number(self.packing.stride)), I8)
         values = _Values(self, b, self.load(b, source))
-        b.store(ir.Constant(_I8, 0), fault)
-        cursor: Any = written
+        b.store(number(0), fault)
+        cursor = written
         alone, alike = self.divided()
+        self.note_common(b, values, fault)
         for action in alone:
             cursor = self.action(b, action, values, source, out, rows, cursor, fault)
         for orbit, actions in alike:
             first = self.actions_function(actions)
-            cursor = b.call(first, [source, out, rows, cursor, fault])
+            cursor = b.call(first, (source, out, rows, cursor, fault))
             for instance in range(1, len(orbit.rows)):
                 assert self.canonical is not None
                 words = self.canonical.swapped(b, values.words, orbit, instance)
                 self.store_within(b, exchanged, words)
-                cursor = b.call(first, [exchanged, out, rows, cursor, fault])
+                cursor = b.call(first, (exchanged, out, rows, cursor, fault))
         if self.canonical is not None:
             self.call_represent(b, out, written, cursor)
         broken, terminal = self.judged(b, values, source)
-        stuck = b.and_(b.icmp_unsigned("==", cursor, written), b.not_(terminal))
-        flags = b.zext(broken, _I64)
-        flags = b.or_(flags, b.zext(b.load(fault, typ=_I8), _I64))
-        flags = b.or_(flags, b.shl(b.zext(stuck, _I64), self.i64(2)))
-        with b.if_then(b.icmp_unsigned("!=", flags, self.i64(0)), likely=False):
-            noted = b.load(bad_count, typ=_I64)
-            note = b.or_(b.shl(at, self.i64(8)), flags)
-            b.store(note, b.gep(bad, [noted], source_etype=_I64))
-            b.store(b.add(noted, self.i64(1)), bad_count)
-        at.add_incoming(b.add(at, self.i64(1)), b.block)
-        written.add_incoming(cursor, b.block)
+        stuck = b.and_(b.icmp("eq", cursor, written), b.not_(terminal))
+        flags = b.zext(broken, I64)
+        flags = b.or_(flags, b.load(fault, I64))
+        flags = b.or_(flags, b.shl(b.zext(stuck, I64), number(2)))
+        with b.if_unlikely(b.icmp("ne", flags, number(0))):
+            noted = b.load(bad_count, I64)
+            note = b.or_(b.shl(at, number(8)), flags)
+            b.store(note, b.gep(bad, noted, I64))
+            b.store(b.add(noted, number(1)), bad_count)
+        at_phi.add_incoming(b.add(at, number(1)), b.block)
+        written_phi.add_incoming(cursor, b.block)
         b.branch(head)
 
         b.position_at_end(done)
@@ -140,7 +169,7 @@ class _Writer:
         What another instance does is what the first would do if both were exchanged, as successors
         count up to such exchanges.
         """
-        orbits = [] if self.canonical is None else self.canonical.symmetry.orbits
+        orbits = () if self.canonical is None else self.canonical.symmetry.orbits
         alone = list(self.grounded.actions)
         alike: list[tuple[Orbit, list[GroundAction]]] = []
         for orbit in orbits:
@@ -149,14 +178,13 @@ class _Writer:
             alone = [action for action in alone if action.instance_of(key) is None]
         return alone, alike
 
-    def actions_function(self, actions: list[GroundAction]) -> Any:
+    def actions_function(self, actions: list[GroundAction]) -> Function:
         """Several actions as a function of their own."""
-        kind = ir.FunctionType(_I64, [_POINTER, _POINTER, _POINTER, _I64, _POINTER])
-        function = ir.Function(self.ir, kind, self.ir.get_unique_name("actions"))
-        function.linkage = "internal"
-        b = ir.IRBuilder(function.append_basic_block("entry"))
+        name = f"actions{len(self.functions)}"
+        function, b = self.function(name, I64, POINTER, POINTER, POINTER, I64, POINTER)
         source, out, rows, cursor, fault = function.args
         values = _Values(self, b, self.load(b, source))
+        self.note_common(b, values, fault)
         for action in actions:
             cursor = self.action(b, action, values, source, out, rows, cursor, fault)
         b.ret(cursor)
@@ -164,14 +192,13 @@ class _Writer:
 
     def represent(self) -> None:
         """represent(state): replaces the packed state at the address by its representative."""
-        function = ir.Function(self.ir, ir.FunctionType(ir.VoidType(), [_I64]), "represent")
-        b = ir.IRBuilder(function.append_basic_block("entry"))
-        place = b.inttoptr(function.args[0], _POINTER)
+        function, b = self.function("represent", VOID, I64, shared=True)
+        place = b.inttoptr(function.args[0])
         if self.canonical is not None:
             self.store_within(b, place, self.canonical(b, self.load(b, place)))
-        b.ret_void()
+        b.ret()
 
-    def call_represent(self, b: Any, out: Any, first: Any, end: Any) -> None:
+    def call_represent(self, b: Builder, out: Value, first: Value, end: Value) -> None:
         """Every state from index `first` up to `end` becomes its representative."""
         before = b.block
         head = b.append_basic_block("representing")
@@ -179,74 +206,79 @@ class _Writer:
         after = b.append_basic_block("next")
         b.branch(head)
         b.position_at_end(head)
-        at = b.phi(_I64)
-        at.add_incoming(first, before)
-        b.cbranch(b.icmp_unsigned("<", at, end), body, after)
+        at_phi = b.phi(I64)
+        at_phi.add_incoming(first, before)
+        at = at_phi.value
+        b.cbranch(b.icmp("ult", at, end), body, after)
         b.position_at_end(body)
-        place = b.gep(out, [b.mul(at, self.i64(self.packing.stride))], source_etype=_I8)
-        b.call(self.ir.get_global("represent"), [b.ptrtoint(place, _I64)])
-        at.add_incoming(b.add(at, self.i64(1)), b.block)
+        place = b.gep(out, b.mul(at, number(self.packing.stride)), I8)
+        b.call(self.functions[0], [b.ptrtoint(place)])
+        at_phi.add_incoming(b.add(at, number(1)), b.block)
         b.branch(head)
         b.position_at_end(after)
 
-    def judged(self, b: Any, values: _Values, source: Any) -> tuple[Any, Any]:
+    def judged(self, b: Builder, values: _Values, source: Value) -> tuple[Value, Value]:
         """Whether an invariant is broken, and whether the run may end here."""
         nodes = [*self.grounded.invariants, self.grounded.terminal]
         if _cost(nodes) <= INLINE:
             return self.judgement(b, values)
-        result = ir.LiteralStructType([_I1, _I1])
-        function = ir.Function(self.ir, ir.FunctionType(result, [_POINTER]), "judge")
-        inner = ir.IRBuilder(function.append_basic_block("entry"))
+        function, inner = self.function("judge", I64, POINTER)
         words = self.load(inner, function.args[0])
-        broken, terminal = self.judgement(inner, _Values(self, inner, words))
-        pair = inner.insert_value(ir.Constant(result, ir.Undefined), broken, 0)
-        inner.ret(inner.insert_value(pair, terminal, 1))
+        judged = self.judgement(inner, _Values(self, inner, words))
+        broken, terminal = (inner.zext(value, I64) for value in judged)
+        inner.ret(inner.or_(broken, inner.shl(terminal, number(1))))
         both = b.call(function, [source])
-        return b.extract_value(both, 0), b.extract_value(both, 1)
+        broken, terminal = (b.icmp("ne", b.and_(both, number(bit)), number(0)) for bit in (1, 2))
+        return broken, terminal
 
-    def judgement(self, b: Any, values: _Values) -> tuple[Any, Any]:
-        broken: Any = ir.Constant(_I1, 0)
+    def judgement(self, b: Builder, values: _Values) -> tuple[Value, Value]:
+        broken = truth(False)
         for node in self.grounded.invariants:
             broken = b.or_(broken, b.not_(values.truth(node)))
         return broken, values.truth(self.grounded.terminal)
 
-    def i64(self, value: int) -> Any:
-        return ir.Constant(_I64, value & (2**64 - 1))
-
-    def load(self, b: Any, source: Any) -> list[Any]:
-        words: list[Any] = []
+    def load(self, b: Builder, source: Value) -> list[Value]:
+        words: list[Value] = []
         for at in range(self.packing.words):
             left = self.packing.stride - 8 * at
             if left >= 8:
-                place = b.gep(source, [self.i64(8 * at)], source_etype=_I8)
-                words.append(b.load(place, typ=_I64, align=1))
+                place = b.gep(source, number(8 * at), I8)
+                words.append(b.load(place, I64, align=1))
             else:  # the last bytes of the state: they end where the state ends
-                place = b.gep(source, [self.i64(self.packing.stride - 8)], source_etype=_I8)
-                whole = b.load(place, typ=_I64, align=1)
-                words.append(b.lshr(whole, self.i64(8 * (8 - left))))
+                place = b.gep(source, number(self.packing.stride - 8), I8)
+                whole = b.load(place, I64, align=1)
+                words.append(b.lshr(whole, number(8 * (8 - left))))
         return words
 
-    def store_within(self, b: Any, target: Any, words: list[Any]) -> None:
+    def store_within(self, b: Builder, target: Value, words: list[Value]) -> None:
         """Stores a state's words without touching a byte behind them."""
         for at, word in enumerate(words):
             left = self.packing.stride - 8 * at
             value, offset = word, 8 * at
             if left < 8:
-                high = b.shl(word, self.i64(8 * (8 - left)))
-                value = b.or_(high, b.lshr(words[at - 1], self.i64(8 * left)))
+                high = b.shl(word, number(8 * (8 - left)))
+                value = b.or_(high, b.lshr(words[at - 1], number(8 * left)))
                 offset = self.packing.stride - 8
-            b.store(value, b.gep(target, [self.i64(offset)], source_etype=_I8), align=1)
+            b.store(value, b.gep(target, number(offset), I8), align=1)
+
+    def note_common(self, b: Builder, values: _Values, fault: Value) -> None:
+        """Stores which of the faults that many rows would make they would make in this state."""
+        found = number(0)
+        for bit, node in enumerate(self.faults.common):
+            found = b.or_(found, b.shl(b.zext(values.truth(node), I64), number(bit)))
+        b.store(found, self.common(b, fault))
+
+    def common(self, b: Builder, fault: Value) -> Value:
+        return b.gep(fault, number(1), I64)
 
     # Rows ----------------------------------------------------------------------------------
 
     def action(
-        self, b: Any, action: GroundAction, values: _Values, source: Any, out: Any, rows: Any,
-        cursor: Any, fault: Any,
-    ) -> Any:  # fmt: skip
+        self, b: Builder, action: GroundAction, values: _Values, source: Value, out: Value,
+        rows: Value, cursor: Value, fault: Value,
+    ) -> Value:  # fmt: skip
         """Writes the successors by the rows of an action; returns the index behind the last."""
-        parts = [
-            node for row in action.rows for node in (row.guard, *row.updates.values(), *row.broken)
-        ]
+        parts = [n for row in action.rows for n in self.nodes(row)]
         called = None
         if len(action.possible) > 1 or _cost(parts) > INLINE:
             called = self.rows_function(action)
@@ -259,7 +291,7 @@ class _Writer:
             b.cbranch(values.truth(possible), inside, after)
             b.position_at_end(inside)
             if called is not None:
-                grown = b.call(called, [source, out, rows, cursor, fault, self.i64(place)])
+                grown = b.call(called, (source, out, rows, cursor, fault, number(place)))
             else:
                 grown = self.rows(b, action, values.inner(), source, out, rows, cursor, fault)
             end = b.block
@@ -268,19 +300,21 @@ class _Writer:
             cursor = self.join(b, cursor, before, grown, end)
         return cursor
 
-    def rows_function(self, action: GroundAction) -> Any:
+    def rows_function(self, action: GroundAction) -> Function:
         """The rows of an action as a function of their own: what is rare and long."""
-        kind = ir.FunctionType(_I64, [_POINTER, _POINTER, _POINTER, _I64, _POINTER, _I64])
-        function = ir.Function(self.ir, kind, self.ir.get_unique_name("rows"))
-        function.linkage = "internal"
-        function.attributes.add("noinline")
-        b = ir.IRBuilder(function.append_basic_block("entry"))
+        name = f"rows{len(self.elsewhere) + len(self.rows_functions)}"
+        arguments = (POINTER, POINTER, POINTER, I64, POINTER, I64)
+        function = Function(name, I64, arguments, shared=True)
+        b = Builder(function, function.new_block("entry"))
         source, out, rows, cursor, fault, place = function.args
         values = _Values(self, b, self.load(b, source), place=place)
         b.ret(self.rows(b, action, values, source, out, rows, cursor, fault))
+        self.rows_functions.append(function)
+        if sum(each.size for each in self.rows_functions) > PART:
+            self.close_part()
         return function
 
-    def bits(self, b: Any, values: _Values, items: list[tuple[Place, Node]]) -> Any:
+    def bits(self, b: Builder, values: _Values, items: list[tuple[Place, Node]]) -> Value:
         """The new bits of a word, each at its place and all others 0.
 
         Leaves that move by the same distance are moved at once, and what one condition chooses is
@@ -289,7 +323,7 @@ class _Writer:
         constant = 0
         moved: dict[tuple[int, int], int] = {}
         chosen: dict[int, list[tuple[Place, Node]]] = {}
-        parts: list[Any] = []
+        parts: list[Value] = []
         for place, node in items:
             source = self.packing.places.get(node.value) if node.op == "leaf" else None
             if node.is_constant:
@@ -302,11 +336,11 @@ class _Writer:
             else:
                 parts.append(self.placed(b, values, place, node))
         for (word, distance), mask in moved.items():
-            value = b.and_(values.words[word], self.i64(mask))
+            value = b.and_(values.words[word], number(mask))
             if distance > 0:
-                value = b.shl(value, self.i64(distance))
+                value = b.shl(value, number(distance))
             elif distance < 0:
-                value = b.lshr(value, self.i64(-distance))
+                value = b.lshr(value, number(-distance))
             parts.append(value)
         for group in chosen.values():
             condition = values.truth(group[0][1].args[0])
@@ -314,41 +348,34 @@ class _Writer:
             otherwise = self.bits(b, values, [(place, node.args[2]) for place, node in group])
             parts.append(b.select(condition, then, otherwise))
         if constant or not parts:
-            parts.append(self.i64(constant))
+            parts.append(number(constant))
         result = parts[0]
         for part in parts[1:]:
             result = b.or_(result, part)
         return result
 
-    def placed(self, b: Any, values: _Values, place: Place, node: Node) -> Any:
+    def placed(self, b: Builder, values: _Values, place: Place, node: Node) -> Value:
         """The bits of a value at its place; a value out of range, a fault, loses what is over."""
-        number = values.number(node)
+        bits = values.number(node)
         if place.low:
-            number = b.sub(number, self.i64(place.low))
+            bits = b.sub(bits, number(place.low))
         if place.shift:
-            number = b.shl(number, self.i64(place.shift))
+            bits = b.shl(bits, number(place.shift))
         if node.low < place.low or node.high - place.low >= 1 << place.width:
-            number = b.and_(number, self.i64(place.mask))
-        return number
+            bits = b.and_(bits, number(place.mask))
+        return bits
 
-    def copy(self, b: Any, source: Any, target: Any) -> None:
-        """Copies a packed state."""
-        kind = ir.FunctionType(ir.VoidType(), [_POINTER, _POINTER, _I64, _I1])
-        name = "llvm.memcpy.inline.p0.p0.i64"
-        copies = self.ir.globals.get(name) or ir.Function(self.ir, kind, name)
-        b.call(copies, [target, source, self.i64(self.packing.stride), ir.Constant(_I1, 0)])
-
-    def join(self, b: Any, old: Any, old_block: Any, new: Any, new_block: Any) -> Any:
+    def join(self, b: Builder, old: Value, old_block: Block, new: Value, new_block: Block) -> Value:
         phi = b.phi(old.type)
         phi.add_incoming(old, old_block)
         phi.add_incoming(new, new_block)
-        return phi
+        return phi.value
 
     def rows(
-        self, b: Any, action: GroundAction, values: _Values, source: Any, out: Any, rows: Any,
-        cursor: Any, fault: Any,
-    ) -> Any:  # fmt: skip
-        for node in _shared(action.rows):
+        self, b: Builder, action: GroundAction, values: _Values, source: Value, out: Value,
+        rows: Value, cursor: Value, fault: Value,
+    ) -> Value:  # fmt: skip
+        for node in _shared([self.nodes(row) for row in action.rows]):
             values.value(node)
         for row in action.rows:
             before = b.block
@@ -359,50 +386,91 @@ class _Writer:
             b.position_at_end(inside)
             inner = values.inner()
             self.store(b, row, inner, source, out, rows, cursor)
-            wrong = self.grounded.graph.or_(row.fault, *row.broken)
-            if wrong is not self.grounded.graph.false:
-                with b.if_then(inner.truth(wrong), likely=False):
-                    b.store(ir.Constant(_I8, FAULT), fault)
-            grown = b.add(cursor, self.i64(1))
+            common, own = self.faults.of(row)
+            if common or own is not self.grounded.graph.false:
+                wrong = inner.truth(own)
+                if common:
+                    known = b.and_(b.load(self.common(b, fault), I64), number(common))
+                    wrong = b.or_(wrong, b.icmp("ne", known, number(0)))
+                with b.if_unlikely(wrong):
+                    b.store(number(FAULT), fault)
+            grown = b.add(cursor, number(1))
             end = b.block
             b.branch(after)
             b.position_at_end(after)
             cursor = self.join(b, cursor, before, grown, end)
         return cursor
 
+    def nodes(self, row: GroundRow) -> list[Node]:
+        """What a row computes for itself."""
+        return [row.guard, self.faults.of(row)[1], *row.updates.values()]
+
     def store(
-        self, b: Any, row: GroundRow, values: _Values, source: Any, out: Any, rows: Any,
-        cursor: Any,
+        self, b: Builder, row: GroundRow, values: _Values, source: Value, out: Value, rows: Value,
+        cursor: Value,
     ) -> None:  # fmt: skip
         written: dict[int, list[tuple[Place, Node]]] = {}
         for index, node in row.updates.items():
             place = self.packing.places[index]
             written.setdefault(place.word, []).append((place, node))
-        target = b.gep(out, [b.mul(cursor, self.i64(self.packing.stride))], source_etype=_I8)
-        changed: dict[int, Any] = {}
+        target = b.gep(out, b.mul(cursor, number(self.packing.stride)), I8)
+        changed: dict[int, Value] = {}
         for word, items in written.items():
             mask = sum(place.mask for place, _ in items)
-            kept = b.and_(values.words[word], self.i64(~mask))
+            kept = b.and_(values.words[word], number(~mask))
             changed[word] = b.or_(kept, self.bits(b, values, items))
         if self.packing.words <= COPIED:
             # the last word's bytes behind the state are overwritten by the next successor
             for at, word in enumerate(values.words):
-                place = b.gep(target, [self.i64(8 * at)], source_etype=_I8)
+                place = b.gep(target, number(8 * at), I8)
                 b.store(changed.get(at, word), place, align=1)
         else:
-            self.copy(b, source, target)
+            b.copy(target, source, self.packing.stride)
             for at, word in sorted(changed.items()):
-                b.store(word, b.gep(target, [self.i64(8 * at)], source_etype=_I8), align=1)
-        b.store(ir.Constant(_I32, row.row), b.gep(rows, [cursor], source_etype=_I32))
+                b.store(word, b.gep(target, number(8 * at), I8), align=1)
+        b.store(Value(I32, str(row.row)), b.gep(rows, cursor, I32))
 
 
-def _shared(rows: tuple[GroundRow, ...]) -> list[Node]:
+class _Faults:
+    """What is wrong with a step by a row: what many rows have in common, and what is the row's own.
+
+    A step that has nothing to do with a property breaks it if the state before does by itself:
+    `common` are such nodes, each for a bit.
+    """
+
+    def __init__(self, grounded: Grounded) -> None:
+        self.graph = grounded.graph
+        rows = [row for action in grounded.actions for row in action.rows]
+        self.parts = {id(row): self._parts(self.graph.or_(row.fault, *row.broken)) for row in rows}
+        users = Counter(node for parts in self.parts.values() for node in parts)
+        self.common = [
+            node
+            for node, count in users.most_common(64)
+            if count >= COMMON and not node.is_constant
+        ]
+
+    def _parts(self, node: Node) -> list[Node]:
+        """The nodes one of which holds if the node does."""
+        if node.op == "or":
+            return [part for arg in node.args for part in self._parts(arg)]
+        if node.op == "not" and node.args[0].op == "and":
+            return [p for arg in node.args[0].args for p in self._parts(self.graph.not_(arg))]
+        return [node]
+
+    def of(self, row: GroundRow) -> tuple[int, Node]:
+        """The bits of the common ones among a row's, and the others."""
+        parts = self.parts[id(row)]
+        bits = sum(1 << bit for bit, node in enumerate(self.common) if node in parts)
+        return bits, self.graph.or_(*(node for node in parts if node not in self.common))
+
+
+def _shared(rows: list[list[Node]]) -> list[Node]:
     """The largest nodes that more than one of the rows computes."""
     users: dict[int, int] = {}
     known: dict[int, Node] = {}
-    for row in rows:
+    for nodes in rows:
         seen: set[int] = set()
-        stack = [row.guard, row.fault, *row.broken, *row.updates.values()]
+        stack = list(nodes)
         while stack:
             node = stack.pop()
             if node.number in seen or node.is_constant:
@@ -434,10 +502,10 @@ class _Values:
     def __init__(
         self,
         writer: _Writer,
-        b: Any,
-        words: list[Any],
-        known: dict[int, Any] | None = None,
-        place: Any = None,
+        b: Builder,
+        words: list[Value],
+        known: dict[int, Value] | None = None,
+        place: Value | None = None,
     ) -> None:
         self.writer = writer
         self.place = place  # the one of an action's choices that is being tried
@@ -449,37 +517,38 @@ class _Values:
         """The same values, for a block that not every path runs through."""
         return _Values(self.writer, self.b, self.words, dict(self.known), self.place)
 
-    def truth(self, node: Node) -> Any:
+    def truth(self, node: Node) -> Value:
         """The node as an i1."""
         value = self.value(node)
-        return value if value.type == _I1 else self.b.icmp_unsigned("!=", value, self.writer.i64(0))
+        return value if value.type == I1 else self.b.icmp("ne", value, number(0))
 
-    def number(self, node: Node) -> Any:
+    def number(self, node: Node) -> Value:
         """The node as an i64."""
         value = self.value(node)
-        return value if value.type == _I64 else self.b.zext(value, _I64)
+        return value if value.type == I64 else self.b.zext(value, I64)
 
-    def value(self, node: Node) -> Any:
+    def value(self, node: Node) -> Value:
         found = self.known.get(node.number)
         if found is None:
             found = self.known[node.number] = self._value(node)
         return found
 
-    def _value(self, node: Node) -> Any:
-        b, i64 = self.b, self.writer.i64
+    def _value(self, node: Node) -> Value:
+        b = self.b
         match node.op:
             case "const":
-                return ir.Constant(_I1, node.value) if node.is_truth else i64(node.value)
+                return truth(bool(node.value)) if node.is_truth else number(node.value)
             case "leaf" if node.value < 0:
+                assert self.place is not None
                 return self.place
             case "leaf":
                 place = self.writer.packing.places[node.value]
-                raw = b.and_(self.words[place.word], i64(place.mask))
+                raw = b.and_(self.words[place.word], number(place.mask))
                 if node.is_truth:
-                    return b.icmp_unsigned("!=", raw, i64(0))
+                    return b.icmp("ne", raw, number(0))
                 if place.shift:
-                    raw = b.lshr(raw, i64(place.shift))
-                return b.add(raw, i64(place.low)) if place.low else raw
+                    raw = b.lshr(raw, number(place.shift))
+                return b.add(raw, number(place.low)) if place.low else raw
             case "not":
                 return b.not_(self.truth(node.args[0]))
             case "and" | "or":
@@ -494,22 +563,22 @@ class _Values:
                     of_state = leaf.op == "leaf" and leaf.value >= 0
                     if of_state and constant.is_constant and not leaf.is_truth:
                         place = self.writer.packing.places[leaf.value]
-                        raw = b.and_(self.words[place.word], i64(place.mask))
+                        raw = b.and_(self.words[place.word], number(place.mask))
                         wanted = (constant.value - place.low) << place.shift
-                        return b.icmp_unsigned("==", raw, i64(wanted))
+                        return b.icmp("eq", raw, number(wanted))
                 if left.is_truth and right.is_truth:
-                    return b.icmp_unsigned("==", self.truth(left), self.truth(right))
-                return b.icmp_signed("==", self.number(left), self.number(right))
+                    return b.icmp("eq", self.truth(left), self.truth(right))
+                return b.icmp("eq", self.number(left), self.number(right))
             case "lt":
-                return b.icmp_signed("<", self.number(node.args[0]), self.number(node.args[1]))
+                return b.icmp("slt", self.number(node.args[0]), self.number(node.args[1]))
             case "add":
                 return b.add(self.number(node.args[0]), self.number(node.args[1]))
             case "sub":
                 return b.sub(self.number(node.args[0]), self.number(node.args[1]))
             case "mod":
-                rest = b.srem(self.number(node.args[0]), i64(node.value))
-                below = b.icmp_signed("<", rest, i64(0))
-                return b.select(below, b.add(rest, i64(node.value)), rest)
+                rest = b.srem(self.number(node.args[0]), number(node.value))
+                below = b.icmp("slt", rest, number(0))
+                return b.select(below, b.add(rest, number(node.value)), rest)
             case _:
                 condition = self.truth(node.args[0])
                 if node.is_truth:

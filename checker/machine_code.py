@@ -1,7 +1,7 @@
-"""LLVM IR turned into machine code, in a process of its own where that is worth it.
+"""LLVM IR turned into machine code, in processes of their own where that is worth it.
 
 What LLVM takes to compile stays with the process that it was loaded into, some 30 MB and more: a
-search would carry it along to its end. This file is also the program of that other process: IR
+search would carry it along to its end. This file is also the program of those other processes: IR
 comes in on standard input, the object file goes out on standard output.
 """
 
@@ -10,34 +10,49 @@ comes in on standard input, the object file goes out on standard output.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import llvmlite.binding as llvm
 
 APART = 1_000  # lines of IR from which on another process compiles
+LARGE = 3_000  # lines of IR from which on LLVM's own passes cost more than they win
 PASSES = "--passes"
 
 
 @dataclass(frozen=True)
 class Code:
-    """A module's IR, and the object file that was made of it for a processor."""
+    """The IR of modules that belong together, and the object file made of each for a processor."""
 
-    text: str
-    passes: bool
+    modules: tuple[str, ...]
     processor: str
-    object_file: bytes
+    object_files: tuple[bytes, ...]
 
 
-def compile_code(text: str, *, passes: bool) -> Code:
-    """Compiles a module for this machine.
+class Compilation:
+    """Modules compiled for this machine, while others that belong to them are still written."""
 
-    `passes` asks for LLVM's own optimisations. Raises RuntimeError for IR that LLVM doesn't take.
-    """
-    compiled = _compiled_apart if text.count("\n") > APART else object_file
-    return Code(text, passes, _processor(), compiled(text, passes))
+    def __init__(self) -> None:
+        self.modules: list[str] = []
+        self._made: list[Future[bytes]] = []
+        self._pool = ThreadPoolExecutor(os.cpu_count())
+
+    def begin(self, module: str) -> None:
+        """Has a module compiled."""
+        lines = module.count("\n")
+        compiled = _compiled_apart if lines > APART else object_file
+        self.modules.append(module)
+        self._made.append(self._pool.submit(compiled, module, lines < LARGE))
+
+    def end(self) -> Code:
+        """The code of all modules. Raises RuntimeError for IR that LLVM doesn't take."""
+        with self._pool:
+            object_files = tuple(made.result() for made in self._made)
+        return Code(tuple(self.modules), _processor(), object_files)
 
 
 def load(code: Code) -> Any:
@@ -46,9 +61,13 @@ def load(code: Code) -> Any:
     What was compiled for another processor is compiled anew.
     """
     if code.processor != _processor():
-        code = compile_code(code.text, passes=code.passes)
+        compilation = Compilation()
+        for module in code.modules:
+            compilation.begin(module)
+        code = compilation.end()
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine(1))
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code.object_file))
+    for part in code.object_files:
+        engine.add_object_file(llvm.ObjectFileRef.from_data(part))
     engine.finalize_object()
     return engine
 

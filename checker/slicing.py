@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from .graph import Node, leaves_of
@@ -70,7 +70,17 @@ def _settled(grounded: Grounded, known: set[int], settle: Callable[[Node], Node]
         terminal=settle(grounded.terminal),
         well_formed=[node for node in map(settle, grounded.well_formed) if not node.is_constant],
         kept=grounded.kept - known,
+        constant=frozenset(known & leaves_of(_nodes(grounded))),
     )
+
+
+def _nodes(grounded: Grounded) -> Iterator[Node]:
+    """What reads leaves."""
+    yield from (*grounded.invariants, grounded.terminal)
+    for action in grounded.actions:
+        yield from action.possible
+        for row in action.rows:
+            yield from (row.guard, row.fault, *row.broken, *row.updates.values())
 
 
 def sliced(grounded: Grounded) -> Grounded:

@@ -7,11 +7,9 @@ its value and none belongs to two instances of the key.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
-
-from llvmlite import ir  # pyright: ignore[reportMissingTypeStubs]
 
 from ..spec.language import (
     Bag,
@@ -29,9 +27,8 @@ from ..spec.language.expressions import children_first
 from ..spec.language.typecheck import type_of
 from ..spec.language.types import Type
 from .ground import Grounded, Leaf
+from .instructions import Builder, Value, number, truth
 from .pack import WORD, Packing, width
-
-_I64 = ir.IntType(64)
 
 
 @dataclass(frozen=True)
@@ -95,6 +92,8 @@ def _objection(grounded: Grounded, key: Key, used: set[int]) -> str:
     named = _named_instance(grounded.instance, key)
     if named is not None:
         return f"`{named}` tells them apart"
+    for leaf, value in _told_apart(grounded, key):
+        return f"{leaf.name}, always {value}, tells them apart"
     rows = _rows(grounded, key)
     initials = {tuple(v[i] for i in sorted(grounded.kept)) for v in grounded.initials}
     order = {index: at for at, index in enumerate(sorted(grounded.kept))}
@@ -109,6 +108,19 @@ def _objection(grounded: Grounded, key: Key, used: set[int]) -> str:
             if tuple(swapped) not in initials:
                 return "they differ in the initial states"
     return ""
+
+
+def _told_apart(grounded: Grounded, key: Key) -> Iterator[tuple[Leaf, int]]:
+    """Constants that name an instance, or are not the same for all."""
+    first = grounded.initials[0]
+    values: dict[tuple[object, ...], int] = {}
+    for leaf in grounded.leaves:
+        if leaf.index in grounded.constant:
+            value = first[leaf.index]
+            names_one = leaf.holds == key and value >= 0
+            path = tuple("*" if isinstance(p, tuple) and p[0] == key else p for p in leaf.path)
+            if names_one or values.setdefault(path, value) != value:
+                yield leaf, value
 
 
 def _named_instance(instance: Instance, key: Key) -> Expression | None:
@@ -250,7 +262,7 @@ class Sorter:
         self.symmetry = symmetry
         self.packing = packing
 
-    def __call__(self, b: Any, words: list[Any]) -> list[Any]:
+    def __call__(self, b: Builder, words: list[Value]) -> list[Value]:
         """The words of the representative of the state with these words."""
         words = list(words)
         for orbit in self.symmetry.orbits:
@@ -263,7 +275,7 @@ class Sorter:
                     self._write(b, words, chunk, value)
         return words
 
-    def swapped(self, b: Any, words: list[Any], orbit: Orbit, instance: int) -> list[Any]:
+    def swapped(self, b: Builder, words: list[Value], orbit: Orbit, instance: int) -> list[Value]:
         """The words of the state with an instance of the orbit and its first one exchanged."""
         words = list(words)
         for one, other in zip(orbit.rows[0], orbit.rows[instance], strict=True):
@@ -277,19 +289,21 @@ class Sorter:
         bits = sum(place.width for place in places)
         return places[0].word, places[0].shift, (1 << bits) - 1
 
-    def _read(self, b: Any, words: list[Any], chunk: tuple[Leaf, ...]) -> Any:
+    def _read(self, b: Builder, words: list[Value], chunk: tuple[Leaf, ...]) -> Value:
         word, shift, mask = self._span(chunk)
-        return b.and_(b.lshr(words[word], _I64(shift)), _I64(mask))
+        return b.and_(b.lshr(words[word], number(shift)), number(mask))
 
-    def _write(self, b: Any, words: list[Any], chunk: tuple[Leaf, ...], value: Any) -> None:
+    def _write(self, b: Builder, words: list[Value], chunk: tuple[Leaf, ...], value: Value) -> None:
         word, shift, mask = self._span(chunk)
-        cleared = b.and_(words[word], _I64(~(mask << shift) & (2**64 - 1)))
-        words[word] = b.or_(cleared, b.shl(value, _I64(shift)))
+        cleared = b.and_(words[word], number(~(mask << shift)))
+        words[word] = b.or_(cleared, b.shl(value, number(shift)))
 
-    def _ordered(self, b: Any, x: list[Any], y: list[Any]) -> tuple[list[Any], list[Any]]:
-        greater: Any = ir.Constant(ir.IntType(1), 0)
+    def _ordered(
+        self, b: Builder, x: list[Value], y: list[Value]
+    ) -> tuple[list[Value], list[Value]]:
+        greater = truth(False)
         for p, q in reversed(list(zip(x, y, strict=True))):
-            greater = b.select(b.icmp_unsigned("==", p, q), greater, b.icmp_unsigned(">", p, q))
+            greater = b.select(b.icmp("eq", p, q), greater, b.icmp("ugt", p, q))
         pairs = list(zip(x, y, strict=True))
         low = [b.select(greater, q, p) for p, q in pairs]
         high = [b.select(greater, p, q) for p, q in pairs]

@@ -135,7 +135,7 @@ class Compiler:
             "_Sparse": Sparse, "_FRESH": FRESH, "_known": known_keys, "_no_others": no_others,
             "_first": _first_from, "_last": _last_of, "_or": _or, "_updated": _updated,
             "_insert_by": _insert_by, "_take": _take, "_with": _with, "_placed": _placed,
-            "_out_of_range": out_of_range, "_refused": refused, "_copied": _copied,
+            "_out_of_range": out_of_range, "_refused": refused,
         }  # fmt: skip
         self.lines: list[str] = []
         self.indent = 1
@@ -256,16 +256,11 @@ class Compiler:
             return
         updates = _lasting(rule.updates)
         values = [(target, self._local(value)) for target, value in updates]
-        paths = [(target, self._path(target)) for target, _ in values]
+        paths = [self._path(target) for target, _ in values]
         for (target, local), (_, value) in zip(values, updates, strict=True):
             self._check(target, value, local)
         sent = self._sent(rule.sends)
-        self._store(
-            [
-                (*path, self._own(target, local))
-                for (target, path), (_, local) in zip(paths, values, strict=True)
-            ]
-        )
+        self._store([(*path, local) for path, (_, local) in zip(paths, values, strict=True)])
         self._line(f"return {at}, {sent}")
 
     def _key(self, key: Expression) -> str:
@@ -274,11 +269,10 @@ class Compiler:
 
     def _local(self, value: Expression) -> str:
         code = self.code(value)
-        if code.isidentifier():
-            return code
-        if isinstance(type_of(value), Map) and value.op not in ("each", "updated"):
-            code = f"_copied({code})"
-        return self._assigned(code)
+        name = code if code.isidentifier() else self._assigned(code)
+        if self.ranges.open_keys and isinstance(type_of(value), Map):
+            self._line(f"{name}.shared = True")  # it may be another field's as well
+        return name
 
     def _assigned(self, code: str) -> str:
         name = f"v{self.count}"
@@ -307,18 +301,14 @@ class Compiler:
             keys.insert(0, self._key(node.args[0]))
         return self._place(node.data), keys, gets
 
-    def _own(self, target: Expression, local: str) -> str:
-        """The value as the target may keep it: keys of a map are set in place, so that no two
-        fields may have the same one."""
-        is_shared = self.ranges.open_keys and isinstance(type_of(target), Map)
-        return f"{local}.copy()" if is_shared else local
-
     def _store(self, updates: list[tuple[str, list[str], list[int], str]]) -> None:
         at = 0
         while at < len(updates):
             base, keys, gets, value = updates[at]
             at += 1
             in_place = self.ranges.open_keys and len(keys) == 1
+            if in_place and len(gets) <= 1:
+                self._line(f"if {base}.shared: {base} = {base}.copy()")
             if not gets and (not keys or in_place):
                 self._line(f"{base}{f'[{keys[0]}]' if keys else ''} = {value}")
             elif len(gets) == 1 and (not keys or in_place):
@@ -459,6 +449,8 @@ class Compiler:
         sets: Sequence[Expression],
         scope: Mapping[Expression, str],
     ) -> str:
+        if not (maps or items or sets):
+            return "()"
         lists: list[str] = []
         for part in maps:
             if part.op == "field":  # another machine's field, read at the variable
@@ -659,18 +651,16 @@ class Compiler:
         match e.op:
             case "all" | "any":
                 return f"{e.op}({code} {every})"
-            case "each":
+            case "each" if any(parts):
                 return f"_Sparse({others}, {{{name}: {code} {listed}}})"
+            case "each":
+                return f"_Sparse({others})"
             case "count":
                 refused = f"_no_others({others}, {self._constant(str(e))})"
                 return f"({refused} or sum(1 {listed} if {code}))"
             case _:
                 refused = f"_no_others({others}, {self._constant(str(e))})"
                 return f"({refused} or frozenset({name} {listed} if {code}))"
-
-
-def _copied(value: Any) -> Any:
-    return value.copy() if isinstance(value, Sparse) else value
 
 
 def _is_true(condition: Expression) -> bool:

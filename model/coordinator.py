@@ -163,8 +163,9 @@ class TransactionCoordinator:
     partitions. A new coordinator owns nothing: see `elect`.
 
     Requests are methods; each takes `append`, what the transaction log answers to the record that
-    it brings about: NONE, an error, or `PENDING` (see `acknowledge`). `records` lists the records
-    that were tried since it was cleared, where `keeps_records` is set.
+    it brings about: NONE, an error, or `PENDING` (see `acknowledge`). `appends` counts the records
+    of requests that were tried; `records` lists all records since it was cleared, where
+    `keeps_records` is set.
     """
 
     def __init__(
@@ -196,9 +197,9 @@ class TransactionCoordinator:
         self._epochs: dict[int, int] = {}
         self._said: dict[tuple[Any, ...], Any] = {}  # what was looked up since the last election
         self._markers = _Markers()
+        self.appends = 0
         self.completion_appends = 0
         self.completion_coordinator_epoch: int | None = None
-        self._waiting: dict[str, int] = {}
         self._tokens = count()
 
     def copy(self) -> TransactionCoordinator:
@@ -206,7 +207,7 @@ class TransactionCoordinator:
         made = copy(self)
         made._lookup, made._epochs = self._lookup.copy(), dict(self._epochs)
         made.entries = {name: entry.copy() for name, entry in self.entries.items()}
-        made.records, made._waiting = list(self.records), dict(self._waiting)
+        made.records = list(self.records)
         made._markers = self._markers.copy()
         return made
 
@@ -295,7 +296,6 @@ class TransactionCoordinator:
         for partition in {self.state_partition_of(name) for name in self.entries}:
             self.remove_markers(partition)
             self.elect(partition, self._epochs[partition] + 1)
-        self._waiting.clear()
         for name, entry in self.entries.items():
             entry.handle("coordinator failover", record_kept=False)
             if entry.value(transaction.is_prepared):
@@ -596,7 +596,6 @@ class TransactionCoordinator:
     def acknowledge(self, transactional_id: str, error: str = "NONE") -> list[Any]:
         """The log's answer to a record that was `PENDING`; the answers that go out now."""
         entry = self._at_now(self.entries[transactional_id])
-        self._waiting.pop(transactional_id, None)
         return self._go_on(transactional_id, entry, error, is_tried=True)
 
     # What follows from a transition ---------------------------------------------------------------
@@ -616,8 +615,8 @@ class TransactionCoordinator:
         if pending is not None and pending not in ("COMPLETE_COMMIT", "COMPLETE_ABORT"):
             if self.keeps_records and not is_tried:
                 self.records.append(record_of(name, entry))
+            self.appends += 1
             if append == PENDING:
-                self._waiting[name] = next(self._tokens)
                 return sent
             if append != "NONE":
                 return sent + self._refuse(entry, append)
@@ -766,7 +765,6 @@ class TransactionCoordinator:
         if self.keeps_records:
             self.records.append(record_of(name, entry))
         if append == PENDING:
-            self._waiting[name] = next(self._tokens)
             return
         if append == "NONE":
             entry.handle("log append")

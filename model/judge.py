@@ -87,10 +87,12 @@ class Answered(NamedTuple):
 
 
 class Judged(Protocol):
-    """A machine in a state. No method changes it: each gives machines in other states."""
+    """A machine in a state. No method changes it: each gives machines in other states, and the
+    machine itself where an operation has changed nothing."""
 
-    def outcomes(self, operation: Operation, until: float) -> Iterable[Answered]:
-        """All that the operation can do now, what is likely first."""
+    def outcomes(self, operation: Operation, *, at_once: bool = False) -> Iterable[Answered]:
+        """All that the operation can do now, what is likely first; what is answered later may be
+        left out with `at_once`."""
         ...
 
     def events(self, until: float) -> Iterable[Answered]:
@@ -100,6 +102,15 @@ class Judged(Protocol):
 
     def key(self) -> Hashable:
         """What it is told by from all states in which it does something else."""
+        ...
+
+    def rank(self, operation: Operation) -> float:
+        """What is lower for an operation that is likely to come first; it decides nothing."""
+        ...
+
+    def is_idle(self, operation: Operation) -> bool:
+        """Whether its response is one that is given at once, and with no change of anything,
+        whenever it took effect."""
         ...
 
     def may_still(self, response: Mapping[str, Any]) -> bool:
@@ -114,9 +125,10 @@ class Judged(Protocol):
 
 def matches(response: Mapping[str, Any] | None, answer: Mapping[str, Any]) -> bool:
     """Whether the answer is the response that was seen, as far as that was recorded."""
-    if response is None:
-        return True
-    return all(answer.get(name) == value for name, value in response.items())
+    return response is None or response.items() <= answer.items()
+
+
+_NOTHING: Iterator[Any] = iter(())
 
 
 @dataclass(slots=True)
@@ -129,7 +141,8 @@ class _Config:
     ahead: frozenset[int] = frozenset()
     taken: frozenset[int] = frozenset()
     waiting: tuple[bool, int] | None = None  # is it an answered one, and which
-    next: Iterator[_Config] = field(default_factory=lambda: iter(()))
+    refused: set[int] = field(default_factory=set[int])  # what this machine answers otherwise
+    next: Iterator[_Config] = _NOTHING
 
     def key(self) -> Hashable:
         return self.base, self.ahead, self.taken, self.waiting, self.machine.key()
@@ -152,7 +165,14 @@ class _Search:
     ) -> None:  # fmt: skip
         by_start = sorted(operations, key=lambda operation: operation.start)
         self.known = [o for o in by_start if o.end is not None]
+        self.starts = [operation.start for operation in self.known]
+        self.ends = [operation.end or 0 for operation in self.known]
         self.lost = [o for o in by_start if o.end is None][::-1]
+        self.idle = [o is not asked and machine.is_idle(o) for o in self.known]
+        ranks = map(machine.rank, self.known)
+        self.ranks = [
+            (not idle, *ranked) for idle, *ranked in zip(self.idle, ranks, self.ends, strict=True)
+        ]
         self.machine = machine
         self.limit = limit
         self.asked = asked
@@ -172,7 +192,7 @@ class _Search:
                 continue
             if config.base == len(self.known):
                 return True
-            if not self._may_end(config) or (dead and config.key() in dead):
+            if dead and (not self._may_end(config) or config.key() in dead):
                 continue
             self.steps += 1
             if self.steps > self.limit:
@@ -186,15 +206,23 @@ class _Search:
         candidates, until = self._candidates(config)
         self.reached = max(self.reached, until)
         for at in candidates:
-            operation = self.known[at]
-            for after, answer in config.machine.outcomes(operation, until):
+            if at in config.refused:
+                continue
+            operation, fits = self.known[at], False
+            for after, answer in config.machine.outcomes(operation, at_once=self.idle[at]):
                 if answer is None:
+                    fits = True
                     if config.waiting is None:
                         yield self._with(config, after, waiting=(True, at))
                     continue
                 self._collect(operation, answer)
                 if matches(operation.response, answer):
+                    fits = True
                     yield self._done(config, after, at)
+                    if self.idle[at] and after is config.machine:
+                        return  # it is as good now as at any other time
+            if not fits:
+                config.refused.add(at)
         yield from self._lost(config, until)
         for after, answer in config.machine.events(until):
             if answer is None or config.waiting is None:
@@ -211,34 +239,37 @@ class _Search:
 
     def _may_end(self, config: _Config) -> bool:
         """Whether the answers that come next can still be given."""
-        return all(
-            at in config.ahead
-            or self.known[at] is self.asked
-            or config.machine.may_still(self.known[at].response or {})
-            for at in range(config.base, min(config.base + LOOK_AHEAD, len(self.known)))
-        )
+        for at in range(config.base, min(config.base + LOOK_AHEAD, len(self.known))):
+            operation = self.known[at]
+            if at in config.ahead or operation is self.asked or operation.response is None:
+                continue
+            if not config.machine.may_still(operation.response):
+                return False
+        return True
 
     def _candidates(self, config: _Config) -> tuple[list[int], float]:
-        """The answered operations that can come next, by when they were answered, and the time by
-        which the first of them must have."""
-        found: list[tuple[float, int]] = []
+        """The answered operations that can come next, those that changed nothing and then by when
+        they were answered, and the time by which the first answered of them must have."""
+        found: list[int] = []
         until = float("inf")
         waits = config.waiting[1] if config.waiting and config.waiting[0] else None
         for at in range(config.base, len(self.known)):
-            operation = self.known[at]
-            if operation.start > until:
+            if self.starts[at] > until:
                 break
             if at in config.ahead:
                 continue
-            assert operation.end is not None
-            until = min(until, operation.end)
+            if self.ends[at] < until:
+                until = self.ends[at]
             if at != waits:
-                found.append((operation.end, at))
-        found.sort()
-        return [at for _, at in found], until
+                found.append(at)
+        if len(found) > 1:
+            found.sort(key=self.ranks.__getitem__)
+        return found, until
 
     def _lost(self, config: _Config, until: float) -> Iterator[_Config]:
         """Operations without an answer that take effect now, the latest first."""
+        if len(config.taken) == len(self.lost):
+            return
         before, seen = config.machine.key(), set[str]()
         for at, operation in enumerate(self.lost):
             if operation.start > until or at in config.taken:
@@ -248,7 +279,7 @@ class _Search:
                 continue
             seen.add(content)
             taken = config.taken | {at}
-            for after, answer in config.machine.outcomes(operation, until):
+            for after, answer in config.machine.outcomes(operation):
                 if answer is None and config.waiting is None:
                     yield self._with(config, after, taken=taken, waiting=(False, at))
                 elif (
@@ -275,7 +306,10 @@ class _Search:
                 base += 1
         else:
             ahead |= {at}
-        return _Config(machine, base, ahead, config.taken, waiting.get("waiting", config.waiting))
+        made = _Config(machine, base, ahead, config.taken, waiting.get("waiting", config.waiting))
+        if machine is config.machine:
+            made.refused = config.refused
+        return made
 
     def _collect(self, operation: Operation, answer: Mapping[str, Any]) -> None:
         if operation is self.asked and answer not in self.answers:

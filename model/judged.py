@@ -38,24 +38,32 @@ def machine_for(operations: Sequence[Operation], settings: Settings) -> Judged:
     raise WrongType(f"no key has all of {', '.join(sorted(requests))}", "request")
 
 
-def frozen(value: Any) -> Hashable:
-    """A value of a machine's field as one that can be remembered."""
-    if isinstance(value, Sparse):
-        return frozenset((key, part) for key, part in value.items() if part != value.default)
-    return value
+def frozen(value: Sparse) -> Hashable:
+    """A map as one that can be remembered."""
+    return frozenset([(key, part) for key, part in value.items() if part != value.default])
 
 
-def said(tables: Iterable[Table], event: str | None = None) -> frozenset[str]:
-    """The errors that rows answer with (on this event)."""
+def said(
+    tables: Iterable[Table], event: str | None = None, *, with_updates: bool = False
+) -> frozenset[str]:
+    """The errors that rows answer with (on this event, where they change something)."""
     found: set[str] = set()
     for table in tables:
         for row in table.rows if event in (None, table.on.name) else ():
+            if with_updates and not table.updates(row):
+                continue
             for sending in table.sendings(row):
                 for name, value in sending.fields:
                     if name == "error":
                         data = (node.data for node in children_first(value))
                         found |= {part.member for part in data if isinstance(part, EnumValue)}
     return frozenset(found)
+
+
+@cache
+def _harmless(tables: tuple[Table, ...]) -> frozenset[str]:
+    """The errors that no row answers with that changes something."""
+    return said(tables) - said(tables, with_updates=True)
 
 
 def _shallow(one: T) -> T:
@@ -83,6 +91,13 @@ def _from_around(protocol: str) -> frozenset[str]:
     return frozenset(found | {error for log, error in passed.items() if log != error})
 
 
+class _WithoutMarkers(TransactionCoordinator):
+    """One whose markers are written as a step of its own."""
+
+    def send_markers(self, transactional_id: str, coordinator_epoch: int) -> frozenset[Any]:
+        return frozenset()
+
+
 class Coordinator:
     """The coordinator of one transactional id.
 
@@ -91,13 +106,12 @@ class Coordinator:
     """
 
     def __init__(self, operations: Sequence[Operation], settings: Settings) -> None:
-        self.coordinator = TransactionCoordinator(
+        self.coordinator = _WithoutMarkers(
             protocol=settings.protocol, transaction_version=settings.transaction_version,
-            leader_of=lambda _: "", transaction_max_timeout_ms=settings.transaction_max_timeout_ms,
+            transaction_max_timeout_ms=settings.transaction_max_timeout_ms,
             transactional_id_expiration_ms=settings.transactional_id_expiration_ms,
         )  # fmt: skip
-        self.home = self.coordinator.state_partition_of(NAME)
-        self.coordinator.elect(self.home, 0)
+        self.coordinator.elect(self.coordinator.state_partition_of(NAME), 0)
         ids = {
             found["producer_id"]
             for operation in operations
@@ -106,25 +120,42 @@ class Coordinator:
         }
         self.ids: tuple[int, ...] = (*sorted(ids), max(ids, default=0) + 1)
         self.around = _from_around(settings.protocol)
+        self.harmless = _harmless(declared.TABLES)
 
     def is_decided(self, error: str) -> bool:
         """See Judged."""
         return error not in self.around and error in _CODES
 
+    def rank(self, operation: Operation) -> float:
+        """See Judged. Epochs rise."""
+        for found in (operation.response or {}, operation.fields):
+            if found.get("producer_epoch", -1) >= 0:
+                return found["producer_epoch"]
+        return float("inf")
+
+    def is_idle(self, operation: Operation) -> bool:
+        """See Judged. InitProducerId makes an entry where there is none, whatever it answers."""
+        response, request = operation.response, operation.request
+        return (
+            response is not None
+            and request != "InitProducerId"
+            and response["error"] in self.harmless
+        )
+
     def may_still(self, response: Mapping[str, Any]) -> bool:
-        """See Judged."""
-        return True
+        """See Judged. The epoch of a producer id doesn't go back."""
+        producer_id, entry = response.get("producer_id", -1), self.coordinator.entries.get(NAME)
+        return (
+            producer_id < 0
+            or entry is None
+            or entry["producer_id"] != producer_id
+            or entry["producer_epoch"] <= response.get("producer_epoch", LARGEST_EPOCH)
+        )
 
     def key(self) -> Hashable:
         """See Judged."""
         entry = self.coordinator.entries.get(NAME)
-        if entry is None:
-            return None
-        return tuple(
-            tuple(sorted(map(repr, value.values()))) if isinstance(value, Sparse) else value
-            for name, value in entry.kept
-            if name not in _UNSEEN
-        )
+        return None if entry is None else entry.kept(_UNSEEN, _without_keys)
 
     def _copy(self, now: float, new_id: Callable[[], int | None]) -> Coordinator:
         made = _shallow(self)
@@ -132,10 +163,18 @@ class Coordinator:
         inner.entries = {name: entry.copy() for name, entry in inner.entries.items()}
         inner.producer_ids = new_id
         inner.now_ms = int(now)
-        inner.remove_markers(self.home)  # they are written as a step of its own
         return made
 
-    def _ask(self, operation: Operation, append: str) -> Iterator[Answered]:
+    def _is_as(self, other: Coordinator) -> bool:
+        """Whether a request that made it the other one has done nothing."""
+        mine, its = self.coordinator.entries.get(NAME), other.coordinator.entries.get(NAME)
+        return (mine is its if mine is None or its is None else mine.is_as(its)) and (
+            self.coordinator.appends == other.coordinator.appends
+        )
+
+    def _ask(
+        self, operation: Operation, append: str
+    ) -> Iterator[tuple[Coordinator, Mapping[str, Any] | None]]:
         """The outcomes with each producer id that the coordinator may be given, if it needs one."""
         told = (operation.response or {}).get("producer_id", -1)
         for new_id in [told] if told >= 0 else self.ids[::-1]:
@@ -147,14 +186,18 @@ class Coordinator:
 
             made = self._copy(operation.start, give)
             answer = _REQUESTS[operation.request](made.coordinator, operation.fields, append)
-            yield Answered(made, answer)
+            yield (self if self._is_as(made) else made), answer
             if not needed:
                 return
 
-    def outcomes(self, operation: Operation, until: float) -> Iterator[Answered]:
+    def outcomes(self, operation: Operation, *, at_once: bool = False) -> Iterator[Answered]:
         """See Judged."""
+        asks_log = False
         for after, answer in self._ask(operation, "NONE"):
+            asks_log |= after.coordinator.appends > self.coordinator.appends
             yield Answered(after, answer)
+        if at_once or not asks_log:
+            return
         for after, answer in self._ask(operation, PENDING):
             if answer is None:
                 yield Answered(after, answer)
@@ -163,16 +206,18 @@ class Coordinator:
         """See Judged."""
         if NAME not in self.coordinator.entries:
             return
-        before = self.key()
-        now = self._copy(until, lambda: self.ids[-1]).coordinator
+        before, after = self.key(), self._copy(until, self._newest)
         for can, happen in _STEPS:
-            if not can(now):
+            if not can(after.coordinator):
                 continue
-            after = self._copy(until, lambda: self.ids[-1])
             sent = happen(after.coordinator)
             answer = next((_given(m) for m in sent if hasattr(m, "producer")), None)
             if answer is not None or after.key() != before:
                 yield Answered(after, answer)
+            after = self._copy(until, self._newest)
+
+    def _newest(self) -> int:
+        return self.ids[-1]
 
 
 def _given(answer: Any) -> Mapping[str, Any] | None:
@@ -231,6 +276,13 @@ _REQUESTS: dict[str, Callable[[TransactionCoordinator, Mapping[str, Any], str], 
     "AddPartitionsToTxn": _add,
     "EndTxn": _end,
 }
+
+
+def _without_keys(value: Sparse) -> Hashable:
+    """What is left of a map by requests, whose numbers say nothing."""
+    return tuple(sorted(map(repr, value.values()))) if value else ()
+
+
 # the id on offer, and what only markers have
 _UNSEEN = frozenset({"newest_id", "coordinator_epoch"})
 _CODES = frozenset(declared.ErrorCode.names) | frozenset(Errors.names)
@@ -360,6 +412,7 @@ class Leader:
         self.asks = settings.verification and "verification" in features
         self.relayed = _relayed() if self.asks else []
         self.decided = _decided()
+        self.harmless = _harmless(declared_leader.TABLES)
         epochs: dict[int, set[int]] = {}
         for request, fields, *_ in operations:
             if request == "Produce" and fields.get("transactional"):
@@ -372,6 +425,22 @@ class Leader:
     def is_decided(self, error: str) -> bool:
         """See Judged."""
         return error in self.decided
+
+    def rank(self, operation: Operation) -> float:
+        """See Judged. Offsets rise."""
+        return (operation.response or {}).get("base_offset", -1)
+
+    def is_idle(self, operation: Operation) -> bool:
+        """See Judged. Where the coordinator is asked first, the leader remembers that; and a batch
+        of a producer that has transactions makes room for another marker."""
+        response = operation.response
+        return (
+            response is not None
+            and operation.request == "Produce"
+            and not operation.fields.get("transactional")
+            and operation.fields["producer_id"] not in self.epochs
+            and response["error"] in self.harmless
+        )
 
     def may_still(self, response: Mapping[str, Any]) -> bool:
         """See Judged. The log's end doesn't go back, and what lies before it is told again only as
@@ -389,11 +458,7 @@ class Leader:
 
     def key(self) -> Hashable:
         """See Judged."""
-        machine = self.leader.machine
-        return (
-            frozen(machine["producers"]), frozen(machine["verification_states"]),
-            machine["log_end_offset"], self.marked,
-        )  # fmt: skip
+        return self.marked, self.leader.machine.kept(_NEVER_READ, frozen)
 
     def _copy(self, now: float) -> Leader:
         made = _shallow(self)
@@ -403,8 +468,8 @@ class Leader:
         leader.now_ms = int(now)
         return made
 
-    def outcomes(self, operation: Operation, until: float) -> Iterator[Answered]:
-        """See Judged."""
+    def outcomes(self, operation: Operation, *, at_once: bool = False) -> Iterator[Answered]:
+        """See Judged. Whatever a leader answers, it answers at once."""
         fields = operation.fields
         after = self._copy(operation.start)
         leader = after.leader
@@ -428,7 +493,9 @@ class Leader:
             refused = None
         after.marked -= {fields["producer_id"]}
         answer = leader.append(**fields, guard=guard)
-        yield Answered(after, {"error": answer.error, "base_offset": answer.first_offset})
+        told = {"error": answer.error, "base_offset": answer.first_offset}
+        unchanged = after.marked == self.marked and leader.machine.is_as(self.leader.machine)
+        yield Answered(self if unchanged else after, told)
         if refused is not None:
             for error in self.relayed:
                 yield Answered(refused, {"error": error, "base_offset": -1})
@@ -474,3 +541,7 @@ def _deleted(leader: PartitionLeader) -> None:
 
 
 LARGEST_EPOCH = 2**15 - 1
+# what a leader's answers to these requests don't depend on
+_NEVER_READ = frozenset(declared_leader.leader.fields) - {
+    "producers", "verification_states", "log_end_offset",
+}  # fmt: skip

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import copy
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..spec import leader as declared
 from ..spec.messages import Errors
@@ -18,8 +17,7 @@ from .errors import OutOfRange
 from .machine import Machine
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(NamedTuple):
     """A batch as it lies in the log. `kind` is data, marker or plain (no producer id); a marker
     has its `result` and `coordinator_epoch`."""
 
@@ -138,21 +136,20 @@ class PartitionLeader:
         last_sequence = base_sequence
         if base_sequence >= 0:
             last_sequence = (base_sequence + count - 1) % 2**31
-        batch: dict[str, Any] = {
-            "producer_id": producer_id,
-            "producer_epoch": producer_epoch,
-            "base_sequence": base_sequence,
-            "last_sequence": last_sequence,
-            "transactional": transactional,
-            "timestamp": self.now_ms if timestamp is None else timestamp,
-        }
-        outcome = self.machine.handle(
-            "append", origin=origin, guard=guard,
-            switch_off=_without(transaction_version), **batch,
-        )  # fmt: skip
-        answer = outcome.reply
+        if timestamp is None:
+            timestamp = self._now_ms
+        answer = self.machine.handle(
+            "append", switch_off=_without(transaction_version), producer_id=producer_id,
+            producer_epoch=producer_epoch, base_sequence=base_sequence,
+            last_sequence=last_sequence, transactional=transactional, timestamp=timestamp,
+            origin=origin, guard=guard,
+        ).reply  # fmt: skip
         if answer.error == "NONE" and not answer.is_duplicate:
-            self.batches.append(Batch("data", answer.first_offset, answer.last_offset, **batch))
+            batch = Batch(
+                "data", answer.first_offset, answer.last_offset, producer_id, producer_epoch,
+                base_sequence, last_sequence, transactional, timestamp,
+            )  # fmt: skip
+            self.batches.append(batch)
         return answer
 
     def append_plain(self, count: int) -> None:

@@ -13,8 +13,9 @@ says, what another machine's fields are (`outside`).
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import cache
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from ..spec.features import KAFKA
@@ -172,23 +173,41 @@ class _Program:
         }
         places = {(self.declared.name, name): f"s[{at}]" for at, name in enumerate(self.fields)}
         self.outside: dict[str, tuple[int, Type]] = {}
+        self.counts: dict[str, tuple[int, int, int]] = {}  # of these, numbers and their ends
         for machine in (m for table in tables for m in table.elsewhere):
             for name, info in machine.fields.items():
                 keyword = f"{machine.name}__{name}"
                 if keyword not in self.outside and machine is not self.declared:
                     kind = info.type if machine.key is None else Map(machine.key, info.type)
                     places[machine.name, name] = f"o[{len(self.outside)}]"
-                    self.outside[keyword] = (len(self.outside), kind)
+                    at = len(self.outside)
+                    self.outside[keyword] = (at, kind)
+                    low, high = self.ranges.of_int(kind) if isinstance(kind, Int) else (None, None)
+                    if low is not None and high is not None:
+                        self.counts[keyword] = (at, low, high)
         kinds = [info.type for info in self.declared.fields.values()]
         self.maps = [at for at, kind in enumerate(kinds) if isinstance(kind, Map)]
-        self.outer_maps = [at for at, kind in self.outside.values() if isinstance(kind, Map)]
+        self.first: list[Any] | None = None
+        self.taken: dict[frozenset[str], dict[Any, Any]] = {}
+        self.kept: dict[frozenset[str], tuple[Callable[..., Any], list[int]]] = {}
         self.places = places
         self.functions: dict[tuple[str, frozenset[str], bool], Callable[..., Any]] = {}
         self.rows: dict[tuple[str, frozenset[str]], tuple[str, ...]] = {}
 
+    def places_but(self, but: frozenset[str]) -> tuple[Callable[..., Any], list[int]]:
+        """What reads all fields but these that are no maps, and the places of the maps."""
+        places = [at for at, name in enumerate(self.fields) if name not in but]
+        plain = [at for at in places if at not in self.maps]
+        return itemgetter(*plain), [at for at in places if at in self.maps]
+
     def first_state(self) -> list[Any]:
         """A machine's fields as they are declared to start."""
-        return [self.initial(info.type, info.initial) for info in self.declared.fields.values()]
+        if self.first is None:
+            fields = self.declared.fields.values()
+            self.first = [self.initial(info.type, info.initial) for info in fields]
+            for at in self.maps:
+                self.first[at].shared = True
+        return self.first.copy()
 
     def initial(self, kind: Type, given: Expression | None) -> Any:
         """A field's first value."""
@@ -342,7 +361,7 @@ class Machine:
         self.this = this
         self._s = self._program.first_state()
         self._o = self._program.first_outside()
-        self._taken: dict[Any, Any] = {}
+        self._taken = self._program.taken.setdefault(self.features, {})
 
     # State ------------------------------------------------------------------------------------
 
@@ -356,10 +375,21 @@ class Machine:
             for name, kind, value in zip(program.fields, kinds, self._s, strict=True)
         }
 
-    @property
-    def kept(self) -> Iterator[tuple[str, Any]]:
-        """Every field as it is kept, not to be changed: quicker than `state`, to compare by."""
-        return zip(self._program.fields, self._s, strict=True)
+    def kept(
+        self, but: frozenset[str], of_map: Callable[[Sparse], Hashable]
+    ) -> tuple[Hashable, ...]:
+        """Every field but these as it is kept, to compare by: quicker than `state`. `of_map` is
+        what tells one map from another."""
+        known = self._program.kept.get(but)
+        if known is None:
+            known = self._program.kept[but] = self._program.places_but(but)
+        plain, maps = known
+        values = self._s
+        return plain(values), *[of_map(values[at]) for at in maps]
+
+    def is_as(self, other: Machine) -> bool:
+        """Whether every field is as another machine of the same tables has it."""
+        return self._s == other._s
 
     def __getitem__(self, name: str) -> Any:
         """One field. Raises UnknownField."""
@@ -392,6 +422,10 @@ class Machine:
         """Sets fields of other machines that rows read, by machine and field (`clock__now=5` is
         the field `now` of the clock). Raises UnknownField, WrongType or OutOfRange."""
         for name, value in fields.items():
+            count = self._program.counts.get(name)
+            if count is not None and type(value) is int and count[1] <= value <= count[2]:
+                self._o[count[0]] = value
+                continue
             place = self._program.outside.get(name)
             if place is None:
                 known = ", ".join(self._program.outside) or "none"
@@ -411,9 +445,8 @@ class Machine:
         made = object.__new__(Machine)
         made.__dict__.update(self.__dict__)
         made._s, made._o = self._s.copy(), self._o.copy()
-        for values, maps in ((made._s, self._program.maps), (made._o, self._program.outer_maps)):
-            for at in maps:  # keys are set in place
-                values[at] = values[at].copy()
+        for at in self._program.maps:  # whose keys rows set in place
+            self._s[at].shared = True
         return made
 
     def value(self, expression: Expression) -> Any:

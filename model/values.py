@@ -39,20 +39,25 @@ FRESH = Fresh()
 
 
 class Sparse(dict[Any, Any]):
-    """A map with a `default` for all keys that it doesn't name."""
+    """A map with a `default` for all keys that it doesn't name. A `shared` one belongs to several
+    machines: it is no longer changed, and who would set a key takes a copy."""
 
-    __slots__ = ("default",)
+    __slots__ = ("default", "shared")
 
     def __init__(self, default: Any, given: Mapping[Any, Any] | Iterable[Any] = ()) -> None:
         super().__init__(given)
         self.default = default
+        self.shared = False
 
     def __missing__(self, key: object) -> Any:
         return self.default
 
     def copy(self) -> Sparse:
         """Another map of the same content."""
-        return Sparse(self.default, self)
+        made = Sparse.__new__(Sparse)
+        made.update(self)
+        made.default, made.shared = self.default, False
+        return made
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sparse):
@@ -82,7 +87,8 @@ def known_keys(
     """The keys that these maps, values and sets tell apart, each once, in a fixed order."""
     found: dict[Any, None] = {}
     for mapping in maps:
-        found.update(dict.fromkeys(mapping))
+        if mapping:
+            found.update(dict.fromkeys(mapping))
     for item in items:
         if item is not None and item is not FRESH:
             found[item] = None

@@ -176,10 +176,10 @@ def _distinct(worlds: list[World]) -> list[World]:
 
 def _state(machine: Machine) -> Hashable:
     """A machine's state, but for what is made anew before it is used."""
-    return tuple(frozen(value) for name, value in machine.kept if name not in _MADE_ANEW)
+    return machine.kept(_MADE_ANEW, frozen)
 
 
-_MADE_ANEW = ("newest_id", "snapshots", "last_snap_offset", "guards")
+_MADE_ANEW = frozenset({"newest_id", "snapshots", "last_snap_offset", "guards"})
 
 
 def _renamed(line: Line, names: Mapping[int, int], unknown: Any = None) -> dict[str, Any]:

@@ -47,7 +47,7 @@ COMMITTING, COMMITTED = application.Outcome.COMMITTING, application.Outcome.COMM
 STATE = coordinator.TransactionState
 
 
-def _older(
+def is_older(
     one_id: Expression, one_epoch: Expression, other_id: Expression, other_epoch: Expression
 ) -> Expression:
     """Whether the first pair was given out before the second: producer ids only grow."""
@@ -148,7 +148,7 @@ order = invariant(
                     & (_order_first.kind == DATA)
                     & (_order_second.kind == DATA)
                 ).implies(
-                    ~_older(
+                    ~is_older(
                         _order_second.producer_id,
                         _order_second.producer_epoch,
                         _order_first.producer_id,
@@ -199,7 +199,7 @@ zombie_fenced = step_property(
             & coordinator.state.is_in(STATE.EMPTY, STATE.ONGOING)
             & ~coordinator.pending.is_set
         ).implies(
-            ~_older(
+            ~is_older(
                 after(_newest.value.producer_id),
                 after(_newest.value.producer_epoch),
                 coordinator.producer_id,
@@ -284,7 +284,7 @@ answer_stands = invariant(
     all_of(
         i,
         _has_epoch.implies(
-            ~_older(
+            ~is_older(
                 coordinator.producer_id,
                 coordinator.producer_epoch,
                 client.producer_id.at(i),
@@ -316,7 +316,7 @@ bumped_once = step_property(
     "KIP-360",
 )
 
-_fenced = _has_epoch & _older(
+_fenced = _has_epoch & is_older(
     client.producer_id.at(i),
     client.producer_epoch.at(i),
     client.producer_id.at(j),
@@ -329,7 +329,7 @@ fenced_for_good = step_property(
         all_of(
             j,
             (_fenced & (client.state.at(j) != client.FATAL_ERROR) & after(_has_epoch)).implies(
-                ~_older(
+                ~is_older(
                     client.producer_id.at(j),
                     client.producer_epoch.at(j),
                     after(client.producer_id.at(i)),

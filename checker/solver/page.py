@@ -32,8 +32,9 @@ What isn't proved is told as it is: *not inductive* means that there is a state 
 property and all lemmas hold and from which a step breaks it; perhaps no run reaches that state.
 Nothing follows for the property but that lemmas are missing.
 
-**Not proved yet:** of `transactions`, that no record is there twice and that records are in order.
-Lemmas must say which batches may still be under way for a transaction, and with which sequence.
+**Proved, and not in the table yet:** of `transactions`, that no record is there twice and that
+records are in order (`NoDuplicate`, `Order`), from the lemmas about batches.
+
 Of `producer-ids`, `HandedOutOnce` is proved at each release from 3.5 to the newest (with two
 brokers and `--set largest_producer_id=2`). At 2.0, 2.5 and 2.7, where blocks come from ZooKeeper,
 it isn't: the lemmas are about the controller. No fault is known there either; `epochfence check`

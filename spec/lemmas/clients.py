@@ -5,6 +5,8 @@ The lemmas are of the newest release.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from .. import client
 from ..language import (
     Expression,
@@ -156,7 +158,7 @@ init_anew = invariant(
 # Who holds which epoch -------------------------------------------------------------------------
 
 
-def _is_given_out(of_id: Expression, epoch: Expression) -> Expression:
+def is_given_out(of_id: Expression, epoch: Expression) -> Expression:
     """Whether a pair is the coordinator's, an older one, or the one after the end under way."""
     current = (position(of_id) < position(producer_id)) | (
         (of_id == producer_id) & (epoch <= producer_epoch)
@@ -171,15 +173,13 @@ given_out = invariant(
     all_of(
         i,
         all_true(
-            (_epoch != NO_EPOCH).implies(_is_given_out(_id, _epoch)),
+            (_epoch != NO_EPOCH).implies(is_given_out(_id, _epoch)),
             _state.is_in(client.UNINITIALIZED, client.INITIALIZING, client.FATAL_ERROR)
             | (_epoch != NO_EPOCH),
             *(
                 all_of(
                     m,
-                    (m.error == Errors.NONE).implies(
-                        _is_given_out(m.producer_id, m.producer_epoch)
-                    ),
+                    (m.error == Errors.NONE).implies(is_given_out(m.producer_id, m.producer_epoch)),
                 )
                 for m in (_init_answer, _end_answer)
             ),
@@ -229,7 +229,7 @@ end_gives_next = invariant(
 _ends = state.is_in(COMPLETE_COMMIT, COMPLETE_ABORT)
 
 
-def _is_current(of_id: Expression, epoch: Expression) -> Expression:
+def is_current(of_id: Expression, epoch: Expression) -> Expression:
     """Whether a pair is the coordinator's, or may become it by the answer to an end."""
     same = of_id == producer_id
     before = same & (epoch + 1 == producer_epoch)
@@ -245,36 +245,52 @@ def _is_current(of_id: Expression, epoch: Expression) -> Expression:
     )
 
 
-Claim = tuple[Expression, Expression, Expression, tuple[Expression, ...]]
+@dataclass(frozen=True)
+class Pair:
+    """A producer id and epoch that a client holds, or will, `when` that is so. `names` are bound by
+    whoever speaks of it."""
+
+    when: Expression
+    producer_id: Expression
+    epoch: Expression
+    names: tuple[Expression, ...] = ()
 
 
-def _claims(who: Expression, init_name: str, end_name: str) -> tuple[Claim, ...]:
-    """What makes a client the holder of an epoch: when, which id and epoch, and names to bind."""
-    initialized = in_flight(init_name, InitProducerIdResponse, who)
-    ended = in_flight(end_name, EndTxnResponse, who)
+def pairs_held(who: Expression, init_name: str, end_name: str) -> tuple[Pair, ...]:
+    """What a client holds, and what it is told by answers; the names are of those."""
     epoch, on = client.producer_epoch.at(who), connection.at(who)
-    holds = (epoch != NO_EPOCH) & (client.state.at(who) != client.FATAL_ERROR)
-    told = tuple(
-        (
-            (m.error == Errors.NONE) & (m.connection == on),
-            m.producer_id,
-            m.producer_epoch,
-            (m,),
-        )
-        for m in (initialized, ended)
+    is_held = (epoch != NO_EPOCH) & (client.state.at(who) != client.FATAL_ERROR)
+    answers = (
+        in_flight(init_name, InitProducerIdResponse, who),
+        in_flight(end_name, EndTxnResponse, who),
     )
     return (
-        (holds, client.producer_id.at(who), epoch, ()),
-        *told,
-        ((asked_by[who] == on) & (pending == EMPTY), pending_id, pending_epoch, ()),
+        Pair(is_held, client.producer_id.at(who), epoch),
+        *(
+            Pair(
+                (m.error == Errors.NONE) & (m.connection == on),
+                m.producer_id,
+                m.producer_epoch,
+                (m,),
+            )
+            for m in answers
+        ),
     )
 
 
-def _no_conflict(one: Claim, other: Claim) -> Expression:
-    same = (one[1] == other[1]) & (one[2] == other[2])
-    both_current = _is_current(one[1], one[2]) & _is_current(other[1], other[2])
-    condition = (one[0] & other[0]).implies(~same & ~both_current)
-    for name in (*one[3], *other[3]):
+def _claims(who: Expression, init_name: str, end_name: str) -> tuple[Pair, ...]:
+    """What a client holds or is told, and what it is about to be given."""
+    is_next = (asked_by[who] == connection.at(who)) & (pending == EMPTY)
+    return (*pairs_held(who, init_name, end_name), Pair(is_next, pending_id, pending_epoch))
+
+
+def _no_conflict(one: Pair, other: Pair) -> Expression:
+    same = (one.producer_id == other.producer_id) & (one.epoch == other.epoch)
+    both_current = is_current(one.producer_id, one.epoch) & is_current(
+        other.producer_id, other.epoch
+    )
+    condition = (one.when & other.when).implies(~same & ~both_current)
+    for name in (*one.names, *other.names):
         condition = all_of(name, condition)
     return condition
 

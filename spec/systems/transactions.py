@@ -15,7 +15,7 @@ from .. import (
 )
 from ..features import KAFKA, transactional
 from ..language import DEFAULT, Channel, System, all_of
-from ..lemmas import clients, coordinator, leaders
+from ..lemmas import batches, clients, coordinator, leaders
 from ..messages import (
     APPEND_FAILURES,
     CACHED_BATCHES,
@@ -73,7 +73,7 @@ system = System(
     + producer.TABLES
     + sender.TABLES,
     properties=PROPERTIES,
-    lemmas=coordinator.LEMMAS + clients.LEMMAS + leaders.LEMMAS,
+    lemmas=coordinator.LEMMAS + clients.LEMMAS + leaders.LEMMAS + batches.LEMMAS,
     constants=(
         PRODUCERS,
         PARTITIONS,

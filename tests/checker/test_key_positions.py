@@ -19,6 +19,7 @@ from epochfence.spec.language import (
     all_of,
     any_of,
     constant,
+    each,
     event,
     instantiate,
     invariant,
@@ -34,6 +35,9 @@ machine = Machine("race")
 away = machine.field("away", Map(RUNNER, Bool()))
 home = machine.field("home", Set(RUNNER))
 r, other = RUNNER.variable("r"), RUNNER.variable("other")
+favourite = machine.field("favourite", RUNNER)
+invited = machine.field("invited", Set(RUNNER), set_of(0))
+ahead = machine.field("ahead", Map(RUNNER, Bool()), each(r, r == 0))
 number = variable("number", Int(0, N - 1))
 starts = Table(machine, event("start", r), (Row("any", when=~away[r], set={away[r]: True}),))
 
@@ -70,8 +74,19 @@ def test_the_order_of_positions_is_the_same_in_native_code_and_in_the_model() ->
         any_of(number, away[number] & (number == 2)),
         lift(0).is_in(home) | (r == 0),
         lift(3).is_in(home) | ~away[r].implies(False),
+        (r == favourite) | favourite.is_in(home),
+        r.is_in(invited),
+        ahead[r] | any_of(other, ahead[other] & other.is_in(home)),
     ],
-    ids=["position", "number as index", "number compared", "number sought in a set"],
+    ids=[
+        "position",
+        "number as index",
+        "number compared",
+        "number sought in a set",
+        "held by a constant",
+        "in a constant set",
+        "of another constant",
+    ],
 )
 def test_keys_told_apart_are_not_reduced(condition: Expression) -> None:
     instance = instantiate(race(condition))

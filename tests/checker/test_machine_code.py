@@ -1,4 +1,4 @@
-"""Compiled in this process or in one of its own, a module does the same."""
+"""Compiled in this process or in others, whole or in parts, a module does the same."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import replace
 import pytest
 
 from epochfence.checker import machine_code
+from epochfence.checker.instructions import I64, Builder, Function, module, number
+from epochfence.checker.machine_code import Code, Compilation
 
 DOUBLE = """
 define i64 @double(i64 %n) {
@@ -17,26 +19,54 @@ define i64 @double(i64 %n) {
 """
 
 
-@pytest.mark.parametrize("passes", [True, False])
+def compiled(*modules: str) -> Code:
+    compilation = Compilation()
+    for text in modules:
+        compilation.begin(text)
+    return compilation.end()
+
+
+def called(code: Code, name: str, argument: int) -> int:
+    engine = machine_code.load(code)
+    function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(engine.get_function_address(name))
+    return function(argument)
+
+
+@pytest.mark.parametrize("large", [0, 100])
 @pytest.mark.parametrize("apart", [0, 100])
 def test_code_is_the_same_from_either_process(
-    monkeypatch: pytest.MonkeyPatch, apart: int, passes: bool
+    monkeypatch: pytest.MonkeyPatch, apart: int, large: int
 ) -> None:
     monkeypatch.setattr(machine_code, "APART", apart)
-    engine = machine_code.load(machine_code.compile_code(DOUBLE, passes=passes))
-    double = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(engine.get_function_address("double"))
-    assert double(21) == 42
+    monkeypatch.setattr(machine_code, "LARGE", large)
+    assert called(compiled(DOUBLE), "double", 21) == 42
 
 
 @pytest.mark.parametrize("apart", [0, 100])
 def test_faulty_code_is_refused(monkeypatch: pytest.MonkeyPatch, apart: int) -> None:
     monkeypatch.setattr(machine_code, "APART", apart)
     with pytest.raises(RuntimeError, match=r"%missing|undefined value"):
-        machine_code.compile_code("define i64 @f() {\n  ret i64 %missing\n}\n", passes=False)
+        compiled("define i64 @f() {\n  ret i64 %missing\n}\n")
+
+
+@pytest.mark.parametrize("apart", [0, 100])
+def test_a_function_of_another_module_is_called(
+    monkeypatch: pytest.MonkeyPatch, apart: int
+) -> None:
+    monkeypatch.setattr(machine_code, "APART", apart)
+    functions: list[Function] = []
+    for name in ("five_more", "ten_more"):
+        function = Function(name, I64, [I64], shared=True)
+        b = Builder(function, function.new_block("entry"))
+        value = function.args[0]
+        if functions:
+            value = b.call(functions[0], [value])
+        b.ret(b.add(value, number(5)))
+        functions.append(function)
+    code = compiled(module(functions[:1]), module(functions[1:], functions[:1]))
+    assert called(code, "ten_more", 1) == 11
 
 
 def test_code_of_another_processor_is_compiled_anew() -> None:
-    code = machine_code.compile_code(DOUBLE, passes=False)
-    engine = machine_code.load(replace(code, processor="another", object_file=b"not for here"))
-    double = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(engine.get_function_address("double"))
-    assert double(21) == 42
+    code = replace(compiled(DOUBLE), processor="another", object_files=(b"not for here",))
+    assert called(code, "double", 21) == 42

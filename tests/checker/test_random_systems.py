@@ -141,7 +141,7 @@ def test_in_many_words_and_compiled_as_large_systems_are(instance: Instance) -> 
     with pytest.MonkeyPatch.context() as patch:
         for module in (pack, symmetry):
             patch.setattr(module, "WORD", 10)  # bits, of 64
-        for name in ("INLINE", "LARGE", "COPIED"):
+        for name in ("INLINE", "PART", "COPIED"):
             patch.setattr(lower, name, 0)
         compare_with_some_properties(instance)
 

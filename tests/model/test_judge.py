@@ -212,7 +212,7 @@ def is_explained(history: list[Operation], release: str) -> bool:
         for at, operation in enumerate(history):
             if at in done or at == waiting or operation.start > until:
                 continue
-            for after, answer in now.outcomes(operation, until):
+            for after, answer in now.outcomes(operation):
                 if answer is None and waiting is None:
                     todo.append((done, at, after))
                 elif answer is not None and matches(told[at], answer):

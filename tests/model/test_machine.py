@@ -7,6 +7,8 @@ import sys
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from transitions import MachineError
 
 from epochfence.model import Machine, PartitionLeader, TransactionCoordinator, states
@@ -164,6 +166,7 @@ def test_records_and_maps_are_given_as_mappings() -> None:
 MANY = Key("many", constant("many", 1, 1, 1, meaning="as many as there are"))
 thing = Declared("thing")
 score = thing.field("score", Map(MANY, Int(0, 9)))
+twice = thing.field("twice", Map(MANY, Int(0, 9)))
 seen = thing.field("seen", Set(MANY))
 most = thing.field("most", Int(0, 9))
 k = MANY.variable("k")
@@ -182,6 +185,26 @@ def test_quantifiers_look_at_the_keys_that_can_be_told_apart() -> None:
     machine.handle("go")
     assert machine["seen"] == {"a"}
     assert machine["score"] == Sparse(0, {"a": 2, "b": 1, (1, 2): 1})
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["add", "copy", "go"]))))
+def test_copies_have_nothing_in_common(steps: list[tuple[int, str]]) -> None:
+    machines = [Machine((ADD, changes(twice, score)))]
+    expected: list[tuple[dict[Any, int], dict[Any, int]]] = [({}, {})]
+    for at, what in steps:
+        one, (scores, copied) = machines[at % len(machines)], expected[at % len(machines)]
+        if what == "copy":
+            machines.append(one.copy())
+            expected.append((dict(scores), dict(copied)))
+        elif what == "go":
+            one.handle("go")
+            copied.clear()
+            copied.update(scores)
+        elif scores.get(at, 0) < 9:
+            one.handle("add", who=at)
+            scores[at] = scores.get(at, 0) + 1
+    for one, (scores, copied) in zip(machines, expected, strict=True):
+        assert (dict(one["score"]), dict(one["twice"])) == (scores, copied)
 
 
 def test_a_condition_speaks_of_all_other_keys_as_well() -> None:

@@ -1,0 +1,64 @@
+"""Seconds until a shipped system can be searched: grounded, lowered and compiled.
+
+.venv/bin/python bench/compile.py            renews a table of docs/performance.md
+.venv/bin/python bench/compile.py --quick    each system once, at its defaults; writes nothing
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from statistics import median
+
+from run import AIM_HEAD, Aim, machine, table, tell, versions, write
+
+from epochfence.checker.check import prepare
+from epochfence.spec.language import Instance, System, instantiate
+from epochfence.spec.systems import SHIPPED, shipped
+
+MOST = 2
+"""Seconds."""
+
+
+def instances(system: System, *, quick: bool) -> Iterator[tuple[str, Instance]]:
+    """The newest release at all bounds that have a name, and the others at their defaults."""
+    yield "newest release, default bounds", instantiate(system)
+    if not quick:
+        for name in system.bound_names:
+            yield f"newest release, {name} bounds", instantiate(system, bounds=name)
+        for release in system.protocols.releases:
+            yield f"release {release}", instantiate(system, release)
+
+
+def seconds(instance: Instance, times: int) -> float:
+    """The median over so many times."""
+    return median(prepare(instance).seconds for _ in range(times))
+
+
+def aims(*, quick: bool) -> Iterator[Aim]:
+    """Per system its defaults, and whatever takes longest."""
+    for name in SHIPPED:
+        found = {
+            what: seconds(instance, 1 if quick else 3)
+            for what, instance in instances(shipped(name), quick=quick)
+        }
+        tell(f"{name}: " + ", ".join(f"{what} {took:.2f} s" for what, took in found.items()))
+        longest = max(found, key=lambda what: found[what])
+        for what in dict.fromkeys((next(iter(found)), longest)):
+            yield Aim(f"seconds to compile {name}, {what}", MOST, found[what], at_most=True)
+
+
+def main() -> int:
+    """Runs the command line; returns the exit code."""
+    parser = argparse.ArgumentParser(description="Time to compile the shipped systems.")
+    parser.add_argument("--quick", action="store_true", help="defaults alone, nothing written")
+    given = parser.parse_args()
+    told = table(AIM_HEAD, [aim.cells for aim in aims(quick=given.quick)])
+    section = f"`python bench/compile.py`. {machine()}. {versions()}.\n\n{told}"
+    print(section)
+    if not given.quick:
+        write(section, "compile")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,275 @@
+"""LLVM's instructions written as text: modules, functions, blocks and values.
+
+A large system has tens of thousands of instructions. llvmlite's builder makes
+several objects of each, for which it takes half as long as LLVM takes to compile them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+I1, I8, I32, I64, POINTER, VOID = "i1", "i8", "i32", "i64", "ptr", "void"
+COPY = "llvm.memcpy.inline.p0.p0.i64"
+UNLIKELY = '!0 = !{!"branch_weights", i32 1, i32 99}'
+
+
+class Value:
+    """A constant, an argument or what an instruction gives."""
+
+    __slots__ = ("text", "type")
+
+    def __init__(self, kind: str, text: str) -> None:
+        self.type = kind
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.text}"
+
+
+def number(value: int) -> Value:
+    """A whole number of 64 bits."""
+    return Value(I64, str(value & (2**64 - 1)))
+
+
+def truth(value: bool) -> Value:
+    """A bit."""
+    return Value(I1, "true" if value else "false")
+
+
+class Block:
+    """Instructions one after the other; the last leads to other blocks."""
+
+    __slots__ = ("label", "lines")
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self.lines: list[str | Phi] = []
+
+
+@dataclass
+class Phi:
+    """A value that depends on the block from which this one is entered."""
+
+    value: Value
+    incoming: list[tuple[Value, Block]] = field(default_factory=list[tuple[Value, Block]])
+
+    def add_incoming(self, value: Value, block: Block) -> None:
+        """What it is when entered from that block."""
+        self.incoming.append((value, block))
+
+    def __str__(self) -> str:
+        pairs = ", ".join(f"[ {value.text}, %{block.label} ]" for value, block in self.incoming)
+        return f"{self.value.text} = phi {self.value.type} {pairs}"
+
+
+class Function:
+    """A function; `shared` where other modules call it."""
+
+    def __init__(
+        self,
+        name: str,
+        result: str,
+        arguments: Sequence[str],
+        *,
+        shared: bool = False,
+    ) -> None:
+        self.name = name
+        self.result = result
+        self.args = [Value(kind, f"%a{at}") for at, kind in enumerate(arguments)]
+        self.shared = shared
+        self.blocks: list[Block] = []
+        self.values = 0
+
+    @property
+    def size(self) -> int:
+        """The number of instructions."""
+        return sum(len(block.lines) for block in self.blocks)
+
+    def new_block(self, name: str) -> Block:
+        """A block behind all others."""
+        block = Block(f"{name}.{len(self.blocks)}")
+        self.blocks.append(block)
+        return block
+
+    def new_value(self, kind: str) -> Value:
+        """A value that no instruction gives yet."""
+        self.values += 1
+        return Value(kind, f"%v{self.values}")
+
+    def declaration(self) -> str:
+        """The function without its instructions."""
+        return f"declare {self.result} @{self.name}({', '.join(arg.type for arg in self.args)})\n"
+
+    def definition(self) -> str:
+        """The function whole."""
+        linkage = "" if self.shared else "internal "
+        arguments = ", ".join(map(str, self.args))
+        head = f"define {linkage}{self.result} @{self.name}({arguments}) {{"
+        lines = [head]
+        for block in self.blocks:
+            lines.append(f"{block.label}:")
+            lines += map(str, block.lines)
+        return "\n".join(lines) + "\n}\n"
+
+
+def module(functions: Iterable[Function], declared: Iterable[Function] = ()) -> str:
+    """The text of a module with functions of its own, and those of other modules that they call."""
+    return "\n".join(
+        (
+            f"declare void @{COPY}(ptr, ptr, i64, i1)\n",
+            *(function.declaration() for function in declared),
+            *(function.definition() for function in functions),
+            UNLIKELY,
+            "",
+        )
+    )
+
+
+class Builder:
+    """Writes instructions at the end of a block, named as LLVM names them."""
+
+    def __init__(self, function: Function, block: Block) -> None:
+        self.function = function
+        self.block = block
+
+    def position_at_end(self, block: Block) -> None:
+        """What follows is written there."""
+        self.block = block
+
+    def append_basic_block(self, name: str) -> Block:
+        """A new block of the function."""
+        return self.function.new_block(name)
+
+    # Calculations ---------------------------------------------------------------------------
+
+    def _give(self, kind: str, text: str) -> Value:
+        value = self.function.new_value(kind)
+        self.block.lines.append(f"{value.text} = {text}")
+        return value
+
+    def _both(self, operator: str, a: Value, b: Value) -> Value:
+        return self._give(a.type, f"{operator} {a.type} {a.text}, {b.text}")
+
+    def add(self, a: Value, b: Value) -> Value:
+        """a + b."""
+        return self._both("add", a, b)
+
+    def sub(self, a: Value, b: Value) -> Value:
+        """a - b."""
+        return self._both("sub", a, b)
+
+    def mul(self, a: Value, b: Value) -> Value:
+        """a * b."""
+        return self._both("mul", a, b)
+
+    def srem(self, a: Value, b: Value) -> Value:
+        """What is left of a divided by b, with the sign of a."""
+        return self._both("srem", a, b)
+
+    def and_(self, a: Value, b: Value) -> Value:
+        """The bits that both have."""
+        return self._both("and", a, b)
+
+    def or_(self, a: Value, b: Value) -> Value:
+        """The bits that one of them has."""
+        return self._both("or", a, b)
+
+    def shl(self, a: Value, b: Value) -> Value:
+        """a shifted to the left."""
+        return self._both("shl", a, b)
+
+    def lshr(self, a: Value, b: Value) -> Value:
+        """a shifted to the right, zeros coming in."""
+        return self._both("lshr", a, b)
+
+    def not_(self, a: Value) -> Value:
+        """The other bit."""
+        return self._give(a.type, f"xor {a.type} {a.text}, true")
+
+    def icmp(self, condition: str, a: Value, b: Value) -> Value:
+        """Whether a compares to b so: eq, ne, slt, ult, ..."""
+        return self._give(I1, f"icmp {condition} {a.type} {a.text}, {b.text}")
+
+    def select(self, condition: Value, then: Value, otherwise: Value) -> Value:
+        """One of two values."""
+        return self._give(then.type, f"select {condition}, {then}, {otherwise}")
+
+    def zext(self, a: Value, kind: str) -> Value:
+        """The same number in more bits."""
+        return self._give(kind, f"zext {a} to {kind}")
+
+    def phi(self, kind: str) -> Phi:
+        """A value that depends on where the block is entered from, to be told afterwards."""
+        phi = Phi(self.function.new_value(kind))
+        self.block.lines.append(phi)
+        return phi
+
+    # Memory ---------------------------------------------------------------------------------
+
+    def alloca(self, kind: str, size: int = 1) -> Value:
+        """Room on the stack."""
+        return self._give(POINTER, f"alloca {kind}, i64 {size}")
+
+    def gep(self, base: Value, index: Value, kind: str) -> Value:
+        """The address of an element behind another."""
+        return self._give(POINTER, f"getelementptr {kind}, {base}, {index}")
+
+    def load(self, place: Value, kind: str, align: int = 0) -> Value:
+        """What is at an address; `align` in bytes, as the type has it by itself where 0."""
+        return self._give(kind, f"load {kind}, {place}" + _aligned(align))
+
+    def store(self, value: Value, place: Value, align: int = 0) -> None:
+        """Writes to an address."""
+        self.block.lines.append(f"store {value}, {place}" + _aligned(align))
+
+    def copy(self, target: Value, source: Value, size: int) -> None:
+        """Copies so many bytes."""
+        self.block.lines.append(f"call void @{COPY}({target}, {source}, i64 {size}, i1 false)")
+
+    def inttoptr(self, a: Value) -> Value:
+        """A number as an address."""
+        return self._give(POINTER, f"inttoptr {a} to ptr")
+
+    def ptrtoint(self, a: Value) -> Value:
+        """An address as a number."""
+        return self._give(I64, f"ptrtoint {a} to i64")
+
+    # Flow -----------------------------------------------------------------------------------
+
+    def call(self, function: Function, arguments: Iterable[Value]) -> Value:
+        """What a function gives, nothing where it gives nothing."""
+        text = f"call {function.result} @{function.name}({', '.join(map(str, arguments))})"
+        if function.result != VOID:
+            return self._give(function.result, text)
+        self.block.lines.append(text)
+        return Value(VOID, "")
+
+    def branch(self, target: Block) -> None:
+        """Goes on there."""
+        self.block.lines.append(f"br label %{target.label}")
+
+    def cbranch(self, condition: Value, then: Block, otherwise: Block) -> None:
+        """Goes on in one of two blocks."""
+        text = f"br {condition}, label %{then.label}, label %{otherwise.label}"
+        self.block.lines.append(text)
+
+    @contextmanager
+    def if_unlikely(self, condition: Value) -> Generator[None]:
+        """What is written within is done where the condition holds, which is rare."""
+        inside, after = self.append_basic_block("if"), self.append_basic_block("endif")
+        self.cbranch(condition, inside, after)
+        self.block.lines[-1] = f"{self.block.lines[-1]}, !prof !0"
+        self.position_at_end(inside)
+        yield
+        self.branch(after)
+        self.position_at_end(after)
+
+    def ret(self, value: Value | None = None) -> None:
+        """Ends the function."""
+        self.block.lines.append("ret void" if value is None else f"ret {value}")
+
+
+def _aligned(align: int) -> str:
+    return f", align {align}" if align else ""

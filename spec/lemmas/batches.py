@@ -1,0 +1,282 @@
+"""Of batches: under way, waiting for the coordinator, and in a log; and of their transactions.
+
+The lemmas are of the newest release, in which every end of a transaction gives a new epoch, so that
+an epoch has one transaction with records. They are of one record to a partition in a transaction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .. import client
+from .. import partition as leader
+from ..application import Outcome, outcome
+from ..isolation import log_entry
+from ..language import (
+    Expression,
+    all_of,
+    all_true,
+    if_,
+    in_flight,
+    invariant,
+    last,
+    lift,
+    position,
+)
+from ..messages import (
+    PARTITION,
+    PRODUCER,
+    PRODUCER_ID,
+    RECORD,
+    RECORDS,
+    TRANSACTION,
+    Produce,
+)
+from ..properties import is_older
+from ..transaction import is_prepared, producer_epoch, producer_id
+from .clients import is_current, is_given_out, pairs_held
+
+i, j, k = (PRODUCER.variable(name) for name in "ijk")
+p, n, s = PARTITION.variable("p"), PRODUCER_ID.variable("n"), RECORD.variable("s")
+t, u = TRANSACTION.variable("t"), TRANSACTION.variable("u")
+
+# Where batches are -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where there may be a batch for partition `p`: whether there is one, and what it says. `names`
+    are bound by whoever speaks of it."""
+
+    is_taken: Expression
+    producer_id: Expression
+    epoch: Expression
+    txn: Expression
+    record: Expression
+    names: tuple[Expression, ...]
+
+    def every(self, condition: Expression) -> Expression:
+        """Whether the condition holds of each batch there."""
+        return _named(self.names, self.is_taken.implies(condition))
+
+
+def _named(names: tuple[Expression, ...], condition: Expression) -> Expression:
+    for name in names:
+        condition = all_of(name, condition)
+    return condition
+
+
+def _place(is_taken: Expression, batch: Expression, *names: Expression) -> Place:
+    pair = batch.producer_id, batch.producer_epoch
+    return Place(is_taken, *pair, batch.txn, batch.record, names)
+
+
+_in_log = log_entry("e", p)
+_logged = Place(
+    _in_log.kind == leader.Kind.DATA,
+    _in_log.producer_id,
+    _in_log.producer_epoch,
+    _in_log.txn.value,
+    _in_log.record,
+    (_in_log,),
+)
+
+
+def _under_way(name: str, who: Expression) -> tuple[Place, Place]:
+    """The batches of a client: on their way, and waiting for the coordinator's answer."""
+    request, waiting = in_flight(name, Produce, who, p), leader.waiting.at(p)[who]
+    return _place(lift(True), request, request, who), _place(waiting.is_set, waiting.value, who)
+
+
+_requested, _waiting = _under_way("a", j)
+_places = (_logged, _requested, _waiting)
+
+# What they say -----------------------------------------------------------------------------------
+
+_state, _txn = client.state.at(i), client.txn.at(i)
+_id, _epoch = client.producer_id.at(i), client.producer_epoch.at(i)
+_batch = client.batches.at(i)[p][s]
+_is_sent = _batch.status != client.UNSENT
+
+transaction_of_state = invariant(
+    "TransactionOfState",
+    all_of(
+        i,
+        (
+            _txn.is_set
+            == _state.is_in(
+                client.IN_TRANSACTION, client.COMMITTING, client.ABORTING, client.ABORTABLE_ERROR
+            )
+        )
+        & all_of(p, all_of(s, _is_sent.implies(_txn.is_set))),
+    ),
+    "A client has a transaction just in the states for it, and no batches without one.",
+)
+
+begun = invariant(
+    "Begun",
+    all_of(p, _logged.every(_in_log.txn.is_set))
+    & all_of(
+        t,
+        (outcome.at(t) == Outcome.NOT_BEGUN).implies(
+            all_true(
+                all_of(u, (position(t) < position(u)).implies(outcome.at(u) == Outcome.NOT_BEGUN)),
+                all_of(i, _txn != t),
+                all_of(p, all_true(*(place.every(place.txn != t) for place in _places))),
+            )
+        ),
+    ),
+    "Transactions begin in their order, and each batch is of one that has begun.",
+)
+
+batch_given_out = invariant(
+    "BatchGivenOut",
+    all_of(
+        p,
+        all_true(*(place.every(is_given_out(place.producer_id, place.epoch)) for place in _places)),
+    ),
+    "A batch has a producer id and epoch that the coordinator has come to.",
+)
+
+_waiting_sequence = leader.waiting.at(p)[j].value.base_sequence
+first_sequence = invariant(
+    "FirstSequence",
+    all_of(
+        p,
+        all_true(
+            all_of(
+                i,
+                all_of(
+                    s,
+                    all_true(
+                        client.is_open(_batch).implies(_batch.base_sequence <= position(s)),
+                        _is_sent
+                        | (_state == client.FATAL_ERROR)
+                        | (client.next_sequence.at(i)[p] <= position(s)),
+                    ),
+                ),
+            ),
+            _requested.every(_requested.names[0].base_sequence <= position(_requested.record)),
+            _waiting.every(_waiting_sequence <= position(_waiting.record)),
+        ),
+    ),
+    "The sequence of a record is at most its number in the transaction.",
+)
+
+# What a leader knows of them ---------------------------------------------------------------------
+
+_newest = last(leader.producer_state.at(p)[n].batches)
+_entry = leader.producer_state.at(p)[_logged.producer_id]
+remembered = invariant(
+    "Remembered",
+    all_of(
+        p,
+        _logged.every(
+            (_logged.epoch < _entry.producer_epoch)
+            | ((_logged.epoch == _entry.producer_epoch) & last(_entry.batches).is_set)
+        )
+        & all_of(n, _newest.is_set.implies(_newest.value.last_sequence < RECORDS)),
+    ),
+    "A leader remembers the last batch of an epoch until there is a newer epoch.",
+)
+
+_last_epoch = if_(is_prepared, producer_epoch - 1, producer_epoch)
+
+
+def _counts(of_id: Expression, epoch: Expression) -> Expression:
+    """Whether batches of a pair are admitted now, or may be later on."""
+    return ~is_older(of_id, epoch, producer_id, _last_epoch)
+
+
+logged_in_time = invariant(
+    "LoggedInTime",
+    all_of(
+        p, _logged.every(~is_older(producer_id, _last_epoch, _logged.producer_id, _logged.epoch))
+    ),
+    "No record in a log has an epoch of which the coordinator admits none yet.",
+)
+
+# Whose they are ----------------------------------------------------------------------------------
+
+
+def _fits_holder(place: Place) -> Expression:
+    """Whether a batch is of client i's transaction if it has the client's pair, and isn't newer
+    than what the client holds or is told, as long as that counts."""
+    held, *told = pairs_held(i, "b", "c")
+
+    def is_same(of_id: Expression, epoch: Expression) -> Expression:
+        return (of_id == place.producer_id) & (epoch == place.epoch)
+
+    is_of_transaction = (_txn.value == place.txn) & _txn.is_set
+    was_sent = client.batches.at(i)[p][place.record].status != client.UNSENT
+    return all_true(
+        (held.when & is_same(_id, _epoch)).implies(is_of_transaction & was_sent),
+        *(
+            _named(
+                pair.names,
+                pair.when.implies(
+                    is_current(pair.producer_id, pair.epoch).implies(
+                        ~is_older(pair.producer_id, pair.epoch, place.producer_id, place.epoch)
+                    )
+                    & (lift(pair is held) | ~is_same(pair.producer_id, pair.epoch))
+                ),
+            )
+            for pair in (held, *told)
+        ),
+    )
+
+
+batches_of_holder = invariant(
+    "BatchesOfHolder",
+    all_of(p, all_of(i, all_true(*(place.every(_fits_holder(place)) for place in _places)))),
+    "The batches of an epoch are of its holder's transaction, and there are none of an epoch that "
+    "a client is only told, nor of one after that.",
+)
+
+_of_client = Place(_txn.is_set, _id, _epoch, _txn.value, lift(0), (i,))
+_later = (*_under_way("b", k), _of_client)
+
+
+def _begins_first(early: Place) -> Expression:
+    """Whether the transactions of later batches, and of clients with a later epoch, began later."""
+    return all_true(
+        *(
+            late.every(
+                is_older(early.producer_id, early.epoch, late.producer_id, late.epoch).implies(
+                    position(early.txn) < position(late.txn)
+                )
+            )
+            for late in _later
+        )
+    )
+
+
+began_first = invariant(
+    "BeganFirst",
+    all_of(
+        p,
+        all_true(
+            *(
+                place.every(
+                    (lift(place is _logged) | _counts(place.producer_id, place.epoch)).implies(
+                        _begins_first(place)
+                    )
+                )
+                for place in _places
+            )
+        ),
+    ),
+    "What is in a log, or may still get there, is of a transaction that began before those of "
+    "newer epochs.",
+)
+
+LEMMAS = (
+    transaction_of_state,
+    begun,
+    batch_given_out,
+    first_sequence,
+    remembered,
+    logged_in_time,
+    batches_of_holder,
+    began_first,
+)

@@ -1,0 +1,309 @@
+"""Walks of bounded clients, step by step on the client that users drive.
+
+What is compared is what a client shows: its state, its id, epoch and sequences, the requests that
+it waits for, and what its application was told of each record.
+
+A bounded client drains a record when it likes; here it is given to the client then. What the client
+does by itself it does as soon as it can, so that walks go there first; but a batch that goes again
+waits until a request to the coordinator is answered. That leaves out records that are drained after
+their commit was asked for (`early_ends`). The draft `4.0-2024-10` is left out,
+whose client at real ranges still asks for partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+import pytest
+
+from epochfence.model import ProducerClient
+from epochfence.model.accumulator import Produce, Record
+from epochfence.model.client import CallResult, Request
+from epochfence.model.interpreter import FullState, Step
+from epochfence.model.stepper import Stepper
+from epochfence.spec.features import transaction_version_2, transactional
+from epochfence.spec.language import Instance, instantiate
+from epochfence.spec.systems import shipped
+
+LARGEST = 2**15 - 1
+LATER = 10**6
+"""A log that starts here has lost what was acknowledged."""
+
+
+class Driven:
+    """A client at real ranges in the place of a bounded one."""
+
+    def __init__(self, instance: Instance) -> None:
+        is_transactional = transactional.data.name in instance.features
+        self.client = ProducerClient(
+            "replayed" if is_transactional else None, protocol=instance.protocol,
+            transaction_version=2 if transaction_version_2.data.name in instance.features else 0,
+            delivery_timeout_ms=2**31 - 1, max_in_flight=instance.constants["in_flight"],
+        )  # fmt: skip
+        self.result: CallResult | None = None
+        self.records: dict[tuple[int, int], Record] = {}
+        # epochs are used up after as many more as in the bounded run
+        self.shift = 0 if is_transactional else LARGEST - instance.constants["largest_epoch"]
+        if not is_transactional:
+            self.pump()
+            self.initialized(0, instance.constants["first_epoch"])
+
+    def take(self, event: str, fields: Mapping[str, Any]) -> None:
+        """What a bounded step is for this client, if it is for anybody."""
+        client = self.client
+        match event.split():
+            case ["initTransactions"]:
+                self.result = client.init_transactions()
+            case ["beginTransaction"]:
+                client.begin_transaction()
+                self.records = {}
+            case ["add", "partition"]:
+                client.add_partition(fields["partition"])
+            case ["drain"]:
+                where = fields["partition"]
+                self.records[where, fields["record"]] = client.send(where)
+            case ["commitTransaction"]:
+                self.result = client.commit_transaction()
+            case ["abortTransaction"]:
+                self.result = client.abort_transaction()
+            case ["batch", "expires"]:
+                sent = self.batch(fields)
+                is_unresolved = client.accumulator.held(sent.batch).in_retry
+                client.outstanding.remove(sent)
+                client.expire(sent.records[0], is_unresolved=is_unresolved)
+            case ["lost", "Produce" | "ProduceResponse"] | ["held", "up", "Produce"]:
+                client.disconnect(self.batch(fields))
+            case ["lost", _] | ["request", "overtaken"]:
+                client.disconnect(self.request())
+            case ["ProduceResponse"]:
+                client.answer(
+                    self.batch(fields), fields["error"], base_offset=0, log_start_offset=LATER
+                )
+            case ["producer", "id", "given", "out"]:
+                self.initialized(self.client.machine["producer_id"] + 1, 0)
+            case ["InitProducerIdResponse" | "AddPartitionsToTxnResponse" | "EndTxnResponse"]:
+                names = ("producer_id", "producer_epoch")
+                told = {name: fields[name] for name in names if name in fields}
+                client.answer(self.request(), fields["error"], **told)
+            case _:  # the client does it by itself
+                assert event in AT_ONCE
+        self.pump()
+
+    def initialized(self, producer_id: int, producer_epoch: int) -> None:
+        epoch = self.shift + producer_epoch
+        self.client.answer(self.request(), producer_id=producer_id, producer_epoch=epoch)
+
+    def pump(self) -> None:
+        """Sends what is to be sent; a coordinator is found at once, and the application hears of a
+        call's result as soon as it is there."""
+        while True:
+            self.client.run()
+            lookups = [sent for sent in self.client.outstanding if sent.api == "FIND_COORDINATOR"]
+            for sent in lookups:
+                self.client.answer(sent)
+            if self.result is not None and self.result.is_completed:
+                result, self.result = self.result, None
+                if result.is_successful:
+                    self.client.wait(result)
+            elif not lookups:
+                return
+
+    def is_held_back(self, fields: Mapping[str, Any]) -> bool:
+        """Whether a record goes again once the request that is under way is answered. In a bounded
+        run it has gone."""
+        record = self.records.get((fields["partition"], fields["record"]))
+        machine = self.client.machine
+        return machine["request_in_flight"] and any(
+            self.client.accumulator.held(number).stage == "QUEUED"
+            for number, batch in self.client.accumulator.batches.items()
+            if record in batch.records
+        )
+
+    def batch(self, fields: Mapping[str, Any]) -> Produce:
+        record = self.records[fields["partition"], fields["record"]]
+        batches = (sent for sent in self.client.outstanding if isinstance(sent, Produce))
+        return next(sent for sent in batches if record in sent.records)
+
+    def request(self) -> Request:
+        return next(sent for sent in self.client.outstanding if isinstance(sent, Request))
+
+    def bounded(self, epoch: int) -> int:
+        return epoch if epoch < 0 else epoch - self.shift
+
+    def view(self) -> dict[str, Any]:
+        machine, client = self.client.machine, self.client
+        requests = [sent for sent in client.outstanding if isinstance(sent, Request)]
+        waits: list[Any] = [(sent.api, sent.fields.get("result")) for sent in requests]
+        for number in client.accumulator.batches:
+            held = client.accumulator.held(number)
+            if held.stage == "SENT" or (held.stage == "QUEUED" and requests):
+                epoch = self.bounded(held.producer_epoch)
+                waits.append(("PRODUCE", held.partition, held.base_sequence, epoch))
+        return {
+            "state": machine["state"],
+            "epoch": self.bounded(client.producer_epoch),
+            "id": client.producer_id,
+            "waits": sorted(waits, key=str),
+            "must bump": machine["epoch_bump_required"],
+            "in transaction": machine["partitions"],
+            "told": {
+                key: "ACKNOWLEDGED" if r.error is None else "FAILED"
+                for key, r in self.records.items()
+                if r.is_done
+            },
+        }
+
+
+class Bounded:
+    """A bounded system's clients, as they show themselves."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.place = {v.name: at for at, v in enumerate(instance.variables)}
+        self.features = instance.features
+
+    def view(self, state: FullState, who: int) -> dict[str, Any]:
+        def has(name: str) -> Any:
+            values: Any = state[self.place[f"producer.{name}"]]
+            return values[who]
+
+        waits: list[Any] = []
+        told: dict[tuple[int, int], str] = {}
+        for q, batches in enumerate(has("batches")):
+            for s, (status, _, its_epoch, sequence, *_) in enumerate(batches):
+                if status == "SENT":
+                    waits.append(("PRODUCE", q, sequence, its_epoch))
+                elif status in ("ACKNOWLEDGED", "FAILED"):
+                    told[q, s] = status
+        name = has("state")
+        if name == "UNINITIALIZED" and transactional.data.name not in self.features:
+            name = "INITIALIZING"  # it asks at once
+        if name == "INITIALIZING":
+            waits.append(("INIT_PRODUCER_ID", None))
+        if name in ("COMMITTING_TRANSACTION", "ABORTING_TRANSACTION") and not has("ending"):
+            waits.append(("END_TXN", "COMMIT" if name.startswith("COMMIT") else "ABORT"))
+        if has("adding"):
+            waits.append(("ADD_PARTITIONS_TO_TXN", None))
+        epoch = has("producer_epoch")
+        found: dict[str, Any] = {
+            "state": name, "epoch": epoch, "id": has("producer_id") if epoch >= 0 else -1,
+        }  # fmt: skip
+        if name == "FATAL_ERROR":  # what it was doing is forgotten here, and left as it was there
+            return found
+        found["waits"] = sorted(waits, key=str)
+        if transactional.data.name not in self.features:
+            return found | {"told": told}
+        if has("txn") is not None:
+            found |= {"told": told, "must bump": has("must_bump")}
+        if transaction_version_2.data.name not in self.features:
+            found["in transaction"] = has("added")
+        return found
+
+
+def event_of(
+    instance: Instance, before: FullState, step: Step
+) -> tuple[str, dict[str, Any], int] | None:
+    """The event of a client's step, what it brings, and whose it is."""
+    machine, _, event = step.action.table.partition(".")
+    if machine != "producer":
+        return None
+    fields: dict[str, Any] = {}
+    content: Any = None
+    for taken, value in step.bound:
+        if taken.op == "variable":
+            fields[taken.data.name] = value
+        else:
+            content = value
+    for channel in instance.system.channels:
+        if channel.message.name == event.split()[-1]:
+            if channel.ordered:
+                names = [variable.name for variable in instance.variables]
+                queues: Any = before[names.index(f"network.{channel.message.name}")]
+                content = queues[fields["producer"]][fields["partition"]][0]
+            named = channel.message.content.fields
+            fields |= {name: part for (name, _), part in zip(named, content, strict=True)}
+    return event, fields, fields["producer"]
+
+
+NOBODY_WAITS = ("nobody waits for it", "on a closed connection")
+"""Rows of answers that don't reach a client."""
+AT_ONCE = ("drain again", "resolve sequences", "bump epoch", "producer id given out")
+"""What a client does as soon as it can."""
+
+
+class Walk:
+    """A random walk through a bounded system."""
+
+    def __init__(self, instance: Instance, seed: int) -> None:
+        self.stepper, self.random = Stepper(instance), Random(seed)
+        self.starts = list(instance.initial_states())
+        events = [action.table.partition(".")[2] for action in instance.actions]
+        self.at_once = [at for at, event in enumerate(events) if event in AT_ONCE]
+        self.others = [at for at, event in enumerate(events) if event not in AT_ONCE]
+
+    def start(self) -> FullState:
+        return self.random.choice(self.starts)
+
+    def step(self, state: FullState, actions: list[int]) -> Step | None:
+        """A step of one of these actions, if one is enabled."""
+        for index in self.random.sample(actions, len(actions)):
+            found = [
+                self.stepper.take(index, state, b) for b in self.stepper.bindings(index, state)
+            ]
+            taken = [step for step in found if step is not None]
+            if taken:
+                return self.random.choice(taken)
+        return None
+
+
+def replay(instance: Instance, steps: int, seed: int) -> int:
+    """Goes at random, what is done at once first; the number of steps that were compared."""
+    walk, bounded = Walk(instance, seed), Bounded(instance)
+    state, clients, compared = walk.start(), dict[int, Driven](), 0
+    for _ in range(steps):
+        step = walk.step(state, walk.at_once) or walk.step(state, walk.others)
+        if step is None or walk.random.random() < 0.005:
+            state, clients = walk.start(), {}
+            continue
+        found = event_of(instance, state, step)
+        assert step.state is not None
+        if found is None:
+            state = step.state
+            continue
+        event, fields, who = found
+        if event == "crash" or who not in clients:
+            clients[who] = Driven(instance)
+        row = instance.row_names[step.row].partition("/")[2]
+        if event != "crash" and row not in NOBODY_WAITS:
+            if "record" in fields and clients[who].is_held_back(fields):
+                continue
+            clients[who].take(event, fields)
+        state = step.state
+        if walk.step(state, walk.at_once) is None:
+            expected, got = bounded.view(state, who), clients[who].view()
+            assert {name: got[name] for name in expected} == expected, (event, row, fields)
+            compared += 1
+    return compared
+
+
+BOUNDS = {
+    "transactions": {"faults": 3, "records": 2},
+    "idempotence": {"faults": 5, "records": 5, "in_flight": 3, "producer_ids": 2}
+    | {"producer_expiries": 1, "largest_sequence": 7},
+}
+each_system = pytest.mark.parametrize("name", BOUNDS)
+
+
+@each_system
+@pytest.mark.parametrize("release", ["2.0", "2.5", "3.6", "4.0.0", "4.3"])
+def test_bounded_clients_do_what_clients_do(name: str, release: str) -> None:
+    instance = instantiate(shipped(name), release, BOUNDS[name])
+    assert replay(instance, 1_000, seed=1) > 300
+
+
+@pytest.mark.slow
+@each_system
+def test_long_walks_are_replayed(name: str) -> None:
+    for seed, release in enumerate(["2.0", "2.7", "3.5", "4.1", "4.3"]):
+        assert replay(instantiate(shipped(name), release, BOUNDS[name]), 2_000, seed) > 500
