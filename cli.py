@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from errno import EPIPE
+from itertools import product
 from pathlib import Path
 from typing import Annotated, NoReturn, TypeVar
 
@@ -58,6 +59,18 @@ Master = Annotated[
 ]
 Jobs = Annotated[
     int | None, typer.Option("--jobs", min=1, max=64, help="Processes. Default: all cores.")
+]
+Ranges = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=A..B", help="A constant's values, as 1..3 or 1,2,5."),
+]
+Results = Annotated[
+    Path | None,
+    typer.Option(
+        "--results",
+        metavar="FILE",
+        help="Keep each result as a line of JSON; what is there already is not done again.",
+    ),
 ]
 Json = Annotated[
     Path | None, typer.Option("--json", metavar="FILE", help="The result for machines.")
@@ -228,10 +241,17 @@ def bound(
 
 @app.command()
 def prove(
-    system: SystemName,
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="SYSTEM|MACHINE",
+            help="A name, or FILE.py[:NAME]; a shipped machine stands for the properties that "
+            "look at it.",
+        ),
+    ],
     protocol: Protocol = None,
     bounds: Bounds = DEFAULT,
-    constants: Constants = None,
+    constants: Ranges = None,
     properties: Annotated[
         list[str] | None,
         typer.Option("--property", metavar="P", help="Prove this property (default: all)."),
@@ -251,25 +271,25 @@ def prove(
         Path | None,
         typer.Option("--certificate", metavar="DIR", help="Write each obligation as SMT-LIB."),
     ] = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option("--resume", metavar="FILE", help="Take answers from an earlier --json FILE."),
-    ] = None,
+    results: Results = None,
     output: Json = None,
 ) -> None:
-    """Prove properties of SYSTEM for all numbers: constants that aren't set and only bound numbers
-    may have any value."""
+    """Prove properties for all numbers: constants that aren't set and only bound numbers may have
+    any value."""
     if timeout <= 0:
         fail(f"--timeout {timeout:g}: give a number of seconds above 0")
     check_engine(engine, **{"--master": master})
     check_folder(output)
     if certificate is not None and certificate.exists() and not certificate.is_dir():
         fail(f"--certificate {certificate}: this is a file, and a folder is needed")
-    given = constants_of(constants)
+    from .diagrams.find import find_system
+
     try:
         from .checker import report
+        from .checker import sweep as sweeps
         from .checker.check import available_threads
-        from .checker.solver.obligations import read_answers
+        from .checker.kept import KeptError
+        from .checker.solver.obligations import Answers
         from .checker.solver.prove import Options
         from .checker.solver.prove import prove as run
         from .checker.solver.terms import SolverError
@@ -285,28 +305,37 @@ def prove(
         certificates=certificate,
         lemmas=not no_lemmas,
     )
+    console = Console(width=100, highlight=False, soft_wrap=False)
+    found: list[dict[str, object]] = []
     try:
-        result = run(
-            load_system(system),
-            protocol,
-            given,
-            bounds=bounds,
-            switch_on=with_ or (),
-            switch_off=without or (),
-            properties=properties or None,
-            options=options,
-            known=read_answers(resume) if resume is not None else {},
-            on_settled=report.show_settled(Console(stderr=True)),
-        )
-    except (DeclarationError, SolverError, SparkError) as error:
+        system, wanted = find_system(name)
+        given = settings_of(constants, sweeps.values, "NAME=1..3 or NAME=1,2,5")
+        known = Answers(results, report.show_settled(Console(stderr=True)))
+        for values in product(*given.values()):
+            result = run(
+                system,
+                protocol,
+                dict(zip(given, values, strict=True)),
+                bounds=bounds,
+                switch_on=with_ or (),
+                switch_off=without or (),
+                properties=properties or wanted,
+                options=options,
+                known=known,
+            )
+            report.tell_proofs(result, console)
+            found.append(result.as_json())
+    except (DeclarationError, KeptError, SolverError, SparkError) as error:
         fail(error)
     except ModuleNotFoundError as missing:
         fail(f"{missing.name} is not installed: pip install 'epochfence[check,spark]'")
     except Disagreement as error:
         internal(error)
-    report.tell_proofs(result, Console(width=100, highlight=False, soft_wrap=False))
-    write_json(output, result.as_json())
-    raise typer.Exit(result.verdict.value)
+    verdict = sweeps.worst(found)
+    write_json(
+        output, found[0] if len(found) == 1 else {"exit_code": verdict.value, "results": found}
+    )
+    raise typer.Exit(verdict.value)
 
 
 @app.command()
@@ -357,10 +386,7 @@ def sweep(
         ),
     ] = None,
     bounds: Bounds = DEFAULT,
-    constants: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=A..B", help="A constant's values, as 1..3 or 1,2,5."),
-    ] = None,
+    constants: Ranges = None,
     properties: Properties = None,
     with_: On = None,
     without: Off = None,
@@ -371,15 +397,9 @@ def sweep(
     ] = None,
     engine: Engine = "local",
     master: Master = None,
-    results: Annotated[
-        Path | None,
-        typer.Option(
-            "--results", metavar="FILE",
-            help="Keep each result as a line of JSON; what is there already is not done again.",
-        ),
-    ] = None,
+    results: Results = None,
     output: Json = None,
-) -> None:  # fmt: skip
+) -> None:
     """Explore SYSTEM under every combination of releases and constants; one table of verdicts."""
     if memory is not None and memory <= 0:
         fail(f"--memory {memory:g}: give a number of GiB above 0")
@@ -389,6 +409,7 @@ def sweep(
         from .checker import report
         from .checker import sweep as sweeps
         from .checker.check import available_threads
+        from .checker.kept import Kept, KeptError
         from .checker.spark.options import SparkError, SparkOptions
         from .checker.spread import Spread
     except ModuleNotFoundError as missing:
@@ -408,10 +429,10 @@ def sweep(
             properties=tuple(properties or ()),
             memory=0 if memory is None else int(memory * 2**30),
         )
-        kept = None if results is None else sweeps.Kept(results, sweeps.digest(every[0]))
+        kept = None if results is None else Kept(results, sweeps.digest(every[0]))
         show = report.show_piece(len(every), Console(stderr=True))
         found = sweeps.sweep(every, spread, kept, show)
-    except (DeclarationError, SparkError, sweeps.SweepError) as error:
+    except (DeclarationError, SparkError, KeptError) as error:
         fail(error)
     except ModuleNotFoundError as missing:
         fail(f"{missing.name} is not installed: pip install 'epochfence[check,spark]'")

@@ -1,85 +1,131 @@
 """Times of `epochfence bound` and `epochfence prove`, each as a process of its own.
 
-    .venv/bin/python bench/solver.py            renews the table of docs/performance.md
+    .venv/bin/python bench/solver.py            renews a table of docs/performance.md
     .venv/bin/python bench/solver.py --quick    the short ones; writes nothing
 
-Ends with 1 where a run doesn't come to the exit code that it should.
+What is proved is what docs/proofs.md tells. Ends with 1 where a run doesn't come to the exit code
+that it should.
 """
 
 import argparse
+import json
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from run import AIM_HEAD, Aim, machine, table, tell, versions, write
+
+from epochfence.checker.solver import page
+from epochfence.checker.solver.terms import VERSION
+
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "performance.md"
-BEGIN, END = "<!-- solver: begin -->", "<!-- solver: end -->"
 EPOCHFENCE = Path(sys.executable).with_name("epochfence")
 
 
 @dataclass(frozen=True)
 class Case:
-    """A command, its exit code, and the seconds that it should take at most."""
+    """A command as the table shows it, `more` that it doesn't show, and the exit code."""
 
     command: str
     exit_code: int
-    aim: float
     quick: bool = False
+    more: tuple[str, ...] = ()
 
 
-CASES = (
-    Case(
-        "bound transactions --protocol 2.5 --property NoHangingTransaction --depth 20 "
-        "--set producers=1 --set partitions=1 --set transactions=1", 12, 10,
-    ),
-    Case("bound bench/ktx.py --set V=0 --depth 12", 12, 10, True),
-    Case("prove bench/ktx.py", 0, 60, True),
-    Case("prove bench/ktx.py --set I=3", 0, 60, True),
-    Case("prove producer-ids --property StoreForward", 0, 60),
+def proofs(case: page.Case) -> Case:
+    """The command that proves what a part of docs/proofs.md tells."""
+    constants = "".join(f" --set {name}={value}" for name, value in case.constants.items())
+    some = [part for name in case.properties or () for part in ("--property", name)]
+    return Case(f"prove {case.system}{constants}", 0, quick=not some, more=tuple(some))
+
+
+ORPHAN = Case(
+    "bound transactions --protocol 2.5 --property NoHangingTransaction --depth 20 "
+    "--set producers=1 --set partitions=1 --set transactions=1", 12,
 )  # fmt: skip
+KTX = Case("bound bench/ktx.py --set V=0 --depth 12", 12, quick=True)
+PROOFS = tuple(map(proofs, page.CASES))
 
 
-def run(case: Case) -> float:
-    """The seconds that the command takes. Raises RuntimeError for another exit code."""
-    begun = time.perf_counter()
-    done = subprocess.run(
-        [str(EPOCHFENCE), *case.command.split()], cwd=ROOT, capture_output=True, text=True
-    )
-    if done.returncode != case.exit_code:
-        raise RuntimeError(f"{case.command} ended with {done.returncode}: {done.stderr[-500:]}")
-    return time.perf_counter() - begun
+@dataclass(frozen=True)
+class Run:
+    """The seconds that a command took, and those of each obligation that it settled."""
+
+    case: Case
+    seconds: float
+    obligations: Sequence[float]
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The run as a line of a table."""
+        asked = len(self.obligations)
+        longest = f"{max(self.obligations):.2f}" if asked else "–"
+        named = len(self.case.more) // 2
+        what = f"`{self.case.command}`" + (f", {named} of its properties" if named else "")
+        return what, f"{self.seconds:.1f}", str(asked) if asked else "–", longest
 
 
-def table(cases: tuple[Case, ...]) -> str:
-    """The measured times beside their aims."""
-    lines = ["| command | s | aim |", "|---|--:|--:|"]
-    for case in cases:
-        seconds = run(case)
-        met = "met" if seconds <= case.aim else "**missed**"
-        print(f"{case.command}: {seconds:.1f} s", file=sys.stderr)
-        lines.append(f"| `epochfence {case.command}` | {seconds:.1f} | {case.aim:.0f}, {met} |")
-    return "\n".join(lines)
+def run(case: Case) -> Run:
+    """Runs a command. Raises RuntimeError for another exit code."""
+    tell(case.command)
+    with tempfile.TemporaryDirectory() as folder:
+        told = Path(folder) / "told.json"
+        begun = time.perf_counter()
+        done = subprocess.run(
+            [str(EPOCHFENCE), *case.command.split(), *case.more, "--json", str(told)],
+            cwd=ROOT, capture_output=True, text=True,
+        )  # fmt: skip
+        seconds = time.perf_counter() - begun
+        if done.returncode != case.exit_code:
+            raise RuntimeError(f"{case.command} ended with {done.returncode}: {done.stderr[-500:]}")
+        asked = json.loads(told.read_text(encoding="utf-8")).get("obligations", ())
+    return Run(case, seconds, [answer["seconds"] for answer in asked])
 
 
-def main() -> None:
-    """Measures and writes."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true")
+def aims(runs: Sequence[Run]) -> list[Aim]:
+    """The figures beside what they should be."""
+    taken = {run.case: run for run in runs}
+    proved = [taken[case] for case in PROOFS if case in taken]
+    whole = len(proved) == len(PROOFS)
+    found = taken.get(ORPHAN)
+    return [
+        Aim("seconds to find the orphan record", 10, found and found.seconds, at_most=True),
+        Aim(
+            "seconds to prove all of docs/proofs.md", 600,
+            sum(run.seconds for run in proved) if whole else None, at_most=True,
+        ),
+        Aim(
+            "seconds for an obligation", 60,
+            max(max(run.obligations) for run in proved) if whole else None, at_most=True,
+        ),
+    ]  # fmt: skip
+
+
+def main() -> int:
+    """Runs the command line; returns the exit code."""
+    parser = argparse.ArgumentParser(description="Times of the solver's commands.")
+    parser.add_argument("--quick", action="store_true", help="the short ones, nothing written")
     quick = parser.parse_args().quick
     try:
-        measured = table(tuple(case for case in CASES if case.quick or not quick))
+        runs = [run(case) for case in (ORPHAN, KTX, *PROOFS) if case.quick or not quick]
     except RuntimeError as error:
-        print(error, file=sys.stderr)
-        raise SystemExit(1) from None
-    if quick:
-        print(measured)
-        return
-    text = PAGE.read_text(encoding="utf-8")
-    head, tail = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]
-    PAGE.write_text(f"{head}\n\n{measured}\n\n{tail}", encoding="utf-8")
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    head = ("epochfence …", "s", "obligations", "longest, s")
+    section = (
+        f"`python bench/solver.py`. {machine()}. {versions()}, {VERSION}.\n\n"
+        f"{table(head, [run.cells for run in runs])}\n\n"
+        f"{table(AIM_HEAD, [aim.cells for aim in aims(runs)])}"
+    )
+    print(section)
+    if not quick:
+        write(section, "solver")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

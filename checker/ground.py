@@ -97,13 +97,14 @@ class Leaf:
 
 @dataclass(frozen=True)
 class GroundRow:
-    """A row for certain bindings: when it is taken, what it writes, when a write is at fault."""
+    """A row for certain bindings: when it is taken, what it writes, when a write is at fault, when
+    each property of steps is broken."""
 
     row: int
     guard: Node
     updates: Mapping[int, Node]
     fault: Node
-    broken: Node
+    broken: tuple[Node, ...]
 
 
 @dataclass(frozen=True)
@@ -1000,7 +1001,7 @@ class _Grounder:
             leaf_count - len(self.open) + leaf.index: self.read(leaf)
             for leaf in self.leaves[len(self.open) :]
         }
-        every_step = _Steps(self.graph, self.graph.and_(*steps), unchanged)
+        every_step = _Steps(self.graph, steps, unchanged)
         actions: list[GroundAction] = []
         row = 0
         for action in instance.actions:
@@ -1093,8 +1094,8 @@ class _Grounder:
                 continue
             updates, fault = self.updates(row.updates, scope)
             behind = len(self.leaves) - len(self.open)  # the next state has no constants of its own
-            holds = every_step.by({behind + index: node for index, node in updates.items()})
-            yield GroundRow(first + offset, guard, updates, fault, g.not_(holds))
+            holding = every_step.by({behind + index: node for index, node in updates.items()})
+            yield GroundRow(first + offset, guard, updates, fault, tuple(map(g.not_, holding)))
 
     def read(self, leaf: Leaf) -> Node:
         """What a leaf holds."""
@@ -1165,14 +1166,15 @@ class _Steps:
     nothing.
     """
 
-    def __init__(self, graph: Graph, node: Node, unchanged: Mapping[int, Node]) -> None:
+    def __init__(self, graph: Graph, nodes: list[Node], unchanged: Mapping[int, Node]) -> None:
         self.graph = graph
-        self.node = node
+        self.nodes = nodes
         self.unchanged: dict[int, Node] = {}
-        graph.substitute(node, unchanged, self.unchanged)
         self.bits = {leaf: 1 << at for at, leaf in enumerate(unchanged)}
         self.reads: dict[int, int] = {}
-        self._note_reads(node)
+        for node in nodes:
+            graph.substitute(node, unchanged, self.unchanged)
+            self._note_reads(node)
 
     def _note_reads(self, node: Node) -> int:
         """Notes which leaves of the state after the node and its parts read, a bit for each."""
@@ -1184,11 +1186,11 @@ class _Steps:
             self.reads[node.number] = found
         return found
 
-    def by(self, updates: Mapping[int, Node]) -> Node:
-        """Whether it holds of the step that changes these leaves."""
+    def by(self, updates: Mapping[int, Node]) -> list[Node]:
+        """Whether each holds of the step that changes these leaves."""
         changed = sum(self.bits[leaf] for leaf in updates)
         known = {n: node for n, node in self.unchanged.items() if not self.reads[n] & changed}
-        return self.graph.substitute(self.node, updates, known)
+        return [self.graph.substitute(node, updates, known) for node in self.nodes]
 
 
 def _is_nothing(kind: object) -> bool:

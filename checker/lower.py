@@ -441,7 +441,7 @@ class _Faults:
     def __init__(self, grounded: Grounded) -> None:
         self.graph = grounded.graph
         rows = [row for action in grounded.actions for row in action.rows]
-        self.parts = {id(row): self._parts(self.graph.or_(row.fault, row.broken)) for row in rows}
+        self.parts = {id(row): self._parts(self.graph.or_(row.fault, *row.broken)) for row in rows}
         users = Counter(node for parts in self.parts.values() for node in parts)
         self.common = [
             node

@@ -129,11 +129,9 @@ def tell_proofs(result: Proofs, console: Console) -> None:
             console.print(
                 f"{proof.name}: a step that breaks it, from a state that no run may reach:"
             )
-            changing = {where for where, _, _ in proof.trace.steps[0].changes}
             for where, value in proof.trace.initial:
                 console.print(Text(f"  {where} = {value}"))
-            console.print(f"{len(changing)} parts change:", end=" ")
-            show_trace(proof.trace, console)
+            show_trace(proof.trace, console, "The step")
     table = Grid(box=None, pad_edge=False, show_header=False)
     for proof in (*result.proofs, *result.lemmas):
         lemmas = f"with {', '.join(proof.lemmas)}" if proof.lemmas else ""
@@ -296,9 +294,11 @@ def _properties(result: Outcome, console: Console) -> None:
             console.print(f"{item.name}, known: {item.note}.", markup=False)
 
 
-def show_trace(trace: Trace, console: Console) -> None:
+def show_trace(
+    trace: Trace, console: Console, title: str = "Counterexample, the shortest there is"
+) -> None:
     """Prints a counterexample: numbered steps, each with what it changed, then what is wrong."""
-    console.print("Counterexample, the shortest there is (row in brackets):")
+    console.print(f"{title} (row in brackets):")
     table = Grid(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("#", justify="right")
     table.add_column("who", overflow="fold", max_width=12)

@@ -59,8 +59,8 @@ def _settled(grounded: Grounded, known: set[int], settle: Callable[[Node], Node]
             guard = settle(row.guard)
             if guard is not false:
                 updates = {i: settle(n) for i, n in row.updates.items() if i not in known}
-                fault, broken = settle(row.fault), settle(row.broken)
-                rows.append(GroundRow(row.row, guard, updates, fault, broken))
+                broken = tuple(map(settle, row.broken))
+                rows.append(GroundRow(row.row, guard, updates, settle(row.fault), broken))
         if rows:
             actions.append(replace(action, possible=possible, rows=tuple(rows)))
     return replace(
@@ -80,7 +80,7 @@ def _nodes(grounded: Grounded) -> Iterator[Node]:
     for action in grounded.actions:
         yield from action.possible
         for row in action.rows:
-            yield from (row.guard, row.fault, row.broken, *row.updates.values())
+            yield from (row.guard, row.fault, *row.broken, *row.updates.values())
 
 
 def sliced(grounded: Grounded) -> Grounded:
@@ -96,7 +96,7 @@ def sliced(grounded: Grounded) -> Grounded:
     for action in grounded.actions:
         read |= leaves_of(action.possible)
         for row in action.rows:
-            read |= leaves_of([row.guard, row.fault, row.broken])
+            read |= leaves_of([row.guard, row.fault, *row.broken])
             for index, node in row.updates.items():
                 writers.setdefault(index, []).append(node)
     kept = set(read)

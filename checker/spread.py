@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from typing import Any, TypeVar
 
@@ -20,6 +21,32 @@ class Spread:
 
     jobs: int = 1
     spark: SparkOptions | None = None
+    pool: Executor | None = None
+
+    @contextmanager
+    def together(self, name: str) -> Generator[Spread]:
+        """The same for many calls of `each`: processes, or Spark, are started once for all.
+
+        Raises SparkError where Spark doesn't start.
+        """
+        if self.spark is not None:
+            from .spark.session import is_running, start
+
+            own = not is_running()
+            session: Any = start(self.spark.master_url, f"epochfence {name}")
+            try:
+                yield self
+            finally:
+                if own:
+                    session.stop()
+        elif self.jobs == 1 or self.pool is not None:
+            yield self
+        else:
+            pool = ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn"))
+            try:
+                yield replace(self, pool=pool)
+            finally:
+                pool.shutdown(cancel_futures=True)
 
     def each(
         self, work: Callable[[Piece], Result], pieces: Sequence[Piece], name: str, at_once: int = 1
@@ -29,25 +56,27 @@ class Spread:
         `work`, pieces and results are pickled; `name` is what Spark's stages are called. Raises
         SparkError where Spark doesn't start.
         """
-        if self.spark is not None:
-            yield from _on_spark(self.spark, work, pieces, name, at_once)
-        elif self.jobs == 1 or len(pieces) < 2:
+        if self.spark is None and (self.jobs == 1 or len(pieces) < 2):
             yield from ((at, work(piece)) for at, piece in enumerate(pieces))
-        else:
-            pool = ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn"))
-            yield from _as_done(pool, work, dict(enumerate(pieces)))
+            return
+        with self.together(name) as ready:
+            if self.spark is not None:
+                yield from _on_spark(self.spark, work, pieces, name, at_once)
+            elif ready.pool is not None:
+                yield from _as_done(ready.pool, work, dict(enumerate(pieces)))
 
 
 def _as_done(
     pool: Executor, work: Callable[[Piece], Result], pieces: dict[int, Piece]
 ) -> Iterator[tuple[int, Result]]:
-    """Places and results as they are done; the pool ends with them, or with who asks for them."""
+    """Places and results as they are done; nothing is left waiting when no more are asked for."""
     waiting = {pool.submit(work, piece): at for at, piece in pieces.items()}
     try:
         for done in as_completed(waiting):
             yield waiting[done], done.result()
     finally:
-        pool.shutdown(cancel_futures=True)
+        for future in waiting:
+            future.cancel()
 
 
 def _on_spark(
@@ -70,6 +99,6 @@ def _on_spark(
     parts = {at: pieces[at : at + at_once] for at in range(0, len(pieces), at_once)}
     with session(options, name) as running:
         context: Any = running.sparkContext
-        threads = ThreadPoolExecutor(int(context.defaultParallelism))
-        for start_at, results in _as_done(threads, job, parts):
-            yield from enumerate(results, start_at)
+        with ThreadPoolExecutor(int(context.defaultParallelism)) as threads:
+            for start_at, results in _as_done(threads, job, parts):
+                yield from enumerate(results, start_at)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import psutil
 
 from ..spec.language import DEFAULT, DeclarationError, Instance, Protocols, System, instantiate
 from .check import Options, available_threads, check
+from .kept import Kept
 from .spread import Spread
 from .verdict import Verdict
 
@@ -111,9 +111,6 @@ def values(text: str) -> list[int]:
     return found
 
 
-# Results that are kept ---------------------------------------------------------------------------
-
-
 def digest(piece: Piece) -> str:
     """A hash of all that a piece's result depends on."""
     folder = Path(__file__).resolve().parent.parent
@@ -132,52 +129,6 @@ def digest(piece: Piece) -> str:
     return found.hexdigest()
 
 
-class SweepError(Exception):
-    """A file of results that can't be used."""
-
-
-class Kept:
-    """Results in a file of JSON lines, each written as soon as it is there.
-
-    Raises SweepError where the file can't be read or written, or isn't of a sweep.
-    """
-
-    def __init__(self, path: Path, digest: str) -> None:
-        self.path, self.digest = path, digest
-        self.found: dict[str, dict[str, Any]] = {}
-        try:
-            whole = path.read_bytes() if path.exists() else b""
-            lines = whole.splitlines(keepends=True)
-            if lines and not lines[-1].endswith(b"\n"):  # a run was killed as it wrote
-                whole = whole[: -len(lines.pop())]
-                path.write_bytes(whole)
-            for number, line in enumerate(lines, 1):
-                try:
-                    told = json.loads(line)
-                    if told["digest"] == digest:
-                        self.found[_key(told["chosen"])] = told["result"]
-                except (ValueError, KeyError, TypeError):
-                    raise SweepError(f"{path}, line {number}: no result of a sweep") from None
-            with path.open("ab"):
-                pass
-        except OSError as error:
-            raise SweepError(f"can't use {path}: {error.strerror}") from None
-
-    def get(self, piece: Piece) -> dict[str, Any] | None:
-        """The result that is there already."""
-        return self.found.get(_key(piece.chosen))
-
-    def add(self, piece: Piece, result: dict[str, Any]) -> None:
-        """Keeps a result."""
-        line = {"digest": self.digest, "chosen": piece.chosen, "result": result}
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-
-
-def _key(chosen: Mapping[str, Any]) -> str:
-    return json.dumps(chosen, sort_keys=True)
-
-
 def sweep(
     every: Sequence[Piece],
     spread: Spread = _ALONE,
@@ -188,13 +139,13 @@ def sweep(
 
     Raises SparkError, and DeclarationError for a declaration that is faulty as a whole.
     """
-    results = [kept.get(piece) if kept is not None else None for piece in every]
+    results = [kept.get(piece.chosen) if kept is not None else None for piece in every]
     left = [at for at, result in enumerate(results) if result is None]
     name = f"sweep {every[0].system.name}" if every else "sweep"
     for at, result in spread.each(explore, [every[at] for at in left], name):
         results[left[at]] = result
         if kept is not None:
-            kept.add(every[left[at]], result)
+            kept.add(every[left[at]].chosen, result)
         if on_result is not None:
             on_result(result)
     return [result for result in results if result is not None]

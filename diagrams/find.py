@@ -46,6 +46,21 @@ def find_tables(name: str | None = None) -> list[tuple[System, tuple[Table, ...]
     return [(s, tuple(t for t in s.tables if t.machine.name == machine.name)) for s in systems]
 
 
+def find_system(name: str) -> tuple[System, list[str] | None]:
+    """The system of that name, or the first shipped one with a machine of it and the names of the
+    properties that look at a field of that machine.
+
+    Raises DeclarationError for a name that nothing has, and where no property looks at the machine.
+    """
+    system, machine = _find(name, None)
+    if machine is None:
+        return system, None
+    found = [item.name for item in system.properties if machine.name in item.machines]
+    if not found:
+        raise DeclarationError(f"no property of {system.name} looks at {name}")
+    return system, found
+
+
 def _find(name: str, machine: str | None) -> tuple[System, Machine | None]:
     if name in SHIPPED or name.partition(":")[0].endswith(".py"):
         system = load_system(name)

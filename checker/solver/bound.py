@@ -13,7 +13,7 @@ from ..fault import Kind, tell_fault
 from ..ground import ground
 from ..slicing import sliced, without_constants
 from ..verdict import Outcome, PropertyVerdict, Verdict
-from .terms import Bits, Integers, Relation, SolverError, Term, conjunction, z3
+from .terms import VERSION, Bits, Integers, Relation, SolverError, Term, conjunction, z3
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,11 @@ def bound(
     on_depth: Callable[[Depth], None] | None = None,
     *,
     only_properties: bool = False,
+    timeout: float | None = None,
 ) -> Bounded:
     """Every run of up to `depth` steps, by length: of properties, ranges and deadlocks, or of
-    properties alone. Where the instance leaves constants open, numbers are integers, and the
-    counterexample says which values they have in it.
+    properties alone, for `timeout` seconds at most. Where the instance leaves constants open,
+    numbers are integers, and the counterexample says which values they have in it.
 
     The verdict is HOLDS only where no run is longer than those. Raises DeclarationError for a
     faulty declaration, SolverError for a system without a start and where Z3 can't tell,
@@ -55,7 +56,7 @@ def bound(
     varying = without_constants(ground(instance))
     grounded = sliced(varying)
     relation = Relation(grounded, Integers() if instance.open else Bits())
-    found = _Search(relation, only_properties)
+    found = _Search(relation, only_properties, None if timeout is None else begun + timeout)
     outcome = Bounded(
         system=instance.system.name,
         protocol=instance.protocol,
@@ -68,14 +69,18 @@ def bound(
         seconds=0.0,
         left_out=[x.name for x in grounded.leaves if x.index in varying.kept - grounded.kept],
         most=depth,
-        solver=f"Z3 {z3.get_version_string()}",
+        solver=VERSION,
     )
     if only_properties:
         outcome.notes.append("deadlocks and ranges weren't looked for, as a property was named")
     for reached in range(depth + 1):
-        outcome.depth = reached
         faults = found.at(reached, steps=reached < depth)
-        kind = next(faults, None)
+        try:
+            kind = next(faults, None)
+        except _TimeUpError:
+            outcome.reason = f"No fault in {_steps(outcome.depth)}; then the time was up."
+            break
+        outcome.depth = reached
         if kind is not None:
             path, values = found.path(reached)
             outcome.constants |= values
@@ -106,12 +111,17 @@ def _steps(number: int) -> str:
     return f"{number} step{'s' * (number != 1)}"
 
 
+class _TimeUpError(Exception):
+    """The search has used up its time."""
+
+
 class _Search:
     """One solver that grows with the depth; what was excluded at a depth is kept as a fact."""
 
-    def __init__(self, relation: Relation, only_properties: bool) -> None:
+    def __init__(self, relation: Relation, only_properties: bool, until: float | None) -> None:
         self.relation = relation
         self.only_properties = only_properties
+        self.until = until
         self.solver = z3.SolverFor(relation.numbers.logic)
         relation.check_start()
         self.solver.add(relation.at(0)(relation.start))
@@ -146,10 +156,17 @@ class _Search:
         """Whether there is a run to this fault; where there is none, that is remembered."""
         if z3.is_false(fault):
             return False
+        if self.until is not None:
+            left = round((self.until - time.perf_counter()) * 1000)
+            if left <= 0:
+                raise _TimeUpError
+            self.solver.set("timeout", left)
         name = z3.FreshBool("fault")
         self.solver.add(z3.Implies(name, fault))
         verdict = self.solver.check(name)
         if verdict == z3.unknown:
+            if self.until is not None and time.perf_counter() >= self.until:
+                raise _TimeUpError
             raise SolverError(f"Z3 can't tell: {self.solver.reason_unknown()}")
         if verdict == z3.unsat:
             self.solver.add(z3.Not(fault))

@@ -6,14 +6,14 @@ updates into the property: parts that the row doesn't write are equal and gone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...spec.language import Instance
 from ..graph import Node, leaves_of
 from ..ground import GroundAction, GroundRow
 from .lifted import relevant
-from .obligations import Obligation, Written, obligation, written
+from .obligations import Obligation, Script, assumption, script
 from .terms import Integers, Relation, Term, z3
 
 WELL_FORMED = "well-formed"
@@ -21,29 +21,30 @@ WELL_FORMED = "well-formed"
 
 @dataclass(frozen=True)
 class Subject:
-    """What is to be proved: of each state (`nodes` hold), or of each step (`nodes` is empty, and
-    rows are `broken` where it fails)."""
+    """What is to be proved: of each state (`nodes` hold), or of each step (`step` is its place
+    among the properties of steps)."""
 
     name: str
-    nodes: tuple[Node, ...]
-
-    @property
-    def is_of_steps(self) -> bool:
-        """Whether it is a property of steps."""
-        return not self.nodes
+    nodes: tuple[Node, ...] = ()
+    step: int | None = None
 
 
 class Induction:
     """A system whose properties are to be proved. `facts` are what holds of every state: a fact is
-    assumed of the states before a step, and shown of the state behind it."""
+    assumed of the states before a step, and shown of the state behind it. `steps` are the
+    properties of steps, by their places."""
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
         self.grounded = relevant(instance)
         self.relation = Relation(self.grounded, Integers())
         self.relation.check_start()
-        self._made: dict[tuple[str, tuple[int, ...], int], Written] = {}
+        self._printed: dict[tuple[str, int, int], Script] = {}
+        self._ranges: dict[tuple[int, int], Script] = {}
+        self._read: dict[str, set[int]] = {}
         invariants = [item.name for item in instance.properties if item.kind == "invariant"]
+        steps = [item.name for item in instance.properties if item.kind == "step"]
+        self.steps = {name: place for place, name in enumerate(steps)}
         self.facts = {WELL_FORMED: tuple(self.grounded.well_formed)} | {
             name: (node,) for name, node in zip(invariants, self.grounded.invariants, strict=True)
         }
@@ -58,24 +59,17 @@ class Induction:
         """One more fact."""
         self.facts[name] = tuple(nodes)
 
-    @property
-    def broken(self) -> Subject | None:
-        """The property of steps under check."""
-        steps = [item.name for item in self.instance.properties if item.kind == "step"]
-        return Subject(steps[0], ()) if steps else None
-
-    def subjects(self) -> Iterator[Subject]:
-        """All that is to be proved."""
-        for name, nodes in self.facts.items():
-            yield Subject(name, nodes)
-        if self.broken is not None:
-            yield self.broken
+    def subject(self, name: str) -> Subject | None:
+        """What is to be proved under that name; none where no row could break it."""
+        if name in self.steps:
+            return Subject(name, step=self.steps[name])
+        return Subject(name, self.facts[name]) if name in self.facts else None
 
     # Obligations ------------------------------------------------------------------------------
 
     def obligations(self, subject: Subject, assumed: Sequence[str], k: int = 1) -> list[Obligation]:
         """Why the subject holds by k-induction, with the facts of the names `assumed`."""
-        found = [] if subject.is_of_steps else [self._start(subject, at) for at in range(k)]
+        found = [self._start(subject, at) for at in range(k)] if subject.nodes else []
         for action in self.grounded.actions:
             for row in action.rows:
                 step = self._step(subject, assumed, k, action, row)
@@ -92,7 +86,7 @@ class Induction:
             parts += [here(relation.choice), here(relation.change)]
             parts.append(z3.Not(here(relation.out_of_range)))
         parts.append(z3.Not(relation.at(at)(self.all_of(subject.nodes))))
-        return obligation(subject.name, "start" + f" + {at}" * (at > 0), at + 1, parts, {})
+        return Obligation(subject.name, "start" + f" + {at}" * (at > 0), at + 1, [script(*parts)])
 
     def _step(
         self,
@@ -104,8 +98,8 @@ class Induction:
     ) -> Obligation | None:
         """That no step by this row breaks the subject; none where it can't touch it."""
         graph, relation, last = self.grounded.graph, self.relation, k - 1
-        if subject.is_of_steps:
-            wrong = row.broken
+        if subject.step is not None:
+            wrong = row.broken[subject.step]
         else:
             done: dict[int, Node] = {}
             after = [graph.substitute(node, row.updates, done) for node in subject.nodes]
@@ -129,22 +123,25 @@ class Induction:
         if k == 1:  # of what all states have in common, only what the rest speaks of
             read = leaves_of([*action.possible, row.guard, row.fault, wrong])
             common = known.pop(WELL_FORMED, ())
-            read |= leaves_of(node for nodes in known.values() for node in nodes)
+            read = read.union(*(self._leaves(name) for name in known))
             near = tuple(node for node in common if leaves_of([node]) & read)
             known |= {WELL_FORMED: near} if near else {}
             if subject.name == WELL_FORMED:
                 own = tuple(node for node in own if leaves_of([node]) & read)
             read |= leaves_of([*near, *own])
-            parts.append(here(relation.ranges_of(read)))
         else:
-            parts += [relation.at(depth)(relation.ranges) for depth in range(k)]
-        facts = {name: self._assumed(name, nodes, k) for name, nodes in known.items()}
-        if subject.is_of_steps:
-            unbroken = [z3.Not(relation.at(depth)(relation.broken)) for depth in range(last)]
-            facts[subject.name] = written(*unbroken, if_assumed=subject.name)
-        else:
-            facts[subject.name] = self._assumed(subject.name, own, k)
-        return obligation(subject.name, self.case(action, row), k, parts, facts)
+            read = {leaf.index for leaf in relation.leaves}
+        if subject.step is not None:
+            breaks = relation.breaks(subject.step) if last else z3.BoolVal(False)
+            parts += [z3.Not(relation.at(depth)(breaks)) for depth in range(last)]
+        facts = [
+            (name, [self._assumed(name, node, at) for at in range(k) for node in nodes])
+            for name, nodes in (*known.items(), (subject.name, own))
+        ]
+        numbers = [index for index in sorted(read) if not self.grounded.leaves[index].is_truth]
+        claim = [script(*parts), *(self._range(index, at) for at in range(k) for index in numbers)]
+        case = self.case(action, row)
+        return Obligation(subject.name, case, k, claim, tuple(f for f in facts if f[1]))
 
     def case(self, action: GroundAction, row: GroundRow) -> str:
         """The row in print, with the instances that it is about."""
@@ -157,14 +154,26 @@ class Induction:
         graph = self.grounded.graph
         return self.relation.terms.truth(graph.and_(*nodes))
 
-    def _assumed(self, name: str, nodes: Sequence[Node], k: int) -> Written:
-        """A fact of the k states before the last step; written once, as most are always assumed."""
-        key = name, tuple(node.number for node in nodes), k
-        if key not in self._made:
-            term = self.all_of(nodes)
-            terms = (self.relation.at(depth)(term) for depth in range(k))
-            self._made[key] = written(*terms, if_assumed=name)
-        return self._made[key]
+    def _assumed(self, name: str, node: Node, depth: int) -> Script:
+        """A part of a fact over the variables at a depth, printed once: most are assumed often."""
+        key = name, node.number, depth
+        if key not in self._printed:
+            term = self.relation.at(depth)(self.relation.terms.truth(node))
+            self._printed[key] = assumption(name, term)
+        return self._printed[key]
+
+    def _range(self, leaf: int, depth: int) -> Script:
+        """That a leaf's variable at a depth has a value of its range."""
+        key = leaf, depth
+        if key not in self._ranges:
+            self._ranges[key] = script(self.relation.at(depth)(self.relation.ranges_of({leaf})))
+        return self._ranges[key]
+
+    def _leaves(self, name: str) -> set[int]:
+        """The leaves that a fact looks at."""
+        if name not in self._read:
+            self._read[name] = leaves_of(self.facts[name])
+        return self._read[name]
 
     # Counterexamples --------------------------------------------------------------------------
 

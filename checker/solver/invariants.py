@@ -7,8 +7,7 @@ like any other fact.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from dataclasses import dataclass
 
 from ..graph import Node
 from ..ground import Grounded, Leaf
@@ -18,21 +17,26 @@ from .terms import SolverError, Term, z3
 _REACHED = "reached"
 
 
-def find_invariant(
-    induction: Induction, subject: Subject, assumed: Sequence[str], timeout: float
-) -> list[Node] | None:
-    """Conditions whose conjunction Spacer takes for inductive, and enough for the subject; none
-    where it finds nothing in `timeout` seconds."""
-    text = _clauses(induction, subject, assumed)
-    names = [f"{leaf.name} at 0" for leaf in induction.relation.leaves]
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        found = pool.submit(_solve, text, names, timeout).result()
-    if found is None:
-        return None
+@dataclass(frozen=True)
+class Question:
+    """A system as Horn clauses, in which states have variables of these names."""
+
+    text: str
+    names: tuple[str, ...]
+
+
+def question(induction: Induction, subject: Subject, assumed: Sequence[str]) -> Question:
+    """What Spacer is asked: whether the subject holds, where the facts of these names do."""
+    names = tuple(f"{leaf.name} at 0" for leaf in induction.relation.leaves)
+    return Question(_clauses(induction, subject, assumed), names)
+
+
+def conditions(induction: Induction, answer: str) -> list[Node]:
+    """The conditions in Spacer's answer. Raises SolverError for what no declaration could say."""
     leaves = {f"{leaf.name} at 0": leaf for leaf in induction.relation.leaves}
     reader = _Reader(induction.grounded, leaves)
     parts: list[Node] = []
-    for term in z3.parse_smt2_string(found):
+    for term in z3.parse_smt2_string(answer):
         node = reader.node(term)
         parts += node.args if node.op == "and" else [node]
     return parts
@@ -141,18 +145,19 @@ def _clauses(induction: Induction, subject: Subject, assumed: Sequence[str]) -> 
     return horn.sexpr()
 
 
-def _solve(text: str, names: Sequence[str], timeout: float) -> str | None:
-    """What Spacer says in a process of its own: an SMT-LIB text over the variables of a state."""
+def find_invariant(asked: Question, timeout: float) -> str | None:
+    """Conditions whose conjunction Spacer takes for inductive, and enough for what it is asked, as
+    an SMT-LIB text; none where it finds nothing in `timeout` seconds."""
     horn = z3.SolverFor("HORN")
     horn.set("timeout", max(1, round(timeout * 1000)))
-    horn.from_string(text)
+    horn.from_string(asked.text)
     if horn.check() != z3.sat:
         return None
     model = horn.model()
     found = next((d for d in model.decls() if d.name() == _REACHED), None)
     if found is None:
         return None
-    variables = [z3.Const(name, found.domain(at)) for at, name in enumerate(names)]
+    variables = [z3.Const(name, found.domain(at)) for at, name in enumerate(asked.names)]
     body = model[found].else_value()
     solver = z3.Solver()
     solver.add(z3.substitute_vars(body, *variables))

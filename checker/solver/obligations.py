@@ -6,41 +6,76 @@ They are plain data, so that any process, or another solver, can settle them.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
+import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from ..kept import Kept
 from ..spread import Spread
-from .terms import SolverError, Term, z3
+from .terms import VERSION, Term, z3
 
 _NAMED = "assumed: "
+_FORM = re.compile(r"^(?=\()", re.MULTILINE)
 _ARITHMETIC = 2  # Z3's older simplex takes half the time: what is compared here differs by 1 or so
 _AT_ONCE = 4  # obligations to a task of Spark's: most take less time than it does
 
 
 @dataclass(frozen=True)
-class Obligation:
-    """Why `subject` holds in one case: `text` asserts the case and the denial of the subject.
+class Script:
+    """A piece of an SMT-LIB text: what it declares, and what it asserts."""
 
-    `assumed` names the facts that it may use, each of which the text asserts under a Boolean of
-    that name. `case` is "start" or the row that the last step takes.
+    declared: tuple[str, ...]
+    asserted: str
+
+
+def script(*terms: Term) -> Script:
+    """The terms in print. Obligations share what they assume, so that it is printed once."""
+    solver = z3.Solver()
+    solver.add(*terms)
+    forms = [sys.intern(form) for form in _FORM.split(solver.sexpr()) if form]
+    declared = [form for form in forms if form.startswith("(declare-")]
+    return Script(tuple(declared), "".join(forms[len(declared) :]))
+
+
+def assumption(name: str, *terms: Term) -> Script:
+    """The terms under a Boolean of that name."""
+    return script(*(z3.Implies(z3.Bool(_NAMED + name), term) for term in terms))
+
+
+@dataclass(frozen=True)
+class Obligation:
+    """Why `subject` holds in one case: `claim` asserts the case and the denial of the subject,
+    `facts` what it may use, by name. `case` is "start" or the row that the last step takes.
     """
 
     subject: str
     case: str
     k: int
-    text: str
-    assumed: tuple[str, ...]
+    claim: Sequence[Script]
+    facts: tuple[tuple[str, Sequence[Script]], ...] = ()
 
     @property
+    def assumed(self) -> tuple[str, ...]:
+        """The names of the facts that it may use."""
+        return tuple(name for name, _ in self.facts)
+
+    @property
+    def text(self) -> str:
+        """The whole, where each fact is asserted under a Boolean of its name."""
+        parts = [*self.claim, *(part for _, parts in self.facts for part in parts)]
+        declared = dict.fromkeys(form for part in parts for form in part.declared)
+        return "".join([*declared, *(part.asserted for part in parts)])
+
+    @cached_property
     def key(self) -> str:
         """The same for the same obligation in any run."""
-        return hashlib.sha256(f"{self.text}{self.assumed}".encode()).hexdigest()[:16]
+        told = f"{self.subject}, {self.case}, {self.k}\n{self.text}{self.assumed}"
+        return hashlib.sha256(told.encode()).hexdigest()[:16]
 
     @property
     def certificate(self) -> str:
@@ -68,35 +103,12 @@ class Settled:
         """The answer as plain data."""
         return asdict(self)
 
-
-@dataclass(frozen=True)
-class Written:
-    """Terms in SMT-LIB: the variables that they declare, and what they assert."""
-
-    declared: frozenset[str]
-    asserted: str
-
-
-def written(*terms: Term, if_assumed: str | None = None) -> Written:
-    """The terms, each to hold; or to hold where a fact of the name `if_assumed` is assumed."""
-    solver = z3.Solver()
-    if if_assumed is None:
-        solver.add(*terms)
-    else:
-        solver.add(*(z3.Implies(z3.Bool(_NAMED + if_assumed), term) for term in terms))
-    forms = re.findall(r"^\(.*?(?=^\(|\Z)", solver.sexpr(), re.DOTALL | re.MULTILINE)
-    declared = frozenset(form for form in forms if form.startswith("(declare-fun"))
-    return Written(declared, "".join(form for form in forms if form not in declared))
-
-
-def obligation(
-    subject: str, case: str, k: int, parts: Iterable[Term], assumed: Mapping[str, Written]
-) -> Obligation:
-    """The obligation that `parts` and the facts of `assumed` can't all be."""
-    texts = [written(*parts), *assumed.values()]
-    declared = sorted(set[str]().union(*(text.declared for text in texts)))
-    asserted = [text.asserted for text in texts]
-    return Obligation(subject, case, k, "".join(declared + asserted), tuple(assumed))
+    @classmethod
+    def read(cls, told: dict[str, Any]) -> Settled:
+        """An answer from plain data."""
+        settled = cls(**told)
+        model = tuple((name, value) for name, value in settled.model)
+        return replace(settled, used=tuple(settled.used), model=model)
 
 
 def settle(item: Obligation, timeout: float) -> Settled:
@@ -129,52 +141,40 @@ def _number(value: Term) -> int:
     return int(z3.is_true(value)) if z3.is_bool(value) else value.as_long()
 
 
-def settle_all(
-    items: Iterable[Obligation],
-    timeout: float,
-    spread: Spread,
-    known: Mapping[str, Settled],
-    on_settled: Callable[[Settled], None],
-) -> list[Settled]:
-    """All of them, spread; those that `known` has an answer to aren't asked again."""
-    done: list[Settled] = []
-
-    def finish(settled: Settled) -> None:
-        done.append(settled)
-        on_settled(settled)
-
-    open_items: list[Obligation] = []
-    for item in items:
-        if item.key in known:
-            finish(known[item.key])
-        else:
-            open_items.append(item)
+def settle_all(items: Sequence[Obligation], timeout: float, spread: Spread) -> Iterator[Settled]:
+    """The answers to all of them, spread, as they come."""
     ask = partial(settle, timeout=timeout)
-    for _, settled in spread.each(ask, open_items, "prove", at_once=_AT_ONCE):
-        finish(settled)
-    return done
+    return (answer for _, answer in spread.each(ask, items, "prove", at_once=_AT_ONCE))
 
 
-def read_answers(path: Path) -> dict[str, Settled]:
-    """The answers that an earlier run's report holds; what Z3 couldn't tell is asked again.
+class Answers:
+    """Answers to obligations, told as they come; in a file those of earlier runs by this Z3 as
+    well, but for what it couldn't tell, which is asked again.
 
-    Raises SolverError for what is no report.
+    Raises KeptError for a file that can't be used.
     """
-    try:
-        asked: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["obligations"]
-        answers = [
-            replace(
-                Settled(**item),
-                used=tuple(item["used"]),
-                model=tuple((name, value) for name, value in item["model"]),
-            )
-            for item in asked
-        ]
-    except OSError as error:
-        raise SolverError(f"can't read {path}: {error.strerror}") from None
-    except (KeyError, TypeError, ValueError):
-        raise SolverError(f"{path} is no report of epochfence prove --json") from None
-    return {answer.key: answer for answer in answers if answer.verdict != "unknown"}
+
+    def __init__(
+        self, path: Path | None = None, on_settled: Callable[[Settled], None] | None = None
+    ) -> None:
+        self.on_settled = on_settled
+        self.kept = None if path is None else Kept(path, VERSION)
+        self.new: dict[str, Settled] = {}
+
+    def get(self, item: Obligation) -> Settled | None:
+        """The answer to an obligation, if it is there."""
+        if item.key in self.new or self.kept is None:
+            return self.new.get(item.key)
+        told = self.kept.get(item.key)
+        return None if told is None else Settled.read(told)
+
+    def add(self, answer: Settled) -> None:
+        """One more answer."""
+        self.new[answer.key] = answer
+        if self.kept is not None and answer.verdict != "unknown":
+            self.kept.add(answer.key, answer.as_json())
+        if self.on_settled is not None:
+            self.on_settled(answer)
 
 
 def write_certificates(items: Iterable[Obligation], folder: Path) -> None:

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ...model.interpreter import Interpreter
 from ...spec.language import DEFAULT, DeclarationError, Instance, Property, System, instantiate
 from ...spec.language.instance import with_constants
+from ..graph import Node
 from ..spread import Spread
 from ..trace import Trace, told
 from ..verdict import Verdict
 from .bound import bound
 from .induction import Induction, Subject
-from .invariants import find_invariant
+from .invariants import conditions, find_invariant, question
 from .lifted import lifted
 from .notation import shown
-from .obligations import Obligation, Settled, settle_all, write_certificates
-from .terms import SolverError, z3
+from .obligations import Answers, Obligation, Settled, settle_all, write_certificates
+from .terms import VERSION, SolverError, z3
 
 
 @dataclass(frozen=True)
@@ -125,23 +127,16 @@ def prove(
     switch_off: Iterable[str] = (),
     properties: Sequence[str] | None = None,
     options: Options | None = None,
-    known: Mapping[str, Settled] | None = None,
-    on_settled: Callable[[Settled], None] | None = None,
+    known: Answers | None = None,
 ) -> Proofs:
     """Proves the named properties (none: all), under any values of the constants that only bound
-    numbers and that `constants` doesn't set. `known` are answers from an earlier run.
+    numbers and that `constants` doesn't set. They and the lemmas may use each other; where that
+    isn't enough, the system's other invariants as well. What is `known` isn't asked again.
 
     Raises DeclarationError as `instantiate` does, SolverError where there is no start or no step.
     """
     begun = time.perf_counter()
     options = options or Options()
-
-    def made(names: Sequence[str]) -> Instance:
-        return lifted(
-            system, protocol, constants, bounds=bounds, switch_on=switch_on, switch_off=switch_off,
-            properties=names,
-        )  # fmt: skip
-
     wanted = [item.name for item in system.properties] if properties is None else list(properties)
     declared = {item.name: item for item in (*system.properties, *system.lemmas)}
     for name in wanted:
@@ -149,65 +144,72 @@ def prove(
             told_names = ", ".join(declared)
             raise DeclarationError(f"{system.name} has no property {name} (it has: {told_names})")
     lemmas = [item.name for item in system.lemmas] if options.lemmas else []
-    states = [name for name in wanted if declared[name].kind == "invariant"]
-    steps = [name for name in wanted if declared[name].kind == "step"]
     invariants = [item.name for item in system.properties if item.kind == "invariant"]
-    facts = list(dict.fromkeys([*lemmas, *states, *invariants]))
-    first = made(facts or wanted[:1])
-    run = _Run(options, known or {}, on_settled or (lambda _: None), declared)
-    induction = Induction(first)
-    _check_steps(induction)
-    run.facts = list(induction.facts)
-    run.by_induction(induction, states)
-    for name in steps:
-        run.of_steps(induction, Induction(made([*facts, name])), name)
-    closed = instantiate(
-        system, protocol, constants, bounds=bounds, switch_on=switch_on, switch_off=switch_off,
-        properties=wanted,
-    )  # fmt: skip
-    for name in wanted:
-        if run.proofs[name].verdict != "proved":
-            run.try_harder(Induction(made([*(f for f in facts if f != name), name])), name, closed)
+
+    def induction(names: Sequence[str]) -> Induction:
+        return Induction(
+            lifted(
+                system, protocol, constants, bounds=bounds, switch_on=switch_on,
+                switch_off=switch_off, properties=dict.fromkeys(names),
+            )
+        )  # fmt: skip
+
+    with options.spread.together("prove") as spread:
+        run = _Run(replace(options, spread=spread), known or Answers(), declared)
+        attempt = _Attempt(run, induction([*lemmas, *wanted]))
+        _check_steps(attempt.induction)
+        left = attempt.prove(wanted)
+        if left and not {*invariants} <= {*wanted}:  # the other properties may help
+            attempt = _Attempt(run, induction([*lemmas, *invariants, *left]))
+            left = attempt.prove(left)
+        if left:
+            closed = instantiate(
+                system, protocol, constants, bounds=bounds, switch_on=switch_on,
+                switch_off=switch_off, properties=left,
+            )  # fmt: skip
+            _Harder(run, attempt, closed).settle(left)
+    instance = attempt.induction.instance
     return Proofs(
         system.name,
-        first.protocol,
-        first.chosen,
-        tuple(info.name for info in first.open),
+        instance.protocol,
+        instance.chosen,
+        tuple(info.name for info in instance.open),
         [run.proofs[name] for name in wanted],
         [proof for name, proof in run.proofs.items() if name not in wanted],
-        run.asked,
+        list(run.asked.values()),
         time.perf_counter() - begun,
-        f"Z3 {z3.get_version_string()}",
+        VERSION,
     )
 
 
 class _Run:
+    """What has been asked, and what has come of it."""
+
     def __init__(
         self,
         options: Options,
-        known: Mapping[str, Settled],
-        on_settled: Callable[[Settled], None],
+        known: Answers,
         declared: Mapping[str, Property],
     ) -> None:
         self.options = options
-        self.known = dict(known)
-        self.on_settled = on_settled
+        self.known = known
         self.declared = declared
-        self.asked: list[Settled] = []
+        self.asked: dict[str, Settled] = {}
         self.proofs: dict[str, Proof] = {}
-        self.facts: list[str] = []  # what may be assumed, as it hasn't failed
-        self.answers: dict[str, tuple[list[Obligation], list[Settled]]] = {}
-        self.failed: dict[str, list[Settled]] = {}
 
-    def settled(self, items: Sequence[Obligation]) -> list[Settled]:
-        """The answers to obligations, asked once each."""
+    def ask(self, items: Sequence[Obligation]) -> None:
+        """Settles obligations, those that there is no answer to yet."""
         timeout, spread = self.options.timeout, self.options.spread
-        for answer in settle_all(items, timeout, spread, self.known, self.on_settled):
-            self.known[answer.key] = answer
-        asked = {answer.key for answer in self.asked}
-        found = [self.known[item.key] for item in items]
-        self.asked += [answer for answer in found if answer.key not in asked]
-        return found
+        found = {item.key: self.known.get(item) for item in items}
+        left = [item for item in items if found[item.key] is None]
+        for answer in settle_all(left, timeout, spread):
+            self.known.add(answer)
+            found[answer.key] = answer
+        self.asked |= {key: answer for key, answer in found.items() if answer is not None}
+
+    def answers(self, items: Sequence[Obligation]) -> list[Settled]:
+        """The answers to obligations that have been asked."""
+        return [self.asked[item.key] for item in items]
 
     def proof(self, name: str) -> Proof:
         """The record of a property, a lemma, or of what all states have in common."""
@@ -217,156 +219,206 @@ class _Run:
             self.proofs[name] = Proof(name, sentence)
         return self.proofs[name]
 
-    def by_induction(self, induction: Induction, names: Sequence[str]) -> None:
-        """The named facts by plain induction, and those that they need; each may use all others.
-        What fails is left out, and what needed it is asked again."""
-        for name in names:
-            if name not in induction.facts and name not in self.failed:
-                self._succeed(name, "nothing that a row writes bears on it", 0, [], [])
-
-        def needed() -> list[str]:
-            """What is to be proved, and has no answer that still counts."""
-            wanted = [name for name in names if name in self.facts]
-            for name in wanted:
-                if name in self.answers:
-                    used = {fact for answer in self.answers[name][1] for fact in answer.used}
-                    wanted += sorted(used - {*wanted})
-            return [name for name in wanted if name not in self.answers]
-
-        while todo := needed():
-            for name in todo:
-                subject = Subject(name, induction.facts[name])
-                items = induction.obligations(subject, [f for f in self.facts if f != name])
-                self.answers[name] = items, self.settled(items)
-            for name in todo:
-                bad = [a for a in self.answers[name][1] if a.verdict != "unsat"]
-                if bad:
-                    self.failed[name] = bad
-                    self._spent(self.proof(name), self.answers.pop(name)[1])
-                    self.facts.remove(name)
-            for name in list(self.answers):
-                if any({*answer.used} & {*self.failed} for answer in self.answers[name][1]):
-                    del self.answers[name]
-        for name in self.answers:
-            if self.proof(name).verdict != "proved":
-                self._succeed(name, "induction", 1, *self.answers[name])
-
-    def of_steps(self, first: Induction, induction: Induction, name: str) -> None:
-        """A property of steps, by the facts that its steps need."""
-        while True:
-            facts = [fact for fact in self.facts if fact in induction.facts]
-            items = induction.obligations(Subject(name, ()), facts)
-            found = self.settled(items)
-            bad = [answer for answer in found if answer.verdict != "unsat"]
-            if bad:
-                self.failed[name] = bad
-                return self._spent(self.proof(name), found)
-            used = sorted({fact for answer in found for fact in answer.used})
-            self.by_induction(first, used)
-            if not {*used} & {*self.failed}:
-                return self._succeed(name, "each step, from lemmas", 1, items, found)
-
-    def _known_of(self, induction: Induction) -> list[str]:
-        return [name for name in self.answers if name in induction.facts]
-
-    def _succeed(
-        self,
-        name: str,
-        method: str,
-        k: int,
-        items: Sequence[Obligation],
-        found: Sequence[Settled],
-    ) -> None:
-        proof = self.proof(name)
-        proof.verdict, proof.method, proof.k = "proved", method, k
-        used = {fact for answer in found for fact in answer.used} - {name}
-        proof.lemmas = tuple(sorted(used))
-        self._spent(proof, found)
+    def succeed(self, name: str, method: str, k: int, items: Sequence[Obligation]) -> None:
+        """Records a proof, with what it needed."""
+        proof, found = self.proof(name), self.answers(items)
+        proof.verdict, proof.method, proof.k, proof.reason = "proved", method, k, ""
+        proof.lemmas = tuple(sorted({fact for answer in found for fact in answer.used} - {name}))
+        self.spent(name, found)
         if self.options.certificates is not None:
             write_certificates(items, self.options.certificates)
 
-    def _spent(self, proof: Proof, found: Sequence[Settled]) -> None:
+    def fail(self, name: str, found: Sequence[Settled]) -> None:
+        """Records that some of a fact's obligations don't hold, or that Z3 can't tell."""
+        proof = self.proof(name)
+        self.spent(name, found)
+        wrong = [answer for answer in found if answer.verdict == "sat"]
+        reasons = {answer.reason for answer in found if answer.reason}
+        if wrong:
+            proof.verdict = "not inductive"
+            proof.reason = f"{len(wrong)} of {len(found)} obligations fail"
+        else:
+            proof.reason = f"Z3 can't tell: {', '.join(sorted(reasons))}"
+
+    def spent(self, name: str, found: Sequence[Settled]) -> None:
+        """Adds what obligations took to the record."""
+        proof = self.proof(name)
         proof.seconds += sum(answer.seconds for answer in found)
         proof.obligations += len(found)
         proof.longest = max([proof.longest, *(answer.seconds for answer in found)])
 
-    def try_harder(self, induction: Induction, name: str, closed: Instance) -> None:
-        """What plain induction doesn't settle: a counterexample, a larger k, Spacer."""
-        proof, options = self.proof(name), self.options
-        begun = time.perf_counter()
-        if self._refuted(name, closed):
-            return
-        is_invariant = self.declared[name].kind == "invariant"
-        subject = Subject(name, induction.facts[name] if is_invariant else ())
-        known = self._known_of(induction)
-        for k in range(2, options.most + 1):
-            items = induction.obligations(subject, known, k)
-            found = self.settled(items)
-            if all(answer.verdict == "unsat" for answer in found):
-                return self._succeed(name, f"{k}-induction", k, items, found)
-            proof.k = k
-        if is_invariant and options.spacer and self._by_spacer(induction, subject, known):
-            return None
-        proof.seconds += time.perf_counter() - begun
-        steps = [
-            a for a in self.failed[name] if a.verdict == "sat" and not a.case.startswith("start")
+
+class _Attempt:
+    """Plain induction over facts each of which may use all others. What fails is left out, and what
+    needed it is asked again."""
+
+    def __init__(self, run: _Run, induction: Induction) -> None:
+        self.run = run
+        self.induction = induction
+        self.facts = list(induction.facts)  # what may be assumed, as it hasn't failed
+        self.pending: dict[str, list[Obligation]] = {}  # proved if the facts that they use are
+        self.proved = {
+            name
+            for name, proof in run.proofs.items()
+            if proof.verdict == "proved" and name in run.declared
+        }
+        self.failed: dict[str, list[Settled]] = {}
+
+    def prove(self, names: Sequence[str]) -> list[str]:
+        """Proves these and what they need; the answer are those that it fails for."""
+        while todo := [name for name in self._needed(names) if name not in self.pending]:
+            asked = {name: self._obligations(name) for name in todo}
+            self.run.ask([item for items in asked.values() for item in items])
+            for name, items in asked.items():
+                found = self.run.answers(items)
+                bad = [answer for answer in found if answer.verdict != "unsat"]
+                if bad:
+                    self.failed[name] = bad
+                    self.run.fail(name, found)
+                else:
+                    self.pending[name] = items
+            self.facts = [name for name in self.facts if name not in self.failed]
+            for name in list(self.pending):
+                if self._used(name) & {*self.failed}:
+                    del self.pending[name]
+        for name in self._needed(names):
+            self.run.succeed(name, *self._method(name), self.pending.pop(name))
+            self.proved.add(name)
+        return [name for name in names if name in self.failed]
+
+    def _needed(self, names: Sequence[str]) -> list[str]:
+        """Those of the names that are neither proved nor failed, and what their answers use."""
+        needed = [name for name in names if name not in self.failed]
+        for name in needed:
+            if name in self.pending:
+                needed += sorted(self._used(name) - {*needed})
+        return [name for name in needed if name not in self.proved]
+
+    def _used(self, name: str) -> set[str]:
+        answers = self.run.answers(self.pending[name])
+        return {fact for answer in answers for fact in answer.used}
+
+    def _obligations(self, name: str) -> list[Obligation]:
+        subject = self.induction.subject(name)
+        if subject is None:
+            return []
+        return self.induction.obligations(subject, [fact for fact in self.facts if fact != name])
+
+    def _method(self, name: str) -> tuple[str, int]:
+        subject = self.induction.subject(name)
+        if subject is None:
+            return "nothing that a row writes bears on it", 0
+        return ("induction" if subject.nodes else "each step, from lemmas"), 1
+
+
+class _Harder:
+    """What plain induction doesn't settle: a counterexample, a larger k, Spacer."""
+
+    def __init__(self, run: _Run, attempt: _Attempt, closed: Instance) -> None:
+        self.run = run
+        self.options = run.options
+        self.induction = attempt.induction
+        self.failed = attempt.failed
+        self.closed = closed
+        attempt.prove(attempt.facts)
+        self.facts = attempt.facts
+
+    def settle(self, names: Sequence[str]) -> None:
+        """Each of the names in each way, until one settles it."""
+        for way in (self._refuted, self._by_more_steps, self._by_spacer):
+            settled = way(names)
+            names = [name for name in names if name not in settled]
+        for name in names:
+            steps = [a for a in self.failed[name] if a.verdict == "sat" and a.case != "start"]
+            if steps:
+                trace = counterexample_to_induction(self.induction, steps[0])
+                self.run.proof(name).trace = trace
+
+    def _refuted(self, names: Sequence[str]) -> set[str]:
+        """Those with a short counterexample under the system's own constants."""
+        every = {item.name: item for item in self.closed.properties}
+        alone = [replace(self.closed, properties=(every[name],)) for name in names]
+        depth, timeout = self.options.depth, self.options.timeout
+        look = partial(bound, depth=depth, only_properties=True, timeout=timeout)
+        settled: set[str] = set()
+        for at, found in self.options.spread.each(look, alone, "refute"):
+            proof = self.run.proof(names[at])
+            proof.seconds += found.seconds
+            if found.verdict is Verdict.BROKEN:
+                proof.verdict, proof.method = "refuted", "bounded model checking"
+                proof.trace, proof.reason = found.trace, found.reason
+                settled.add(names[at])
+        return settled
+
+    def _by_more_steps(self, names: Sequence[str]) -> set[str]:
+        """Those that hold by k-induction."""
+        settled: set[str] = set()
+        for k in range(2, self.options.most + 1):
+            items = {
+                name: self.induction.obligations(self._subject(name), self.facts, k)
+                for name in names
+                if name not in settled
+            }
+            self.run.ask([item for each in items.values() for item in each])
+            for name, own in items.items():
+                found = self.run.answers(own)
+                if all(answer.verdict == "unsat" for answer in found):
+                    self.run.succeed(name, f"{k}-induction", k, own)
+                    settled.add(name)
+                else:
+                    self.run.spent(name, found)
+                    self.run.proof(name).k = k
+        return settled
+
+    def _by_spacer(self, names: Sequence[str]) -> set[str]:
+        """Those that an invariant proves that Spacer finds."""
+        names = [name for name in names if self._subject(name).nodes and self.options.spacer]
+        asked = [question(self.induction, self._subject(name), self.facts) for name in names]
+        ask = partial(find_invariant, timeout=self.options.timeout)
+        found = [
+            (names[at], answer) for at, answer in self.options.spread.each(ask, asked, "Spacer")
         ]
-        if steps:
-            proof.verdict = "not inductive"
-            proof.trace = counterexample_to_induction(induction, steps[0])
-            proof.reason = f"{len(steps)} of {proof.obligations} obligations fail"
-        else:
-            reasons = {answer.reason for answer in self.failed[name] if answer.reason}
-            proof.reason = f"Z3 can't tell: {', '.join(sorted(reasons))}"
-        return None
+        return {
+            name
+            for name, answer in found
+            if answer is not None and self._holds_with(name, conditions(self.induction, answer))
+        }
 
-    def _refuted(self, name: str, closed: Instance) -> bool:
-        """Whether there is a short counterexample under the system's own constants."""
-        alone = replace(closed, properties=tuple(p for p in closed.properties if p.name == name))
-        found = bound(alone, self.options.depth, only_properties=True)
-        if found.verdict is not Verdict.BROKEN:
-            return False
-        proof = self.proof(name)
-        proof.verdict, proof.method, proof.trace = "refuted", "bounded model checking", found.trace
-        proof.reason = found.reason
-        return True
+    def _subject(self, name: str) -> Subject:
+        subject = self.induction.subject(name)
+        assert subject is not None, "what no row bears on doesn't fail"
+        return subject
 
-    def _by_spacer(self, induction: Induction, subject: Subject, known: Sequence[str]) -> bool:
-        """Whether an invariant that Spacer finds proves the subject by plain induction."""
-        found = find_invariant(induction, subject, known, self.options.timeout)
-        if found is None:
-            return False
-        parts = [*found, *subject.nodes]
-        names = {f"{subject.name}, part {at}": node for at, node in enumerate(parts, 1)}
-        wanted = [
-            f"{subject.name}, part {len(found) + at}" for at in range(1, len(subject.nodes) + 1)
-        ]
-        for name, node in names.items():
-            induction.add(name, [node])
+    def _holds_with(self, name: str, found: Sequence[Node]) -> bool:
+        """Whether conditions prove the name by plain induction; what isn't needed is dropped."""
+        parts = [*found, *self._subject(name).nodes]
+        nodes = {f"{name}, part {at}": node for at, node in enumerate(parts, 1)}
+        own = list(nodes)[len(found) :]
+        for part, node in nodes.items():
+            self.induction.add(part, [node])
 
-        def proved(parts: Sequence[str]) -> tuple[list[Obligation], list[Settled]] | None:
+        def proved(parts: Sequence[str]) -> list[Obligation] | None:
             items: list[Obligation] = []
-            for name in parts:
-                others = [*known, *(part for part in parts if part != name)]
-                items += induction.obligations(Subject(name, (names[name],)), others)
-            answers = self.settled(items)
-            return (items, answers) if all(a.verdict == "unsat" for a in answers) else None
+            for part in parts:
+                others = [*self.facts, *(other for other in parts if other != part)]
+                items += self.induction.obligations(Subject(part, (nodes[part],)), others)
+            self.run.ask(items)
+            good = all(answer.verdict == "unsat" for answer in self.run.answers(items))
+            return items if good else None
 
-        kept = list(names)
-        proof = proved(kept)
-        if proof is None:
+        kept = list(nodes)
+        items = proved(kept)
+        if items is None:
             return False
-        for name in list(kept):
-            if name not in wanted:
-                fewer = [part for part in kept if part != name]
-                smaller = proved(fewer)
-                if smaller is not None:
-                    kept, proof = fewer, smaller
-        self._succeed(subject.name, "invariant found by Spacer", 1, *proof)
-        record = self.proofs[subject.name]
-        record.lemmas = tuple(lemma for lemma in record.lemmas if lemma not in names)
-        leaves = induction.grounded.leaves
-        record.invariant = tuple(shown(names[n], leaves) for n in kept if n not in wanted)
+        for part in [part for part in nodes if part not in own]:
+            fewer = [other for other in kept if other != part]
+            smaller = proved(fewer)
+            if smaller is not None:
+                kept, items = fewer, smaller
+        self.run.succeed(name, "invariant found by Spacer", 1, items)
+        proof, leaves = self.run.proof(name), self.induction.grounded.leaves
+        proof.lemmas = tuple(lemma for lemma in proof.lemmas if lemma not in nodes)
+        proof.invariant = tuple(shown(nodes[part], leaves) for part in kept if part not in own)
         return True
 
 

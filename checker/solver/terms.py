@@ -17,6 +17,7 @@ from ..graph import Node, leaves_of
 from ..ground import UNBOUNDED, GroundAction, Grounded, GroundRow, Leaf, choice_leaf
 
 z3: Any = untyped  # its Python types say less than nothing
+VERSION = f"Z3 {z3.get_version_string()}"
 Term = Any
 Interval = tuple[int, int]
 
@@ -408,7 +409,11 @@ class Relation:
     @cached_property
     def broken(self) -> Term:
         """Whether the chosen step breaks a property of steps."""
-        return self._wrong([step.row.broken for step in self.steps])
+        return self._wrong([self.grounded.graph.or_(*step.row.broken) for step in self.steps])
+
+    def breaks(self, which: int) -> Term:
+        """Whether the chosen step breaks the property of steps at this place among them."""
+        return self._wrong([step.row.broken[which] for step in self.steps])
 
     def _wrong(self, conditions: list[Node]) -> Term:
         """Whether the condition of the chosen step holds; those that can't are left out."""

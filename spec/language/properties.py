@@ -33,6 +33,12 @@ class Property:
     source: str = ""
     known_bug: KnownBug | None = None
 
+    @property
+    def machines(self) -> set[str]:
+        """The names of the machines that it looks at a field of."""
+        fields = (node for node in children_first(self.expression) if node.op == "field")
+        return {node.data.machine for node in fields}
+
 
 def invariant(
     name: str, expression: Expression, sentence: str, source: str = "",

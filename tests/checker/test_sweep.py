@@ -9,6 +9,7 @@ import pytest
 
 from epochfence.checker import sweep as sweeps
 from epochfence.checker.check import check
+from epochfence.checker.kept import Kept
 from epochfence.checker.spread import Spread
 from epochfence.checker.verdict import Verdict
 from epochfence.spec.language import DeclarationError, Protocols, instantiate
@@ -48,7 +49,7 @@ def test_more_than_one_process_comes_to_the_same() -> None:
 
 def test_what_is_kept_is_not_done_again(tmp_path: Path) -> None:
     file = tmp_path / "results.jsonl"
-    kept = sweeps.Kept(file, "now")
+    kept = Kept(file, "now")
     done: list[str] = []
     first = sweeps.sweep(some()[:3], kept=kept, on_result=lambda r: done.append(r["protocol"]))
     assert len(done) == 3
@@ -57,13 +58,13 @@ def test_what_is_kept_is_not_done_again(tmp_path: Path) -> None:
         torn.write('{"digest": "now", "chos')
     done.clear()
     every = sweeps.sweep(
-        some(), kept=sweeps.Kept(file, "now"), on_result=lambda r: done.append(r["protocol"])
+        some(), kept=Kept(file, "now"), on_result=lambda r: done.append(r["protocol"])
     )
     assert done == ["2"]
     assert every[:3] == first
-    assert len(sweeps.Kept(file, "now").found) == 4
+    assert len(Kept(file, "now").found) == 4
     # of other declarations nothing is taken
-    assert sweeps.Kept(file, "later").found == {}
+    assert Kept(file, "later").found == {}
 
 
 def test_a_digest_is_of_all_that_matters() -> None:
@@ -125,7 +126,7 @@ def test_the_command_tells_a_line_for_each(tmp_path: Path) -> None:
         (("--master", "local[2]"), "--master is for --engine spark"),
         (("--memory", "0"), "--memory 0"),
         (("--results", "no/such/folder.jsonl"), "no/such/folder.jsonl"),
-        (("--results", LEASE), "lease.py, line 1: no result of a sweep"),
+        (("--results", LEASE), "lease.py, line 1: no result that was kept"),
     ],
 )
 def test_bad_input_is_one_line(more: tuple[str, ...], says: str) -> None:

@@ -27,6 +27,7 @@ from epochfence.spec.language import (
     instantiate,
     invariant,
 )
+from epochfence.spec.language.expressions import children_first
 from epochfence.spec.load import load_system
 from epochfence.tests.checker.drawn_systems import instances
 from epochfence.tests.checker.test_random_systems import Outcome, expected, replay
@@ -112,6 +113,47 @@ def test_on_systems_without(
     assert found.verdict is Verdict.INCONCLUSIVE
     assert found.depth == depth
     assert {p.verdict for p in found.properties} == {"holds so far"}
+
+
+SMALL = {
+    "producer-ids": {"brokers": 2, "handlers": 1, "largest_producer_id": 1, "faults": 0},
+    "idempotence": {"partitions": 1, "records": 1, "faults": 2},
+    "transactions": ONE | {"faults": 0},
+}
+
+
+def releases(system: System) -> list[str]:
+    """All releases, but one of those that the system has no feature to tell apart by."""
+    asked = {
+        node.data.name
+        for _, part in system.parts()
+        for node in children_first(part)
+        if node.op == "feature"
+    }
+    alike = {
+        frozenset(instantiate(system, release).features & asked): release
+        for release in system.protocols.releases
+    }
+    return list(alike.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SMALL)
+def test_every_property_at_every_release(name: str) -> None:
+    """What breaks first breaks in as many steps, then the others; what holds does so as deep as
+    there are states."""
+    system = load_system(name)
+    for release in releases(system):
+        left = {item.name for item in system.properties}
+        while left:
+            instance = instantiate(system, release, SMALL[name], properties=left)
+            explored = check(instance, Options(symmetry=False))
+            found = bound(instance, explored.depth)
+            if explored.verdict is Verdict.HOLDS:
+                assert found.verdict in (Verdict.HOLDS, Verdict.INCONCLUSIVE)
+                break
+            assert (found.verdict, found.properties) == (explored.verdict, explored.properties)
+            left -= {item.name for item in found.properties if item.verdict == "broken"}
 
 
 @pytest.mark.slow
