@@ -30,7 +30,7 @@ from random import Random
 from typing import Any
 
 import scale
-from oracle import history
+from oracle import leader_history
 from peers import measure
 from run import AIM_HEAD, EPOCHFENCE, MODEL, Aim, machine, table, tell, versions, write
 
@@ -130,7 +130,7 @@ def events(count: int, file: Path) -> int:
                 "start": max(0, round(1000 * o.start)), "end": round(1000 * (o.end or 0)),
                 "response": dict(o.response or {}),
             })
-            for o in history(seed, 5)
+            for o in leader_history(seed, 5)
         ]
         for seed in range(TEMPLATES)
     ]  # fmt: skip

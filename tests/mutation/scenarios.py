@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from epochfence.checker import lower
+from epochfence.checker import machine_code
 from epochfence.checker.check import Options, Prepared, check, prepare
 from epochfence.checker.explore import Progress
 from epochfence.checker.verdict import Result, Verdict
@@ -139,13 +139,13 @@ class TooLarge(Exception):
 def prepared(instance: Instance, *, slicing: bool = True) -> Prepared:
     """The instance ready to be explored."""
     # runs are short: what LLVM's passes win in them is less than what they cost
-    lower.LARGE = 0
+    machine_code.LARGE = 0
     return prepare(instance, slicing=slicing)
 
 
 def run(instance: Instance, most_states: int = MOST_STATES) -> Result:
     """The instance checked on one thread. Raises TooLarge beyond `most_states`."""
-    lower.LARGE = 0
+    machine_code.LARGE = 0
 
     def watch(progress: Progress) -> None:
         if progress.states > most_states:
