@@ -18,7 +18,7 @@ from ..spec import client_requests as requests
 from ..spec import transaction_manager as manager
 from ..spec.features import KAFKA, transactional
 from .accumulator import Accumulator, Produce, Record, topic_of
-from .errors import ModelError, NotNow
+from .errors import ModelError, NotNow, text, whole
 from .machine import Machine
 
 NONE = "NONE"
@@ -79,6 +79,8 @@ class ProducerClient:
     Calls raise CallFailed. `initTransactions`, commit, abort and offsets go on in the background,
     and answer a `CallResult`. `run` answers what was sent, in order; each of it is then answered
     with `answer`, `disconnect` or `reject_version`.
+
+    Raises WrongType or OutOfRange for a setting that can't be so.
     """
 
     def __init__(
@@ -90,6 +92,9 @@ class ProducerClient:
         init_producer_id_version: int = 5, txn_offset_commit_version: int = 5,
         produce_version: int = 12,
     ) -> None:  # fmt: skip
+        if transactional_id is not None:
+            text("transactional_id", transactional_id)
+        whole("max_in_flight", max_in_flight, 1)
         settings = {
             "delivery_timeout_ms": delivery_timeout_ms,
             "linger_ms": linger_ms,
@@ -99,6 +104,8 @@ class ProducerClient:
             "batch_size": batch_size,
             "in_flight": max_in_flight,
         }
+        for name, value in settings.items():
+            whole(name, value, 0)
         self.machine = Machine(
             TABLES, protocol=protocol, constants=settings,
             protocols=_PROTOCOLS[transactional_id is not None],

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, cast
 
 from ..spec import coordinator as declared
 from ..spec import transaction, transaction_metadata
-from .errors import ModelError, NotNow, refusal
+from .errors import ModelError, NotNow, refusal, text, whole
 from .machine import Machine
 
 NO_PRODUCER_ID = NO_PRODUCER_EPOCH = -1
@@ -75,19 +75,13 @@ def partition_for(transactional_id: str, partitions: int = 50) -> int:
 
     TransactionStateManager.partitionFor. Raises WrongType for what is no id.
     """
-    if not _is_text(transactional_id):
-        raise refusal("transactional_id", "a string", transactional_id, of_type=False)
-    value = java_hash(transactional_id)
+    value = java_hash(text("transactional_id", transactional_id))
     return (0 if value == -(2**31) else abs(value)) % partitions
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
 
 
 def _each_once(partitions: Any) -> frozenset[Any]:
     """Partitions that somebody gave. Raises WrongType for one alone, which a string would be."""
-    if _is_text(partitions) or not isinstance(partitions, Iterable):
+    if isinstance(partitions, str) or not isinstance(partitions, Iterable):
         raise refusal("partitions", "a collection of partitions", partitions, of_type=False)
     return frozenset(cast("Iterable[Any]", partitions))
 
@@ -196,9 +190,8 @@ class TransactionCoordinator:
         self._blank = Machine(tables, protocol=protocol, constants=expiration)
         self.protocol = self._lookup.protocol
         knows_2 = "transaction_version_2" in self._blank.features
-        self.transaction_version = (
-            (2 if knows_2 else 0) if transaction_version is None else transaction_version
-        )
+        version = (2 if knows_2 else 0) if transaction_version is None else transaction_version
+        self.transaction_version = whole("transaction_version", version, 0, 2)
         self.now_ms = now_ms
         ids = count()
         self.producer_ids = producer_ids or (lambda: next(ids))
@@ -478,7 +471,7 @@ class TransactionCoordinator:
         partitions: Iterable[Any],
     ) -> dict[Any, str]:  # fmt: skip
         """AddPartitionsToTxn that only verifies: an error for each partition."""
-        wanted = list(partitions)
+        wanted = sorted(_each_once(partitions), key=str)
         answer = self.lookup("OTHER", transactional_id)
         if answer.step == "ANSWER":
             return dict.fromkeys(wanted, str(answer.error))

@@ -37,6 +37,21 @@ class NotNow(ModelError):
     """The event can't happen in this state."""
 
 
+def whole(field: str, value: Any, low: int, high: int | None = None) -> int:
+    """The value, where it is a whole number of the range. Raises WrongType or OutOfRange."""
+    if type(value) is not int or value < low or (high is not None and value > high):
+        expected = f"a whole number {low}..{'' if high is None else high}"
+        raise refusal(field, expected, value, of_type=type(value) is int)
+    return value
+
+
+def text(field: str, value: Any) -> str:
+    """The value, where it is a string. Raises WrongType."""
+    if not isinstance(value, str):
+        raise refusal(field, "a string", value, of_type=False)
+    return value
+
+
 def refusal(field: str, expected: str, value: Any, *, of_type: bool) -> ModelError:
     """The error for a value that a field can't take."""
     kind = OutOfRange if of_type else WrongType

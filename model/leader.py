@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ..spec import leader as declared
 from ..spec.messages import Errors
-from .errors import ModelError, refusal
+from .errors import whole
 from .machine import Machine
 
 
@@ -131,8 +131,7 @@ class PartitionLeader:
         `guard` is what `start_verification` gave. `transaction_version` is that of the request (the
         release's own if none is given).
         """
-        if type(count) is not int or count < 1:
-            raise _wrong_count(count)
+        whole("count", count, 1)
         last_sequence = base_sequence
         if type(base_sequence) is int and base_sequence >= 0:
             last_sequence = (base_sequence + count - 1) % 2**31
@@ -154,8 +153,7 @@ class PartitionLeader:
 
     def append_plain(self, count: int) -> None:
         """A batch of `count` records without producer id."""
-        if type(count) is not int or count < 1:
-            raise _wrong_count(count)
+        whole("count", count, 1)
         base = self.log_end_offset
         self._plain(Batch("plain", base, base + count - 1))
 
@@ -327,10 +325,6 @@ class PartitionLeader:
         self.machine.put(log_end_offset=end, map_end_offset=end)
         if not with_index:
             self.machine.put(aborted_txns=entries)
-
-
-def _wrong_count(count: Any) -> ModelError:
-    return refusal("count", "a whole number 1..", count, of_type=type(count) is int)
 
 
 def _without(transaction_version: int | None) -> tuple[str, ...]:

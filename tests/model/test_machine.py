@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transitions import MachineError
 
-from epochfence.model import Machine, PartitionLeader, TransactionCoordinator, states
+from epochfence.model import (
+    Machine,
+    PartitionLeader,
+    ProducerClient,
+    TransactionCoordinator,
+    states,
+)
 from epochfence.model import partition_for as home
 from epochfence.model.coordinator import java_hash
 from epochfence.model.errors import (
@@ -155,6 +161,19 @@ ANY: Any = (5, None)
             WrongType,
             "partitions",
         ),
+        (
+            lambda: coordinator_asked().verify_partitions("id", 0, 0, "orders-0"),
+            WrongType,
+            "partitions",
+        ),
+        (
+            lambda: TransactionCoordinator(transaction_version=7),
+            OutOfRange,
+            "transaction_version",
+        ),
+        (lambda: ProducerClient(ANY[0]), WrongType, "transactional_id"),
+        (lambda: ProducerClient(max_in_flight=0), OutOfRange, "max_in_flight"),
+        (lambda: ProducerClient(linger_ms=-1), OutOfRange, "linger_ms"),
         (
             lambda: PartitionLeader(producer_id_expiration_ms=ANY[1]),
             WrongType,
