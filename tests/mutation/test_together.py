@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterable
 from contextlib import closing
-from multiprocessing import get_context
 
 import pytest
 
 from epochfence.tests.mutation import crossing
 from epochfence.tests.mutation.answers import ROOT, SPEC, Answers
 from epochfence.tests.mutation.judge import Seen, matters, seen, seen_alone
-from epochfence.tests.mutation.mutants import every_mutant, mutants
+from epochfence.tests.mutation.mutants import Mutant, every_mutant, mutants
 from epochfence.tests.mutation.run import sample
 from epochfence.tests.mutation.scenarios import Scenario, Trial, counted, trials
 
@@ -63,17 +65,31 @@ def test_a_sample_of_answers() -> None:
     drawn = [every_mutant()[name] for name in sample(names, 8, seed=2)]
     with closing(Answers(every_mutant(), [file])) as answers:
         told = [answers.differ(mutant) for mutant in drawn]
-    with get_context("spawn").Pool(1) as fresh:  # instances kept here have the original's rows
-        assert told == fresh.map(_fails, [mutant.name for mutant in drawn])
+    assert told == failing([mutant.name for mutant in drawn])
     assert set(told) == {True, False}
 
 
-def _fails(name: str) -> bool:
+def failing(names: list[str]) -> list[bool]:
+    """Whether a test fails for each mutant, found where no instance has the original's rows yet."""
+    program = f"import sys; from {__name__} import tell_failing; tell_failing(sys.argv[1:])"
+    done = subprocess.run(
+        [sys.executable, "-c", program, *names], capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def tell_failing(names: list[str]) -> None:
+    """The program of that process."""
+    print(json.dumps([_fails(every_mutant()[name]) for name in names]))
+
+
+def _fails(mutant: Mutant) -> bool:
     """Whether a test that draws nothing fails where the table has the mutant's rows."""
-    mutant = every_mutant()[name]
     child = os.fork()
     if not child:
         object.__setattr__(mutant.table, "rows", mutant.rows)
+        for stream in (1, 2):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
         drawing = "what_is_accepted or stable_offset_is"
         options = ("-x", "-p", "no:cacheprovider", f"--rootdir={ROOT}", "-k", f"not ({drawing})")
         os._exit(int(pytest.main([*options, str(SPEC / "test_partition_answers.py")])))
