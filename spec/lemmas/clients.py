@@ -155,6 +155,19 @@ init_anew = invariant(
     "A client that asks for an epoch has none.",
 )
 
+coordinators_errors = invariant(
+    "CoordinatorsErrors",
+    all_of(
+        i,
+        all_of(_init_answer, _init_answer.error != Errors.TRANSACTION_ABORTABLE)
+        & all_of(
+            _end_answer,
+            ~_end_answer.error.is_in(Errors.TRANSACTION_ABORTABLE, Errors.UNKNOWN_PRODUCER_ID),
+        ),
+    ),
+    "What a coordinator tells a client is no error of a leader.",
+)
+
 # Who holds which epoch -------------------------------------------------------------------------
 
 
@@ -176,7 +189,6 @@ given_out = invariant(
             (_epoch != NO_EPOCH).implies(is_given_out(_id, _epoch)),
             _state.is_in(client.UNINITIALIZED, client.INITIALIZING, client.FATAL_ERROR)
             | (_epoch != NO_EPOCH),
-            all_of(_init_answer, _init_answer.error != Errors.TRANSACTION_ABORTABLE),
             *(
                 all_of(
                     m,
@@ -324,6 +336,7 @@ LEMMAS = (
     settled_outside,
     never_early,
     init_anew,
+    coordinators_errors,
     given_out,
     end_carries_pair,
     end_gives_next,
