@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from statistics import median
 
-from run import AIM_HEAD, Aim, machine, table, tell, versions, write
+from run import Aim, publish, tell
 
 from epochfence.checker.check import prepare
 from epochfence.spec.language import Instance, System, instantiate
@@ -52,11 +52,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Time to compile the shipped systems.")
     parser.add_argument("--quick", action="store_true", help="defaults alone, nothing written")
     given = parser.parse_args()
-    told = table(AIM_HEAD, [aim.cells for aim in aims(quick=given.quick)])
-    section = f"`python bench/compile.py`. {machine()}. {versions()}.\n\n{told}"
-    print(section)
-    if not given.quick:
-        write(section, "compile")
+    publish("compile", list(aims(quick=given.quick)), quick=given.quick)
     return 0
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from run import AIM_HEAD, Aim, machine, table, tell, versions, write
+from run import Aim, publish, tell
 
 from epochfence.model import PartitionLeader, TransactionCoordinator
 from epochfence.model.judge import Finding, Operation, Settings, judge
@@ -224,11 +224,7 @@ def main() -> int:
     except RuntimeError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
-    told = table(AIM_HEAD, [aim.cells for aim in found])
-    section = f"`python bench/oracle.py`. {machine()}. {versions()}.\n\n{told}"
-    print(section)
-    if not given.quick:
-        write(section, "oracle")
+    publish("oracle", found, quick=given.quick)
     return 0
 
 

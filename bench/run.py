@@ -334,6 +334,16 @@ def write(section: str, name: str = "measured", page: Path = PAGE) -> None:
     page.write_text(f"{before}{begin}\n\n{section}\n\n{end}{after}", encoding="utf-8")
 
 
+def publish(name: str, aims: Sequence[Aim], *, quick: bool) -> None:
+    """Prints the figures of `bench/NAME.py` beside its aims; puts them into the page, unless
+    `quick`."""
+    told = table(AIM_HEAD, [aim.cells for aim in aims])
+    section = f"`python bench/{name}.py`. {machine()}. {versions()}.\n\n{told}"
+    print(section)
+    if not quick:
+        write(section, name)
+
+
 def tell(line: str) -> None:
     """Progress, on standard error."""
     print(line, file=sys.stderr, flush=True)

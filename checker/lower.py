@@ -441,13 +441,14 @@ class _Faults:
     def __init__(self, grounded: Grounded) -> None:
         self.graph = grounded.graph
         rows = [row for action in grounded.actions for row in action.rows]
-        self.parts = {id(row): self._parts(self.graph.or_(row.fault, *row.broken)) for row in rows}
-        users = Counter(node for parts in self.parts.values() for node in parts)
+        parts = {id(row): self._parts(self.graph.or_(row.fault, *row.broken)) for row in rows}
+        users = Counter(node for of_row in parts.values() for node in of_row)
         self.common = [
             node
             for node, count in users.most_common(64)
             if count >= COMMON and not node.is_constant
         ]
+        self.found = {row: self._divided(of_row) for row, of_row in parts.items()}
 
     def _parts(self, node: Node) -> list[Node]:
         """The nodes one of which holds if the node does."""
@@ -459,7 +460,9 @@ class _Faults:
 
     def of(self, row: GroundRow) -> tuple[int, Node]:
         """The bits of the common ones among a row's, and the others."""
-        parts = self.parts[id(row)]
+        return self.found[id(row)]
+
+    def _divided(self, parts: list[Node]) -> tuple[int, Node]:
         bits = sum(1 << bit for bit, node in enumerate(self.common) if node in parts)
         return bits, self.graph.or_(*(node for node in parts if node not in self.common))
 

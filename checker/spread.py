@@ -30,15 +30,10 @@ class Spread:
         Raises SparkError where Spark doesn't start.
         """
         if self.spark is not None:
-            from .spark.session import is_running, start
+            from .spark.session import session
 
-            own = not is_running()
-            session: Any = start(self.spark.master_url, f"epochfence {name}")
-            try:
+            with session(self.spark, name):
                 yield self
-            finally:
-                if own:
-                    session.stop()
         elif self.jobs == 1 or self.pool is not None:
             yield self
         else:
@@ -56,13 +51,13 @@ class Spread:
         `work`, pieces and results are pickled; `name` is what Spark's stages are called. Raises
         SparkError where Spark doesn't start.
         """
-        if self.spark is None and (self.jobs == 1 or len(pieces) < 2):
+        if self.spark is not None:
+            yield from _on_spark(self.spark, work, pieces, name, at_once)
+        elif self.jobs == 1 or len(pieces) < 2:
             yield from ((at, work(piece)) for at, piece in enumerate(pieces))
-            return
-        with self.together(name) as ready:
-            if self.spark is not None:
-                yield from _on_spark(self.spark, work, pieces, name, at_once)
-            elif ready.pool is not None:
+        else:
+            with self.together(name) as ready:
+                assert ready.pool is not None
                 yield from _as_done(ready.pool, work, dict(enumerate(pieces)))
 
 

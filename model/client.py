@@ -100,12 +100,13 @@ class ProducerClient:
             "linger_ms": linger_ms,
             "retries": retries,
             "retry_backoff_ms": retry_backoff_ms,
-            "retry_backoff_max_ms": max(retry_backoff_ms, retry_backoff_max_ms),
+            "retry_backoff_max_ms": retry_backoff_max_ms,
             "batch_size": batch_size,
             "in_flight": max_in_flight,
         }
         for name, value in settings.items():
             whole(name, value, 0)
+        settings["retry_backoff_max_ms"] = max(retry_backoff_ms, retry_backoff_max_ms)
         self.machine = Machine(
             TABLES, protocol=protocol, constants=settings,
             protocols=_PROTOCOLS[transactional_id is not None],

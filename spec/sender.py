@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from .client import (
     ABORTABLE,
-    ABORTING,
     ACKNOWLEDGED,
     COMMITTING,
     FAILED,
@@ -36,7 +35,6 @@ from .client import (
     adding,
     all_appended,
     batches,
-    bump_asked,
     bump_for,
     ending,
     entry_epoch,
@@ -552,12 +550,9 @@ resolved = Table(
             "order lost: abortable",
             during=transactional,
             goto=TO_ABORTABLE_ERROR,
-            set={
-                unresolved[_where]: None,
-                ending: ending & (state == ABORTING),
-                bump_asked: bump_asked & (state == ABORTING),
-                must_bump: must_bump | (client_epoch_bump & ~transaction_version_2),
-            },
+            set={unresolved[_where]: None}
+            | ABORTABLE
+            | {must_bump: must_bump | (client_epoch_bump & ~transaction_version_2)},
             source=f"{_MANAGER}.maybeResolveSequences",
         ),
         Row(

@@ -14,10 +14,13 @@ from typing import Any
 from .options import SparkError
 from .session import reason
 
+LOCAL = "^file:/+"
+"""How the URI of a file of this machine begins, where its path has a slash."""
+
 
 def local(uri: str) -> str:
     """A file of this machine by its path, any other by its URI."""
-    return re.sub("^file:/+", "/", uri)
+    return re.sub(LOCAL, "/", uri)
 
 
 class Paths:

@@ -23,7 +23,7 @@ from ...model.errors import ModelError
 from ...model.histories import BadLine, operation_of, read_line, schema_of
 from ...model.judge import Finding, Judgement, Operation, Settings, begin, judge
 from ...model.windows import WINDOW, judge_windows
-from .hadoop import Paths
+from .hadoop import LOCAL, Paths
 from .options import SparkError
 from .session import reason, stage
 
@@ -132,7 +132,7 @@ def _file() -> Any:
     """The file that a row is from; a local one by its path."""
     from pyspark.sql import functions as f
 
-    return f.regexp_replace(f.col("_metadata.file_path"), "^file:/+", "/")
+    return f.regexp_replace(f.col("_metadata.file_path"), LOCAL, "/")
 
 
 def _number(before: Mapping[tuple[str, int], int], batches: Iterable[Any]) -> Iterator[Any]:

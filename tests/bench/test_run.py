@@ -18,47 +18,35 @@ def test_the_page_has_one_place_for_the_result(name: str) -> None:
     assert text.index(begin) < text.index(end)
 
 
+def quick_run(name: str, *more: str) -> str:
+    """What a program of bench/ prints; it ends well, and leaves the page as it is."""
+    before = PAGE.read_text()
+    command = [sys.executable, ROOT / "bench" / name, "--quick", *more]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert PAGE.read_text() == before
+    return done.stdout
+
+
 @pytest.mark.slow
 def test_a_quick_run_tells_what_it_measured_and_writes_nothing() -> None:
-    before = PAGE.read_text()
-    done = subprocess.run(
-        [sys.executable, ROOT / "bench" / "run.py", "--quick", "--repeat", "1"],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("| epochfence |") == 2
-    assert "| bytes a state beyond the packed state's" in done.stdout
-    assert PAGE.read_text() == before
+    told = quick_run("run.py", "--repeat", "1")
+    assert told.count("| epochfence |") == 2
+    assert "| bytes a state beyond the packed state's" in told
 
 
 def test_a_quick_run_of_compilation_tells_what_it_measured_and_writes_nothing() -> None:
-    before = PAGE.read_text()
-    done = subprocess.run(
-        [sys.executable, ROOT / "bench" / "compile.py", "--quick"], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("| at most 2 ") == 3
-    assert PAGE.read_text() == before
+    told = quick_run("compile.py")
+    assert told.count("| at most 2 ") == 3
 
 
 def test_a_quick_run_of_the_oracle_tells_what_it_measured_and_writes_nothing() -> None:
-    before = PAGE.read_text()
-    done = subprocess.run(
-        [sys.executable, ROOT / "bench" / "oracle.py", "--quick"], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("| at least") == 4
-    assert PAGE.read_text() == before
+    told = quick_run("oracle.py")
+    assert told.count("| at least") == 4
 
 
 @pytest.mark.slow
 def test_a_quick_run_on_spark_tells_what_it_measured_and_writes_nothing() -> None:
-    before = PAGE.read_text()
-    done = subprocess.run(
-        [sys.executable, ROOT / "bench" / "spark.py", "--quick"], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert "592,812" in done.stdout
-    assert "| seconds of an almost empty level, 4 shards" in done.stdout
-    assert PAGE.read_text() == before
+    told = quick_run("spark.py")
+    assert "592,812" in told
+    assert "| seconds of an almost empty level, 4 shards" in told

@@ -225,6 +225,16 @@ def is_explained(history: list[Operation], release: str) -> bool:
     return False
 
 
+def spoil(history: list[Operation], random: Random, wrong: str | None) -> None:
+    """Puts one of `WRONG` into a response, if one is named and there is a response."""
+    answered = [at for at, operation in enumerate(history) if operation.response]
+    if wrong is not None and answered:
+        at = random.choice(answered)
+        response = dict(history[at].response or {})
+        response |= {name: value for name, value in WRONG[wrong].items() if name in response}
+        history[at] = history[at]._replace(response=response)
+
+
 @each_machine
 @given(random=seeds, release=releases, wrong=st.sampled_from([None, *WRONG]))
 @settings(max_examples=30, deadline=None)
@@ -232,12 +242,7 @@ def test_the_search_finds_what_trying_every_order_finds(
     machine: str, random: Random, release: str, wrong: str | None
 ) -> None:
     history = RUNS[machine](Recorder(random, overlap=2, losses=0.1), release, 6)
-    answered = [at for at, operation in enumerate(history) if operation.response]
-    if wrong is not None and answered:
-        at = random.choice(answered)
-        response = dict(history[at].response or {})
-        response |= {name: value for name, value in WRONG[wrong].items() if name in response}
-        history[at] = history[at]._replace(response=response)
+    spoil(history, random, wrong)
     found = judge(history, Settings(protocol=release)).finding
     assert (found is Finding.EXPLAINED) == is_explained(history, release)
 

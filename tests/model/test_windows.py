@@ -22,6 +22,7 @@ from epochfence.tests.model.test_judge import (
     produce,
     releases,
     seeds,
+    spoil,
 )  # fmt: skip
 
 NAMED = ("finding", "operations", "operation")
@@ -44,12 +45,7 @@ def test_windows_find_what_the_whole_comes_to(
     machine: str, random: Random, release: str, wrong: str | None, size: int
 ) -> None:
     history = RUNS[machine](Recorder(random, overlap=1.5, losses=0.05), release, 14)
-    answered = [at for at, operation in enumerate(history) if operation.response]
-    if wrong is not None and answered:
-        at = random.choice(answered)
-        response = dict(history[at].response or {})
-        response |= {name: value for name, value in WRONG[wrong].items() if name in response}
-        history[at] = history[at]._replace(response=response)
+    spoil(history, random, wrong)
     whole = judge(history, Settings(protocol=release), limit=20_000)
     found = in_windows(history, size, release)
     if Finding.GAVE_UP in (whole.finding, found.finding):
