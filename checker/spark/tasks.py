@@ -9,6 +9,7 @@ after them what it counted; `insert` keeps what is new, writes it to the shard's
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
@@ -91,6 +92,7 @@ _process: _Process | None = None
 def _shard_set(kit: Kit, shard: int) -> ShardSet:
     """A shard's set; this process keeps it mapped where it is in files."""
     global _process
+    gc.freeze()  # Spark collects garbage after each task: what that left isn't looked at again
     if _process is None or _process.key != kit.key:
         for held in _process.sets.values() if _process else ():
             held.close()
