@@ -25,7 +25,7 @@ from .runs import Damaged, Run, to_merge, write_run
 from .shards import NoRoom, ShardSet, block_of, owned_by
 from .storage import Storage
 
-OUTGOING = 1 << 22  # bytes of candidates that a task gathers before it sends them
+OUTGOING = 1 << 24  # bytes of candidates that a task gathers before it sends them
 PIECE = 1 << 24  # bytes of states that are sorted at once
 
 
