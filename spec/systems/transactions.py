@@ -109,8 +109,10 @@ system = System(
     bounds={
         DEFAULT: {LARGEST_SEQUENCE: 7, DELETIONS: 0, PRODUCER_EXPIRIES: 0},
         "small": {PARTITIONS: 1},
-        # a timeout does what another instance's InitProducerId does as well
-        "large": {FAULTS: 2, TIMEOUTS: 0},
+        # A timeout does what another instance's InitProducerId does as well, and a crash what an
+        # instance does that goes on behind a silent one. A record that isn't appended is like one
+        # that a failover loses.
+        "large": {FAULTS: 2, TIMEOUTS: 0, CRASHES: 0, APPEND_FAILURES: 0, ID_EXPIRIES: 0},
     },
     protocols=KAFKA.settling({transactional: True}),
     channels=(
