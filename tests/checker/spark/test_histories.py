@@ -193,20 +193,15 @@ def test_sorted_rows_are_judged_key_by_key(window: int) -> None:
     by_key: dict[str, list[Any]] = {}
     for row in sorted(rows):
         by_key.setdefault(row[0], []).append(row)
-    sent: list[tuple[Any, ...]] = []
-    for key, of_key in by_key.items():
-        if len(of_key) >= window:
-            seen = [json.loads(row[4]) for row in of_key]
-            sent.append((key, -1.0, "", histories.ABOUT, json.dumps(seen)))
-        sent += of_key
-    names = ("key", "start", "file", "line", "text")
+    sent = [(key, *rest) for of_key in by_key.values() for key, _, *rest in of_key]
+    names = ("key", "file", "line", "text")
     columns_ = [pa.array(column) for column in zip(*sent, strict=True)]
     batch = pa.RecordBatch.from_arrays(columns_, names)
     batches = [batch.slice(at, 7) for at in range(0, len(batch), 7)]
     (found,) = histories._judge(Judging(SETTINGS, window=window), batches)
     told = {row["key"]: row for row in found.to_pylist()}
     for key, of_key in by_key.items():
-        operations = [histories._operation(row) for row in of_key]
+        operations = [histories._operation(key, *rest) for _, _, *rest in of_key]
         whole = judge(operations, SETTINGS)
         if window < 1_000 and told[key]["finding"] == Finding.GAVE_UP.name:
             continue
