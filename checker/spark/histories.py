@@ -22,7 +22,6 @@ from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import compute as pc
 
 from ...model.errors import ModelError
 from ...model.histories import BadLine, operation_of, read_line, schema_of
@@ -128,13 +127,19 @@ def _texts(session: Any, sizes: Mapping[str, int]) -> Any:
             for file, block, count in of_file:
                 before[file, block] = passed
                 passed += count
-    number = partial(_number, before)
     cores = int(session.sparkContext.defaultParallelism)
     if sum(sizes.values()) > NEVER_SPLIT and lines.rdd.getNumPartitions() < cores:
         # what is compressed can't be split
-        numbered = lines.mapInArrow(number, NUMBERED).repartition(4 * cores)
-        return numbered.mapInArrow(_check, CHECKED)
-    return lines.mapInArrow(lambda batches: _check(number(batches)), CHECKED)
+        numbered = lines.mapInArrow(partial(_number, before), NUMBERED)
+        return numbered.repartition(4 * cores).mapInArrow(_check, CHECKED)
+    return lines.mapInArrow(partial(_number_and_check, before), CHECKED)
+
+
+def _number_and_check(
+    before: Mapping[tuple[str, int], int], batches: Iterable[Any]
+) -> Iterator[Any]:
+    """Both in one task: to hand lines from one to another costs more than to number them."""
+    return _check(_number(before, batches))
 
 
 def _number(before: Mapping[tuple[str, int], int], batches: Iterable[Any]) -> Iterator[Any]:
@@ -156,10 +161,10 @@ def _number(before: Mapping[tuple[str, int], int], batches: Iterable[Any]) -> It
         yield pa.RecordBatch.from_arrays(columns, ["file", "line", "text"])
 
 
-def _ends(*columns: Any) -> list[int]:
-    """Where each run of rows ends that have the same values in all columns."""
-    ends = {end for c in columns for end in pc.run_end_encode(c).run_ends.to_pylist()}
-    return sorted(ends)
+def _ends(files: Any, blocks: Any) -> list[int]:
+    """Where the rows of each split end."""
+    changes = np.diff(files.dictionary_encode().indices) | np.diff(blocks)
+    return [*(np.flatnonzero(changes) + 1).tolist(), len(files)] if len(files) else []
 
 
 def _tables(session: Any, files: list[str]) -> Any:
