@@ -105,13 +105,13 @@ def _shard_set(kit: Kit, shard: int) -> ShardSet:
 
 
 def expand(
-    kit: Any, place: Place, shard: int, _: Iterable[Any]
+    kit: Any, place: Any, shard: int, _: Iterable[Any]
 ) -> Iterator[tuple[int, bytes | Told]]:
     """Expands the last level of a shard: blocks of candidates by owner, then what is to be told.
 
-    `kit` is Spark's broadcast of a Kit.
+    `kit` is Spark's broadcast of a Kit, `place` that of a Place.
     """
-    kit = kit.value
+    kit, place = kit.value, place.value
     told = Told(shard, taken=[0] * kit.rows)
     totals = place.totals[shard]
     if totals[-1]:
@@ -160,10 +160,10 @@ def _blocks(kit: Kit, held: ShardSet, told: Told) -> Iterator[tuple[int, bytes]]
 
 
 def insert(
-    kit: Any, place: Place, shard: int, arrived: Iterable[tuple[int, bytes | Told]]
+    kit: Any, place: Any, shard: int, arrived: Iterable[tuple[int, bytes | Told]]
 ) -> Iterator[Told]:
     """Inserts what was sent to a shard, writes what is new to a run, and tells."""
-    kit = kit.value
+    kit, place = kit.value, place.value
     told = Told(shard)
     blocks = _counted(arrived, told)
     first = next(blocks, None)
@@ -223,10 +223,10 @@ def _pieces(held: ShardSet, first: int, last: int) -> Iterator[tuple[int, bytes]
 
 
 def look_back(
-    kit: Any, place: Place, target: bytes, level: int, shard: int, _: Iterable[Any]
+    kit: Any, place: Any, target: bytes, level: int, shard: int, _: Iterable[Any]
 ) -> Iterator[tuple[bytes | None, str]]:
     """The least state of a shard's level that has the target as a successor, or what is damaged."""
-    kit = kit.value
+    kit, place = kit.value, place.value
     if not place.totals[shard][level]:
         return
     try:
