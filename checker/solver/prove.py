@@ -85,6 +85,7 @@ class Proofs:
     system: str
     protocol: str
     constants: dict[str, int]
+    features: list[str]
     open: tuple[str, ...]
     proofs: list[Proof]
     lemmas: list[Proof]
@@ -106,6 +107,7 @@ class Proofs:
             "system": self.system,
             "protocol": self.protocol,
             "constants": self.constants,
+            "features": self.features,
             "open": list(self.open),
             "verdict": self.verdict.name.lower(),
             "exit_code": self.verdict.value,
@@ -173,6 +175,7 @@ def prove(
         system.name,
         instance.protocol,
         instance.chosen,
+        sorted(instance.features),
         tuple(info.name for info in instance.open),
         [run.proofs[name] for name in wanted],
         [proof for name, proof in run.proofs.items() if name not in wanted],
