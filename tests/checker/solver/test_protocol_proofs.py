@@ -3,7 +3,7 @@ protects it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,13 +27,20 @@ from epochfence.spec.systems.transactions import system as transactions
 from epochfence.tests.spec.alterations import altered
 
 FEW_IDS = {"largest_producer_id": 2}
+MENDED = ("block_current_once_written",)  # from 3.0
 QUICK = Options(timeout=20, depth=1, most=1, spacer=False)
 
 
-def fails(system: System, name: str, off: Iterable[str] = ()) -> bool:
+def fails(
+    system: System,
+    name: str,
+    off: Iterable[str] = (),
+    release: str | None = None,
+    constants: Mapping[str, int] | None = None,
+) -> bool:
     """Whether a property or lemma isn't inductive in some case, with all lemmas assumed."""
     names = dict.fromkeys([name, *(lemma.name for lemma in system.lemmas)])
-    induction = Induction(lifted(system, switch_off=off, properties=names))
+    induction = Induction(lifted(system, release, constants, switch_off=off, properties=names))
     subject = induction.subject(name)
     assert subject is not None
     items = induction.obligations(subject, [fact for fact in induction.facts if fact != name])
@@ -50,34 +57,41 @@ def only_once(system: System) -> System:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("release", ["3.5", "4.3"])
+@pytest.mark.parametrize("release", ["2.7", "3.5", "4.3"])
 def test_a_producer_id_is_handed_out_once(release: str) -> None:
-    result = prove(only_once(producer_ids), release, FEW_IDS, options=QUICK)
+    result = prove(only_once(producer_ids), release, FEW_IDS, switch_on=MENDED, options=QUICK)
     assert result.verdict is Verdict.HOLDS
     assert result.open == ("block_size",)
     assert {"BlocksApart", "NotLeftOver"} <= {proof.name for proof in result.lemmas}
 
 
-# Without this, two blocks meet: a block stays in reserve when it is taken, or is given to two.
+# Without this, two blocks meet: a block stays in reserve when it is taken, or is given to two. By
+# the lemma that fails, and the row.
 PRODUCER_ID_TWINS = {
-    "take the prefetched block": {"row": "take it", "updates": {rpc.prefetched: rpc.prefetched}},
-    "commit": {"row": "answer", "updates": {rpc.committed: rpc.committed}},
-    "generateProducerId": {
-        "row": "id", "updates": {rpc.next_producer_id: rpc.next_producer_id}
+    "BlocksApart": {
+        "table": "rpc_manager.take the prefetched block", "row": "take it",
+        "updates": {rpc.prefetched: rpc.prefetched},
+    },
+    "RecordedAsTaken": {
+        "table": "controller.commit", "row": "answer", "updates": {rpc.committed: rpc.committed}
+    },
+    "NotLeftOver": {
+        "table": "rpc_manager.generateProducerId", "row": "id",
+        "updates": {rpc.next_producer_id: rpc.next_producer_id},
     },
 }  # fmt: skip
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("event", PRODUCER_ID_TWINS)
-def test_it_is_not_where_a_block_is_given_twice(event: str) -> None:
-    machine = "controller" if event == "commit" else "rpc_manager"
-    broken = altered(
-        only_once(producer_ids), table=f"{machine}.{event}", **PRODUCER_ID_TWINS[event]
-    )  # type: ignore[arg-type]
-    result = prove(broken, constants=FEW_IDS, options=QUICK)
-    assert result.verdict is not Verdict.HOLDS
-    assert [proof.verdict for proof in result.proofs] != ["proved"]
+@pytest.mark.parametrize("lemma", PRODUCER_ID_TWINS)
+def test_it_is_not_where_a_block_is_given_twice(lemma: str) -> None:
+    broken = altered(producer_ids, **PRODUCER_ID_TWINS[lemma])  # type: ignore[arg-type]
+    assert fails(broken, lemma, constants=FEW_IDS)
+
+
+def test_it_is_not_where_a_block_is_in_use_before_it_is_written() -> None:
+    """KAFKA-12620."""
+    assert fails(producer_ids, "CurrentOnceReady", release="2.7", constants=FEW_IDS)
 
 
 # Transactions ------------------------------------------------------------------------------------
@@ -168,18 +182,20 @@ def test_the_coordinator_makes_only_declared_transitions() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("system", "constants"),
+    ("system", "release", "constants"),
     [
-        (producer_ids, {"block_size": 2, "largest_producer_id": 3, "prefetch_at": 0}),
-        (transactions, {"partitions": 1, "transactions": 1}),
+        (producer_ids, "2.7", {"block_size": 2, "faults": 2}),
+        (producer_ids, "4.3", {"block_size": 2, "largest_producer_id": 3, "prefetch_at": 0}),
+        (transactions, "4.3", {"partitions": 1, "transactions": 1}),
     ],
-    ids=["producer-ids", "transactions"],
+    ids=["producer-ids 2.7", "producer-ids", "transactions"],
 )
 def test_each_lemma_is_an_invariant_to_the_explorer(
-    system: System, constants: dict[str, int]
+    system: System, release: str, constants: dict[str, int]
 ) -> None:
     names = [lemma.name for lemma in system.lemmas]
-    result = check(instantiate(system, constants=constants, properties=names), Search(threads=2))
+    instance = instantiate(system, release, constants, switch_on=MENDED, properties=names)
+    result = check(instance, Search(threads=2))
     assert result.verdict is Verdict.HOLDS
     assert [item.name for item in result.properties] == names
 
