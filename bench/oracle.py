@@ -11,7 +11,8 @@ import argparse
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
@@ -118,37 +119,108 @@ def leader_history(seed: int, clients: int) -> list[Operation]:
     return overlapping(seed, clients, ask)
 
 
-def coordinator_history(seed: int, clients: int) -> list[Operation]:
-    """Instances of one transactional id, which fence each other and end each other's transactions;
-    about half of their requests are refused."""
-    name, coordinator = "judged", TransactionCoordinator()
-    coordinator.elect(coordinator.state_partition_of(name), 0)
-    held = (-1, -1)
+class Coordinating:
+    """The coordinator of one transactional id, asked as histories have it."""
+
+    def __init__(self) -> None:
+        self.inner, self.name = TransactionCoordinator(), "judged"
+        self.inner.elect(self.inner.state_partition_of(self.name), 0)
+
+    def write_markers(self) -> None:
+        """All markers that are due are written."""
+        for markers in self.inner.drain_markers().values():
+            for marker in markers:
+                self.inner.markers_answered(marker, dict.fromkeys(marker.partitions, "NONE"))
+
+    def ask(self, request: str, fields: dict[str, Any]) -> dict[str, Any]:
+        """The answer to a request."""
+        if request == "AddPartitionsToTxn":
+            return {"error": self.inner.add_partitions(self.name, **fields)}
+        ask = self.inner.end_txn if request == "EndTxn" else self.inner.init_producer_id
+        answer = ask(self.name, **fields)
+        assert answer is not None
+        return answer._asdict()
+
+
+def who(answer: dict[str, Any]) -> dict[str, Any]:
+    """The producer id and epoch that somebody was told, if there are any."""
+    if answer.get("producer_epoch", -1) < 0:
+        return {}
+    return {name: answer[name] for name in ("producer_id", "producer_epoch")}
+
+
+INIT: dict[str, Any] = {"transaction_timeout_ms": 60_000}
+
+
+def contended_history(seed: int, clients: int) -> list[Operation]:
+    """Requests of one transactional id in any order, which fence and refuse each other: nearly half
+    of them are refused."""
+    coordinator = Coordinating()
+    held: dict[str, Any] = {}
 
     def ask(random: Random, now: int) -> Asked:
         nonlocal held
-        coordinator.now_ms = now
-        for markers in coordinator.drain_markers().values():
-            for marker in markers:
-                coordinator.markers_answered(marker, dict.fromkeys(marker.partitions, "NONE"))
-        who: dict[str, Any] = {"producer_id": held[0], "producer_epoch": held[1]}
-        match random.choice(["init", "add", "end", "end"]) if held[0] >= 0 else "init":
-            case "add":
-                error = coordinator.add_partitions(name, *held, ["t-0"])
-                return "AddPartitionsToTxn", {**who, "partitions": ["t-0"]}, {"error": error}
+        coordinator.inner.now_ms = now
+        coordinator.write_markers()
+        match random.choice(["init", "add", "end", "end"]) if held else "init":
             case "init":
-                request, fields = "InitProducerId", {"transaction_timeout_ms": 60_000}
-                answer = coordinator.init_producer_id(name, 60_000)
+                request, fields = "InitProducerId", INIT
+            case "add":
+                request, fields = "AddPartitionsToTxn", {**held, "partitions": ["t-0"]}
             case _:
-                result = random.choice(["COMMIT", "ABORT"])
-                request, fields = "EndTxn", {**who, "result": result}
-                answer = coordinator.end_txn(name, *held, result)
-        assert answer is not None
-        if answer.error == "NONE":
-            held = (answer.producer_id, answer.producer_epoch)
-        return request, fields, answer._asdict()
+                request, fields = "EndTxn", {**held, "result": random.choice(["COMMIT", "ABORT"])}
+        answer = coordinator.ask(request, fields)
+        held = who(answer) or held
+        return request, fields, answer
 
     return overlapping(seed, clients, ask)
+
+
+def instance(random: Random) -> Generator[tuple[float, str, dict[str, Any]], dict[str, Any]]:
+    """What an instance of an application asks, and how many ms after the answer before. It repeats
+    what is told to wait, and starts anew when it was fenced."""
+    while True:
+        wait, answer = 300 * random.random(), {"error": "CONCURRENT_TRANSACTIONS"}
+        while answer["error"] == "CONCURRENT_TRANSACTIONS":
+            answer = yield wait, "InitProducerId", INIT
+            wait = 20
+        work: list[tuple[str, dict[str, Any]]] = []
+        held = who(answer)
+        while answer["error"] in ("NONE", "CONCURRENT_TRANSACTIONS"):
+            if not work:
+                work = [("AddPartitionsToTxn", {"partitions": [f"t-{at}"]}) for at in range(2)]
+                work.append(("EndTxn", {"result": random.choice(["COMMIT", "COMMIT", "ABORT"])}))
+            request, fields = work[0]
+            answer = yield 5 * random.random(), request, held | fields
+            if answer["error"] == "NONE":
+                work.pop(0)
+                held = who(answer) or held
+
+
+def restarted_history(seed: int, clients: int) -> list[Operation]:
+    """Instances of one application, which run transactions and fence each other when they start.
+    Each has one request under way."""
+    random, coordinator = Random(seed), Coordinating()
+    found: list[Operation] = []
+    due: list[tuple[float, float, int, str, dict[str, Any]]] = []
+
+    def send(who: int, answered: float, asked: tuple[float, str, dict[str, Any]]) -> None:
+        wait, request, fields = asked
+        start = answered + wait
+        heappush(due, (start + 3 * random.random(), start, who, request, fields))
+
+    instances = [instance(random) for _ in range(clients)]
+    for who, one in enumerate(instances):
+        send(who, 0, next(one))
+    while len(found) < OPERATIONS:
+        now, start, who, request, fields = heappop(due)
+        coordinator.inner.now_ms = int(now)
+        if random.random() < 0.7:  # else they take longer
+            coordinator.write_markers()
+        answer, end = coordinator.ask(request, fields), now + 3 * random.random()
+        found.append(Operation(request, fields, start, end, answer, len(found)))
+        send(who, end, instances[who].send(answer))
+    return found
 
 
 def judged(histories: list[list[Operation]]) -> int:
@@ -195,16 +267,18 @@ def aims(count: int) -> list[Aim]:
     coordinator = best(lambda: transactional(count))
     tell("judge")
     histories = {
-        "leader": [leader_history(seed, CLIENTS) for seed in range(count // OPERATIONS)],
-        "coordinator": [coordinator_history(seed, CLIENTS) for seed in range(count // 1_000)],
+        f"operations/s judged, {CLIENTS} clients at once on a {what}": [
+            made(seed, CLIENTS) for seed in range(count // OPERATIONS)
+        ]
+        for what, made in {
+            "leader": leader_history,
+            "coordinator, fencing each other": contended_history,
+            "coordinator, restarting": restarted_history,
+        }.items()
     }
     judgements = [
-        Aim(
-            f"operations/s judged, {CLIENTS} clients at once on a {what}", 50_000,
-            best(lambda some=some: judged(some)),
-        )
-        for what, some in histories.items()
-    ]  # fmt: skip
+        Aim(what, 50_000, best(lambda some=some: judged(some))) for what, some in histories.items()
+    ]
     return [
         Aim("milliseconds to import epochfence.model", 150, import_time(), at_most=True),
         Aim("requests/s through a partition leader", 100_000, leader),

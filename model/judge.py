@@ -79,26 +79,26 @@ class Judgement:
     allowed: tuple[Mapping[str, Any], ...] = ()
 
 
-class Answered(NamedTuple):
-    """The machine after an operation or a step of its own. `answer` is None where there is none
-    yet: it comes with a step of the machine's own."""
-
-    after: Judged
-    answer: Mapping[str, Any] | None
-
-
 class Judged(Protocol):
     """A machine in a state. No method changes it: each gives machines in other states, and the
     machine itself where an operation has changed nothing."""
 
-    def outcomes(self, operation: Operation, *, at_once: bool = False) -> Iterable[Answered]:
-        """All that the operation can do now, what is likely first; what is answered later may be
-        left out with `at_once`."""
+    def read(self, operation: Operation) -> Any:
+        """The operation as `outcomes` takes it, for all states that come of this one."""
         ...
 
-    def events(self, until: float) -> Iterable[Answered]:
+    def outcomes(self, operation: Any, /) -> Iterable[tuple[Judged, bool]]:
+        """All that the operation can do now where it is answered as it was, or later; what is
+        likely first. With each, whether it is answered by then."""
+        ...
+
+    def answers(self, operation: Any, /) -> Iterable[Mapping[str, Any]]:
+        """All that the operation may be answered with now."""
+        ...
+
+    def events(self, until: float) -> Iterable[tuple[Judged, Mapping[str, Any] | None]]:
         """All that can happen by itself up to this time, with the answer to the operation that
-        waits for one."""
+        waits for one, if it comes with that."""
         ...
 
     def key(self) -> Hashable:
@@ -114,8 +114,9 @@ class Judged(Protocol):
         whenever it took effect."""
         ...
 
-    def may_still(self, response: Mapping[str, Any]) -> bool:
-        """Whether this response may be given in this state or a later one; true where in doubt."""
+    def may_still(self, responses: Iterable[Mapping[str, Any]]) -> bool:
+        """Whether each of these responses may be given in this state or a later one; true where in
+        doubt."""
         ...
 
     def is_decided(self, error: str) -> bool:
@@ -199,11 +200,18 @@ class _Search:
         self.ends = [operation.end or 0 for operation in self.known]
         self.ways = ways
         machine = ways[0].machine
+        self.known_asked = [machine.read(o) for o in self.known]
+        self.lost_asked = [machine.read(o) for o in self.lost]
         self.idle = [o is not asked and machine.is_idle(o) for o in self.known]
+        self.refusals = [
+            not idle and o.response is not None and o.response["error"] != "NONE"
+            for o, idle in zip(self.known, self.idle, strict=True)
+        ]
         ranks = map(machine.rank, self.known)
         self.ranks = [
             (not idle, *ranked) for idle, *ranked in zip(self.idle, ranks, self.ends, strict=True)
         ]
+        self.told = [{} if o is asked else o.response or {} for o in self.known]
         self.limit = limit
         self.asked = asked
         self.horizon = horizon
@@ -220,16 +228,19 @@ class _Search:
         """All configurations in which the first `goal` answered operations are done, by their
         starts. Raises _Limit."""
         start = _Config(self.ways[0].machine, next=map(self._config, self.ways))
-        stack, dead = [start], set[Hashable]()
+        stack, dead, deepest = [start], set[Hashable](), -1
         while stack:
             config = next(stack[-1].next, None)
             if config is None:
-                dead.add(stack.pop().key())
+                config = stack.pop()
+                dead.add(config.key())
+                deepest = max(deepest, config.base)
                 continue
             if config.base >= goal:
                 yield config
                 continue
-            if dead and (not self._may_end(config) or config.key() in dead):
+            # further on there is no dead end so far, nor so many that it is worth looking ahead
+            if config.base <= deepest and (not self._may_end(config) or config.key() in dead):
                 continue
             self.steps += 1
             if self.steps > self.limit:
@@ -267,22 +278,26 @@ class _Search:
         """The configurations that may follow, those that are likely first."""
         candidates, until = self._candidates(config)
         self.reached = max(self.reached, until)
+        later: list[_Config] = []
         for at in candidates:
             if at in config.refused:
                 continue
-            operation, fits = self.known[at], False
-            for after, answer in config.machine.outcomes(operation, at_once=self.idle[at]):
-                if answer is None:
-                    fits = True
-                    if config.waiting is None:
-                        yield self._with(config, after, waiting=(True, at))
-                    continue
-                self._collect(operation, answer)
-                if matches(operation.response, answer):
-                    fits = True
-                    yield self._done(config, after, at)
-                    if self.idle[at] and after is config.machine:
+            asked, fits = self.known_asked[at], False
+            if self.known[at] is self.asked:
+                self._collect(config.machine.answers(asked))
+            for after, is_answered in config.machine.outcomes(asked):
+                fits = True
+                if is_answered:
+                    done = self._done(config, after, at)
+                    is_same = after is config.machine
+                    if is_same and self.refusals[at] and until < self.ends[at]:
+                        later.append(done)  # another state may be what it was refused in
+                        continue
+                    yield done
+                    if is_same and self.idle[at]:
                         return  # it is as good now as at any other time
+                elif config.waiting is None:
+                    yield self._with(config, after, waiting=(True, at))
             if not fits:
                 config.refused.add(at)
         yield from self._lost(config, until)
@@ -295,19 +310,17 @@ class _Search:
                 if matches(self.lost[at].response, answer):
                     yield self._with(config, after, waiting=None)
                 continue
-            self._collect(self.known[at], answer)
+            if self.known[at] is self.asked:
+                self._collect([answer])
             if matches(self.known[at].response, answer):
                 yield self._done(config, after, at, waiting=None)
+        yield from later
 
     def _may_end(self, config: _Config) -> bool:
         """Whether the answers that come next can still be given."""
-        for at in range(config.base, min(config.base + LOOK_AHEAD, len(self.known))):
-            operation = self.known[at]
-            if at in config.ahead or operation is self.asked or operation.response is None:
-                continue
-            if not config.machine.may_still(operation.response):
-                return False
-        return True
+        base, ahead = config.base, config.ahead
+        coming = enumerate(self.told[base : base + LOOK_AHEAD], base)
+        return config.machine.may_still([told for at, told in coming if at not in ahead])
 
     def _candidates(self, config: _Config) -> tuple[list[int], float]:
         """The answered operations that can come next, those that changed nothing and then by when
@@ -342,14 +355,10 @@ class _Search:
                 continue
             seen.add(content)
             taken = config.taken | {at}
-            for after, answer in config.machine.outcomes(operation):
-                if answer is None and config.waiting is None:
+            for after, is_answered in config.machine.outcomes(self.lost_asked[at]):
+                if not is_answered and config.waiting is None:
                     yield self._with(config, after, taken=taken, waiting=(False, at))
-                elif (
-                    answer is not None
-                    and matches(operation.response, answer)
-                    and after.key() != before
-                ):
+                elif is_answered and after.key() != before:
                     yield self._with(config, after, taken=taken, waiting=config.waiting)
 
     def _with(
@@ -374,9 +383,8 @@ class _Search:
             made.refused = config.refused
         return made
 
-    def _collect(self, operation: Operation, answer: Mapping[str, Any]) -> None:
-        if operation is self.asked and answer not in self.answers:
-            self.answers.append(answer)
+    def _collect(self, answers: Iterable[Mapping[str, Any]]) -> None:
+        self.answers += (answer for answer in answers if answer not in self.answers)
 
 
 def judge(
@@ -441,7 +449,7 @@ def judge(
 def begin(about: Iterable[Operation], settings: Settings | None = None) -> Carried:
     """Where a history begins. `about` is the history, or what tells as much of it: each producer
     id and epoch that a kind of request has. Raises as `judge` does."""
-    from .judged import machine_for
+    from .forms import machine_for
 
     return Carried((Way(machine_for(list(about), settings or Settings())),))
 

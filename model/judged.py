@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ..spec import coordinator as declared
 from ..spec import leader as declared_leader
@@ -18,24 +18,14 @@ from ..spec.language.expressions import EnumValue, children_first
 from ..spec.language.tables import Table
 from ..spec.messages import Errors
 from .coordinator import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, PENDING, TransactionCoordinator
-from .errors import WrongType
-from .judge import Answered, Judged, Operation, Settings
+from .judge import Operation, Settings, matches
 from .leader import PartitionLeader
+from .machine import Machine
 from .values import Sparse
 
 T = TypeVar("T")
 COORDINATOR_REQUESTS = ("InitProducerId", "AddPartitionsToTxn", "EndTxn")
 LEADER_REQUESTS = ("Produce", "WriteTxnMarkers")
-
-
-def machine_for(operations: Sequence[Operation], settings: Settings) -> Judged:
-    """The machine that these operations of one key are judged by, as it is at first."""
-    requests = {operation.request for operation in operations}
-    if requests <= {*COORDINATOR_REQUESTS}:
-        return Coordinator(operations, settings)
-    if requests <= {*LEADER_REQUESTS}:
-        return Leader(operations, settings)
-    raise WrongType(f"no key has all of {', '.join(sorted(requests))}", "request")
 
 
 def frozen(value: Sparse) -> Hashable:
@@ -99,125 +89,90 @@ class _WithoutMarkers(TransactionCoordinator):
 
 
 class Coordinator:
-    """The coordinator of one transactional id.
+    """The coordinator of one transactional id, in the state of its entry.
 
     By itself it appends to the log at once or later, or the log refuses; it writes markers, aborts
     what has timed out, forgets ids, fails over, and (version 2) has partitions added by leaders.
     """
 
-    def __init__(self, operations: Sequence[Operation], settings: Settings) -> None:
+    def __init__(self, settings: Settings) -> None:
         self.coordinator = _WithoutMarkers(
             protocol=settings.protocol, transaction_version=settings.transaction_version,
             transaction_max_timeout_ms=settings.transaction_max_timeout_ms,
             transactional_id_expiration_ms=settings.transactional_id_expiration_ms,
         )  # fmt: skip
         self.coordinator.elect(self.coordinator.state_partition_of(NAME), 0)
-        ids = {
-            found["producer_id"]
-            for operation in operations
-            for found in (operation.fields, operation.response or {})
-            if found.get("producer_id", -1) >= 0
-        }
-        self.ids: tuple[int, ...] = (*sorted(ids), max(ids, default=0) + 1)
         self.around = _from_around(settings.protocol)
         self.harmless = _harmless(declared.TABLES)
+
+    @property
+    def entry(self) -> Machine | None:
+        """The entry of the id, if it is known."""
+        return self.coordinator.entries.get(NAME)
+
+    def key(self) -> Hashable:
+        """What it is told by from all states in which it does something else."""
+        entry = self.entry
+        return None if entry is None else entry.kept(UNSEEN, without_keys)
 
     def is_decided(self, error: str) -> bool:
         """See Judged."""
         return error not in self.around and error in _CODES
 
-    def rank(self, operation: Operation) -> float:
-        """See Judged. Epochs rise."""
-        for found in (operation.response or {}, operation.fields):
-            if found.get("producer_epoch", -1) >= 0:
-                return found["producer_epoch"]
-        return float("inf")
-
-    def is_idle(self, operation: Operation) -> bool:
-        """See Judged. InitProducerId makes an entry where there is none, whatever it answers."""
-        response, request = operation.response, operation.request
-        return (
-            response is not None
-            and request != "InitProducerId"
-            and response["error"] in self.harmless
-        )
-
-    def may_still(self, response: Mapping[str, Any]) -> bool:
-        """See Judged. The epoch of a producer id doesn't go back."""
-        producer_id, entry = response.get("producer_id", -1), self.coordinator.entries.get(NAME)
-        return (
-            producer_id < 0
-            or entry is None
-            or entry["producer_id"] != producer_id
-            or entry["producer_epoch"] <= response.get("producer_epoch", LARGEST_EPOCH)
-        )
-
-    def key(self) -> Hashable:
-        """See Judged."""
-        entry = self.coordinator.entries.get(NAME)
-        return None if entry is None else entry.kept(_UNSEEN, _without_keys)
-
-    def _copy(self, now: float, new_id: Callable[[], int | None]) -> Coordinator:
+    def at(self, entry: Machine | None, now: float, new_id: int = 0) -> Coordinator:
+        """It with this entry, at a time, with a producer id to give."""
         made = _shallow(self)
         made.coordinator = inner = _shallow(self.coordinator)
-        inner.entries = {name: entry.copy() for name, entry in inner.entries.items()}
-        inner.producer_ids = new_id
         inner.now_ms = int(now)
+        inner.producer_ids = lambda: new_id
+        inner.entries = {}
+        if entry is not None:
+            inner.entries[NAME] = mine = entry.copy()
+            mine.outside(clock__now=inner.now_ms)
         return made
 
-    def _is_as(self, other: Coordinator) -> bool:
-        """Whether a request that made it the other one has done nothing."""
-        mine, its = self.coordinator.entries.get(NAME), other.coordinator.entries.get(NAME)
-        return (mine is its if mine is None or its is None else mine.is_as(its)) and (
-            self.coordinator.appends == other.coordinator.appends
-        )
+    def outcomes(
+        self, operation: Operation, ids: Iterable[int]
+    ) -> Iterator[tuple[Coordinator, Mapping[str, Any] | None]]:
+        """What the operation can do and is answered (None: not yet), with each of these producer
+        ids that it may be given, if it needs one."""
+        asks_log = False
+        for after, answer in self._ask(operation, ids, "NONE"):
+            asks_log |= after.coordinator.appends > self.coordinator.appends
+            yield after, answer
+        if asks_log:
+            for after, answer in self._ask(operation, ids, PENDING):
+                if answer is None:
+                    yield after, None
 
     def _ask(
-        self, operation: Operation, append: str
+        self, operation: Operation, ids: Iterable[int], append: str
     ) -> Iterator[tuple[Coordinator, Mapping[str, Any] | None]]:
-        """The outcomes with each producer id that the coordinator may be given, if it needs one."""
-        told = (operation.response or {}).get("producer_id", -1)
-        for new_id in [told] if told >= 0 else self.ids[::-1]:
+        for new_id in ids:
             needed: list[int] = []
 
             def give(new_id: int = new_id, needed: list[int] = needed) -> int:
                 needed.append(new_id)
                 return new_id
 
-            made = self._copy(operation.start, give)
+            made = self.at(self.entry, operation.start)
+            made.coordinator.producer_ids = give
             answer = _REQUESTS[operation.request](made.coordinator, operation.fields, append)
-            yield (self if self._is_as(made) else made), answer
+            yield made, answer
             if not needed:
                 return
 
-    def outcomes(self, operation: Operation, *, at_once: bool = False) -> Iterator[Answered]:
-        """See Judged."""
-        asks_log = False
-        for after, answer in self._ask(operation, "NONE"):
-            asks_log |= after.coordinator.appends > self.coordinator.appends
-            yield Answered(after, answer)
-        if at_once or not asks_log:
-            return
-        for after, answer in self._ask(operation, PENDING):
-            if answer is None:
-                yield Answered(after, answer)
-
-    def events(self, until: float) -> Iterator[Answered]:
-        """See Judged."""
-        if NAME not in self.coordinator.entries:
-            return
-        before, after = self.key(), self._copy(until, self._newest)
-        for can, happen in _STEPS:
-            if not can(after.coordinator):
-                continue
-            sent = happen(after.coordinator)
-            answer = next((_given(m) for m in sent if hasattr(m, "producer")), None)
-            if answer is not None or after.key() != before:
-                yield Answered(after, answer)
-            after = self._copy(until, self._newest)
-
-    def _newest(self) -> int:
-        return self.ids[-1]
+    def take(
+        self, step: Step, until: float, new_id: int = 0
+    ) -> tuple[Coordinator, Mapping[str, Any] | None] | None:
+        """What it becomes with a step of its own by this time, and the answer to the operation that
+        waits for one; None where it can't take the step, or nothing comes of it."""
+        after = self.at(self.entry, until, new_id)
+        if after.entry is None or not step.can(after.coordinator):
+            return None
+        sent = step.happen(after.coordinator)
+        answer = next((_given(m) for m in sent if hasattr(m, "producer")), None)
+        return None if answer is None and after.key() == self.key() else (after, answer)
 
 
 def _given(answer: Any) -> Mapping[str, Any] | None:
@@ -278,18 +233,28 @@ _REQUESTS: dict[str, Callable[[TransactionCoordinator, Mapping[str, Any], str], 
 }
 
 
-def _without_keys(value: Sparse) -> Hashable:
+def without_keys(value: Sparse) -> Hashable:
     """What is left of a map by requests, whose numbers say nothing."""
     return tuple(sorted(map(repr, value.values()))) if value else ()
 
 
 # the id on offer, and what only markers have
-_UNSEEN = frozenset({"newest_id", "coordinator_epoch"})
+UNSEEN = frozenset({"newest_id", "coordinator_epoch"})
 _CODES = frozenset(declared.ErrorCode.names) | frozenset(Errors.names)
 
 
 Sent = Iterable[Any]
-_Step = tuple[Callable[[TransactionCoordinator], bool], Callable[[TransactionCoordinator], Sent]]
+
+
+class Step(NamedTuple):
+    """Something that a coordinator does by itself: whether it can, what it then does, and whether
+    only if enough time has passed."""
+
+    can: Callable[[TransactionCoordinator], bool]
+    happen: Callable[[TransactionCoordinator], Sent]
+    is_timed: bool = False
+
+
 _COMPLETE = ("COMPLETE_COMMIT", "COMPLETE_ABORT")
 
 
@@ -322,7 +287,7 @@ def _expired(coordinator: TransactionCoordinator) -> Sent:
     return ()
 
 
-def _declared(event: str, **fields: Any) -> _Step:
+def _declared(event: str, **fields: Any) -> Step:
     """An event of the entry, and the completion that follows where an end is decided by it."""
 
     def can(coordinator: TransactionCoordinator) -> bool:
@@ -335,7 +300,7 @@ def _declared(event: str, **fields: Any) -> _Step:
             return (*sent, *entry.handle("begin completion").sent)
         return sent
 
-    return can, happen
+    return Step(can, happen)
 
 
 def _is_completing(coordinator: TransactionCoordinator) -> bool:
@@ -358,20 +323,21 @@ def _is_unused(coordinator: TransactionCoordinator) -> bool:
     return bool(coordinator.expirable())
 
 
-_STEPS: tuple[_Step, ...] = (
-    (_is_completing, _written),
-    (_is_appending, _acknowledged),
-    (_may_add, _added_by_leader),
-    (_is_late, _timed_out),
-    (_is_late, partial(_timed_out, append=PENDING)),
+STEPS = (
+    Step(_is_completing, _written),
+    Step(_is_appending, _acknowledged),
+    Step(_may_add, _added_by_leader),
     *(
         _declared(event, record_kept=kept)
         for event in ("append failure", "coordinator failover")
         for kept in (False, True)
     ),
     _declared("coordinator failover after a failed append"),
-    (_is_unused, _expired),
+    Step(_is_late, _timed_out, is_timed=True),
+    Step(_is_late, partial(_timed_out, append=PENDING), is_timed=True),
+    Step(_is_unused, _expired, is_timed=True),
 )
+"""What a coordinator does by itself, what is likely first."""
 
 # A leader ---------------------------------------------------------------------------------------
 
@@ -442,19 +408,24 @@ class Leader:
             and response["error"] in self.harmless
         )
 
-    def may_still(self, response: Mapping[str, Any]) -> bool:
+    def may_still(self, responses: Iterable[Mapping[str, Any]]) -> bool:
         """See Judged. The log's end doesn't go back, and what lies before it is told again only as
         long as it is remembered."""
-        base = response.get("base_offset", -1)
-        return (
-            base < 0
-            or base >= self.leader.log_end_offset
-            or any(
-                batch.last_offset - batch.offset_delta == base
-                for entry in self.leader.producers.values()
-                for batch in entry.batches
-            )
-        )
+        end, remembered = self.leader.log_end_offset, None
+        for told in responses:
+            base = told.get("base_offset", -1)
+            if 0 <= base < end:
+                if remembered is None:
+                    entries = self.leader.producers.values()
+                    batches = (batch for entry in entries for batch in entry.batches)
+                    remembered = {batch.last_offset - batch.offset_delta for batch in batches}
+                if base not in remembered:
+                    return False
+        return True
+
+    def read(self, operation: Operation) -> Operation:
+        """See Judged."""
+        return operation
 
     def key(self) -> Hashable:
         """See Judged."""
@@ -468,19 +439,28 @@ class Leader:
         leader.now_ms = int(now)
         return made
 
-    def outcomes(self, operation: Operation, *, at_once: bool = False) -> Iterator[Answered]:
+    def outcomes(self, operation: Operation) -> Iterator[tuple[Leader, bool]]:
         """See Judged. Whatever a leader answers, it answers at once."""
+        for after, answer in self._all(operation):
+            if matches(operation.response, answer):
+                yield after, True
+
+    def answers(self, operation: Operation) -> Iterator[Mapping[str, Any]]:
+        """See Judged."""
+        return (answer for _, answer in self._all(operation))
+
+    def _all(self, operation: Operation) -> Iterator[tuple[Leader, Mapping[str, Any]]]:
         fields = operation.fields
         after = self._copy(operation.start)
         leader = after.leader
         if operation.request == "WriteTxnMarkers":
             answer = leader.append_marker(**fields)
-            yield Answered(after, {"error": answer.error})
+            yield after, {"error": answer.error}
             return
         if fields["producer_id"] < 0:
             base = leader.log_end_offset
             leader.append_plain(fields["count"])
-            yield Answered(after, {"error": "NONE", "base_offset": base})
+            yield after, {"error": "NONE", "base_offset": base}
             return
         guard = None
         if self.asks and fields.get("transactional"):
@@ -495,12 +475,12 @@ class Leader:
         answer = leader.append(**fields, guard=guard)
         told = {"error": answer.error, "base_offset": answer.first_offset}
         unchanged = after.marked == self.marked and leader.machine.is_as(self.leader.machine)
-        yield Answered(self if unchanged else after, told)
+        yield (self if unchanged else after), told
         if refused is not None:
             for error in self.relayed:
-                yield Answered(refused, {"error": error, "base_offset": -1})
+                yield refused, {"error": error, "base_offset": -1}
 
-    def events(self, until: float) -> Iterator[Answered]:
+    def events(self, until: float) -> Iterator[tuple[Leader, None]]:
         """See Judged."""
         producers = self.leader.producers
         for producer_id, seen in self.epochs.items():
@@ -523,12 +503,12 @@ class Leader:
                     continue
                 if not is_open:
                     after.marked |= {producer_id}
-                yield Answered(after, None)
+                yield after, None
         for forget in (_idle, _deleted):
             after = self._copy(until)
             forget(after.leader)
             if after.leader.producers.keys() != producers.keys():
-                yield Answered(after, None)
+                yield after, None
 
 
 def _idle(leader: PartitionLeader) -> None:

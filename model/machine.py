@@ -174,6 +174,11 @@ class _Program:
         places = {(self.declared.name, name): f"s[{at}]" for at, name in enumerate(self.fields)}
         self.outside: dict[str, tuple[int, Type]] = {}
         self.counts: dict[str, tuple[int, int, int]] = {}  # of these, numbers and their ends
+        self.numbers = {
+            name: ends
+            for name, at in self.place.items()
+            if (ends := self._ends(at, self.declared.fields[name].type)) is not None
+        }
         for machine in (m for table in tables for m in table.elsewhere):
             for name, info in machine.fields.items():
                 keyword = f"{machine.name}__{name}"
@@ -182,9 +187,8 @@ class _Program:
                     places[machine.name, name] = f"o[{len(self.outside)}]"
                     at = len(self.outside)
                     self.outside[keyword] = (at, kind)
-                    low, high = self.ranges.of_int(kind) if isinstance(kind, Int) else (None, None)
-                    if low is not None and high is not None:
-                        self.counts[keyword] = (at, low, high)
+                    if (ends := self._ends(at, kind)) is not None:
+                        self.counts[keyword] = ends
         kinds = [info.type for info in self.declared.fields.values()]
         self.maps = [at for at, kind in enumerate(kinds) if isinstance(kind, Map)]
         self.first: list[Any] | None = None
@@ -193,6 +197,11 @@ class _Program:
         self.places = places
         self.functions: dict[tuple[str, frozenset[str], bool], Callable[..., Any]] = {}
         self.rows: dict[tuple[str, frozenset[str]], tuple[str, ...]] = {}
+
+    def _ends(self, at: int, kind: Type) -> tuple[int, int, int] | None:
+        """A place and the ends of what it holds, if that is a number with ends."""
+        low, high = self.ranges.of_int(kind) if isinstance(kind, Int) else (None, None)
+        return None if low is None or high is None else (at, low, high)
 
     def places_but(self, but: frozenset[str]) -> tuple[Callable[..., Any], list[int]]:
         """What reads all fields but these that are no maps, and the places of the maps."""
@@ -417,9 +426,14 @@ class Machine:
 
     def put(self, /, **fields: Any) -> None:
         """Sets fields to given values. Raises UnknownField, WrongType or OutOfRange."""
-        taken = {name: self._read(name, self._kind(name), value) for name, value in fields.items()}
-        for name, value in taken.items():
-            self._s[self._program.place[name]] = value
+        program, taken = self._program, list[tuple[int, Any]]()
+        for name, value in fields.items():
+            number = program.numbers.get(name)
+            if number is None or type(value) is not int or not number[1] <= value <= number[2]:
+                value = self._read(name, self._kind(name), value)
+            taken.append((program.place[name], value))
+        for at, value in taken:
+            self._s[at] = value
 
     def outside(self, /, **fields: Any) -> None:
         """Sets fields of other machines that rows read, by machine and field (`clock__now=5` is
@@ -450,6 +464,16 @@ class Machine:
         made._s, made._o = self._s.copy(), self._o.copy()
         for at in self._program.maps:  # whose keys rows set in place
             self._s[at].shared = True
+        return made
+
+    def mapped(self, of: Type, change: Callable[[Any], Any]) -> Machine:
+        """Another machine in which every value of a type, in fields and in records that they hold,
+        is what `change` makes of it."""
+        made, kinds = self.copy(), self._program.declared.fields.values()
+        made._s = [
+            _mapped(info.type, of, change, value)
+            for info, value in zip(kinds, made._s, strict=True)
+        ]
         return made
 
     def value(self, expression: Expression) -> Any:
@@ -567,6 +591,19 @@ class Machine:
         for name in known:
             if name not in fields:
                 raise MissingField(f"{event} lacks its field {name}", name) from None
+
+
+def _mapped(kind: Type, of: Type, change: Callable[[Any], Any], value: Any) -> Any:
+    match kind:
+        case _ if kind == of:
+            return change(value)
+        case Optional():
+            return None if value is None else _mapped(kind.of, of, change, value)
+        case Record():
+            parts = zip(kind.fields, value, strict=True)
+            return tuple(_mapped(part, of, change, each) for (_, part), each in parts)
+        case _:
+            return value
 
 
 def shown(kind: Type, value: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,9 +17,10 @@ from typer.testing import CliRunner
 from epochfence.cli import app
 from epochfence.model import PartitionLeader, TransactionCoordinator
 from epochfence.model.anomalies import find_anomalies
+from epochfence.model.forms import machine_for
 from epochfence.model.histories import BadLine, read_history
-from epochfence.model.judge import Finding, Judged, Operation, Settings, judge, matches
-from epochfence.model.judged import NAME, machine_for
+from epochfence.model.judge import Finding, Operation, Settings, judge, matches
+from epochfence.model.judged import LEADER_REQUESTS, NAME, STEPS, Coordinator
 
 RELEASES = ("2.5", "3.6", "4.3")
 few = settings(max_examples=10, deadline=None)
@@ -191,15 +192,71 @@ def test_a_wrong_answer_is_named(what: str, random: Random, release: str) -> Non
     assert any(right.items() <= answer.items() for answer in found.allowed)
 
 
+class Exactly:
+    """A coordinator whose steps are all taken by its rows, in their own epochs and times."""
+
+    def __init__(self, machine: Coordinator, ids: tuple[int, ...]) -> None:
+        self.machine, self.ids = machine, ids
+
+    def outcomes(self, operation: Operation) -> Iterator[tuple[Exactly, Mapping[str, Any] | None]]:
+        told = (operation.response or {}).get("producer_id", -1)
+        ids = (told,) if told >= 0 else self.ids
+        for after, answer in self.machine.outcomes(operation, ids):
+            yield Exactly(after, self.ids), answer
+
+    def events(self, until: float) -> Iterator[tuple[Exactly, Mapping[str, Any] | None]]:
+        for step in STEPS:
+            taken = self.machine.take(step, until, self.ids[0])
+            if taken is not None:
+                yield Exactly(taken[0], self.ids), taken[1]
+
+    def key(self) -> Hashable:
+        return self.machine.key()
+
+
+class AtLeader:
+    """A leader, asked in the same way."""
+
+    def __init__(self, machine: Any) -> None:
+        self.machine = machine
+
+    def outcomes(self, operation: Operation) -> Iterator[tuple[AtLeader, Mapping[str, Any] | None]]:
+        for answer in list(self.machine.answers(operation)):
+            for after, _ in self.machine.outcomes(operation._replace(response=answer)):
+                yield AtLeader(after), answer
+
+    def events(self, until: float) -> Iterator[tuple[AtLeader, Mapping[str, Any] | None]]:
+        for after, answer in self.machine.events(until):
+            yield AtLeader(after), answer
+
+    def key(self) -> Hashable:
+        return self.machine.key()
+
+
+def plainly(history: list[Operation], release: str) -> Exactly | AtLeader:
+    """The machine of a history, without anything that is remembered."""
+    settings = Settings(protocol=release)
+    if {operation.request for operation in history} & {*LEADER_REQUESTS}:
+        return AtLeader(machine_for(history, settings))
+    ids = {
+        told["producer_id"]
+        for operation in history
+        for told in (operation.fields, operation.response or {})
+        if told.get("producer_id", -1) >= 0
+    }
+    return Exactly(Coordinator(settings), (max(ids, default=0) + 1, *sorted(ids)))
+
+
 def is_explained(history: list[Operation], release: str) -> bool:
     """The same question, put to every order without anything clever."""
-    machine = machine_for(history, Settings(protocol=release))
+    judged = machine_for(history, Settings(protocol=release))
     told = [
-        o.response if o.response and machine.is_decided(o.response["error"]) else None
+        o.response if o.response and judged.is_decided(o.response["error"]) else None
         for o in history
     ]
     answered = {at for at, response in enumerate(told) if response is not None}
-    todo: list[tuple[frozenset[int], int | None, Judged]] = [(frozenset(), None, machine)]
+    todo: list[tuple[frozenset[int], int | None, Exactly | AtLeader]]
+    todo = [(frozenset(), None, plainly(history, release))]
     seen = set[Hashable]()
     while todo:
         done, waiting, now = todo.pop()
@@ -212,7 +269,7 @@ def is_explained(history: list[Operation], release: str) -> bool:
         for at, operation in enumerate(history):
             if at in done or at == waiting or operation.start > until:
                 continue
-            for after, answer in now.outcomes(operation):
+            for after, answer in now.outcomes(operation._replace(response=told[at])):
                 if answer is None and waiting is None:
                     todo.append((done, at, after))
                 elif answer is not None and matches(told[at], answer):
