@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from queue import SimpleQueue
+from threading import Thread
 from typing import Any, TypeVar
 
 from .spark.options import SparkOptions
@@ -39,7 +41,9 @@ class Spread:
         elif self.jobs == 1 or self.pool is not None:
             yield self
         else:
-            pool = ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn"))
+            pool = ProcessPoolExecutor(
+                self.jobs, mp_context=get_context("spawn"), initializer=_end_with_parent
+            )
             try:
                 yield replace(self, pool=pool)
             finally:
@@ -66,6 +70,18 @@ class Spread:
             with self.together(name) as ready:
                 assert ready.pool is not None
                 yield from _as_done(ready.pool, work, every)
+
+
+def _end_with_parent() -> None:
+    """Has this process end when the one that started it is gone: a pool's would wait for ever."""
+    parent = parent_process()
+
+    def wait() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    Thread(target=wait, daemon=True).start()
 
 
 def _as_done(

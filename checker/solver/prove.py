@@ -310,16 +310,18 @@ class _Attempt:
 
         def each() -> Iterator[Obligation]:
             for name in names:
-                asked[name] = self._obligations(name)
-                yield from asked[name]
+                asked[name] = []
+                for item in self._obligations(name):
+                    asked[name].append(item)
+                    yield item
 
         self.run.ask(each())
         return asked
 
-    def _obligations(self, name: str) -> list[Obligation]:
+    def _obligations(self, name: str) -> Iterator[Obligation]:
         subject = self.induction.subject(name)
         if subject is None:
-            return []
+            return iter(())
         return self.induction.obligations(subject, [fact for fact in self.facts if fact != name])
 
     def _method(self, name: str) -> tuple[str, int]:
@@ -373,7 +375,7 @@ class _Harder:
         settled: set[str] = set()
         for k in range(2, self.options.most + 1):
             items = {
-                name: self.induction.obligations(self._subject(name), self.facts, k)
+                name: [*self.induction.obligations(self._subject(name), self.facts, k)]
                 for name in names
                 if name not in settled
             }
