@@ -22,6 +22,7 @@ import llvmlite.binding as llvm
 APART = 1_000  # lines of IR from which on another process compiles
 LARGE = 3_000  # lines of IR from which on LLVM's own passes cost more than they win
 PASSES = "--passes"
+QUICK = "-enable-misched=false"  # the order that instructions are chosen in does as well
 
 
 @dataclass(frozen=True)
@@ -109,4 +110,7 @@ def _compiled_apart(text: str, passes: bool) -> bytes:
 
 
 if __name__ == "__main__":
-    sys.stdout.buffer.write(object_file(sys.stdin.read(), PASSES in sys.argv))
+    with_passes = PASSES in sys.argv
+    if not with_passes:
+        llvm.set_option("", QUICK)
+    sys.stdout.buffer.write(object_file(sys.stdin.read(), with_passes))
