@@ -83,6 +83,14 @@ def check_folder(output: Path | None) -> None:
         fail(f"--json {output}: no folder {output.absolute().parent}")
 
 
+def make_folder(option: str, folder: Path) -> None:
+    """Ends with one line where there is no such folder and it can't be made."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        fail(f"{option} {folder}: no folder can be made here: {error.strerror}")
+
+
 def write_json(output: Path | None, data: object) -> None:
     """Writes the file, if one is wanted, as a whole or not at all."""
     if output is None:
@@ -276,12 +284,10 @@ def prove(
 ) -> None:
     """Prove properties for all numbers: constants that aren't set and only bound numbers may have
     any value."""
-    if timeout <= 0:
-        fail(f"--timeout {timeout:g}: give a number of seconds above 0")
+    if not 0 < timeout < 1e6:  # Z3 counts milliseconds in 32 bits
+        fail(f"--timeout {timeout:g}: give a number of seconds above 0 and below a million")
     check_engine(engine, **{"--master": master})
     check_folder(output)
-    if certificate is not None and certificate.exists() and not certificate.is_dir():
-        fail(f"--certificate {certificate}: this is a file, and a folder is needed")
     from .diagrams.find import find_system
 
     try:
@@ -310,6 +316,8 @@ def prove(
     try:
         system, wanted = find_system(name)
         given = settings_of(constants, sweeps.values, "NAME=1..3 or NAME=1,2,5")
+        if certificate is not None:
+            make_folder("--certificate", certificate)
         known = Answers(results, report.show_settled(Console(stderr=True)))
         for values in product(*given.values()):
             result = run(

@@ -38,9 +38,11 @@ class Case:
 
 def proofs(case: page.Case) -> Case:
     """The command that proves what a part of docs/proofs.md tells."""
-    constants = "".join(f" --set {name}={value}" for name, value in case.constants.items())
+    asked = f" --protocol {case.protocol}" if case.protocol else ""
+    asked += "".join(f" --with {feature}" for feature in case.switch_on)
+    asked += "".join(f" --set {name}={value}" for name, value in case.constants.items())
     some = [part for name in case.properties or () for part in ("--property", name)]
-    return Case(f"prove {case.system}{constants}", 0, quick=not some, more=tuple(some))
+    return Case(f"prove {case.system}{asked}", 0, quick=not some, more=tuple(some))
 
 
 ORPHAN = Case(

@@ -54,7 +54,10 @@ class Options:
 
 @dataclass(frozen=True)
 class Prepared:
-    """An instance ready to be explored."""
+    """An instance ready to be explored.
+
+    `seconds` are those that it took, `lowering` the part of them for lowering and compiling.
+    """
 
     instance: Instance
     grounded: Grounded
@@ -63,6 +66,7 @@ class Prepared:
     packing: Packing
     kernel: Kernel
     seconds: float
+    lowering: float
 
     def pack(self, state: FullState) -> bytes:
         """The packed state that stands for a state of the model."""
@@ -98,10 +102,12 @@ def prepare(instance: Instance, *, symmetry: bool = True, slicing: bool = True) 
         reduction = find_symmetry(grounded) if symmetry else NO_SYMMETRY
         packing = packed(reduction.groups(grounded))
         sorter = Sorter(reduction, packing) if reduction.orbits else None
+        grounding = time.perf_counter() - begun
         kernel = lower(grounded, packing, sorter)
+    seconds = time.perf_counter() - begun
     left_out = tuple(x.name for x in grounded.leaves if x.index in varying.kept - grounded.kept)
     return Prepared(
-        instance, grounded, left_out, reduction, packing, kernel, time.perf_counter() - begun
+        instance, grounded, left_out, reduction, packing, kernel, seconds, seconds - grounding
     )
 
 

@@ -26,7 +26,17 @@ from numba import njit, uint64
 
 from .lower import Kernel
 from .memory import Region, call_expand, prefetch
-from .store import BLOCK, SHARD_BITS, SHARDS, SLACK, Store, copy_state, hash_state, same_state
+from .store import (
+    BLOCK,
+    SHARD_BITS,
+    SHARDS,
+    SLACK,
+    Store,
+    copy_exactly,
+    copy_state,
+    hash_state,
+    same_state,
+)
 
 SLICE = 32  # states expanded between two looks at what they gave
 SPAN = 1 << 12  # states that a thread takes at a time
@@ -59,7 +69,6 @@ def drop_sent(states, count, stride, sent, mask):
     The table has `mask` + 1 places, each for the last state that was to go there. A place of zeros
     is empty: so the state of zeros, whose hash is 0, is never dropped.
     """
-    place_size = (stride + 7) // 8 * 8
     places = np.empty(BLOCK, dtype=np.int64)
     kept = 0
     for first in range(0, count, BLOCK):
@@ -68,14 +77,14 @@ def drop_sent(states, count, stride, sent, mask):
             h = hash_state(states + (first + i) * stride, stride)
             places[i] = 0
             if h != uint64(0):
-                places[i] = sent + np.int64((h >> uint64(16)) & uint64(mask)) * place_size
+                places[i] = sent + np.int64((h >> uint64(16)) & uint64(mask)) * stride
                 prefetch(places[i])
         for i in range(block):
             state = states + (first + i) * stride
             if places[i] != 0:
                 if same_state(state, places[i], stride):
                     continue
-                copy_state(state, places[i], stride)
+                copy_exactly(state, places[i], stride)
             copy_state(state, states + kept * stride, stride)
             kept += 1
     return kept

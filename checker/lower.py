@@ -12,6 +12,7 @@ block shifted by 8, and what is wrong in the lower bits).
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,7 +41,7 @@ BROKEN, FAULT, DEADLOCK = 1, 2, 4
 
 COMMON = 8  # rows for which the same fault is looked for once, in the state before the step
 INLINE = 120  # nodes up to which rows are written where they are tried
-PART = 10_000  # instructions in rows from which on they are a module
+PART = 13_000  # instructions in rows from which on they are a module
 COPIED = 4  # words up to which a successor is written word by word
 
 
@@ -297,7 +298,7 @@ class _Writer:
             end = b.block
             b.branch(after)
             b.position_at_end(after)
-            cursor = self.join(b, cursor, before, grown, end)
+            cursor = self.join(b, [(cursor, before), (grown, end)])
         return cursor
 
     def rows_function(self, action: GroundAction) -> Function:
@@ -365,70 +366,125 @@ class _Writer:
             bits = b.and_(bits, number(place.mask))
         return bits
 
-    def join(self, b: Builder, old: Value, old_block: Block, new: Value, new_block: Block) -> Value:
-        phi = b.phi(old.type)
-        phi.add_incoming(old, old_block)
-        phi.add_incoming(new, new_block)
+    def join(self, b: Builder, incoming: Sequence[tuple[Value, Block]]) -> Value:
+        """A value that depends on the block that leads here; one that doesn't stays as it is."""
+        first, _ = incoming[0]
+        if all(value.text == first.text for value, _ in incoming):
+            return first
+        phi = b.phi(first.type)
+        for value, block in incoming:
+            phi.add_incoming(value, block)
         return phi.value
 
     def rows(
         self, b: Builder, action: GroundAction, values: _Values, source: Value, out: Value,
         rows: Value, cursor: Value, fault: Value,
     ) -> Value:  # fmt: skip
-        for node in _shared([self.nodes(row) for row in action.rows]):
+        """Writes the successor by the one row whose guard holds, if there is one.
+
+        What all rows do alike is written once, where they come together.
+        """
+        alike = _alike(action.rows)
+        own = list(self.apart(action.rows, alike))
+        for node in _shared([*(each.nodes for each in own), [*alike.values()]]):
             values.value(node)
-        for row in action.rows:
-            before = b.block
-            holds = values.truth(row.guard)
-            inside = b.append_basic_block("row")
-            after = b.append_basic_block("next")
-            b.cbranch(holds, inside, after)
+        tried = values.inner()  # what is known on the way through the conditions
+        taken, after = b.append_basic_block("taken"), b.append_basic_block("next")
+        ends: list[Block] = []
+        words: list[list[Value]] = []
+        faults: list[Value] = []
+        for each in own:
+            inside, otherwise = b.append_basic_block("row"), b.append_basic_block("otherwise")
+            b.cbranch(tried.truth(each.condition), inside, otherwise)
             b.position_at_end(inside)
-            inner = values.inner()
-            self.store(b, row, inner, source, out, rows, cursor)
-            common, own = self.faults.of(row)
-            if common or own is not self.grounded.graph.false:
-                wrong = inner.truth(own)
-                if common:
-                    known = b.and_(b.load(self.common(b, fault), I64), number(common))
-                    wrong = b.or_(wrong, b.icmp("ne", known, number(0)))
-                with b.if_unlikely(wrong):
-                    b.store(number(FAULT), fault)
-            grown = b.add(cursor, number(1))
-            end = b.block
-            b.branch(after)
-            b.position_at_end(after)
-            cursor = self.join(b, cursor, before, grown, end)
-        return cursor
+            inner = tried.inner()
+            words.append(self.updated(b, inner, values.words, each.updates))
+            faults.append(inner.truth(each.fault))
+            ends.append(inside)
+            b.branch(taken)
+            b.position_at_end(otherwise)
+        none = b.block
+        b.branch(after)
+
+        b.position_at_end(taken)
+
+        def by_row(of: Iterable[Value]) -> Value:
+            return self.join(b, list(zip(of, ends, strict=True)))
+
+        row = by_row(Value(I32, str(row.row)) for row in action.rows)
+        common = by_row(number(self.faults.of(row)[0]) for row in action.rows)
+        wrong = by_row(faults)
+        together = [by_row(of_word) for of_word in zip(*words, strict=True)]
+        together = self.updated(b, values.inner(), together, alike)
+        self.store(b, values.words, together, row, source, out, rows, cursor)
+        if common.text != number(0).text:
+            known = b.and_(b.load(self.common(b, fault), I64), common)
+            wrong = b.or_(wrong, b.icmp("ne", known, number(0)))
+        if wrong.text != truth(False).text:
+            with b.if_unlikely(wrong):
+                b.store(number(FAULT), fault)
+        grown = b.add(cursor, number(1))
+        end = b.block
+        b.branch(after)
+        b.position_at_end(after)
+        return self.join(b, [(cursor, none), (grown, end)])
+
+    def apart(self, rows: Sequence[GroundRow], alike: Mapping[int, Node]) -> Iterator[_Own]:
+        """What each row does that the others don't, tried one after the other."""
+        graph = self.grounded.graph
+        failed: set[Node] = set()  # what holds where no row before was taken
+        for row in rows:
+            condition = graph.and_(*(part for part in _parts(row.guard) if part not in failed))
+            failed.update(_parts(graph.not_(condition)))
+            updates = {i: node for i, node in row.updates.items() if i not in alike}
+            yield _Own(condition, self.faults.of(row)[1], updates)
 
     def nodes(self, row: GroundRow) -> list[Node]:
         """What a row computes for itself."""
         return [row.guard, self.faults.of(row)[1], *row.updates.values()]
 
-    def store(
-        self, b: Builder, row: GroundRow, values: _Values, source: Value, out: Value, rows: Value,
-        cursor: Value,
-    ) -> None:  # fmt: skip
+    def updated(
+        self, b: Builder, values: _Values, words: list[Value], updates: Mapping[int, Node]
+    ) -> list[Value]:
+        """A state's words as they are after the updates."""
         written: dict[int, list[tuple[Place, Node]]] = {}
-        for index, node in row.updates.items():
+        for index, node in updates.items():
             place = self.packing.places[index]
             written.setdefault(place.word, []).append((place, node))
+        words = list(words)
+        for at, items in written.items():
+            kept = b.and_(words[at], number(~sum(place.mask for place, _ in items)))
+            words[at] = b.or_(kept, self.bits(b, values, items))
+        return words
+
+    def store(
+        self, b: Builder, old: list[Value], new: list[Value], row: Value, source: Value,
+        out: Value, rows: Value, cursor: Value,
+    ) -> None:  # fmt: skip
+        """Writes a successor's words, of which some are those of the state, and its row."""
         target = b.gep(out, b.mul(cursor, number(self.packing.stride)), I8)
-        changed: dict[int, Value] = {}
-        for word, items in written.items():
-            mask = sum(place.mask for place, _ in items)
-            kept = b.and_(values.words[word], number(~mask))
-            changed[word] = b.or_(kept, self.bits(b, values, items))
-        if self.packing.words <= COPIED:
-            # the last word's bytes behind the state are overwritten by the next successor
-            for at, word in enumerate(values.words):
-                place = b.gep(target, number(8 * at), I8)
-                b.store(changed.get(at, word), place, align=1)
-        else:
+        # the last word's bytes behind the state are overwritten by the next successor
+        copied = self.packing.words > COPIED
+        if copied:
             b.copy(target, source, self.packing.stride)
-            for at, word in sorted(changed.items()):
+        for at, word in enumerate(new):
+            if not (copied and word is old[at]):
                 b.store(word, b.gep(target, number(8 * at), I8), align=1)
-        b.store(Value(I32, str(row.row)), b.gep(rows, cursor, I32))
+        b.store(row, b.gep(rows, cursor, I32))
+
+
+@dataclass(frozen=True)
+class _Own:
+    """What a row does by itself: when those before it aren't taken, when it is at fault, what it
+    updates."""
+
+    condition: Node
+    fault: Node
+    updates: dict[int, Node]
+
+    @property
+    def nodes(self) -> list[Node]:
+        return [self.condition, self.fault, *self.updates.values()]
 
 
 class _Faults:
@@ -465,6 +521,17 @@ class _Faults:
     def _divided(self, parts: list[Node]) -> tuple[int, Node]:
         bits = sum(1 << bit for bit, node in enumerate(self.common) if node in parts)
         return bits, self.graph.or_(*(node for node in parts if node not in self.common))
+
+
+def _alike(rows: Sequence[GroundRow]) -> dict[int, Node]:
+    """The updates that all rows have."""
+    first, *others = (row.updates for row in rows)
+    return {i: n for i, n in first.items() if all(each.get(i) is n for each in others)}
+
+
+def _parts(node: Node) -> tuple[Node, ...]:
+    """The nodes that must all hold for the node to hold."""
+    return node.args if node.op == "and" else (node,)
 
 
 def _shared(rows: list[list[Node]]) -> list[Node]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+import os
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
+from itertools import chain, islice
+from multiprocessing import get_context, parent_process
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any, TypeVar
 
 from .spark.options import SparkOptions
@@ -37,38 +41,66 @@ class Spread:
         elif self.jobs == 1 or self.pool is not None:
             yield self
         else:
-            pool = ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn"))
+            pool = ProcessPoolExecutor(
+                self.jobs, mp_context=get_context("spawn"), initializer=_end_with_parent
+            )
             try:
                 yield replace(self, pool=pool)
             finally:
                 pool.shutdown(cancel_futures=True)
 
     def each(
-        self, work: Callable[[Piece], Result], pieces: Sequence[Piece], name: str, at_once: int = 1
+        self, work: Callable[[Piece], Result], pieces: Iterable[Piece], name: str, at_once: int = 1
     ) -> Iterator[tuple[int, Result]]:
-        """The pieces' places and results, as they are done; `at_once` go to one task of Spark's.
+        """The pieces' places and results, as they are done, the first while further pieces are
+        made; `at_once` go to one task of Spark's.
 
         `work`, pieces and results are pickled; `name` is what Spark's stages are called. Raises
         SparkError where Spark doesn't start.
         """
         if self.spark is not None:
-            yield from _on_spark(self.spark, work, pieces, name, at_once)
-        elif self.jobs == 1 or len(pieces) < 2:
-            yield from ((at, work(piece)) for at, piece in enumerate(pieces))
+            yield from _on_spark(self.spark, work, list(pieces), name, at_once)
+            return
+        rest = iter(pieces)
+        first = list(islice(rest, 2))
+        every = enumerate(chain(first, rest))
+        if self.jobs == 1 or len(first) < 2:
+            yield from ((at, work(piece)) for at, piece in every)
         else:
             with self.together(name) as ready:
                 assert ready.pool is not None
-                yield from _as_done(ready.pool, work, dict(enumerate(pieces)))
+                yield from _as_done(ready.pool, work, every)
+
+
+def _end_with_parent() -> None:
+    """Has this process end when the one that started it is gone: a pool's would wait for ever."""
+    parent = parent_process()
+
+    def wait() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    Thread(target=wait, daemon=True).start()
 
 
 def _as_done(
-    pool: Executor, work: Callable[[Piece], Result], pieces: dict[int, Piece]
+    pool: Executor, work: Callable[[Piece], Result], pieces: Iterable[tuple[int, Piece]]
 ) -> Iterator[tuple[int, Result]]:
     """Places and results as they are done; nothing is left waiting when no more are asked for."""
-    waiting = {pool.submit(work, piece): at for at, piece in pieces.items()}
+    waiting: dict[Future[Result], int] = {}
+    done = SimpleQueue[Future[Result]]()
     try:
-        for done in as_completed(waiting):
-            yield waiting[done], done.result()
+        for at, piece in pieces:
+            future = pool.submit(work, piece)
+            waiting[future] = at
+            future.add_done_callback(done.put)
+            while not done.empty():
+                future = done.get()
+                yield waiting.pop(future), future.result()
+        while waiting:
+            future = done.get()
+            yield waiting.pop(future), future.result()
     finally:
         for future in waiting:
             future.cancel()
@@ -91,7 +123,7 @@ def _on_spark(
         context.setLocalProperty("callSite.long", name)
         return context.parallelize(part, 1).map(work).collect()
 
-    parts = {at: pieces[at : at + at_once] for at in range(0, len(pieces), at_once)}
+    parts = ((at, pieces[at : at + at_once]) for at in range(0, len(pieces), at_once))
     with session(options, name) as running:
         context: Any = running.sparkContext
         with ThreadPoolExecutor(int(context.defaultParallelism)) as threads:

@@ -74,6 +74,17 @@ def copy_state(source, target, stride):
 
 
 @njit(nogil=True, cache=True, inline="always")
+def copy_exactly(source, target, stride):
+    """Copies a packed state, and writes nothing behind it."""
+    offset = 0
+    while offset + 8 <= stride:
+        store64(target + offset, load64(source + offset))
+        offset += 8
+    if offset < stride:
+        store64(target + stride - 8, load64(source + stride - 8))
+
+
+@njit(nogil=True, cache=True, inline="always")
 def group_of(h, table, groups):
     """The address of the group where the search for a hash begins."""
     return table + GROUP * np.int64(((h & uint64(0xFFFFFFFF)) * uint64(groups)) >> uint64(32))

@@ -640,7 +640,8 @@ class TransactionCoordinator:
     # TransactionMetadata's own functions, beneath requests ------------------------------------
 
     def prepare(self, transactional_id: str, event: str, **fields: Any) -> str:
-        """Prepares a transition (see `spec.transaction_metadata`): NONE or PRODUCER_FENCED.
+        """Prepares a transition (see `spec.transaction_metadata`): NONE, or what a fenced client is
+        told.
 
         Raises IllegalState or IllegalArgument where Kafka does.
         """

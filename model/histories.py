@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import fastjsonschema
 
@@ -17,6 +17,7 @@ from ..spec.client_errors import ClientError
 from .judge import Operation
 
 Line = dict[str, Any]
+_ERRORS = frozenset(ClientError.names)
 
 
 class BadLine(ValueError):
@@ -33,9 +34,28 @@ def schema_of(name: str) -> dict[str, Any]:
     return json.loads(Path(__file__).with_name(f"{name}.schema.json").read_text(encoding="utf-8"))
 
 
+class _Validators:
+    """A schema as functions. To ask for the one kind that a line is of takes a third of the time
+    of asking for any."""
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        kinds = schema["definitions"]
+        (self.told_by,) = schema["properties"]  # what says of which kind a line is
+        self.of_any = fastjsonschema.compile(schema)
+        self.of_kind = {
+            kind: fastjsonschema.compile({"$ref": f"#/definitions/{kind}", "definitions": kinds})
+            for kind in kinds
+        }
+
+    def validate(self, line: Any) -> None:
+        """Raises JsonSchemaValueException."""
+        kind = line.get(self.told_by) if isinstance(line, dict) else None
+        (self.of_kind.get(kind, self.of_any) if isinstance(kind, str) else self.of_any)(line)
+
+
 @cache
-def _validator(name: str) -> Callable[[Any], Any]:
-    return cast("Callable[[Any], Any]", fastjsonschema.compile(schema_of(name)))
+def _validators(name: str) -> _Validators:
+    return _Validators(schema_of(name))
 
 
 def read_lines(path: Path, schema: str) -> Iterator[tuple[int, Line]]:
@@ -55,7 +75,7 @@ def read_line(path: Path | str, number: int, text: bytes, schema: str) -> Line:
         what = f"no JSON ({error})"
         raise BadLine(path, number, what, "write one object in each line") from None
     try:
-        _validator(schema)(line)
+        _validators(schema).validate(line)
     except fastjsonschema.JsonSchemaValueException as error:
         what = str(error.message).removeprefix("data").lstrip(". ")
         raise BadLine(path, number, what, f"see {schema}.schema.json") from None
@@ -86,7 +106,7 @@ def operation_of(path: Path | str, number: int, line: Line) -> tuple[str, Operat
         raise BadLine(path, number, f"it lacks its {missing}", remedy)
     if end is not None and end < start:
         raise BadLine(path, number, f"it ends at {end}, before its start", "give times in ms")
-    if response is not None and response["error"] not in ClientError.names:
+    if response is not None and response["error"] not in _ERRORS:
         what = f"no error is called {response['error']}"
         raise BadLine(path, number, what, "give Kafka's name of it, such as NONE")
     return key, Operation(request, line, start, end, response, number, client, str(path))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 from .judge import Carried, Finding, Judgement, Operation, Settings, begin, carry, decided, judge
 
@@ -30,8 +31,8 @@ def judge_windows(
 ) -> Judgement:
     """Judges a key's operations, which come in the order of their starts.
 
-    `about` has an operation of each request, producer id and epoch (of the response's id as well)
-    that the history has. `limit` bounds the steps of a window's search. Raises as `judge.judge`.
+    `about` is `distinct` of them. `limit` bounds the steps of a window's search. Raises as
+    `judge.judge`.
     """
     coming = _Counted(operations)
     carried = begin(about, settings)
@@ -49,6 +50,16 @@ def judge_windows(
     for _ in coming:
         pass
     return replace(found, operations=coming.count)
+
+
+def distinct(operations: Iterable[Operation]) -> list[Operation]:
+    """One operation of each request, producer id and epoch, and of each id that is answered."""
+    found: dict[tuple[Any, ...], Operation] = {}
+    for operation in operations:
+        fields, response = operation.fields, operation.response or {}
+        asked = [fields.get(name) for name in ("producer_id", "producer_epoch", "transactional")]
+        found.setdefault((operation.request, *asked, response.get("producer_id")), operation)
+    return list(found.values())
 
 
 def _failed(window: Sequence[Operation], carried: Carried, after: Carried, limit: int) -> Judgement:

@@ -19,7 +19,7 @@ from .client import (
     marked,
 )
 from .client_errors import ClientError, is_retriable
-from .features import client_epoch_bump, transactional
+from .features import client_epoch_bump, epoch_by_partition, transactional
 from .language import (
     Bool,
     Expression,
@@ -66,6 +66,8 @@ from .messages import (
 from .transaction_manager import (
     API_VERSION,
     BACKOFF,
+    NOT_ALLOWED,
+    NOT_ALLOWED_ERROR,
     RETRY_BACKOFF,
     TO_ABORTABLE,
     ClientStep,
@@ -170,11 +172,22 @@ def has_tracked(where: Expression) -> Expression:
     return any_of(c, _other.is_tracked & (_other.partition == where))
 
 
+def _is_clients(counted: Expression) -> Expression:
+    """Whether what a batch or a partition's entry counts under is the client's id and epoch."""
+    same_id = ~has_id | (counted.producer_id == producer_id)
+    return same_id & (counted.producer_epoch == producer_epoch)
+
+
 def is_stale(where: Expression) -> Expression:
-    """TransactionManager.hasStaleProducerIdAndEpoch"""
-    entry = entries[where]
-    same_id = ~has_id | (entry.producer_id == producer_id)
-    return ~(same_id & (entry.producer_epoch == producer_epoch))
+    """Before 2.7.1 a partition is known by its batches in flight.
+
+    TransactionManager.hasStaleProducerIdAndEpoch, producerIdOrEpochNotMatch
+    """
+    return if_(
+        epoch_by_partition,
+        ~_is_clients(entries[where]),
+        any_of(c, _other.is_tracked & (_other.partition == where) & ~_is_clients(_other)),
+    )
 
 
 def is_allowed(where: Expression) -> Expression:
@@ -522,10 +535,10 @@ bumped = Table(
         Row(
             "the last epoch: forget the producer id",
             when=producer_epoch == LARGEST_EPOCH,
-            goto=if_(_may_reset, UNINITIALIZED, FATAL_ERROR),
+            goto=if_(_may_reset, UNINITIALIZED, NOT_ALLOWED),
             set={
                 producer_epoch: NO_EPOCH,
-                last_error: if_(_may_reset, None, some(ClientError.ILLEGAL_STATE)),
+                last_error: if_(_may_reset, None, NOT_ALLOWED_ERROR),
                 **_bumped,
             },
             source=_BUMP,
@@ -603,6 +616,7 @@ _queued_again: dict[Expression, Operand] = {
 _is_current = (
     has_id & (_whole.producer_id == producer_id) & (_whole.producer_epoch == producer_epoch)
 )
+_is_last = ~any_of(c, _other.is_tracked & (_other.partition == _where) & (c != answered.batch))
 _may_retry = (
     ~answered.is_done & (_whole.attempts < RETRIES) & (now - _whole.created_ms < DELIVERY_TIMEOUT)
 )
@@ -637,6 +651,22 @@ produce_answered = Table(
     response=BatchReaction,
     elsewhere=(clock,),
     rows=(
+        Row(
+            "acknowledged, the last under an old epoch",
+            when=_error.is_in(ClientError.NONE, ClientError.DUPLICATE_SEQUENCE_NUMBER)
+            & ~_is_clients(_whole)
+            & _is_last,
+            during=client_epoch_bump & ~epoch_by_partition,
+            set=_acked
+            | {
+                _entry.producer_id: producer_id,
+                _entry.producer_epoch: producer_epoch,
+                _entry.next_sequence: 0,
+                _entry.last_acked: NO_SEQUENCE,
+            },
+            reply=_verdict(BatchStep.COMPLETE),
+            source=f"{_MANAGER}.handleCompletedBatch before 2.7.1",
+        ),
         Row(
             "acknowledged",
             when=_error == ClientError.NONE,
@@ -764,6 +794,13 @@ batch_failed = Table(
     on=fail_batch,
     rows=(
         Row("nothing matters any more", when=state == FATAL_ERROR, set=_drop, source=_FAILED),
+        Row(
+            "under an old epoch",
+            when=~_is_clients(_whole),
+            during=client_epoch_bump & ~epoch_by_partition,
+            set=_drop,
+            source=f"{_FAILED} before 2.7.1",
+        ),
         Row(
             "order lost: a new producer id",
             when=fail_batch.error.is_in(

@@ -16,6 +16,7 @@ from .client import (
 )
 from .client_errors import ClientError
 from .features import (
+    fenced_as_it_is,
     transactional,
     version_2_draft,
 )
@@ -76,16 +77,14 @@ def _illegal(name: str, when: Expression, source: str) -> Row:
 
 def _refused_in(failed: Expression) -> tuple[Row, ...]:
     """TransactionManager.maybeFailWithError"""
-    kept = (
-        ClientError.PRODUCER_FENCED,
-        ClientError.INVALID_PRODUCER_EPOCH,
-        ClientError.ILLEGAL_STATE,
+    kept = last_error.value.is_in(ClientError.INVALID_PRODUCER_EPOCH, ClientError.ILLEGAL_STATE) | (
+        fenced_as_it_is & (last_error.value == ClientError.PRODUCER_FENCED)
     )
     source = f"{_MANAGER}.maybeFailWithError"
     return (
         _raised(
             "an error that is told as it is",
-            failed & last_error.is_set & last_error.value.is_in(*kept),
+            failed & last_error.is_set & kept,
             last_error.value,
             source,
         ),

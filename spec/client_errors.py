@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .language import Enum, Expression, enum
+from .features import replica_retriable, retried_by_kind
+from .language import Enum, Expression, enum, if_
+from .language.expressions import any_true
 
 ClientError = enum(
     "ClientError",
@@ -71,7 +73,26 @@ _RETRIABLE = (
 )  # fmt: skip
 
 
+_SINCE = {"REPLICA_NOT_AVAILABLE": replica_retriable, "CONCURRENT_TRANSACTIONS": retried_by_kind}
+
+
 def is_retriable(error: Expression, codes: Enum = ClientError) -> Expression:
     """Whether a client may try again after an error, one of `codes`: its exception is a
-    RetriableException."""
-    return error.is_in(*(getattr(codes, name) for name in _RETRIABLE if name in codes.names))
+    RetriableException.
+
+    A code that a release doesn't know reaches its client as UNKNOWN_SERVER_ERROR.
+    """
+    known = [name for name in _RETRIABLE if name in codes.names]
+    retriable = error.is_in(*(getattr(codes, name) for name in known if name not in _SINCE))
+    for name in known:
+        if name in _SINCE:
+            retriable |= _SINCE[name] & (error == getattr(codes, name))
+    return retriable
+
+
+def asks_again(
+    error: Expression, *named: Expression, codes: Enum = ClientError, by_kind: Expression
+) -> Expression:
+    """Whether a request to a coordinator is tried again after an error: a retriable one, or as long
+    as its handler didn't go `by_kind` one of those `named`."""
+    return if_(by_kind, is_retriable(error, codes), any_true(*(error == code for code in named)))

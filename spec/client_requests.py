@@ -13,10 +13,16 @@ from .client import (
     READY,
     UNINITIALIZED,
 )
-from .client_errors import ClientError, is_retriable
+from .client_errors import ClientError, asks_again, is_retriable
 from .features import (
     abortable_error,
+    client_epoch_bump,
+    errors_told_alike,
     failed_abort_fatal,
+    offsets_retried_by_kind,
+    one_way_to_ids,
+    producer_fenced_error,
+    retried_by_kind,
     transactional,
     unauthorized_abortable,
     unknown_id_fatal,
@@ -88,20 +94,29 @@ def _moved(error: Expression, coordinator: Expression, source: str) -> Row:
     )
 
 
-def _again(error: Expression, source: str) -> Row:
+_LOADING, _BUSY = ClientError.COORDINATOR_LOAD_IN_PROGRESS, ClientError.CONCURRENT_TRANSACTIONS
+_NO_PARTITION = ClientError.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _again(
+    error: Expression,
+    source: str,
+    *named: Expression,
+    by_kind: Expression = retried_by_kind,
+) -> Row:
     return Row(
         "try again",
-        when=is_retriable(error),
+        when=asks_again(error, *named, by_kind=by_kind),
         reply=react(ClientStep.RETRY),
         source=source,
     )
 
 
-def _fenced(error: Expression, source: str) -> Row:
+def _fenced(error: Expression, source: str, told: Expression = ClientError.PRODUCER_FENCED) -> Row:
     return fatal(
         "fenced",
         error.is_in(ClientError.INVALID_PRODUCER_EPOCH, ClientError.PRODUCER_FENCED),
-        ClientError.PRODUCER_FENCED,
+        told,
         source,
     )
 
@@ -111,13 +126,20 @@ def _is_abortable(error: Expression) -> Expression:
     return abortable_error & (error == ClientError.TRANSACTION_ABORTABLE)
 
 
-def _in_transaction(error: Expression, source: str) -> tuple[Row, ...]:
-    """What the coordinator may say of a transaction, whichever request it answers."""
+def _in_transaction(
+    error: Expression, source: str, *named: Expression, wraps_state: bool = True
+) -> tuple[Row, ...]:
+    """What the coordinator may say of a transaction, whichever request it answers.
+
+    The request was tried again after those `named` alone, and where it `wraps_state`, it told
+    INVALID_TXN_STATE as one error of many.
+    """
     unknown = error == ClientError.UNKNOWN_PRODUCER_ID
     lost = unknown | (~unknown_id_fatal & (error == ClientError.INVALID_PRODUCER_ID_MAPPING))
+    wrapped = ~errors_told_alike & (error == ClientError.INVALID_TXN_STATE)
     return (
         _moved(error, transaction_coordinator, source),
-        _again(error, source),
+        _again(error, source, *named),
         _fenced(error, source),
         fatal(
             "not to be mended",
@@ -127,7 +149,7 @@ def _in_transaction(error: Expression, source: str) -> tuple[Row, ...]:
                 ClientError.INVALID_PRODUCER_ID_MAPPING,
             )
             & ~lost,
-            error,
+            if_(wrapped, ClientError.KAFKA_EXCEPTION, error) if wraps_state else error,
             source,
         ),
         aborting(
@@ -140,7 +162,7 @@ def _in_transaction(error: Expression, source: str) -> tuple[Row, ...]:
         fatal(
             "unknown producer id, and no new epoch to be had",
             lost,
-            error,
+            if_(client_epoch_bump, error, ClientError.KAFKA_EXCEPTION),
             f"{_MANAGER}.abortableErrorIfPossible",
         ),
     )
@@ -369,7 +391,7 @@ coordinator_found = Table(
             reply=react(ClientStep.DONE),
             source=_FOUND,
         ),
-        _again(found.error, _FOUND),
+        _again(found.error, _FOUND, ClientError.COORDINATOR_NOT_AVAILABLE),
         fatal(
             "not authorized for the transactional id",
             found.error == ClientError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
@@ -398,6 +420,7 @@ def _is_unauthorized(error: Expression) -> Expression:
     )
 
 
+_IN_A_LOOP, _LOOP = ~transactional & ~one_way_to_ids, "Sender.maybeWaitForProducerId before 2.5"
 id_given = Table(
     client,
     on=initialized,
@@ -416,8 +439,16 @@ id_given = Table(
             reply=react(ClientStep.DONE),
             source=_INIT,
         ),
+        Row(
+            "try again with any broker",
+            when=is_retriable(initialized.error),
+            during=_IN_A_LOOP,
+            reply=react(ClientStep.RETRY),
+            source=_LOOP,
+        ),
+        fatal("fatal", lift(True), initialized.error, _LOOP, during=_IN_A_LOOP),
         _moved(initialized.error, transaction_coordinator, _INIT),
-        _again(initialized.error, _INIT),
+        _again(initialized.error, _INIT, _LOADING, _BUSY),
         fatal(
             "not authorized, for good",
             _is_unauthorized(initialized.error),
@@ -469,17 +500,20 @@ PartitionReaction = message("PartitionReaction", caller, step=PartitionStep)
 partition_answered = event("AddPartitionsToTxn for a partition", error=ClientError)
 _ADDED = f"{_MANAGER}.AddPartitionsToTxnHandler.handleResponse"
 _told = partition_answered.error
+_ADDING_AGAIN = (_BUSY, _LOADING, _NO_PARTITION)
 _of_request = (
-    is_retriable(_told)
+    asks_again(_told, *_ADDING_AGAIN, by_kind=retried_by_kind)
     | _is_abortable(_told)
     | _told.is_in(
+        ClientError.COORDINATOR_NOT_AVAILABLE,
+        ClientError.NOT_COORDINATOR,
         ClientError.INVALID_PRODUCER_EPOCH,
         ClientError.PRODUCER_FENCED,
         ClientError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         ClientError.INVALID_TXN_STATE,
-        ClientError.UNKNOWN_PRODUCER_ID,
         ClientError.INVALID_PRODUCER_ID_MAPPING,
     )
+    | (client_epoch_bump & (_told == ClientError.UNKNOWN_PRODUCER_ID))
 )
 partition_told = Table(
     client,
@@ -535,7 +569,7 @@ partitions_added = Table(
             ),
             source=f"{_MANAGER}.AddPartitionsToTxnHandler.maybeOverrideRetryBackoffMs",
         ),
-        *_in_transaction(partitions_answered.error, _ADDED),
+        *_in_transaction(partitions_answered.error, _ADDED, *_ADDING_AGAIN),
         aborting(
             "abortable",
             _is_abortable(partitions_answered.error),
@@ -573,7 +607,7 @@ offsets_added = Table(
             reply=react(ClientStep.GO_ON),
             source=_OFFSETS,
         ),
-        *_in_transaction(offsets_answered.error, _OFFSETS),
+        *_in_transaction(offsets_answered.error, _OFFSETS, _LOADING, _BUSY),
         aborting(
             "abortable",
             (offsets_answered.error == ClientError.GROUP_AUTHORIZATION_FAILED)
@@ -610,7 +644,7 @@ offset_committed = Table(
             reply=react(ClientStep.LOOK_UP),
             source=_COMMITTED,
         ),
-        _again(_error, _COMMITTED),
+        _again(_error, _COMMITTED, _LOADING, _NO_PARTITION, by_kind=offsets_retried_by_kind),
         aborting(
             "abortable",
             _error.is_in(ClientError.GROUP_AUTHORIZATION_FAILED, ClientError.FENCED_INSTANCE_ID)
@@ -619,12 +653,16 @@ offset_committed = Table(
             _COMMITTED,
         ),
         aborting(
-            "no longer a member of the group",
+            "no longer a member of the group",  # before 2.5 no request named one
             _error.is_in(ClientError.UNKNOWN_MEMBER_ID, ClientError.ILLEGAL_GENERATION),
             ClientError.COMMIT_FAILED,
             _COMMITTED,
         ),
-        _fenced(_error, _COMMITTED),
+        _fenced(
+            _error,
+            _COMMITTED,
+            if_(errors_told_alike | ~producer_fenced_error, ClientError.PRODUCER_FENCED, _error),
+        ),
         fatal(
             "not to be mended",
             _error.is_in(
@@ -671,11 +709,11 @@ ended = Table(
             reply=react(ClientStep.DONE),
             source=_END,
         ),
-        *_in_transaction(_ended, _END),
+        *_in_transaction(_ended, _END, _LOADING, _BUSY, wraps_state=False),
         fatal(
             "an abort that can't be aborted",
             (_ended == ClientError.TRANSACTION_ABORTABLE) & (state == ABORTING),
-            _ended,
+            ClientError.KAFKA_EXCEPTION,
             "KAFKA-19250",
             during=failed_abort_fatal,
         ),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from .language import Protocols, feature
 
-# 4.0-2024-10 is the trunk of 25 October 2024 (commit 1eb7644349), with half of 4.0 in it.
+# Two numbers name the last release of their line: 2.0 is 2.0.1, and 2.7 is 2.7.2. 4.0-2024-10 is
+# the trunk of 25 October 2024 (commit 1eb7644349), with half of 4.0 in it.
 RELEASES = ("2.0", "2.5", "2.7", "3.5", "3.6", "4.0-2024-10", "4.0.0", "4.0.1", "4.1", "4.2", "4.3")
 BEFORE, DRAFT, NEWEST = "2.5", "4.0-2024-10", RELEASES[-1]
 RELEASED = tuple(release for release in RELEASES if release != DRAFT)
@@ -183,6 +184,13 @@ ordered_resequencing = feature(
     sentence="Batches in flight are numbered anew in the order of their sequences (from 2.3).",
     source="KAFKA-8483",
 )
+epoch_by_partition = feature(
+    "epoch_by_partition",
+    "2.7",
+    sentence="A partition's sequences count under the epoch that they began with, and start again "
+    "under a newer one; before 2.7.1 those of a partition with nothing in flight went on.",
+    source="KAFKA-12152",
+)
 idempotent_starts_at_0 = feature(
     "idempotent_starts_at_0",
     None,
@@ -222,6 +230,60 @@ failed_abort_fatal = feature(
     "4.1",
     sentence="TRANSACTION_ABORTABLE for an abort is fatal; before, it was ignored.",
     source="KAFKA-19250",
+)
+failed_batch_abortable = feature(
+    "failed_batch_abortable",
+    "4.1",
+    sentence="A batch that fails with a retriable error or INVALID_TXN_STATE makes its transaction "
+    "TRANSACTION_ABORTABLE.",
+    source="KAFKA-19176",
+)
+fenced_as_it_is = feature(
+    "fenced_as_it_is",
+    "2.5",
+    sentence="Calls of a fenced client raise that error itself; before 2.3 it was wrapped as any "
+    "other is.",
+    source="TransactionManager.maybeFailWithError",
+)
+illegal_state_fatal = feature(
+    "illegal_state_fatal",
+    "3.6",
+    sentence="A client whose state doesn't allow what it is to do has failed for good; before, it "
+    "stayed as it was.",
+    source="KAFKA-14831",
+)
+errors_told_alike = feature(
+    "errors_told_alike",
+    "3.6",
+    sentence="Requests tell INVALID_TXN_STATE and a fenced epoch alike; before, some wrapped the "
+    "one, and TxnOffsetCommit told INVALID_PRODUCER_EPOCH as it was.",
+    source="KAFKA-14278",
+)
+retried_by_kind = feature(
+    "retried_by_kind",
+    "3.5",
+    sentence="A client asks a coordinator again after any retriable error, and "
+    "CONCURRENT_TRANSACTIONS is one; before 3.4 each request had a list.",
+    source="KAFKA-14417",
+)
+offsets_retried_by_kind = feature(
+    "offsets_retried_by_kind",
+    DRAFT,
+    sentence="TxnOffsetCommit, too, is sent again after any retriable error (from 3.8).",
+    source="TransactionManager.TxnOffsetCommitHandler",
+)
+replica_retriable = feature(
+    "replica_retriable",
+    "2.7",
+    sentence="REPLICA_NOT_AVAILABLE is retriable (from 2.6).",
+    source="KAFKA-10223",
+)
+one_way_to_ids = feature(
+    "one_way_to_ids",
+    "2.5",
+    sentence="A client without transactional id asks for its producer id as the others do; before, "
+    "in a loop of its own, which tries again after any retriable error.",
+    source="KAFKA-7737",
 )
 transactional = feature(
     "transactional",
@@ -288,12 +350,21 @@ KAFKA = Protocols(
         last_epoch_ends_open,
         client_epoch_bump,
         ordered_resequencing,
+        epoch_by_partition,
         idempotent_starts_at_0,
         bump_when_settled,
         renumbered_under_new_id,
         unauthorized_abortable,
         unknown_id_fatal,
         failed_abort_fatal,
+        failed_batch_abortable,
+        fenced_as_it_is,
+        illegal_state_fatal,
+        errors_told_alike,
+        retried_by_kind,
+        offsets_retried_by_kind,
+        replica_retriable,
+        one_way_to_ids,
         controller_hands_out_ids,
         block_awaited_elsewhere,
         block_current_once_written,

@@ -52,11 +52,12 @@ from .client import (
     state,
     txn,
 )
-from .client_errors import is_retriable
+from .client_errors import asks_again
 from .features import (
     abortable_error,
     client_epoch_bump,
     failed_abort_fatal,
+    retried_by_kind,
     transaction_version_2,
     unknown_id_fatal,
 )
@@ -97,6 +98,7 @@ from .messages import (
     Produce,
     Result,
     connection,
+    moved,
     producer,
 )
 from .sender import given_up, me
@@ -147,6 +149,12 @@ def _end(result: Expression, on: Expression) -> Sending:
     )
 
 
+def _asks_again(error: Expression) -> Expression:
+    return asks_again(
+        error, *moved, Errors.CONCURRENT_TRANSACTIONS, codes=Errors, by_kind=retried_by_kind
+    )
+
+
 def _is_unknown(error: Expression) -> Expression:
     """Whether the coordinator doesn't know the producer id, and its client may go on with a new
     epoch."""
@@ -193,7 +201,7 @@ initialized = Table(
         ),
         Row(
             "retry",
-            when=is_retriable(InitProducerIdResponse.error, Errors),
+            when=_asks_again(InitProducerIdResponse.error),
             send=(_init(connection),),
             source=_INIT,
         ),
@@ -268,10 +276,10 @@ added_to_transaction = Table(
             set={adding: set_of(), added: added | set_of(_added.partition)},
             source=_ADDED,
         ),
-        _not_again(is_retriable(_added.error, Errors)),
+        _not_again(_asks_again(_added.error)),
         Row(
             "retry",
-            when=is_retriable(_added.error, Errors),
+            when=_asks_again(_added.error),
             send=(_add(_added.partition, connection),),
             source=_ADDED,
         ),
@@ -449,7 +457,7 @@ ended = Table(
         ),
         Row(
             "retry",
-            when=is_retriable(_ended.error, Errors),
+            when=_asks_again(_ended.error),
             send=(_end(_result, connection),),
             source=_END,
         ),

@@ -59,6 +59,7 @@ from .client_errors import is_retriable
 from .features import (
     bump_when_settled,
     client_epoch_bump,
+    epoch_by_partition,
     transaction_version_2,
     transactional,
 )
@@ -200,9 +201,22 @@ drained = Table(
     "idempotent client's partition goes over to a new epoch when it has nothing in flight.",
     rows=(
         Row(
+            "the first under this epoch, in mid-sequence",
+            when=_stale,
+            during=client_epoch_bump & ~epoch_by_partition & ~transactional,
+            set={
+                batches[_where][_which]: _next,
+                next_sequence[_where]: wrap(next_sequence[_where] + 1, SEQUENCE),
+                entry_id[_where]: producer_id,
+                entry_epoch[_where]: producer_epoch,
+            },
+            send=(_produce(_where, _which, _next),),
+            source=f"KAFKA-12152, {_ACCUMULATOR}.drainBatchesForOneNode before 2.7.1",
+        ),
+        Row(
             "the first under this epoch",
             when=_stale,
-            during=client_epoch_bump & ~transactional,
+            during=epoch_by_partition & client_epoch_bump & ~transactional,
             set={
                 batches[_where][_which]: _first,
                 next_sequence[_where]: 1,
@@ -333,6 +347,8 @@ _moved_up: dict[Expression, Operand] = {
     ),
     next_sequence[_where]: next_sequence[_where] - 1,
 }
+_is_old = (_batch.producer_id != producer_id) | (_batch.producer_epoch != producer_epoch)
+_is_last = ~any_of(s, (s != _which) & tracked(_other))
 _adopts_bump = ~transactional & client_epoch_bump  # an idempotent client bumps its epoch by itself
 _adopts_id = ~transactional & ~client_epoch_bump
 
@@ -347,6 +363,19 @@ completed = Table(
             "nobody waits for it",
             when=~awaits(_answer.producer, _where, _which, _answer.txn),
             source=f"{_SENDER}.completeBatch",
+        ),
+        Row(
+            "acknowledged, the last under an old epoch",
+            when=(_error == Errors.NONE) & _is_old & _is_last,
+            during=_adopts_bump & ~epoch_by_partition,
+            set=_told(_batch, ACKNOWLEDGED)
+            | {
+                next_sequence[_where]: 0,
+                last_acked[_where]: NO_SEQUENCE,
+                entry_id[_where]: producer_id,
+                entry_epoch[_where]: producer_epoch,
+            },
+            source=f"{_MANAGER}.handleCompletedBatch before 2.7.1",
         ),
         Row(
             "acknowledged",
@@ -464,6 +493,13 @@ completed = Table(
             goto=TO_ABORTABLE_ERROR,
             set=_moved_up | ABORTABLE,
             source=f"{_MANAGER}.adjustSequencesDueToFailedBatch",
+        ),
+        Row(
+            "refused under an old epoch",
+            when=_is_old,
+            during=_adopts_bump & ~epoch_by_partition,
+            set=_told(_batch, FAILED),
+            source=f"{_FAILED_BATCH} before 2.7.1",
         ),
         Row(
             "refused: a new epoch",

@@ -162,6 +162,8 @@ timeout = event("transaction timeout", event_doc="The transaction is older than 
 p = PARTITION.variable("p")
 c = PRODUCER.variable("c")
 
+# KafkaApis tells it to requests older than its release's as INVALID_PRODUCER_EPOCH; here client and
+# broker are of one release
 fenced = if_(producer_fenced_error, Errors.PRODUCER_FENCED, Errors.INVALID_PRODUCER_EPOCH)
 exhausted = producer_epoch >= LARGEST_EPOCH - 1
 is_known = producer_epoch != NO_EPOCH

@@ -23,11 +23,15 @@ from .client import (
     is_completing,
     unless_aborting,
 )
-from .client_errors import ClientError
+from .client_errors import ClientError, is_retriable
 from .features import (
     client_epoch_bump,
+    failed_batch_abortable,
+    illegal_state_fatal,
+    producer_fenced_error,
     transaction_version_2,
     transactional,
+    unauthorized_abortable,
     version_2_draft,
 )
 from .language import (
@@ -133,14 +137,19 @@ _MANAGER = "TransactionManager"
 
 # Errors -----------------------------------------------------------------------------------------
 
-# Where the state doesn't allow it, the background thread goes to FATAL_ERROR.
-_may_abort = state.is_in(IN_TRANSACTION, COMMITTING, ABORTABLE_ERROR, INITIALIZING)
-TO_ABORTABLE = unless_aborting(state, if_(_may_abort, ABORTABLE_ERROR, FATAL_ERROR))
+# What the background thread does where the state doesn't allow what is to be done.
+NOT_ALLOWED = if_(illegal_state_fatal, FATAL_ERROR, state)
+NOT_ALLOWED_ERROR = if_(illegal_state_fatal, some(ClientError.ILLEGAL_STATE), last_error)
+
+_may_abort = state.is_in(IN_TRANSACTION, COMMITTING, ABORTABLE_ERROR) | (
+    unauthorized_abortable & (state == INITIALIZING)
+)
+TO_ABORTABLE = unless_aborting(state, if_(_may_abort, ABORTABLE_ERROR, NOT_ALLOWED))
 
 
 def abortable(error: Expression) -> dict[Expression, Operand]:
     """The error that the client is in, where it goes `TO_ABORTABLE`."""
-    cause = if_(_may_abort, some(error), some(ClientError.ILLEGAL_STATE))
+    cause = if_(_may_abort, some(error), NOT_ALLOWED_ERROR)
     return {last_error: if_(state == ABORTING, last_error, cause)}
 
 
@@ -204,7 +213,11 @@ failed = Table(
                 ClientError.UNSUPPORTED_VERSION,
             )
             | fences(failure.error, ClientError),
-            failure.error,
+            if_(
+                ~producer_fenced_error & (failure.error == ClientError.INVALID_PRODUCER_EPOCH),
+                ClientError.PRODUCER_FENCED,
+                failure.error,
+            ),
             _TO_ERROR,
         ),
         Row(
@@ -216,7 +229,12 @@ failed = Table(
         aborting(
             "the transaction's",
             lift(True),
-            failure.error,
+            if_(
+                failed_batch_abortable
+                & (is_retriable(failure.error) | (failure.error == ClientError.INVALID_TXN_STATE)),
+                ClientError.TRANSACTION_ABORTABLE,
+                failure.error,
+            ),
             _TO_ERROR,
             more={
                 epoch_bump_required: epoch_bump_required

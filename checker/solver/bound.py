@@ -13,7 +13,7 @@ from ..fault import Kind, tell_fault
 from ..ground import ground
 from ..slicing import sliced, without_constants
 from ..verdict import Outcome, PropertyVerdict, Verdict
-from .terms import VERSION, Bits, Integers, Relation, SolverError, Term, conjunction, z3
+from .terms import VERSION, Bits, Integers, Relation, Term, conjunction, z3
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ def bound(
     properties alone, for `timeout` seconds at most. Where the instance leaves constants open,
     numbers are integers, and the counterexample says which values they have in it.
 
-    The verdict is HOLDS only where no run is longer than those. Raises DeclarationError for a
-    faulty declaration, SolverError for a system without a start and where Z3 can't tell,
+    The verdict is HOLDS only where no run is longer than those, INCONCLUSIVE where Z3 can't tell.
+    Raises DeclarationError for a faulty declaration, SolverError for a system without a start,
     Disagreement where the solver and the executable model differ.
     """
     begun = time.perf_counter()
@@ -77,8 +77,9 @@ def bound(
         faults = found.at(reached, steps=reached < depth)
         try:
             kind = next(faults, None)
-        except _TimeUpError:
-            outcome.reason = f"No fault in {_steps(outcome.depth)}; then the time was up."
+        except _UndecidedError as why:
+            before = f"No fault in {_steps(reached - 1)}" if reached else "Nothing was found out"
+            outcome.reason = f"{before}; then {why}."
             break
         outcome.depth = reached
         if kind is not None:
@@ -111,8 +112,8 @@ def _steps(number: int) -> str:
     return f"{number} step{'s' * (number != 1)}"
 
 
-class _TimeUpError(Exception):
-    """The search has used up its time."""
+class _UndecidedError(Exception):
+    """The search can't go on; its text says why."""
 
 
 class _Search:
@@ -159,15 +160,13 @@ class _Search:
         if self.until is not None:
             left = round((self.until - time.perf_counter()) * 1000)
             if left <= 0:
-                raise _TimeUpError
+                raise _UndecidedError("the time was up")
             self.solver.set("timeout", left)
         name = z3.FreshBool("fault")
         self.solver.add(z3.Implies(name, fault))
         verdict = self.solver.check(name)
         if verdict == z3.unknown:
-            if self.until is not None and time.perf_counter() >= self.until:
-                raise _TimeUpError
-            raise SolverError(f"Z3 can't tell: {self.solver.reason_unknown()}")
+            raise _UndecidedError(f"Z3 couldn't tell: {self.solver.reason_unknown()}")
         if verdict == z3.unsat:
             self.solver.add(z3.Not(fault))
         return verdict == z3.sat

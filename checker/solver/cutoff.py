@@ -40,6 +40,8 @@ def cutoff(
     properties: Sequence[str],
     protocol: str | None = None,
     constants: Mapping[str, int] | None = None,
+    *,
+    switch_on: Iterable[str] = (),
 ) -> Cutoff:
     """How many instances of `key` are enough to prove these invariants by induction, lemmas among
     them. Raises DeclarationError as `instantiate` does."""
@@ -47,7 +49,7 @@ def cutoff(
 
     def of(count: int) -> _Projected:
         sizes = {**(constants or {}), str(key.size): count}
-        instance = lifted(system, protocol, sizes, properties=properties)
+        instance = lifted(system, protocol, sizes, switch_on=switch_on, properties=properties)
         return _Projected(relevant(instance), key, alike)
 
     some = of(3)

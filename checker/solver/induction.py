@@ -6,7 +6,7 @@ updates into the property: parts that the row doesn't write are equal and gone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...spec.language import Instance
@@ -67,15 +67,17 @@ class Induction:
 
     # Obligations ------------------------------------------------------------------------------
 
-    def obligations(self, subject: Subject, assumed: Sequence[str], k: int = 1) -> list[Obligation]:
+    def obligations(
+        self, subject: Subject, assumed: Sequence[str], k: int = 1
+    ) -> Iterator[Obligation]:
         """Why the subject holds by k-induction, with the facts of the names `assumed`."""
-        found = [self._start(subject, at) for at in range(k)] if subject.nodes else []
+        if subject.nodes:
+            yield from (self._start(subject, at) for at in range(k))
         for action in self.grounded.actions:
             for row in action.rows:
                 step = self._step(subject, assumed, k, action, row)
                 if step is not None:
-                    found.append(step)
-        return found
+                    yield step
 
     def _start(self, subject: Subject, at: int) -> Obligation:
         """That the subject holds after `at` steps from the start."""

@@ -81,7 +81,8 @@ class Obligation:
     def certificate(self) -> str:
         """The text with its assumptions asserted, for any solver: the answer must be unsat."""
         facts = "".join(f"(assert |{_NAMED}{name}|)\n" for name in self.assumed)
-        return f"; {self.subject}, {self.case}, k={self.k}\n{self.text}{facts}(check-sat)\n"
+        told = f"; {self.subject}, {self.case}, k={self.k}\n(set-logic ALL)\n"
+        return f"{told}{self.text}{facts}(check-sat)\n"
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ def _number(value: Term) -> int:
     return int(z3.is_true(value)) if z3.is_bool(value) else value.as_long()
 
 
-def settle_all(items: Sequence[Obligation], timeout: float, spread: Spread) -> Iterator[Settled]:
+def settle_all(items: Iterable[Obligation], timeout: float, spread: Spread) -> Iterator[Settled]:
     """The answers to all of them, spread, as they come."""
     ask = partial(settle, timeout=timeout)
     return (answer for _, answer in spread.each(ask, items, "prove", at_once=_AT_ONCE))

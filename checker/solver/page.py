@@ -8,7 +8,7 @@ With names of systems behind it, only their parts are written anew.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...spec.language import Key, System
@@ -34,8 +34,7 @@ Nothing follows for the property but that lemmas are missing.
 
 Of `producer-ids`, `HandedOutOnce` is proved at each release from 3.5 to the newest (with two
 brokers and `--set largest_producer_id=2`). At 2.0, 2.5 and 2.7, where blocks come from ZooKeeper,
-it isn't: the lemmas are about the controller. No fault is known there either; `epochfence check`
-finds none.
+it doesn't hold (KAFKA-12620, found by `epochfence check`); with what mended that it is proved.
 
 This page is written by `python -m epochfence.checker.solver.page docs/proofs.md`. Times are of the
 machine that wrote it.
@@ -44,25 +43,30 @@ machine that wrote it.
 
 @dataclass(frozen=True)
 class Case:
-    """A system with the number of instances, and the properties to prove (none: all); `any_number`
-    is a key of which there may be any number of instances."""
+    """A system at a release (none: the newest), with further features and the number of instances,
+    and the properties to prove (none: all); `any_number` is a key of which there may be any number
+    of instances."""
 
     system: str
     constants: dict[str, int]
     properties: tuple[str, ...] | None = None
+    protocol: str | None = None
+    switch_on: tuple[str, ...] = ()
     most: int = 1
     depth: int = 1
     spacer: bool = False
     any_number: Key | None = None
 
 
+_ANY_BROKERS = Case(
+    "producer-ids", {"brokers": 3, "largest_producer_id": 3}, ("HandedOutOnce", "StoreForward"),
+    any_number=BROKER,
+)  # fmt: skip
 CASES = (
     Case("bench/ktx.py", {"I": 2}),
     Case("bench/ktx.py", {"I": 3}),
-    Case(
-        "producer-ids", {"brokers": 3, "largest_producer_id": 3}, ("HandedOutOnce", "StoreForward"),
-        any_number=BROKER,
-    ),
+    _ANY_BROKERS,
+    replace(_ANY_BROKERS, protocol="2.7", switch_on=("block_current_once_written",)),
     Case(
         "transactions", {},
         (
@@ -84,8 +88,9 @@ def run(case: Case) -> Proofs:
         spacer=case.spacer,
     )
     return prove(
-        _system(case), constants=case.constants, properties=case.properties, options=options
-    )
+        _system(case), case.protocol, case.constants, switch_on=case.switch_on,
+        properties=case.properties, options=options,
+    )  # fmt: skip
 
 
 def _system(case: Case) -> System:
@@ -102,7 +107,7 @@ def any_number(case: Case, result: Proofs) -> str:
     proved = [p.name for p in (*result.proofs, *result.lemmas) if p.verdict == "proved"]
     declared = {item.name: item for item in (*system.properties, *system.lemmas)}
     states = [name for name in proved if name in declared and declared[name].kind == "invariant"]
-    found = cutoff(system, key, states, constants=case.constants)
+    found = cutoff(system, key, states, case.protocol, case.constants, switch_on=case.switch_on)
     if found.objections:
         return f"\nFor other numbers of {key}s nothing follows: {'; '.join(found.objections)}.\n"
     return (
@@ -118,13 +123,14 @@ def any_number(case: Case, result: Proofs) -> str:
     )
 
 
-def section(result: Proofs) -> str:
-    """A system's part of the page."""
+def section(case: Case, result: Proofs) -> str:
+    """A case's part of the page."""
     constants = ", ".join(f"{name}={value}" for name, value in result.constants.items())
+    release = " with ".join((result.protocol, *case.switch_on))
     proved = sum(proof.verdict == "proved" for proof in result.proofs)
     longest = max((answer.seconds for answer in result.asked), default=0.0)
     lines = [
-        f"\n## {result.system}, release {result.protocol}, {constants}\n",
+        f"\n## {result.system}, release {release}, {constants}\n",
         f"For any {', '.join(result.open)}: {proved} of {len(result.proofs)} properties proved, "
         f"{len(result.asked)} obligations in {result.seconds:.1f} s, the longest {longest:.2f} s "
         f"({result.solver}).\n",
@@ -163,7 +169,7 @@ def main() -> None:
             continue
         print(f"{case.system} {case.constants}", file=sys.stderr, flush=True)
         result = run(case)
-        parts.append(section(result) + any_number(case, result))
+        parts.append(section(case, result) + any_number(case, result))
     path.write_text("".join(parts), encoding="utf-8")
 
 

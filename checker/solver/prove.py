@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -85,6 +85,7 @@ class Proofs:
     system: str
     protocol: str
     constants: dict[str, int]
+    features: list[str]
     open: tuple[str, ...]
     proofs: list[Proof]
     lemmas: list[Proof]
@@ -106,6 +107,7 @@ class Proofs:
             "system": self.system,
             "protocol": self.protocol,
             "constants": self.constants,
+            "features": self.features,
             "open": list(self.open),
             "verdict": self.verdict.name.lower(),
             "exit_code": self.verdict.value,
@@ -173,6 +175,7 @@ def prove(
         system.name,
         instance.protocol,
         instance.chosen,
+        sorted(instance.features),
         tuple(info.name for info in instance.open),
         [run.proofs[name] for name in wanted],
         [proof for name, proof in run.proofs.items() if name not in wanted],
@@ -197,12 +200,18 @@ class _Run:
         self.asked: dict[str, Settled] = {}
         self.proofs: dict[str, Proof] = {}
 
-    def ask(self, items: Sequence[Obligation]) -> None:
-        """Settles obligations, those that there is no answer to yet."""
-        timeout, spread = self.options.timeout, self.options.spread
-        found = {item.key: self.known.get(item) for item in items}
-        left = [item for item in items if found[item.key] is None]
-        for answer in settle_all(left, timeout, spread):
+    def ask(self, items: Iterable[Obligation]) -> None:
+        """Settles obligations, those that there is no answer to yet, the first while others are
+        made."""
+        found: dict[str, Settled | None] = {}
+
+        def unsettled() -> Iterator[Obligation]:
+            for item in items:
+                found[item.key] = self.known.get(item)
+                if found[item.key] is None:
+                    yield item
+
+        for answer in settle_all(unsettled(), self.options.timeout, self.options.spread):
             self.known.add(answer)
             found[answer.key] = answer
         self.asked |= {key: answer for key, answer in found.items() if answer is not None}
@@ -267,9 +276,7 @@ class _Attempt:
     def prove(self, names: Sequence[str]) -> list[str]:
         """Proves these and what they need; the answer are those that it fails for."""
         while todo := [name for name in self._needed(names) if name not in self.pending]:
-            asked = {name: self._obligations(name) for name in todo}
-            self.run.ask([item for items in asked.values() for item in items])
-            for name, items in asked.items():
+            for name, items in self._asked(todo).items():
                 found = self.run.answers(items)
                 bad = [answer for answer in found if answer.verdict != "unsat"]
                 if bad:
@@ -298,10 +305,23 @@ class _Attempt:
         answers = self.run.answers(self.pending[name])
         return {fact for answer in answers for fact in answer.used}
 
-    def _obligations(self, name: str) -> list[Obligation]:
+    def _asked(self, names: Sequence[str]) -> dict[str, list[Obligation]]:
+        asked: dict[str, list[Obligation]] = {}
+
+        def each() -> Iterator[Obligation]:
+            for name in names:
+                asked[name] = []
+                for item in self._obligations(name):
+                    asked[name].append(item)
+                    yield item
+
+        self.run.ask(each())
+        return asked
+
+    def _obligations(self, name: str) -> Iterator[Obligation]:
         subject = self.induction.subject(name)
         if subject is None:
-            return []
+            return iter(())
         return self.induction.obligations(subject, [fact for fact in self.facts if fact != name])
 
     def _method(self, name: str) -> tuple[str, int]:
@@ -355,7 +375,7 @@ class _Harder:
         settled: set[str] = set()
         for k in range(2, self.options.most + 1):
             items = {
-                name: self.induction.obligations(self._subject(name), self.facts, k)
+                name: [*self.induction.obligations(self._subject(name), self.facts, k)]
                 for name in names
                 if name not in settled
             }
@@ -427,7 +447,7 @@ def _check_steps(induction: Induction) -> None:
     relation = induction.relation
     solver = z3.Solver()
     solver.add(relation.start, relation.choice)
-    if solver.check() == z3.unsat:
+    if solver.check() != z3.sat:
         raise SolverError("no step can be taken from the start: whatever is proved says nothing")
 
 

@@ -59,6 +59,10 @@ class Numbers(Protocol):
         """The number that a model's value stands for."""
         ...
 
+    def at_most_one(self, truths: Sequence[Term]) -> Term:
+        """Whether no two of them hold."""
+        ...
+
 
 class Bits:
     """Numbers as bit vectors as wide as their interval needs, signed where it goes below 0."""
@@ -108,9 +112,12 @@ class Bits:
     def value(self, term: Term, of: Interval) -> int:
         return term.as_long() if of[0] >= 0 else term.as_signed_long()
 
+    def at_most_one(self, truths: Sequence[Term]) -> Term:
+        return z3.AtMost(*truths, 1) if truths else z3.BoolVal(True)
+
 
 class Integers:
-    """Numbers as Z3's integers."""
+    """Numbers as Z3's integers; all is SMT-LIB, so that another solver can read it."""
 
     logic = "ALL"
 
@@ -135,6 +142,14 @@ class Integers:
 
     def value(self, term: Term, of: Interval) -> int:
         return term.as_long()
+
+    def at_most_one(self, truths: Sequence[Term]) -> Term:
+        parts: list[Term] = []
+        earlier = z3.BoolVal(False)
+        for truth in truths:
+            parts.append(z3.Not(z3.And(earlier, truth)))
+            earlier = z3.Or(earlier, truth)
+        return conjunction(parts)
 
 
 def interval(node: Node) -> Interval:
@@ -368,9 +383,7 @@ class Relation:
     def choice(self) -> Term:
         """Whether one step is chosen, and can be taken."""
         parts = [z3.Implies(*pair) for pair in zip(self.chosen, self.possible, strict=True)]
-        parts.append(disjunction(self.chosen))
-        if len(self.chosen) > 1:
-            parts.append(z3.AtMost(*self.chosen, 1))
+        parts += [disjunction(self.chosen), self.numbers.at_most_one(self.chosen)]
         return conjunction(parts)
 
     @cached_property

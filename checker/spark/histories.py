@@ -10,27 +10,33 @@ starts, and there `model.judge` judges them, or `model.windows` where they are v
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from itertools import groupby, islice
+from itertools import chain, groupby, islice, starmap
 from operator import itemgetter
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 
+import numpy as np
 import pyarrow as pa
 
 from ...model.errors import ModelError
 from ...model.histories import BadLine, operation_of, read_line, schema_of
 from ...model.judge import Finding, Judgement, Operation, Settings, begin, judge
-from ...model.windows import WINDOW, judge_windows
-from .hadoop import LOCAL, Paths
+from ...model.windows import WINDOW, distinct, judge_windows
+from .hadoop import LOCAL, Paths, local
 from .options import SparkError
 from .session import reason, stage
 
 NEVER_SPLIT = 1 << 22  # bytes of a text file up to which Spark gives it to one task as a whole
 ROWS = 1_000  # of a batch that goes back to Spark
 
-CHECKED = "file string, line long, reason string, key string, start double, text string"
+NUMBERED = "file string, line long, text binary"
+LOOKED_AT = "reason string, key string, start double"
+CHECKED = f"{NUMBERED}, {LOOKED_AT}"
 VERDICTS = (
     "finding string, key string, operations long, configurations long, file string, line long, "
     "request string, response string, allowed array<string>, reason string"
@@ -94,16 +100,12 @@ def read(session: Any, uris: Sequence[str]) -> Any:
     texts = {file: size for file, size in sizes.items() if not file.endswith(".parquet")}
     parts = [_texts(session, texts)] if texts else []
     if tables:
-        parts.append(_tables(session, tables))
-    lines = parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
-    cores = int(session.sparkContext.defaultParallelism)
-    if lines.rdd.getNumPartitions() < cores and sum(sizes.values()) > NEVER_SPLIT:
-        lines = lines.repartition(4 * cores)
-    return lines.mapInArrow(_check, CHECKED)
+        parts.append(_tables(session, tables).mapInArrow(_check, CHECKED))
+    return parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
 
 
 def _texts(session: Any, sizes: Mapping[str, int]) -> Any:
-    """Lines with their numbers. Spark splits large files: each split's lines are counted first."""
+    """Checked lines of texts. Spark splits large files: each split's lines are counted first."""
     from pyspark.sql import functions as f
 
     metadata = f.col("_metadata")
@@ -111,7 +113,7 @@ def _texts(session: Any, sizes: Mapping[str, int]) -> Any:
         session.read.option("lineSep", "\n")
         .text(list(sizes))
         .select(
-            _file().alias("file"),
+            metadata["file_path"].alias("file"),
             metadata["file_block_start"].alias("block"),
             f.col("value").cast("binary").alias("text"),
         )
@@ -125,29 +127,44 @@ def _texts(session: Any, sizes: Mapping[str, int]) -> Any:
             for file, block, count in of_file:
                 before[file, block] = passed
                 passed += count
-    return lines.mapInArrow(partial(_number, before), "file string, line long, text binary")
+    cores = int(session.sparkContext.defaultParallelism)
+    if sum(sizes.values()) > NEVER_SPLIT and lines.rdd.getNumPartitions() < cores:
+        # what is compressed can't be split
+        numbered = lines.mapInArrow(partial(_number, before), NUMBERED)
+        return numbered.repartition(4 * cores).mapInArrow(_check, CHECKED)
+    return lines.mapInArrow(partial(_number_and_check, before), CHECKED)
 
 
-def _file() -> Any:
-    """The file that a row is from; a local one by its path."""
-    from pyspark.sql import functions as f
-
-    return f.regexp_replace(f.col("_metadata.file_path"), LOCAL, "/")
+def _number_and_check(
+    before: Mapping[tuple[str, int], int], batches: Iterable[Any]
+) -> Iterator[Any]:
+    """Both in one task: to hand lines from one to another costs more than to number them."""
+    return _check(_number(before, batches))
 
 
 def _number(before: Mapping[tuple[str, int], int], batches: Iterable[Any]) -> Iterator[Any]:
-    """Gives lines their numbers; those of a split come in their order. Empty ones are left out."""
-    passed = dict[tuple[str, int], int]()
+    """Gives lines their numbers, as rows of `NUMBERED`; those of a split come in their order."""
+    passed = dict(before)
     for batch in batches:
-        numbers: list[int] = []
-        kept: list[bool] = []
-        for file, block, text in zip(*(c.to_pylist() for c in batch.columns), strict=True):
-            number = passed.get((file, block), before.get((file, block), 0)) + 1
-            passed[file, block] = number
-            numbers.append(number)
-            kept.append(bool(text.strip()))
-        columns = [batch["file"], pa.array(numbers, pa.int64()), batch["text"]]
-        yield pa.RecordBatch.from_arrays(columns, ["file", "line", "text"]).filter(pa.array(kept))
+        files, blocks, texts = batch.columns
+        numbers = np.empty(len(batch), dtype=np.int64)
+        names: list[str] = []
+        start = 0
+        for end in _ends(files, blocks):
+            split = files[start].as_py(), blocks[start].as_py()
+            first, count = passed.get(split, 0) + 1, end - start
+            numbers[start:end] = np.arange(first, first + count)
+            passed[split] = first + count - 1
+            names += [local(split[0])] * count
+            start = end
+        columns = [pa.array(names, pa.string()), pa.array(numbers), texts]
+        yield pa.RecordBatch.from_arrays(columns, ["file", "line", "text"])
+
+
+def _ends(files: Any, blocks: Any) -> list[int]:
+    """Where the rows of each split end."""
+    changes = np.diff(files.dictionary_encode().indices) | np.diff(blocks)
+    return [*(np.flatnonzero(changes) + 1).tolist(), len(files)] if len(files) else []
 
 
 def _tables(session: Any, files: list[str]) -> Any:
@@ -162,7 +179,7 @@ def _tables(session: Any, files: list[str]) -> Any:
     _look_at(table.schema, files[0])
     metadata = f.col("_metadata")
     return table.select(
-        _file().alias("file"),
+        f.regexp_replace(metadata["file_path"], LOCAL, "/").alias("file"),
         (metadata["row_index"] + 1).alias("line"),
         f.to_json(f.struct(*table.columns)).cast("binary").alias("text"),
     )
@@ -205,19 +222,27 @@ def columns() -> dict[str, set[str]]:
 
 
 def _check(batches: Iterable[Any]) -> Iterator[Any]:
-    """Lines as rows of `CHECKED`."""
+    """Rows of `NUMBERED` as rows of `CHECKED`; empty lines are left out."""
     for batch in batches:
-        rows: list[tuple[Any, ...]] = []
+        found: list[tuple[str | None, str | None, float | None]] = []
+        filled: list[bool] = []
         for file, number, text in zip(*(c.to_pylist() for c in batch.columns), strict=True):
-            try:
-                key, operation = operation_of(
-                    file, number, read_line(file, number, text, "history")
-                )
-                why, start = None, float(operation.start)
-            except BadLine as error:
-                key, start, why = None, None, error.reason
-            rows.append((file, number, why, key, start, text.decode(errors="replace")))
-        yield _batch(rows, _CHECKED)
+            filled.append(bool(text.strip()))
+            if filled[-1]:
+                found.append(_looked_at(file, number, text))
+        rows = batch if all(filled) else batch.filter(pa.array(filled))
+        yield pa.RecordBatch.from_arrays(
+            [*rows.columns, *_arrays(found, _LOOKED_AT)], schema=_CHECKED
+        )
+
+
+def _looked_at(file: str, number: int, text: bytes) -> tuple[str | None, str | None, float | None]:
+    """A line's reason, key and start."""
+    try:
+        key, operation = operation_of(file, number, read_line(file, number, text, "history"))
+    except BadLine as error:
+        return error.reason, None, None
+    return None, key, float(operation.start)
 
 
 # Judging -----------------------------------------------------------------------------------------
@@ -227,41 +252,12 @@ def judge_keys(session: Any, checked: Any, judging: Judging) -> Any:
     """The verdict on each key of `read`'s good lines as a DataFrame of `VERDICTS`."""
     from pyspark.sql import functions as f
 
-    good = checked.where(f.col("reason").isNull()).select("key", "start", "file", "line", "text")
-    with stage(session, "histories: count operations"):
-        counts = good.groupBy("key").agg(f.count("key").alias("operations"))
-        hot = counts.where(f.col("operations") >= judging.window).select("key").collect()
-    if hot:
-        keys = session.createDataFrame(hot, "key string")
-        good = good.unionByName(_about(good.join(f.broadcast(keys), "key")))
     parts = 4 * max(checked.rdd.getNumPartitions(), int(session.sparkContext.defaultParallelism))
-    by_key = good.repartition(parts, "key")
-    by_key = by_key.sortWithinPartitions("key", "start", "file", "line")
+    by_key = checked.where(f.col("reason").isNull()).repartition(parts, "key")
+    # keys begin all alike: their hashes are quicker to tell apart
+    by_key = by_key.sortWithinPartitions(f.xxhash64("key"), "key", "start", "file", "line")
+    by_key = by_key.select("key", "file", "line", "text")
     return by_key.mapInArrow(partial(_judge, judging), VERDICTS)
-
-
-ABOUT = 0  # the number of a line that tells about a key
-
-
-def _about(lines: Any) -> Any:
-    """A row for each key that comes before its others: an operation of each request, id, epoch."""
-    from pyspark.sql import functions as f
-
-    seen = (
-        "request string, producer_id long, producer_epoch int, transactional boolean, "
-        "response struct<producer_id: long>"
-    )
-    told = f.from_json("text", seen).alias("seen")
-    return (
-        lines.select("key", told)
-        .distinct()
-        .groupBy("key")
-        .agg(f.to_json(f.collect_list("seen")).alias("text"))
-        .select(
-            "key", f.lit(-1.0).alias("start"), f.lit("").alias("file"),
-            f.lit(ABOUT).cast("long").alias("line"), "text",
-        )
-    )  # fmt: skip
 
 
 def _judge(judging: Judging, batches: Iterable[Any]) -> Iterator[Any]:
@@ -277,28 +273,40 @@ def _judge(judging: Judging, batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def _verdict(judging: Judging, key: str, lines: Iterator[Any]) -> tuple[Any, ...]:
-    first = next(lines)
+    coming = starmap(_operation, lines)
+    operations = list(islice(coming, judging.window))
     try:
-        if first[3] == ABOUT:
-            about = [_stub(seen) for seen in json.loads(first[4])]
-            found = judge_windows(
-                map(_operation, lines), about, judging.settings, judging.limit, judging.window
-            )
-        else:
-            operations = [_operation(first), *map(_operation, lines)]
+        if len(operations) < judging.window:
             found = judge(operations, judging.settings, judging.limit)
+        else:
+            found = _judge_many(judging, chain(operations, coming))
     except ModelError as error:
         return (INVALID, key, *[None] * 7, str(error))
     return _told(key, found)
 
 
-def _operation(row: tuple[Any, ...]) -> Operation:
-    _, _, file, number, text = row
+def _judge_many(judging: Judging, operations: Iterable[Operation]) -> Judgement:
+    """Judges a long history, which waits in a file while it is looked through."""
+    with TemporaryFile() as file:
+        about = distinct(_written(operations, file))
+        file.seek(0)
+        return judge_windows(_read(file), about, judging.settings, judging.limit, judging.window)
+
+
+def _written(operations: Iterable[Operation], file: IO[bytes]) -> Iterator[Operation]:
+    for operation in operations:
+        pickle.dump(operation, file)
+        yield operation
+
+
+def _read(file: IO[bytes]) -> Iterator[Operation]:
+    with suppress(EOFError):
+        while True:
+            yield pickle.load(file)
+
+
+def _operation(_: str, file: str, number: int, text: bytes) -> Operation:
     return operation_of(file, number, json.loads(text))[1]
-
-
-def _stub(seen: dict[str, Any]) -> Operation:
-    return Operation(seen.pop("request"), seen, 0, response=seen.pop("response", None))
 
 
 def _told(key: str, found: Judgement) -> tuple[Any, ...]:
@@ -316,18 +324,21 @@ def _told(key: str, found: Judgement) -> tuple[Any, ...]:
 
 
 def _batch(rows: Sequence[tuple[Any, ...]], schema: Any) -> Any:
+    return pa.RecordBatch.from_arrays(_arrays(rows, schema), schema=schema)
+
+
+def _arrays(rows: Sequence[tuple[Any, ...]], schema: Any) -> list[Any]:
     found = zip(*rows, strict=True) if rows else [()] * len(schema)
-    arrays = [pa.array(c, of.type) for c, of in zip(found, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return [pa.array(column, of.type) for column, of in zip(found, schema, strict=True)]
 
 
 _TYPES = {
-    "string": pa.string(), "long": pa.int64(), "double": pa.float64(),
+    "string": pa.string(), "long": pa.int64(), "double": pa.float64(), "binary": pa.binary(),
     "array<string>": pa.list_(pa.string()),
 }  # fmt: skip
-_CHECKED, _VERDICTS = (
+_CHECKED, _LOOKED_AT, _VERDICTS = (
     pa.schema([(name, _TYPES[kind]) for name, kind in map(str.split, given.split(", "))])
-    for given in (CHECKED, VERDICTS)
+    for given in (CHECKED, LOOKED_AT, VERDICTS)
 )
 
 
@@ -343,30 +354,29 @@ def judge_histories(
     `output` is a new folder; nothing is there where this fails. Raises SparkError, and
     DeclarationError for a release that there isn't.
     """
-    from pyspark import StorageLevel
+    from pyspark.sql import Observation
     from pyspark.sql import functions as f
 
     begin((), judging.settings)
     with Paths(session).written(output) as folder:
-        checked = read(session, inputs).persist(StorageLevel.DISK_ONLY)
         try:
-            found = judge_keys(session, checked, judging)
+            checked, seen = read(session, inputs), Observation()
+            counted = checked.observe(seen, f.count("reason").alias("bad"))
             with stage(session, "histories: judge"):
-                found.write.partitionBy("finding").parquet(f"{folder}/verdicts")
-            bad = checked.where(f.col("reason").isNotNull()).select(*REJECTED_COLUMNS)
+                judge_keys(session, counted, judging).write.partitionBy("finding").parquet(
+                    f"{folder}/verdicts"
+                )
+            # seldom is there one, so that to look again costs less than to keep all lines
+            bad = checked.where(f.col("reason").isNotNull() & f.lit(bool(seen.get["bad"])))
+            text = f.make_valid_utf8(f.col("text").cast("string")).alias("text")
             with stage(session, "histories: set aside"):
-                bad.write.parquet(f"{folder}/rejected")
+                bad.select("file", "line", "reason", text).write.parquet(f"{folder}/rejected")
             with stage(session, "histories: summary"):
                 return _summary(session, folder, most_told)
         except SparkError:
             raise
         except Exception as error:  # of many kinds, from Java and from Python
             raise SparkError(f"histories can't be judged: {reason(error)}") from error
-        finally:
-            checked.unpersist()
-
-
-REJECTED_COLUMNS = tuple(_CHECKED.names[at] for at in (0, 1, 2, 5))
 
 
 def _summary(session: Any, folder: str, most_told: int) -> Summary:

@@ -64,6 +64,7 @@ class SparkExplorer:
         self.manifest = manifest
         self.kit = kit
         self.shipped = self.context.broadcast(kit)
+        self._place: Any = None
         self.parts = self.context.parallelize(range(kit.shards), kit.shards)
         self.begun = time.perf_counter()
         last = manifest.levels[-1]
@@ -100,10 +101,19 @@ class SparkExplorer:
         """States of the last level."""
         return sum(self.manifest.levels[-1].states)
 
-    def _place(self) -> Place:
-        levels = self.manifest.levels
-        totals = [[level.states[shard] for level in levels] for shard in range(self.kit.shards)]
-        return Place(totals, self.manifest.runs)
+    @property
+    def place(self) -> Any:
+        """A broadcast of how far the run has come: a worker reads it once for all its tasks."""
+        if self._place is None:
+            levels = self.manifest.levels
+            totals = [[level.states[shard] for level in levels] for shard in range(self.kit.shards)]
+            self._place = self.context.broadcast(Place(totals, self.manifest.runs))
+        return self._place
+
+    def _leave_place(self) -> None:
+        if self._place is not None:
+            self._place.destroy()
+        self._place = None
 
     def expand_level(self, on_round: Callable[[int], None] | None = None) -> tuple[list[Bad], bool]:
         """Expands the last level and keeps what it gives for `begin_level`.
@@ -136,9 +146,10 @@ class SparkExplorer:
         assert self._next is not None
         self.manifest.finish(*self._next)
         self._next = None
+        self._leave_place()
 
     def _level_job(self) -> list[Told]:
-        level, shards, place = self.depth, self.kit.shards, self._place()
+        level, shards, place = self.depth, self.kit.shards, self.place
         with stage(self.session, f"level {level}: expand"):
             sent = self.parts.mapPartitionsWithIndex(partial(expand, self.shipped, place), True)
             arrived = sent.partitionBy(shards, int)
@@ -169,7 +180,7 @@ class SparkExplorer:
 
         Raises LookupError where there is none, RolledBack, SparkError.
         """
-        place = self._place()
+        place = self.place
 
         def job() -> list[tuple[bytes | None, str]]:
             with stage(self.session, f"counterexample, level {level}: look back"):
@@ -185,4 +196,5 @@ class SparkExplorer:
 
     def close(self) -> None:
         """Gives back what executors hold of the run."""
+        self._leave_place()
         self.shipped.destroy()

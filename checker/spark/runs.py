@@ -22,7 +22,7 @@ from pyarrow import parquet
 from .storage import Storage, StorageError
 
 MERGED_AT = 8  # runs of like size that become one
-MOST_MERGED = 1 << 23  # states of a run from which on it stays as it is
+MOST_MERGED = 1 << 20  # states of a run from which on it stays as it is
 
 
 class Damaged(Exception):

@@ -73,9 +73,13 @@ def start(master: str, name: str) -> Any:
         "spark.log.level": "ERROR",
         # a worker that is used again has its code loaded
         "spark.python.worker.reuse": "true",
+        # by TCP, small messages wait for each other's confirmation
+        "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
     }
+    if master.startswith("local"):  # nothing leaves the machine
+        settings["spark.shuffle.compress"] = "false"
     try:
         builder = builder.master(master).appName(name)
         for key, value in settings.items():

@@ -29,7 +29,7 @@ from .storage import Storage
 
 OWN_MEMORY = 3 / 4  # of what is free, where no limit is given
 LEAST_FREE = 1 << 28  # bytes of disk below which nothing is cached
-LEAST_SENT, MOST_SENT = 1 << 13, 1 << 23  # states that a sender remembers
+LEAST_SENT, MOST_SENT = 1 << 12, 1 << 24  # states that a sender remembers
 
 
 class NoRoom(Exception):
@@ -207,25 +207,24 @@ class ShardSet:
         It may hold successors of levels before `level`, as their owners have them by now. What an
         attempt at `level` itself has put there may have been lost, and is forgotten.
         """
-        place = -(-self.stride // 8) * 8
         size = LEAST_SENT
         while size < min(64 * most, MOST_SENT):
             size *= 4  # seldom, as a new table has forgotten everything
         if not self.cached:
-            return Region(size * place), size - 1
+            return Region(size * self.stride), size - 1
         file, note = self._file("sent"), self.folder / "sent.level"
-        held = os.fstat(file).st_size // place
+        held = os.fstat(file).st_size // self.stride
         known = int(note.read_text()) if note.exists() else level
         if known >= level or held < size:
             os.ftruncate(file, 0)
         else:
             size = held
-        os.ftruncate(file, size * place)
+        os.ftruncate(file, size * self.stride)
         aside = note.with_suffix(".aside")
         aside.write_text(str(level))
         aside.replace(note)
-        if self._sent is None or self._sent.size != size * place:
-            self._sent = Region(size * place, file)
+        if self._sent is None or self._sent.size != size * self.stride:
+            self._sent = Region(size * self.stride, file)
         return self._sent, size - 1
 
 

@@ -9,6 +9,7 @@ after them what it counted; `insert` keeps what is new, writes it to the shard's
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
@@ -24,7 +25,7 @@ from .runs import Damaged, Run, to_merge, write_run
 from .shards import NoRoom, ShardSet, block_of, owned_by
 from .storage import Storage
 
-OUTGOING = 1 << 22  # bytes of candidates that a task gathers before it sends them
+OUTGOING = 1 << 24  # bytes of candidates that a task gathers before it sends them
 PIECE = 1 << 24  # bytes of states that are sorted at once
 
 
@@ -91,6 +92,7 @@ _process: _Process | None = None
 def _shard_set(kit: Kit, shard: int) -> ShardSet:
     """A shard's set; this process keeps it mapped where it is in files."""
     global _process
+    gc.freeze()  # Spark collects garbage after each task: what that left isn't looked at again
     if _process is None or _process.key != kit.key:
         for held in _process.sets.values() if _process else ():
             held.close()
@@ -103,13 +105,13 @@ def _shard_set(kit: Kit, shard: int) -> ShardSet:
 
 
 def expand(
-    kit: Any, place: Place, shard: int, _: Iterable[Any]
+    kit: Any, place: Any, shard: int, _: Iterable[Any]
 ) -> Iterator[tuple[int, bytes | Told]]:
     """Expands the last level of a shard: blocks of candidates by owner, then what is to be told.
 
-    `kit` is Spark's broadcast of a Kit.
+    `kit` is Spark's broadcast of a Kit, `place` that of a Place.
     """
-    kit = kit.value
+    kit, place = kit.value, place.value
     told = Told(shard, taken=[0] * kit.rows)
     totals = place.totals[shard]
     if totals[-1]:
@@ -158,10 +160,10 @@ def _blocks(kit: Kit, held: ShardSet, told: Told) -> Iterator[tuple[int, bytes]]
 
 
 def insert(
-    kit: Any, place: Place, shard: int, arrived: Iterable[tuple[int, bytes | Told]]
+    kit: Any, place: Any, shard: int, arrived: Iterable[tuple[int, bytes | Told]]
 ) -> Iterator[Told]:
     """Inserts what was sent to a shard, writes what is new to a run, and tells."""
-    kit = kit.value
+    kit, place = kit.value, place.value
     told = Told(shard)
     blocks = _counted(arrived, told)
     first = next(blocks, None)
@@ -221,10 +223,10 @@ def _pieces(held: ShardSet, first: int, last: int) -> Iterator[tuple[int, bytes]
 
 
 def look_back(
-    kit: Any, place: Place, target: bytes, level: int, shard: int, _: Iterable[Any]
+    kit: Any, place: Any, target: bytes, level: int, shard: int, _: Iterable[Any]
 ) -> Iterator[tuple[bytes | None, str]]:
     """The least state of a shard's level that has the target as a successor, or what is damaged."""
-    kit = kit.value
+    kit, place = kit.value, place.value
     if not place.totals[shard][level]:
         return
     try:

@@ -1,8 +1,12 @@
-"""Why a producer id is handed out once, where the controller gives out blocks: what proofs use.
+"""Why a producer id is handed out once: what proofs use.
 
-A block that a broker was given is somewhere: on its way, about to be stored, in reserve, about to
-become the current one, or the current one. Wherever it is, the controller has recorded it as taken,
-and what is left of it has no id in common with another block, nor with what was handed out.
+A block that a broker has taken is somewhere. From the controller: on its way, about to be stored,
+in reserve, about to become the current one, or the current one. From ZooKeeper: written, whether
+the broker knows that yet or not, or the current one. Wherever it is, the store has recorded it as
+taken, and what is left of it has no id in common with another block, nor with what was handed out.
+
+From ZooKeeper that takes `block_current_once_written`: without it a block may be current that
+another broker has.
 """
 
 from __future__ import annotations
@@ -12,8 +16,22 @@ from dataclasses import dataclass
 from itertools import product
 
 from .. import producer_ids_controller as rpc
-from ..language import Expression, all_of, all_true, element, in_flight, invariant, lift
-from ..producer_ids import BLOCK_SIZE, BROKER, HANDLER, NO_PRODUCER_ID, Errors, handed_out
+from .. import producer_ids_zookeeper as zk
+from ..features import controller_hands_out_ids
+from ..language import (
+    Expression,
+    all_of,
+    all_true,
+    any_of,
+    count_of,
+    element,
+    if_,
+    in_flight,
+    invariant,
+    lift,
+)
+from ..producer_ids import BLOCK_SIZE, BROKER, HANDLER, NO_PRODUCER_ID, Errors, handed_out, last_of
+from .counting import one
 
 b, c = BROKER.variable("b"), BROKER.variable("c")
 g, h = HANDLER.variable("g"), HANDLER.variable("h")
@@ -30,28 +48,52 @@ class Place:
     names: tuple[Expression, ...] = ()
 
 
-def _places(broker: Expression, answer_name: str, handler: Expression) -> tuple[Place, ...]:
-    """All places of a broker."""
+def _whole(is_taken: Expression, first: Expression, *names: Expression) -> Place:
+    """A place for a block of which nothing has been handed out."""
+    return Place(is_taken, first, first + BLOCK_SIZE, names)
 
-    def whole(is_taken: Expression, first: Expression, *names: Expression) -> Place:
-        return Place(is_taken, first, first + BLOCK_SIZE, names)
+
+def _current(of: Expression, next_id: Expression) -> Place:
+    """The place of the block in use."""
+    return Place(of != NO_PRODUCER_ID, next_id, of + BLOCK_SIZE)
+
+
+def _from_controller(
+    broker: Expression, answer_name: str, handler: Expression
+) -> tuple[Place, ...]:
+    """The places for blocks from the controller."""
 
     def outcome(stored: Expression) -> Place:
         is_block = stored.is_set & (stored.value.error == Errors.NONE)
-        return whole(is_block, stored.value.producer_id_start)
+        return _whole(is_block, stored.value.producer_id_start)
 
     answer = in_flight(answer_name, rpc.AllocateProducerIdsResponse, broker)
     taken = rpc.taken.at(broker)[handler]
-    current = rpc.current_block.at(broker)
     return (
-        whole(answer.error == Errors.NONE, answer.producer_id_start, answer),
+        _whole(answer.error == Errors.NONE, answer.producer_id_start, answer),
         outcome(rpc.answered.at(broker)),
         outcome(rpc.prefetched.at(broker)),
-        whole(taken != NO_PRODUCER_ID, taken, handler),
-        Place(
-            current != NO_PRODUCER_ID, rpc.next_producer_id.at(broker), current + BLOCK_SIZE
-        ),
-    )  # fmt: skip
+        _whole(taken != NO_PRODUCER_ID, taken, handler),
+        _current(rpc.current_block.at(broker), rpc.next_producer_id.at(broker)),
+    )
+
+
+def _from_zookeeper(broker: Expression, answer_name: str) -> tuple[Place, ...]:
+    """The places for blocks from ZooKeeper."""
+    answer = in_flight(answer_name, zk.SetDataResponse, broker)
+    on_open = answer.connection == zk.connection.at(broker)
+    proposed = zk.proposed_block.at(broker)
+    is_written = any_of(answer, on_open & (answer.code == zk.Code.OK)) | (
+        broker.is_in(zk.block_broker) & (zk.block_end == last_of(proposed))
+    )
+    return (
+        _whole(_proposes(broker) & is_written, proposed),
+        _current(zk.current_block.at(broker), zk.next_producer_id.at(broker)),
+    )
+
+
+def _proposes(broker: Expression) -> Expression:
+    return zk.state.at(broker).is_in(zk.WRITING, zk.CHECKING)
 
 
 def _every(places: Iterable[Place], holds: Callable[[Place], Expression]) -> Expression:
@@ -67,7 +109,9 @@ def _named(names: Iterable[Expression], condition: Expression) -> Expression:
     return condition
 
 
-_of_one, _of_other = _places(b, "a", g), _places(c, "d", h)
+_written, _current_of_zk = _from_zookeeper(b, "r")
+_of_one = (*_from_controller(b, "a", g), _written, _current_of_zk)
+_of_other = (*_from_controller(c, "d", h), *_from_zookeeper(c, "s"))
 
 
 def _apart(one: int, other: int) -> Expression:
@@ -85,24 +129,33 @@ def _apart(one: int, other: int) -> Expression:
 
 
 _given = element("e", handed_out.at(b))
+_not_taken = if_(controller_hands_out_ids, rpc.committed, zk.block_end + 1)
 recorded_as_taken = invariant(
     "RecordedAsTaken",
-    (rpc.committed >= 0)
+    (_not_taken >= 0)
     & all_of(
         b,
-        _every(_of_one, lambda x: (x.end >= BLOCK_SIZE) & (x.end <= rpc.committed))
-        & all_of(_given, _given < rpc.committed),
+        _every(_of_one, lambda x: (x.end >= BLOCK_SIZE) & (x.end <= _not_taken))
+        & all_of(_given, _given < _not_taken),
     ),
-    "Every block that a broker has, and every id handed out, lies before what is committed.",
+    "Every block that a broker has, and every id handed out, lies before what the store gives out "
+    "next.",
 )
 
 goes_through_its_block = invariant(
     "GoesThroughItsBlock",
     all_of(
         b,
-        (rpc.current_block.at(b) != NO_PRODUCER_ID).implies(
-            (rpc.next_producer_id.at(b) >= rpc.current_block.at(b))
-            & (rpc.next_producer_id.at(b) <= rpc.current_block.at(b) + BLOCK_SIZE)
+        all_true(
+            *(
+                (current != NO_PRODUCER_ID).implies(
+                    (next_id >= current) & (next_id <= current + BLOCK_SIZE)
+                )
+                for current, next_id in (
+                    (rpc.current_block.at(b), rpc.next_producer_id.at(b)),
+                    (zk.current_block.at(b), zk.next_producer_id.at(b)),
+                )
+            )
         ),
     ),
     "The next id of a broker is in its current block, or the first behind it.",
@@ -147,4 +200,78 @@ not_left_over = invariant(
     "What was handed out is no longer left in any block.",
 )
 
-LEMMAS = (recorded_as_taken, goes_through_its_block, answers_apart, blocks_apart, not_left_over)
+# Blocks from ZooKeeper ---------------------------------------------------------------------------
+
+_write, _answer = in_flight("w", zk.SetData, b), in_flight("a", zk.SetDataResponse, b)
+_open = zk.connection.at(b)
+
+
+def _follows(expected: Expression, first: Expression) -> Expression:
+    """Whether a write that expects a version makes the block that starts with `first` the newest
+    one, or comes too late."""
+    return (first >= 0) & (
+        ((expected == zk.version) & (first == zk.block_end + 1))
+        | ((expected < zk.version) & (last_of(first) <= zk.block_end))
+    )
+
+
+writes_follow = invariant(
+    "WritesFollow",
+    all_of(
+        b,
+        _proposes(b).implies(_follows(zk.expected_version.at(b), zk.proposed_block.at(b)))
+        & all_of(_write, _follows(_write.version, _write.block_end - BLOCK_SIZE + 1)),
+    ),
+    "A write makes the block after the newest one the newest, or it comes too late.",
+)
+
+one_write = invariant(
+    "OneWrite",
+    all_of(
+        b,
+        all_true(
+            count_of(_write, _write.connection == _open)
+            + count_of(_answer, _answer.connection == _open)
+            <= one(zk.state.at(b) == zk.WRITING),
+            *(all_of(m, m.connection <= _open) for m in (_write, _answer)),
+        ),
+    ),
+    "A broker that writes waits for one answer at most, and no other broker for any.",
+)
+
+writes_what_is_proposed = invariant(
+    "WritesWhatIsProposed",
+    all_of(
+        b,
+        all_of(
+            _write,
+            (_write.connection == _open).implies(
+                (_write.block_end == last_of(zk.proposed_block.at(b)))
+                & (_write.version == zk.expected_version.at(b))
+            ),
+        ),
+    ),
+    "What a broker waits for is the write of the block that it proposes.",
+)
+
+current_once_ready = invariant(
+    "CurrentOnceReady",
+    all_of(
+        b,
+        (_current_of_zk.is_taken == (zk.next_producer_id.at(b) != NO_PRODUCER_ID))
+        & (zk.state.at(b) == zk.READY).implies(_current_of_zk.is_taken),
+    ),
+    "A broker that is ready has a current block, and its next id.",
+)
+
+LEMMAS = (
+    recorded_as_taken,
+    goes_through_its_block,
+    answers_apart,
+    blocks_apart,
+    not_left_over,
+    writes_follow,
+    one_write,
+    writes_what_is_proposed,
+    current_once_ready,
+)

@@ -109,8 +109,7 @@ system = System(
     bounds={
         DEFAULT: {LARGEST_SEQUENCE: 7, DELETIONS: 0, PRODUCER_EXPIRIES: 0},
         "small": {PARTITIONS: 1},
-        # a timeout does what another instance's InitProducerId does as well
-        "large": {FAULTS: 2, TIMEOUTS: 0},
+        "large": {PARTITIONS: 1, FAULTS: 3, DELETIONS: 1, PRODUCER_EXPIRIES: 1},
     },
     protocols=KAFKA.settling({transactional: True}),
     channels=(
@@ -150,5 +149,6 @@ system = System(
     "in one run (faults=2 does, with partitions=1 in seconds), two batches in flight to a "
     "partition (records=2, with partitions=1), an end that is asked for while batches are in "
     "flight (early_ends=1, of interest before version 2), a leader that forgets (deletions=1, "
-    "producer_expiries=1, with partitions=1), replication, or consumer offsets.",
+    "producer_expiries=1, with partitions=1), replication, or consumer offsets. The large bounds "
+    "reach any three faults, of leaders that forget as well, on one partition.",
 )

@@ -331,3 +331,105 @@ def test_what_can_not_be() -> None:
     with pytest.raises(OutOfRange) as raised:
         client.answer(asked, "NO_SUCH_ERROR")
     assert raised.value.field == "error"
+
+
+_TRANSACTIONAL = {"state": "IN_TRANSACTION", "init_version": 5, "coordinator_bumps": True}
+# What comes of an error that answers a request, from each release on: the step and the last error.
+TOLD = (
+    ("EndTxn answered", "REQUEST_TIMED_OUT", {"2.0": "FAIL KAFKA_EXCEPTION", "3.5": "RETRY None"}),
+    ("EndTxn answered", "CONCURRENT_TRANSACTIONS", {"2.0": "RETRY None"}),
+    ("EndTxn answered", "INVALID_TXN_STATE", {"2.0": "FAIL INVALID_TXN_STATE"}),
+    ("AddOffsetsToTxn answered", "INVALID_TXN_STATE",
+     {"2.0": "FAIL KAFKA_EXCEPTION", "3.6": "FAIL INVALID_TXN_STATE"}),
+    ("AddOffsetsToTxn answered", "INVALID_PRODUCER_ID_MAPPING",
+     {"2.0": "FAIL KAFKA_EXCEPTION", "2.5": "FAIL INVALID_PRODUCER_ID_MAPPING"}),
+    ("AddOffsetsToTxn answered", "UNKNOWN_TOPIC_OR_PARTITION",
+     {"2.0": "FAIL KAFKA_EXCEPTION", "3.5": "RETRY None"}),
+    ("TxnOffsetCommit for a partition", "COORDINATOR_LOAD_IN_PROGRESS", {"2.0": "RETRY None"}),
+    ("TxnOffsetCommit for a partition", "CONCURRENT_TRANSACTIONS",
+     {"2.0": "FAIL KAFKA_EXCEPTION", "4.0.0": "RETRY None"}),
+    ("TxnOffsetCommit for a partition", "INVALID_PRODUCER_EPOCH",
+     {"2.0": "FAIL PRODUCER_FENCED", "2.7": "FAIL INVALID_PRODUCER_EPOCH",
+      "3.6": "FAIL PRODUCER_FENCED"}),
+    ("failure", "INVALID_PRODUCER_EPOCH",
+     {"2.0": "FAIL PRODUCER_FENCED", "2.7": "FAIL INVALID_PRODUCER_EPOCH"}),
+    ("failure", "TIMEOUT", {"2.0": "FAIL TIMEOUT", "4.1": "FAIL TRANSACTION_ABORTABLE"}),
+    ("failure", "INVALID_TXN_STATE",
+     {"2.0": "FAIL INVALID_TXN_STATE", "4.1": "FAIL TRANSACTION_ABORTABLE"}),
+    ("AddPartitionsToTxn for a partition", "UNKNOWN_TOPIC_OR_PARTITION", {"2.0": "REQUEST None"}),
+    ("AddPartitionsToTxn for a partition", "REQUEST_TIMED_OUT",
+     {"2.0": "REFUSED None", "3.5": "REQUEST None"}),
+    ("AddPartitionsToTxn for a partition", "UNKNOWN_PRODUCER_ID",
+     {"2.0": "REFUSED None", "2.5": "REQUEST None"}),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("event", "error", "told"), TOLD)
+def test_what_comes_of_an_error_by_release(event: str, error: str, told: dict[str, str]) -> None:
+    """TransactionManager's handlers and maybeTransitionToErrorState, KAFKA-14417, KAFKA-14278,
+    KAFKA-19176; what each release says was read in its source."""
+    for release in RELEASED:
+        machine = ProducerClient("orders", protocol=release).machine
+        machine.put(**_TRANSACTIONAL)
+        fields: dict[str, Any] = {"error": error}
+        if event == "EndTxn answered":
+            fields |= {"producer_id": 0, "producer_epoch": -1}
+        step = machine.handle(event, **fields).reply.step
+        since = [r for r in told if RELEASED.index(r) <= RELEASED.index(release)]
+        assert f"{step} {machine['last_error']}" == told[since[-1]], release
+
+
+@pytest.mark.parametrize("release", RELEASED)
+def test_what_a_state_does_not_allow_is_fatal_since_3_6(release: str) -> None:
+    """TransactionManager.transitionTo, KAFKA-14831"""
+    machine = ProducerClient("orders", protocol=release).machine
+    machine.put(state="READY")
+    machine.handle("error", error="GROUP_AUTHORIZATION_FAILED", is_fatal=False)
+    if RELEASED.index(release) >= RELEASED.index("3.6"):
+        assert (machine["state"], machine["last_error"]) == ("FATAL_ERROR", "ILLEGAL_STATE")
+    else:
+        assert (machine["state"], machine["last_error"]) == ("READY", None)
+
+
+@pytest.mark.parametrize("release", ["2.0", "2.5"])
+def test_a_fenced_client_says_so_since_2_3(release: str) -> None:
+    """TransactionManager.maybeFailWithError"""
+    client = ProducerClient("orders", protocol=release)
+    client.machine.put(state="FATAL_ERROR", last_error="PRODUCER_FENCED")
+    with pytest.raises(CallFailed) as failed:
+        client.begin_transaction()
+    told = ("KAFKA_EXCEPTION", "PRODUCER_FENCED") if release == "2.0" else ("PRODUCER_FENCED", None)
+    assert (failed.value.error, failed.value.cause) == told
+
+
+@pytest.mark.parametrize(("release", "sequence"), [("2.5", 1), ("2.7", 0)])
+def test_a_partition_with_nothing_in_flight_starts_again_since_2_7_1(
+    release: str, sequence: int
+) -> None:
+    """KAFKA-12152"""
+    client = ProducerClient(protocol=release)
+    client.answer(only(client), producer_id=7, producer_epoch=0)
+    for partition in ("t-0", "t-1"):
+        client.send(partition)
+        client.answer(only(client), base_offset=0)
+    client.send("t-0")
+    client.answer(only(client), "UNKNOWN_SERVER_ERROR")
+    client.send("t-1")
+    (sent,) = batches(client)
+    assert (sent.producer_epoch, sent.base_sequence) == (1, sequence)
+
+
+@pytest.mark.parametrize("release", ["2.5", "2.7"])
+def test_the_last_batch_under_an_old_epoch_ends_its_sequences(release: str) -> None:
+    """TransactionManager.handleCompletedBatch before 2.7.1, maybeUpdateProducerIdAndEpoch since"""
+    client = ProducerClient(protocol=release)
+    client.answer(only(client), producer_id=7, producer_epoch=0)
+    for partition in ("t-0", "t-1"):
+        client.send(partition)
+    refused, other = batches(client)
+    client.answer(refused, "UNKNOWN_SERVER_ERROR")
+    client.run()
+    client.answer(other, base_offset=0)
+    client.send(other.partition)
+    (sent,) = batches(client)
+    assert (sent.producer_epoch, sent.base_sequence) == (1, 0)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from epochfence.model import PartitionLeader
 from epochfence.model.judge import Finding, Judgement, Operation, Settings, judge
-from epochfence.model.windows import judge_windows
+from epochfence.model.windows import distinct, judge_windows
 from epochfence.tests.model.test_judge import (
     RUNS,
     WRONG,
@@ -33,7 +33,7 @@ def in_windows(
 ) -> Judgement:
     """A history in windows of so many operations, in the order in which they have to come."""
     by_start = sorted(history, key=lambda operation: operation.start)
-    return judge_windows(by_start, history, Settings(protocol=protocol), limit, size)
+    return judge_windows(by_start, distinct(history), Settings(protocol=protocol), limit, size)
 
 
 @each_machine

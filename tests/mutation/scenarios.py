@@ -61,6 +61,7 @@ TWO_PARTITIONS = (("producers", 1), ("partitions", 2), ("transactions", 1))
 # What no release of the idempotent client does, so that its properties hold (docs/findings.md).
 MENDED = ("bump_when_settled", "renumbered_under_new_id", "idempotent_starts_at_0")
 ONE_PARTITION = (("partitions", 1), ("faults", 3))
+OTHER_PARTITION = (("partitions", 2), ("records", 2))  # whose epoch goes on meanwhile
 FORGETFUL = (*ONE_PARTITION, ("producer_expiries", 1))
 
 # The scenarios of a system, small ones first; `scenarios` says what others are run with.
@@ -83,6 +84,7 @@ CHOSEN: dict[str, tuple[Scenario, ...]] = {
         Scenario("4.3", (*ONE_PARTITION, ("in_flight", 3), ("cached_batches", 1)), MENDED),
         Scenario("4.3", (*FORGETFUL, ("producer_ids", 2)), MENDED),
         Scenario("2.5", FORGETFUL),
+        Scenario("2.5", OTHER_PARTITION),
         Scenario("2.0", (*FORGETFUL, ("producer_ids", 2))),
     ),
     "producer-ids": (

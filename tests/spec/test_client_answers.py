@@ -20,11 +20,6 @@ where releases differ:
 * Calls: TransactionManager.beginTransaction, beginCommit, beginAbort, beginCompletingTransaction,
   nextRequest.
 * What is lost or overtaken, and a crash, are of the network and the application.
-
-Told otherwise than the source has it: CONCURRENT_TRANSACTIONS is retriable since 3.4 only, which no
-leader before answers. 2.5 compares a batch's epoch with the client's where later releases compare
-its partition's (KAFKA-12152, 2.7.1): a partition with nothing in flight at a bump goes on in
-mid-sequence there.
 """
 
 from __future__ import annotations
@@ -181,6 +176,14 @@ STATES: dict[str, dict[str, Value]] = {
         "next_sequence": (2, 0), "bump_for": ONE, "state": "UNINITIALIZED",
     },
     "in step with its epoch": {"entry_epoch": (1, 1), "next_sequence": (7, 3)},
+    "out of step": {
+        "entry_epoch": (0, 1), "next_sequence": (1, 0), "batches": line(ACKED),
+        "last_acked": (0, -1),
+    },
+    "two left under an old epoch": {
+        "entry_epoch": (0, 1), "next_sequence": (2, 0),
+        "batches": line(batch(0, epoch=0), batch(1, epoch=0)),
+    },
     "out of step, and busy": {
         "entry_epoch": (0, 1), "next_sequence": (1, 0), "batches": line(batch(0, epoch=0)),
     },

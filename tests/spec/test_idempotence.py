@@ -231,6 +231,16 @@ def test_before_local_bumps_a_refused_batch_leaves_its_sequence_to_the_next() ->
     assert broken(run(constants, "2.5", properties=("NoLostAcknowledgement",))) == {}
 
 
+def test_a_partition_went_on_in_mid_sequence_under_a_new_epoch() -> None:
+    """KAFKA-12152: its leader refuses that, which costs another epoch."""
+    constants = bounds("refusals", partitions=2, faults=1)
+    refused = "partition.Produce/new epoch in mid-sequence"
+    bumped = "producer.ProduceResponse/out of order as the next: a new epoch"
+    for on, happens in (((), True), (("epoch_by_partition",), False)):
+        rows = dict(run(constants, "2.5", on, ("AnswerStays",)).rows)
+        assert (rows[refused] > 0, rows[bumped] > 0) == (happens, happens)
+
+
 @dataclass(frozen=True)
 class Open:
     """Open in the newest release: what breaks, by which row at last, and what would mend it."""
@@ -311,6 +321,7 @@ EVERY_KIND = {"partitions": 1, "records": 4, "faults": 3, "producer_ids": 3, "fi
               "largest_sequence": 7}  # fmt: skip
 RUNS = (
     ("2.0", (), {}),
+    ("2.5", (), {"partitions": 2, "records": 2, "faults": 2, "producer_ids": 1}),
     (NEWEST, (), {"in_flight": 3}),
     (NEWEST, MENDED, {}),
     (NEWEST, MENDED, {"producer_expiries": 1}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, reject, settings
@@ -12,7 +13,7 @@ from epochfence.checker.ground import ground
 from epochfence.checker.reference import search
 from epochfence.checker.solver.bound import bound
 from epochfence.checker.solver.lifted import lifted
-from epochfence.checker.solver.terms import Integers, Relation, SolverError
+from epochfence.checker.solver.terms import Integers, Relation, SolverError, z3
 from epochfence.checker.verdict import Verdict
 from epochfence.spec.language import (
     Bool,
@@ -206,6 +207,21 @@ def test_numbers_without_bounds() -> None:
     assert found.trace is not None
     assert len(found.trace.steps) == 7
     assert found.constants["limit"] >= 7
+
+
+def test_what_z3_cannot_tell_is_inconclusive(monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = instantiate(switch(Row("on", when=~is_on, set={is_on: True})))
+    assert "time was up" in bound(instance, 5, timeout=1e-9).reason
+    ask = z3.Solver.check
+
+    def at_a_loss(solver: Any, *assumed: object) -> object:
+        return z3.unknown if assumed else ask(solver)
+
+    monkeypatch.setattr(z3.Solver, "check", at_a_loss)
+    found = bound(instance, 5)
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert "Z3 couldn't tell" in found.reason
+    assert {item.verdict for item in found.properties} == {"holds so far"}
 
 
 def test_a_start_that_cannot_be_says_nothing() -> None:

@@ -49,10 +49,12 @@ def tickets(when: Expression) -> System:
     )  # fmt: skip
 
 
-def test_three_brokers_are_enough_for_any_number() -> None:
+@pytest.mark.parametrize(("release", "on"), [("4.3", ()), ("2.7", ("block_current_once_written",))])
+def test_three_brokers_are_enough_for_any_number(release: str, on: tuple[str, ...]) -> None:
     """A block is given to one broker, and no two brokers have an id in common."""
     names = ["HandedOutOnce", *(lemma.name for lemma in producer_ids.lemmas)]
-    found = cutoff(producer_ids, BROKER, names, constants={"largest_producer_id": 2})
+    few = {"largest_producer_id": 2}
+    found = cutoff(producer_ids, BROKER, names, release, few, switch_on=on)
     assert (found.acting, found.told, found.objections) == (1, 2, ())
     assert found.instances == 3
 

@@ -6,13 +6,14 @@ Spark's part is played in this process; tests/checker/spark/test_session.py has 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from epochfence.checker import check as checking
 from epochfence.checker.check import check
 from epochfence.checker.checkpoint import CheckpointError
 from epochfence.checker.explore import Progress
@@ -22,9 +23,9 @@ from epochfence.checker.verdict import Verdict
 from epochfence.spec import language as lang
 from epochfence.spec.language import Instance, Row, System, Table, instantiate
 from epochfence.spec.load import load_system
-from epochfence.spec.systems import SHIPPED, shipped
 from epochfence.tests.checker.spark.conftest import found, on_spark
 from epochfence.tests.checker.spark.in_process import InProcess
+from epochfence.tests.checker.spark.matrix import SHARDS, Case, sampled
 
 BENCH = Path(__file__).parents[3] / "bench"
 
@@ -66,28 +67,10 @@ def test_any_number_of_shards_comes_to_the_same(
     assert "level 1: expand" in played.stages
 
 
-SIZES = {
-    "transactions": {"partitions": 1, "transactions": 1},
-    "producer-ids": {},
-    "idempotence": {},
-}
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "protocol"),
-    [(name, None) for name in SHIPPED] + [("transactions", "2.0"), ("transactions", "2.5")],
-)
-def test_shipped_systems_come_to_the_same(
-    name: str, protocol: str | None, played: InProcess, monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:  # fmt: skip
-    instance = instantiate(shipped(name), protocol, SIZES[name])
-    once = checking.prepare(instance)
-    monkeypatch.setattr(checking, "prepare", lambda *_, **__: once)
-    expected = found(check(instance))
-    for count in (2, 7):
-        assert found(on_spark(instance, tmp_path / str(count), shards=count)) == expected
+@pytest.mark.parametrize("case", sampled(), ids=str)
+def test_shipped_systems_come_to_the_same(case: Case, played: InProcess) -> None:
+    assert case._replace(shards=SHARDS).differs() == []
 
 
 @pytest.mark.parametrize("most", [1, 10, 500])
@@ -98,6 +81,7 @@ def test_the_first_levels_are_explored_in_one_process(
     assert found(result) == found(check(ktx()))
     assert result.engine["levels_on_spark"] < 28
     assert result.engine["states_on_spark"] < 5_094
+    assert any("without Spark this would take about " in note for note in result.notes)
     trace = on_spark(ktx(V=0), tmp_path / "broken", hand_over=most)
     assert found(trace) == found(check(ktx(V=0)))
 
@@ -170,6 +154,15 @@ def killed_at(level: int, folder: Path, play: Callable[[InProcess], None], **mor
     with pytest.raises(Killed):
         on_spark(ktx(**more), folder)
     play(InProcess())
+
+
+@pytest.mark.slow
+def test_a_driver_killed_at_ten_moments_is_resumed_each_time(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, Path(__file__).with_name("killed.py"), tmp_path],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stdout) == (0, "10 drivers killed, 5,094 states\n"), ended
 
 
 @pytest.mark.parametrize("level", [1, 2, 10, 28])

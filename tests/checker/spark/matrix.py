@@ -1,0 +1,114 @@
+"""Every system at every release, on Spark beside the local engine, with 1, 2, 7 and 16 shards.
+
+    .venv/bin/python tests/checker/spark/matrix.py
+    .venv/bin/python tests/checker/spark/matrix.py --master "local-cluster[2,1,1024]"
+    .venv/bin/python tests/checker/spark/matrix.py --in-process --each
+    .venv/bin/python tests/checker/spark/matrix.py --sample
+
+Bounds are small. A system at a release is run with one number of shards, the next release with the
+next number; `--each` runs all numbers at every release, and `--sample` a few runs of all systems
+that have all numbers. `--in-process` plays Spark's part in this process. What differs in verdict,
+counts, depth, rows taken or counterexample is told, and ends it with 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import sys
+import tempfile
+import time
+from typing import NamedTuple
+from unittest import mock
+
+from epochfence.checker import check as checking
+from epochfence.checker.spark import engine
+from epochfence.checker.spark.session import start
+from epochfence.spec.language import instantiate
+from epochfence.spec.systems import SHIPPED, shipped
+from epochfence.tests.checker.spark.conftest import found, on_spark
+from epochfence.tests.checker.spark.in_process import InProcess
+
+SHARDS = (1, 2, 7, 16)
+SIZES = {
+    "transactions": {"partitions": 1, "transactions": 1},
+    "producer-ids": {"brokers": 1},
+    "idempotence": {"records": 1},
+}
+HAND_OVER = 2
+"""States of a level from which on it is expanded on Spark."""
+
+
+class Case(NamedTuple):
+    """A system at a release, and with how many shards it is run."""
+
+    system: str
+    release: str
+    shards: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.system} {self.release}"
+
+    def differs(self) -> list[str]:
+        """Runs it on both engines; returns what differs."""
+        instance = instantiate(shipped(self.system), self.release, SIZES[self.system])
+        once, wrong = checking.prepare(instance), list[str]()
+        with mock.patch.object(checking, "prepare", return_value=once):
+            local = checking.check(instance)
+            for count in self.shards:
+                begun = time.perf_counter()
+                with tempfile.TemporaryDirectory() as folder:
+                    told = on_spark(instance, f"{folder}/run", shards=count, hand_over=HAND_OVER)
+                print(
+                    f"{self}: {told.verdict.name}, {told.states:,} states, depth {told.depth}, "
+                    f"{count} shards, {told.engine['levels_on_spark']} levels on Spark, "
+                    f"{time.perf_counter() - begun:.1f} s", flush=True,
+                )  # fmt: skip
+                if told.engine["name"] != "spark" or found(told) != found(local):
+                    wrong.append(f"{self}, {count} shards: {found(told)}, not {found(local)}")
+        return wrong
+
+
+def cases(*, each: bool) -> list[Case]:
+    """All systems and releases, with all numbers of shards or one after the other."""
+    return [
+        Case(name, release, SHARDS if each else (SHARDS[(first + at) % len(SHARDS)],))
+        for first, name in enumerate(SHIPPED)
+        for at, release in enumerate(shipped(name).protocols.releases)
+    ]
+
+
+def sampled() -> list[Case]:
+    """All systems at their oldest release, whose faults are soon found, and one that has none."""
+    oldest = [(name, shipped(name).protocols.releases[0]) for name in SHIPPED]
+    newest = [("idempotence", shipped("idempotence").protocols.newest)]
+    return [Case(*which, (count,)) for which, count in zip(oldest + newest, SHARDS, strict=True)]
+
+
+def main() -> int:
+    """Runs the command line; returns the exit code."""
+    parser = argparse.ArgumentParser(description="All systems and releases on Spark.")
+    parser.add_argument("--master", default="local[2]", help="Spark's address")
+    parser.add_argument("--in-process", action="store_true", help="without Spark")
+    parser.add_argument("--each", action="store_true", help="all numbers of shards everywhere")
+    parser.add_argument("--sample", action="store_true", help="a few runs only")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as local:
+        if given.in_process:
+            os.environ["SPARK_LOCAL_DIRS"] = local
+            session = InProcess()
+            for name, told in (("find_java", "java"), ("is_running", True), ("start", session)):
+                mock.patch.object(engine, name, return_value=told).start()
+        else:
+            start(given.master, "matrix").sparkContext.setLogLevel("WARN")
+        chosen = sampled() if given.sample else cases(each=given.each)
+        wrong = list(itertools.chain.from_iterable(case.differs() for case in chosen))
+    for line in wrong:
+        print(line, file=sys.stderr)
+    print(f"{len(wrong)} runs differ" if wrong else "the same everywhere")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
