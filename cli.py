@@ -712,6 +712,8 @@ def judge(
         else:
             code, data = tell_judgements(files, protocol, limit)
     except OSError as error:
+        if error.errno == EPIPE:
+            raise
         fail(f"can't read {error.filename}: {error.strerror}")
     except (BadLine, DeclarationError, ModelError) as error:
         fail(error)
@@ -770,6 +772,8 @@ def config(
     given: dict[str, str] = {}
     for setting in settings or []:
         name, equals, value = setting.partition("=")
+        if not name:
+            fail(f"{setting}: the name of a setting comes before its value")
         try:
             given |= {name: value} if equals else read_properties(Path(setting))
         except OSError as error:

@@ -12,7 +12,7 @@ from epochfence.model.interpreter import FullState, Step
 from epochfence.model.stepper import Stepper
 from epochfence.model.values import Sparse
 from epochfence.spec.language import Instance, Table, instantiate
-from epochfence.spec.language.types import Map, Value, initial_value
+from epochfence.spec.language.types import Map, Sequence, Value, initial_value
 from epochfence.spec.systems import shipped
 
 
@@ -50,7 +50,7 @@ class Renamed:
 
 
 BROKERS = ("transaction", "partition")
-NUMBERED = ("producer_id", "record", "txn", "broker")
+NUMBERED = ("producer_id", "record", "txn", "broker", "handler")
 
 
 def in_the_open(
@@ -63,16 +63,30 @@ def in_the_open(
     if table.name not in machines:
         named = ("partitions", "producers")
         constants = {name: n for name, n in instance.constants.items() if name not in named}
+        own = instance.system.protocols.features_at(instance.protocol)
         machines[table.name] = Machine(
             [table], protocol=instance.protocol, protocols=instance.system.protocols,
-            constants=constants,
+            constants=constants, switch_on=instance.features - own,
+            switch_off=own - instance.features,
         )  # fmt: skip
     machine = machines[table.name]
     bound = {v.data.name: (v.data.type, value) for v, value in step.bound if v.op == "variable"}
     fields: dict[str, Any] = {}
-    for name, kind in table.on.parameters:
+    for name, kind in (
+        *((v.data.name, v.data.type) for v in table.on.variables),
+        *table.on.parameters,
+    ):
         if name in bound:
             fields[name] = rename(kind, bound[name][1])
+    queue = variables.get(f"network.{table.on.name.split()[-1]}")
+    if queue is not None and isinstance(queue[1], tuple) and isinstance(queue[0], Map):
+        first: Any = queue[1]
+        kind_of: Any = queue[0]
+        while isinstance(kind_of, Map):
+            first, kind_of = first[bound[kind_of.key.name][1]], kind_of.of
+        if isinstance(kind_of, Sequence):
+            pairs = zip(kind_of.of.fields, first[0], strict=True)
+            fields |= {n: rename(k, part) for (n, k), part in pairs}
     for taken, value in step.bound:
         if taken.op == "element":
             messages = (channel.message for channel in instance.system.channels)
@@ -100,9 +114,9 @@ def in_the_open(
 
     machine.put(**own(state))
     outside = {
-        f"{name.replace('.', '__', 1)}": rename(kind, value)
+        name.replace(".", "__", 1): rename(kind, value)
         for name, (kind, value) in variables.items()
-        if name in machine._program.outside
+        if name.replace(".", "__", 1) in machine._program.outside
     }
     machine.outside(**outside)
     machine.handle(table.on.name, **fields)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from epochfence.checker.check import check
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.spec.features import NEWEST
 from epochfence.spec.language import instantiate
 from epochfence.spec.systems import shipped
+from epochfence.tests.model.counterexamples import checked
 
 SYSTEM = shipped("transactions")
 KINDS = (
@@ -42,7 +42,7 @@ class Bug:
             SYSTEM, self.protocol, bounds | kinds | dict(self.constants),
             switch_on=on, switch_off=self.off, properties=[self.breaks],
         )  # fmt: skip
-        return check(instance)
+        return checked(instance)
 
     def found(self) -> list[str]:
         """Checks what is claimed; the steps, each as event and row."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from epochfence.checker.check import Options, available_threads, check
+from epochfence.checker.check import Options, available_threads
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.spec import partition as leader
 from epochfence.spec.features import KAFKA, NEWEST
@@ -16,6 +16,7 @@ from epochfence.spec.language.expressions import children_first
 from epochfence.spec.messages import Produce
 from epochfence.spec.properties_idempotence import PROPERTIES
 from epochfence.spec.systems import shipped
+from epochfence.tests.model.counterexamples import checked
 from epochfence.tests.spec.alterations import altered, rows_of
 
 SYSTEM = shipped("idempotence")
@@ -47,7 +48,7 @@ def run(
 ) -> Result:
     """The system checked."""
     instance = instantiate(system, protocol, constants, switch_on=on, properties=properties)
-    return check(instance, Options(threads=threads))
+    return checked(instance, Options(threads=threads))
 
 
 def broken(result: Result) -> dict[str, int]:

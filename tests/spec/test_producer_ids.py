@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from epochfence.checker.check import Options, available_threads, check
+from epochfence.checker.check import Options, available_threads
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.spec import producer_ids_controller as rpc
 from epochfence.spec import producer_ids_zookeeper as zk
@@ -31,6 +31,7 @@ from epochfence.spec.producer_ids import (
 )
 from epochfence.spec.producer_ids_properties import PROPERTIES
 from epochfence.spec.systems import shipped
+from epochfence.tests.model.counterexamples import checked
 from epochfence.tests.spec.alterations import altered
 
 SYSTEM = shipped("producer-ids")
@@ -67,7 +68,7 @@ def _run(
     instance = instantiate(
         system, protocol, dict(constants), switch_on=on, switch_off=off, properties=properties
     )
-    return check(instance, Options(threads=threads))
+    return checked(instance, Options(threads=threads))
 
 
 def steps(result: Result) -> list[str]:
