@@ -19,9 +19,8 @@ from epochfence.checker.solver.prove import Options, prove
 from epochfence.checker.verdict import Verdict
 from epochfence.spec import partition as leader
 from epochfence.spec import producer_ids_controller as rpc
-from epochfence.spec.language import System, each, instantiate, some, without_first
+from epochfence.spec.language import System, each, instantiate
 from epochfence.spec.lemmas import batches, clients, coordinator, leaders
-from epochfence.spec.messages import AddPartitionsByLeaderResponse
 from epochfence.spec.partition_recovery import UNKNOWN
 from epochfence.spec.systems.producer_ids import system as producer_ids
 from epochfence.spec.systems.transactions import system as transactions
@@ -119,7 +118,6 @@ def test_a_proof_of_producer_ids_fails_without_what_protects_it(twin: Twin) -> N
 
 # Transactions ------------------------------------------------------------------------------------
 
-waiting = leader.waiting[AddPartitionsByLeaderResponse.producer].value
 TWINS = (
     Twin(
         "DeclaredTransitions", "PendingFits",
@@ -148,17 +146,8 @@ TWINS = (
         {"table": "transaction.append failure", "row": "forget the transition",
          "updates": {coordinator.producer_epoch: coordinator.producer_epoch + 2}},
     ),
-    Twin(
-        "ReadCommittedStays", "ReadCommittedStays",
-        {"table": "partition.WriteTxnMarkers", "row": "no transaction to end",
-         "updates": {leader.log: without_first(leader.log)}},
-    ),
-    Twin(
-        "StableOffsetForward", "StableOffsetForward",
-        {"table": "partition.AddPartitionsByLeaderResponse", "row": "append",
-         "updates": {leader.producer_state[waiting.producer_id].current_txn_first_offset: some(0)}},
-    ),
 )  # fmt: skip
+
 PROVED = tuple(twin.name for twin in TWINS)
 
 
