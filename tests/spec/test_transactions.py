@@ -165,6 +165,8 @@ HARMLESS = {
     "unknown_id_fatal": "with version 2 a client asks for no new epoch after an abort that failed",
     "failed_abort_fatal": "no coordinator calls the end of a transaction abortable",
     "client_epoch_bump": "with version 2 a client gets its epochs from EndTxn",
+    "epoch_by_partition": "with version 2 each transaction has an epoch and sequences of its own",
+    "retried_by_kind": "it decides after which errors a client asks again",
 }
 
 

@@ -81,7 +81,8 @@ def test_the_first_levels_are_explored_in_one_process(
     assert found(result) == found(check(ktx()))
     assert result.engine["levels_on_spark"] < 28
     assert result.engine["states_on_spark"] < 5_094
-    assert any("without Spark this would take about " in note for note in result.notes)
+    told = any("without Spark this would take about " in note for note in result.notes)
+    assert told or most < 500  # a rate of so few states says little
     trace = on_spark(ktx(V=0), tmp_path / "broken", hand_over=most)
     assert found(trace) == found(check(ktx(V=0)))
 
