@@ -63,11 +63,11 @@ def in_the_open(
     if table.name not in machines:
         named = ("partitions", "producers")
         constants = {name: n for name, n in instance.constants.items() if name not in named}
-        own = instance.system.protocols.features_at(instance.protocol)
+        usual = instance.system.protocols.features_at(instance.protocol)
         machines[table.name] = Machine(
             [table], protocol=instance.protocol, protocols=instance.system.protocols,
-            constants=constants, switch_on=instance.features - own,
-            switch_off=own - instance.features,
+            constants=constants, switch_on=instance.features - usual,
+            switch_off=usual - instance.features,
         )  # fmt: skip
     machine = machines[table.name]
     bound = {v.data.name: (v.data.type, value) for v, value in step.bound if v.op == "variable"}
@@ -85,8 +85,9 @@ def in_the_open(
         while isinstance(kind_of, Map):
             first, kind_of = first[bound[kind_of.key.name][1]], kind_of.of
         if isinstance(kind_of, Sequence):
-            pairs = zip(kind_of.of.fields, first[0], strict=True)
-            fields |= {n: rename(k, part) for (n, k), part in pairs}
+            content: Any = kind_of.of
+            pairs = zip(content.fields, first[0], strict=True)
+            fields |= {str(n): rename(k, part) for (n, k), part in pairs}
     for taken, value in step.bound:
         if taken.op == "element":
             messages = (channel.message for channel in instance.system.channels)

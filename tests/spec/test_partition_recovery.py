@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import pytest
 
-from epochfence.checker.check import check
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.spec import messages
 from epochfence.spec import partition_recovery as recovery
@@ -14,6 +13,7 @@ from epochfence.spec.features import NEWEST
 from epochfence.spec.language import instantiate
 from epochfence.spec.language.types import Value
 from epochfence.spec.systems import shipped
+from epochfence.tests.model.counterexamples import checked
 from epochfence.tests.spec.leaders import entry, leader
 
 KNOWN, OPEN = entry(5, 0, 1, 2), entry(5, 0, 1, 2, opened=1)
@@ -154,7 +154,7 @@ def explored(release: str, *properties: str, on: tuple[str, ...] = (), **bounds:
         "partitions": 1, "transactions": 1, "faults": 2, **FORGETTING, **bounds
     }  # fmt: skip
     instance = instantiate(SYSTEM, release, constants, switch_on=on, properties=properties or None)
-    return check(instance)
+    return checked(instance)
 
 
 def test_with_transactions_of_version_2_everything_holds() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from epochfence.checker.check import check
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.spec import client
 from epochfence.spec import partition as leader
@@ -25,6 +24,7 @@ from epochfence.spec.messages import (
 )
 from epochfence.spec.properties import PROPERTIES
 from epochfence.spec.systems import shipped
+from epochfence.tests.model.counterexamples import checked
 from epochfence.tests.spec.alterations import altered
 
 SYSTEM = shipped("transactions")
@@ -61,7 +61,7 @@ def found(fault: Fault) -> Result:
     instance = instantiate(
         fault.system, fault.protocol, fault.constants, switch_off=off, properties=[fault.breaks]
     )
-    return check(instance)
+    return checked(instance)
 
 
 def cases(faults: Iterable[Fault]) -> list[Any]:

@@ -8,13 +8,14 @@ from functools import cache
 
 import pytest
 
-from epochfence.checker.check import Options, available_threads, check
+from epochfence.checker.check import Options, available_threads
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.spec.features import BEFORE, DRAFT, NEWEST
 from epochfence.spec.language import Expression, Row, Table, instantiate
 from epochfence.spec.language.expressions import children_first
 from epochfence.spec.properties import PROPERTIES
 from epochfence.spec.systems import shipped
+from epochfence.tests.model.counterexamples import checked
 from epochfence.tests.spec.alterations import rows_of
 
 SYSTEM = shipped("transactions")
@@ -62,7 +63,7 @@ def _run(
     threads: int,
 ) -> Result:
     instance = instantiate(SYSTEM, protocol, asdict(bounds), switch_off=off, properties=properties)
-    return check(instance, Options(threads=threads))
+    return checked(instance, Options(threads=threads))
 
 
 def steps(result: Result) -> list[str]:
