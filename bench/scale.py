@@ -43,9 +43,11 @@ class Level:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A run on Spark; `before` are the levels that were explored in one process."""
+    """A run on Spark; `before` are the levels that were explored in one process, `successors` those
+    of a state, new or not."""
 
     size: str
+    successors: float
     cores: int
     shards: int
     before: Sequence[int]
@@ -63,8 +65,8 @@ class Costs:
     """What the model is made of. Seconds are those of `WORK`, the last three of one core."""
 
     seconds: tuple[float, ...]
-    candidates: float
-    """Sent for each new state."""
+    share: float
+    """Of the successors, those that are sent."""
     candidate_bytes: float
     state_bytes: float
     """Of a state in a file."""
@@ -97,10 +99,14 @@ def recorded(path: Path = RECORDED) -> list[Recorded]:
             if now["sent"]
         ]  # fmt: skip
         before = [sum(level["states"]) for level in told[: len(told) - len(levels)]]
-        engine = part["spark"]["engine"]
+        spark = part["spark"]
+        engine = spark["engine"]
         found.append(
-            Recorded(size, part["cores"], engine["shards"], before, levels, engine["bytes_held"])
-        )
+            Recorded(
+                size, spark["transitions"] / spark["states"], part["cores"], engine["shards"],
+                before, levels, engine["bytes_held"],
+            )
+        )  # fmt: skip
     return sorted(found, key=lambda run: sum(run.before) + sum(run.found))
 
 
@@ -141,13 +147,13 @@ def fit(runs: Sequence[Recorded]) -> Costs:
     costs = np.zeros(len(WORK))
     costs[left] = found
     levels = [level for run in runs for level in run.levels]
-    states = sum(level.found for level in levels)
+    successors = sum(sum(run.found) * run.successors for run in runs)
     sent = sum(level.sent for level in levels)
     in_files = sum(sum(written(run.found, run.before, run.shards)) for run in runs)
     held = sum(run.memory for run in runs)
     return Costs(
         tuple(costs.tolist()),
-        sent / states,
+        sent / successors,
         sum(level.sent_bytes for level in levels) / sent,
         sum(level.written_bytes for level in levels) / in_files,
         held / sum(sum(run.before) + sum(run.found) for run in runs),
@@ -155,14 +161,15 @@ def fit(runs: Sequence[Recorded]) -> Costs:
 
 
 def simulate(
-    costs: Costs, found: Sequence[int], shards: int, cores: int, before: Sequence[int] = (0,)
-) -> Simulated:
+    costs: Costs, found: Sequence[int], successors: float, shards: int, cores: int,
+    before: Sequence[int] = (0,),
+) -> Simulated:  # fmt: skip
     """A run of levels with so many new states each, after those of one process."""
     in_files = written(found, before, shards)
     total = np.zeros(len(WORK))
     sent_bytes = written_bytes = 0.0
     for expanded, states, files in zip((before[-1], *found), found, in_files, strict=False):
-        sent = states * costs.candidates
+        sent = states * successors * costs.share
         level = Level(
             expanded, states, sent, sent * costs.candidate_bytes, files * costs.state_bytes
         )
@@ -200,7 +207,7 @@ def checked(runs: Sequence[Recorded], costs: Costs) -> list[tuple[str, ...]]:
     """The model beside each recorded run."""
     lines: list[tuple[str, ...]] = []
     for run in runs:
-        model = simulate(costs, run.found, run.shards, run.cores, run.before)
+        model = simulate(costs, run.found, run.successors, run.shards, run.cores, run.before)
         for what, here, there, unit in (
             ("seconds", model.seconds, sum(x.seconds for x in run.levels), 1),
             ("MB sent", model.sent_bytes, sum(x.sent_bytes for x in run.levels), 1e6),
@@ -219,7 +226,7 @@ def predicted(runs: Sequence[Recorded], costs: Costs) -> list[tuple[str, ...]]:
         for cores in CORES:
             shards = min(MOST_SHARDS, 2 * cores)
             used = min(cores, shards)
-            model = simulate(costs, found, shards, cores)
+            model = simulate(costs, found, runs[-1].successors, shards, cores)
             disk = states * costs.state_bytes / used
             needs = {
                 "rounds": 2 * model.waiting / model.seconds,  # half of the time is too much
@@ -250,7 +257,7 @@ def page(runs: Sequence[Recorded]) -> str:
         for name, seconds, unit in zip(WORK, costs.seconds, units, strict=True)
     ]
     told += [
-        ("candidates sent for each new state", f"{costs.candidates:.2f}"),
+        ("successors that are sent, of 100", f"{100 * costs.share:.0f}"),
         ("bytes of a candidate sent", f"{costs.candidate_bytes:.1f}"),
         ("bytes of a state in a file", f"{costs.state_bytes:.1f}"),
         ("bytes of a state in memory", f"{costs.memory:.1f}"),

@@ -17,7 +17,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "scale.md"
 
 @pytest.mark.parametrize("run", RUNS, ids=[run.size for run in RUNS])
 def test_the_model_is_within_a_quarter_of_each_recorded_run(run: scale.Recorded) -> None:
-    found = scale.simulate(COSTS, run.found, run.shards, run.cores, run.before)
+    found = scale.simulate(COSTS, run.found, run.successors, run.shards, run.cores, run.before)
     for simulated, name in (
         (found.seconds, "seconds"), (found.sent_bytes, "sent_bytes"),
         (found.written_bytes, "written_bytes"),
@@ -28,7 +28,7 @@ def test_the_model_is_within_a_quarter_of_each_recorded_run(run: scale.Recorded)
 
 
 def test_costs_that_are_known_are_found_again() -> None:
-    known = scale.Costs((0.3, 0.02, 5e-7, 1e-7, 4e-9), 3.0, 9.0, 10.0, 16.0)
+    known = scale.Costs((0.3, 0.02, 5e-7, 1e-7, 4e-9), 0.5, 9.0, 10.0, 16.0)
     runs: list[scale.Recorded] = []
     for shards, cores, largest in ((4, 2, 4_000_000), (8, 4, 900_000), (16, 2, 20_000)):
         found = [int(largest * part) for part in (0.1, 0.5, 1.0, 0.3, 0.01)]
@@ -41,12 +41,12 @@ def test_costs_that_are_known_are_found_again() -> None:
             told = (states * 3.0, states * 27.0, count * 10.0)
             levels.append(scale.Level(expanded, states, *told, seconds))
         memory = 16 * (1_000 + sum(found))
-        runs.append(scale.Recorded("", cores, shards, (1_000,), levels, memory))
+        runs.append(scale.Recorded("", 6.0, cores, shards, (1_000,), levels, memory))
     fitted = scale.fit(runs)
-    for name in ("candidates", "candidate_bytes", "state_bytes", "memory"):
+    for name in ("share", "candidate_bytes", "state_bytes", "memory"):
         assert getattr(fitted, name) == pytest.approx(getattr(known, name))
     for run in runs:
-        model = scale.simulate(fitted, run.found, run.shards, run.cores, run.before)
+        model = scale.simulate(fitted, run.found, run.successors, run.shards, run.cores, run.before)
         assert model.seconds == pytest.approx(sum(x.seconds for x in run.levels), rel=0.02)
 
 
@@ -60,12 +60,13 @@ def test_larger_searches_cost_more_and_more_cores_less() -> None:
     for cores in scale.CORES:
         shards = min(scale.MOST_SHARDS, 2 * cores)
         shapes = [scale.shape(RUNS, states) for states in scale.STATES]
-        few, many = (scale.simulate(COSTS, found, shards, cores) for found in shapes)
+        few, many = (scale.simulate(COSTS, found, 8.0, shards, cores) for found in shapes)
         assert many.seconds > few.seconds
         assert many.sent_bytes > 9 * few.sent_bytes
     found = scale.shape(RUNS, 10**9)
     assert sum(found) == pytest.approx(10**9, rel=0.001)
-    times = [scale.simulate(COSTS, found, 256, cores).seconds for cores in (1, 10, 100, 256, 1_000)]
+    several = (1, 10, 100, 256, 1_000)
+    times = [scale.simulate(COSTS, found, 8.0, 256, cores).seconds for cores in several]
     assert all(before >= after for before, after in pairwise(times))
     assert times[-1] == times[-2]  # there are no more shards
 

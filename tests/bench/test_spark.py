@@ -1,6 +1,7 @@
 """What `bench/spark.py` measures with, and what it makes of what is recorded."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def test_what_is_recorded_becomes_a_section_with_each_aim() -> None:
         {"events": count, "keys": count // 100, "bytes": 1, "seconds": count / 40_000, "peak": 1}
         for count in (10_000_000, 20_000_000)
     ]
-    section = bench.page(found)
+    section = re.sub(" +", " ", bench.page(found))
     for size, part in found["searches"].items():
         assert f"| {size} | {part['spark']['states']:,} |" in section
         assert f"candidates sent a new state, {size}" in section
