@@ -1,6 +1,6 @@
 """Spark beside threads on the benchmark protocol (ktx.py), and histories judged on Spark.
 
-    .venv/bin/python bench/spark.py                     all parts, in about 50 minutes
+    .venv/bin/python bench/spark.py                     all parts, in about 20 minutes
     .venv/bin/python bench/spark.py --part 2-2-2-1      one of them, into the recorded others
     .venv/bin/python bench/spark.py --quick             small parts; writes nothing
 
@@ -10,7 +10,7 @@
 | 2-2-2-1   | some 12 million states, 4 shards                    | 1 minute                |
 | 1-2-5-4   | some 49 million states, 4 shards                    | 1 minute                |
 | 1-2-6-4   | some 102 million states, 4 shards                   | 2 minutes               |
-| histories | 10 million events of 100,000 keys, and twice as many | 40 minutes             |
+| histories | 10 million events of 100,000 keys, and twice as many | 16 minutes             |
 
 A part is recorded in bench/spark.json, and the tables of docs/performance.md and docs/scale.md are
 made of what is recorded. A level's cost where it has next to nothing to do, the slope (states a
@@ -44,7 +44,7 @@ SMALL = 1_000
 EVENTS, EVENTS_OF_A_KEY, QUICK_EVENTS = 10_000_000, 100, 20_000
 TEMPLATES = 200
 """Histories that are made; keys have one of them each."""
-MINUTES = {"1-2-2-2": 1, "2-2-2-1": 1, "1-2-5-4": 1, "1-2-6-4": 2, "histories": 40}
+MINUTES = {"1-2-2-2": 1, "2-2-2-1": 1, "1-2-5-4": 1, "1-2-6-4": 2, "histories": 16}
 HEAD = (
     "size", "states", "levels", "threads: s", "Spark: s", "shards", "levels on Spark",
     "candidates sent a state", "bytes sent", "bytes written", "peak MB",
