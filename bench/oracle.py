@@ -8,6 +8,7 @@ shouldn't be, or a history that isn't explained, ends the run with 1.
 """
 
 import argparse
+import gc
 import subprocess
 import sys
 import time
@@ -276,6 +277,7 @@ def aims(count: int) -> list[Aim]:
             "coordinator, restarting": restarted_history,
         }.items()
     }
+    gc.freeze()  # else the histories are looked through for garbage again and again
     judgements = [
         Aim(what, 50_000, best(lambda some=some: judged(some))) for what, some in histories.items()
     ]
