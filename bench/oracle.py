@@ -143,7 +143,7 @@ class Coordinating:
         return answer._asdict()
 
 
-def who(answer: dict[str, Any]) -> dict[str, Any]:
+def identity(answer: dict[str, Any]) -> dict[str, Any]:
     """The producer id and epoch that somebody was told, if there are any."""
     if answer.get("producer_epoch", -1) < 0:
         return {}
@@ -171,7 +171,7 @@ def contended_history(seed: int, clients: int) -> list[Operation]:
             case _:
                 request, fields = "EndTxn", {**held, "result": random.choice(["COMMIT", "ABORT"])}
         answer = coordinator.ask(request, fields)
-        held = who(answer) or held
+        held = identity(answer) or held
         return request, fields, answer
 
     return overlapping(seed, clients, ask)
@@ -186,7 +186,7 @@ def instance(random: Random) -> Generator[tuple[float, str, dict[str, Any]], dic
             answer = yield wait, "InitProducerId", INIT
             wait = 20
         work: list[tuple[str, dict[str, Any]]] = []
-        held = who(answer)
+        held = identity(answer)
         while answer["error"] in ("NONE", "CONCURRENT_TRANSACTIONS"):
             if not work:
                 work = [("AddPartitionsToTxn", {"partitions": [f"t-{at}"]}) for at in range(2)]
@@ -195,7 +195,7 @@ def instance(random: Random) -> Generator[tuple[float, str, dict[str, Any]], dic
             answer = yield 5 * random.random(), request, held | fields
             if answer["error"] == "NONE":
                 work.pop(0)
-                held = who(answer) or held
+                held = identity(answer) or held
 
 
 def restarted_history(seed: int, clients: int) -> list[Operation]:

@@ -12,13 +12,7 @@ from epochfence.model.machine import Machine
 from epochfence.spec.features import transaction_version_2
 from epochfence.spec.language import Instance
 from epochfence.spec.systems import SHIPPED, shipped
-from epochfence.tests.model.test_client_replay import (
-    AT_ONCE,
-    NOBODY_WAITS,
-    Bounded,
-    Driven,
-    event_of,
-)
+from epochfence.tests.model.test_client_replay import AT_ONCE, Clients, event_of
 from epochfence.tests.model.test_open_keys import in_the_open
 
 CLIENT = "producer"
@@ -79,20 +73,17 @@ def on_machines(instance: Instance, steps: list[tuple[FullState, Step]]) -> None
 def on_clients(instance: Instance, steps: list[tuple[FullState, Step]]) -> None:
     """What clients do in these steps. What one does at once it may have done before its step."""
     interpreter = Interpreter(instance)
-    bounded, clients = Bounded(instance), dict[int, Driven]()
+    clients = Clients(instance)
     for before, step in steps:
         found = event_of(instance, before, step)
         if found is None:
             continue
         event, fields, who = found
-        if event == "crash" or who not in clients:
-            clients[who] = Driven(instance)
-        row = instance.row_names[step.row].partition("/")[2]
-        if event != "crash" and row not in NOBODY_WAITS:
-            clients[who].take(event, fields)
+        client = clients.who_acts(step, event, who)
+        if client is not None:
+            client.take(event, fields)
         assert step.state is not None
         coming = (event_of(instance, step.state, next_) for next_ in interpreter.steps(step.state))
         if any(next_ and next_[0] in AT_ONCE and next_[2] == who for next_ in coming):
             continue
-        expected, got = bounded.view(step.state, who), clients[who].view()
-        assert {name: got[name] for name in expected} == expected, (event, row, fields)
+        clients.compare(step.state, who, event, instance.row_names[step.row], fields)

@@ -237,6 +237,27 @@ AT_ONCE = ("drain again", "resolve sequences", "bump epoch", "producer id given 
 """What a client does as soon as it can."""
 
 
+class Clients:
+    """Clients at real ranges beside those of a bounded run."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance, self.bounded = instance, Bounded(instance)
+        self.driven: dict[int, Driven] = {}
+
+    def who_acts(self, step: Step, event: str, who: int) -> Driven | None:
+        """The client that is to do the same; None where nobody waits for the event. A crash leaves
+        a new one."""
+        if event == "crash" or who not in self.driven:
+            self.driven[who] = Driven(self.instance)
+        row = self.instance.row_names[step.row].partition("/")[2]
+        return None if event == "crash" or row in NOBODY_WAITS else self.driven[who]
+
+    def compare(self, state: FullState, who: int, *done: object) -> None:
+        """Holds a client to its state in the run; `done` is what it has just done."""
+        expected, got = self.bounded.view(state, who), self.driven[who].view()
+        assert {name: got[name] for name in expected} == expected, done
+
+
 class Walk:
     """A random walk through a bounded system."""
 
@@ -264,12 +285,12 @@ class Walk:
 
 def replay(instance: Instance, steps: int, seed: int) -> int:
     """Goes at random, what is done at once first; the number of steps that were compared."""
-    walk, bounded = Walk(instance, seed), Bounded(instance)
-    state, clients, compared = walk.start(), dict[int, Driven](), 0
+    walk, clients = Walk(instance, seed), Clients(instance)
+    state, compared = walk.start(), 0
     for _ in range(steps):
         step = walk.step(state, walk.at_once) or walk.step(state, walk.others)
         if step is None or walk.random.random() < 0.005:
-            state, clients = walk.start(), {}
+            state, clients = walk.start(), Clients(instance)
             continue
         found = event_of(instance, state, step)
         assert step.state is not None
@@ -277,17 +298,14 @@ def replay(instance: Instance, steps: int, seed: int) -> int:
             state = step.state
             continue
         event, fields, who = found
-        if event == "crash" or who not in clients:
-            clients[who] = Driven(instance)
-        row = instance.row_names[step.row].partition("/")[2]
-        if event != "crash" and row not in NOBODY_WAITS:
-            if "record" in fields and clients[who].is_held_back(fields):
+        client = clients.who_acts(step, event, who)
+        if client is not None:
+            if "record" in fields and client.is_held_back(fields):
                 continue
-            clients[who].take(event, fields)
+            client.take(event, fields)
         state = step.state
         if walk.step(state, walk.at_once) is None:
-            expected, got = bounded.view(state, who), clients[who].view()
-            assert {name: got[name] for name in expected} == expected, (event, row, fields)
+            clients.compare(state, who, event, instance.row_names[step.row], fields)
             compared += 1
     return compared
 
