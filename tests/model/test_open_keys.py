@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from random import Random
 from typing import Any
 
@@ -120,10 +122,37 @@ def in_the_open(
         if name.replace(".", "__", 1) in machine._program.outside
     }
     machine.outside(**outside)
-    machine.handle(table.on.name, **fields)
+    outcome = machine.handle(table.on.name, **fields)
+    assert outcome.row == instance.row_names[step.row].removeprefix(f"{table.name}/")
     assert step.state is not None
+    sent = [(type(message).__name__, message._asdict()) for message in outcome.sent]
+    for name, content in put_into_channels(instance, state, step.state, rename):
+        assert any(
+            name == of and all(plain(told[part], value) == value for part, value in content.items())
+            for of, told in sent
+        ), (table.name, name, content, sent)
     expected = own(step.state)
     return {name: plain(machine[name], value) for name, value in expected.items()}, expected
+
+
+def in_flight(kind: Any, value: Any) -> Counter[Any]:
+    """What is in a channel, whomever it is for."""
+    if isinstance(kind, Map):
+        return sum((in_flight(kind.of, part) for part in value), Counter[Any]())
+    return Counter(value)
+
+
+def put_into_channels(
+    instance: Instance, before: FullState, after: FullState, rename: Renamed
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The messages that are in channels after a step and weren't before it, as at real ranges."""
+    contents = {c.message.name: c.message.content for c in instance.system.channels}
+    for variable, was, is_ in zip(instance.variables, before, after, strict=True):
+        machine, _, name = variable.name.partition(".")
+        if machine == "network":
+            for parts in in_flight(variable.type, is_) - in_flight(variable.type, was):
+                told = zip(contents[name].fields, parts, strict=True)
+                yield name, {str(field): rename(kind, part) for (field, kind), part in told}
 
 
 def plain(found: Any, expected: Any) -> Any:
