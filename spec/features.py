@@ -225,6 +225,13 @@ unknown_id_fatal = feature(
     sentence="INVALID_PRODUCER_ID_MAPPING is fatal for a client; from 2.5 on it was abortable.",
     source="KAFKA-18019",
 )
+commit_may_bump = feature(
+    "commit_may_bump",
+    "4.0.0",
+    sentence="A client may ask for a new epoch after a commit, too; before, its state allowed that "
+    "only after an abort.",
+    source="KAFKA-18227, TransactionManager.State.isTransitionValid",
+)
 failed_abort_fatal = feature(
     "failed_abort_fatal",
     "4.1",
@@ -356,6 +363,7 @@ KAFKA = Protocols(
         renumbered_under_new_id,
         unauthorized_abortable,
         unknown_id_fatal,
+        commit_may_bump,
         failed_abort_fatal,
         failed_batch_abortable,
         fenced_as_it_is,

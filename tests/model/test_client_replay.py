@@ -142,11 +142,8 @@ class Driven:
             if held.stage == "SENT" or (held.stage == "QUEUED" and requests):
                 epoch = self.bounded(held.producer_epoch)
                 waits.append(("PRODUCE", held.partition, held.base_sequence, epoch))
-        state = machine["state"]
-        if state == "ABORTING_TRANSACTION" and waits == [("INIT_PRODUCER_ID", None)]:
-            state = "INITIALIZING"  # an abort that failed goes on so; only here it keeps its name
         return {
-            "state": state,
+            "state": machine["state"],
             "epoch": self.bounded(client.producer_epoch),
             "id": client.producer_id,
             "waits": sorted(waits, key=str),
@@ -176,9 +173,10 @@ class Bounded:
         if name == "UNINITIALIZED" and transactional.data.name not in self.features:
             name = "INITIALIZING"  # it asks at once
         waits: list[Any] = []
-        if name == "INITIALIZING":
+        is_completing = name in ("COMMITTING_TRANSACTION", "ABORTING_TRANSACTION")
+        if name == "INITIALIZING" or (is_completing and has("txn") is None and has("bump_asked")):
             waits.append(("INIT_PRODUCER_ID", None))
-        if name in ("COMMITTING_TRANSACTION", "ABORTING_TRANSACTION"):
+        elif is_completing:
             waits.append(("END_TXN", "COMMIT" if name.startswith("COMMIT") else "ABORT"))
         if has("adding"):
             waits.append(("ADD_PARTITIONS_TO_TXN", None))
