@@ -19,7 +19,7 @@ from .client import (
     marked,
 )
 from .client_errors import ClientError, is_retriable
-from .features import client_epoch_bump, epoch_by_partition, transactional
+from .features import backoff_grows, client_epoch_bump, epoch_by_partition, transactional
 from .language import (
     Bool,
     Expression,
@@ -33,6 +33,7 @@ from .language import (
     Table,
     all_of,
     any_of,
+    any_true,
     constant,
     count_of,
     each,
@@ -66,6 +67,7 @@ from .messages import (
 from .transaction_manager import (
     API_VERSION,
     BACKOFF,
+    NEEDS_BUMP,
     NOT_ALLOWED,
     NOT_ALLOWED_ERROR,
     RETRY_BACKOFF,
@@ -323,7 +325,14 @@ _here = _other.partition == _where
 _queued = _other.stage == QUEUED
 _waited = now - _whole.last_attempt_ms
 _behind = (_other.stage == UNSENT) & _here & (_other.place > _whole.place)
-_ready = is_full(_whole) | any_of(c, _behind) | (_waited >= LINGER) | is_closed | completing
+_ready = any_true(
+    _whole.stage == QUEUED,
+    is_full(_whole),
+    any_of(c, _behind),
+    _waited >= LINGER,
+    is_closed,
+    completing,
+)
 _is_head = if_(
     _whole.stage == QUEUED,
     all_of(
@@ -585,11 +594,14 @@ _error = answered.error
 _unmute: dict[Expression, Operand] = {muted: muted - set_of(_where)}
 _last_sequence = _whole.base_sequence + _whole.count - 1
 _last_offset = answered.base_offset + _whole.count - 1
+_is_current = (
+    has_id & (_whole.producer_id == producer_id) & (_whole.producer_epoch == producer_epoch)
+)
 _acked: dict[Expression, Operand] = {
     _whole: replace(_whole, stage=GONE, is_tracked=False),
     # plain comparison: past the largest sequence it stays behind
     _entry.last_acked: if_(
-        _last_sequence <= LARGEST_SEQUENCE,
+        (_last_sequence <= LARGEST_SEQUENCE) & (client_epoch_bump | _is_current),
         maximum(_entry.last_acked, _last_sequence),
         _entry.last_acked,
     ),
@@ -607,15 +619,12 @@ _queued_again: dict[Expression, Operand] = {
         attempts=_whole.attempts + 1,
         last_attempt_ms=now,
         backoff_ms=if_(
-            _whole.attempts == 0,
+            (_whole.attempts == 0) | ~backoff_grows,
             minimum(RETRY_BACKOFF, LARGEST_BACKOFF),
             minimum(_whole.backoff_ms + _whole.backoff_ms, LARGEST_BACKOFF),
         ),
     )
 } | _unmute
-_is_current = (
-    has_id & (_whole.producer_id == producer_id) & (_whole.producer_epoch == producer_epoch)
-)
 _is_last = ~any_of(c, _other.is_tracked & (_other.partition == _where) & (c != answered.batch))
 _may_retry = (
     ~answered.is_done & (_whole.attempts < RETRIES) & (now - _whole.created_ms < DELIVERY_TIMEOUT)
@@ -788,6 +797,10 @@ _here = _other.is_tracked & (_other.partition == _where)
 _moves = _here & ~_is_it & (_other.base_sequence >= _whole.base_sequence)
 _dropped = replace(_other, stage=GONE, is_tracked=False)
 _drop: dict[Expression, Operand] = {_whole: replace(_whole, stage=GONE, is_tracked=False)}
+# UnknownProducerIdException is an OutOfOrderSequenceException.
+_lost_order = fail_batch.error.is_in(
+    ClientError.OUT_OF_ORDER_SEQUENCE_NUMBER, ClientError.UNKNOWN_PRODUCER_ID
+)
 _FAILED = f"{_MANAGER}.handleFailedBatch"
 batch_failed = Table(
     client,
@@ -803,11 +816,7 @@ batch_failed = Table(
         ),
         Row(
             "order lost: a new producer id",
-            when=fail_batch.error.is_in(
-                ClientError.OUT_OF_ORDER_SEQUENCE_NUMBER, ClientError.UNKNOWN_PRODUCER_ID
-            )
-            & has_id
-            & (_whole.producer_id == producer_id),
+            when=_lost_order & has_id & (_whole.producer_id == producer_id),
             during=_RESETS_ID,
             goto=UNINITIALIZED,
             set={
@@ -819,7 +828,7 @@ batch_failed = Table(
         ),
         Row(
             "out of order: a new epoch",
-            when=fail_batch.error == ClientError.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            when=_lost_order,
             during=_BUMPS_EPOCH,
             set=_drop | _wants_bump(_where),
             source=_FAILED,
@@ -827,7 +836,7 @@ batch_failed = Table(
         Row(
             "unknown at the leader: start again",
             when=fail_batch.error == ClientError.UNKNOWN_PRODUCER_ID,
-            during=client_epoch_bump,
+            during=transactional & client_epoch_bump,
             set={
                 batches: each(
                     c,
@@ -938,10 +947,9 @@ resolved = Table(
             "order lost: abortable",
             when=can_bump,
             goto=TO_ABORTABLE,
-            set={unresolved[_where]: None, epoch_bump_required: True}
-            | abortable(ClientError.KAFKA_EXCEPTION),
+            set={unresolved[_where]: None} | NEEDS_BUMP | abortable(ClientError.KAFKA_EXCEPTION),
             reply=react(ClientStep.FAIL, ClientError.KAFKA_EXCEPTION),
-            source=_RESOLVE,
+            source=f"{_MANAGER}.transitionToAbortableErrorOrFatalError",
         ),
         Row(
             "order lost for good",

@@ -46,6 +46,7 @@ from .messages import EPOCH, NO_EPOCH, PARTITION, PRODUCER_ID
 from .transaction_manager import (
     BUMPING_VERSION,
     GROUP_VERSION,
+    NEEDS_BUMP,
     RETRY_BACKOFF,
     SHORT_BACKOFF,
     ClientStep,
@@ -79,9 +80,6 @@ from .transaction_manager import (
 )
 
 _MANAGER = "TransactionManager"
-_NEEDS_BUMP: dict[Expression, Operand] = {
-    epoch_bump_required: epoch_bump_required | ~adds_implicitly
-}
 
 
 def _moved(error: Expression, coordinator: Expression, source: str) -> Row:
@@ -157,7 +155,7 @@ def _in_transaction(
             lost & can_bump,
             error,
             f"{_MANAGER}.abortableErrorIfPossible",
-            more=_NEEDS_BUMP,
+            more=NEEDS_BUMP,
         ),
         fatal(
             "unknown producer id, and no new epoch to be had",

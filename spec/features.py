@@ -279,6 +279,13 @@ offsets_retried_by_kind = feature(
     sentence="TxnOffsetCommit, too, is sent again after any retriable error (from 3.8).",
     source="TransactionManager.TxnOffsetCommitHandler",
 )
+backoff_grows = feature(
+    "backoff_grows",
+    DRAFT,
+    sentence="A batch that is tried again waits twice as long each time, up to "
+    "retry.backoff.max.ms; before, as long as the first time (from 3.7).",
+    source="KIP-580",
+)
 replica_retriable = feature(
     "replica_retriable",
     "2.7",
@@ -371,6 +378,7 @@ KAFKA = Protocols(
         errors_told_alike,
         retried_by_kind,
         offsets_retried_by_kind,
+        backoff_grows,
         replica_retriable,
         one_way_to_ids,
         controller_hands_out_ids,

@@ -111,6 +111,10 @@ has_ongoing_transaction = state.is_in(IN_TRANSACTION, COMMITTING, ABORTING, ABOR
 knows_version_2 = transaction_version_2 & ~version_2_draft  # the draft only looked for it
 adds_implicitly = knows_version_2 & is_version_2
 can_bump = client_epoch_bump & (~transactional | coordinator_bumps | adds_implicitly)
+NEEDS_BUMP: dict[Expression, Operand] = {
+    epoch_bump_required: epoch_bump_required | ~adds_implicitly
+}
+"""With implicitly added partitions every end brings a new epoch."""
 
 ClientStep = enum(
     "ClientStep",

@@ -433,3 +433,62 @@ def test_the_last_batch_under_an_old_epoch_ends_its_sequences(release: str) -> N
     client.send(other.partition)
     (sent,) = batches(client)
     assert (sent.producer_epoch, sent.base_sequence) == (1, 0)
+
+
+def idempotent(release: str = NEWEST, **settings: Any) -> ProducerClient:
+    """A client without transactional id that has its producer id."""
+    client = ProducerClient(protocol=release, **settings)
+    client.answer(only(client), producer_id=7, producer_epoch=0)
+    return client
+
+
+@pytest.mark.parametrize(
+    ("release", "waits"), [("3.6", [100, 100, 100]), (NEWEST, [100, 200, 400])]
+)
+def test_a_batch_waits_longer_each_time_since_3_7(release: str, waits: list[int]) -> None:
+    """KIP-580; what lingers are batches that were never sent (MemoryRecordsBuilder.isFull)."""
+    client = idempotent(release, linger_ms=5_000)
+    client.send("t-0")
+    client.now_ms += 5_000
+    sent = only(client)
+    for wait in waits:
+        client.answer(sent, "NOT_ENOUGH_REPLICAS")
+        before = client.now_ms
+        sent = only(client)
+        assert client.now_ms - before == wait
+
+
+def test_what_an_old_producer_id_had_acknowledged_does_not_count() -> None:
+    """Sender.completeBatch before 2.5"""
+    client = idempotent("2.0")
+    first, second = (client.send("t-0") and only(client) for _ in range(2))
+    client.answer(first, "OUT_OF_ORDER_SEQUENCE_NUMBER")
+    client.answer(second, base_offset=0)
+    assert client.machine.at("entries", "t-0").last_acked == -1
+
+
+def test_an_unknown_producer_id_that_is_not_tried_again_is_lost_order() -> None:
+    """TransactionManager.handleFailedBatch: UnknownProducerIdException is a kind of that."""
+    client = idempotent(retries=0)
+    client.send("t-0")
+    client.answer(only(client), "UNKNOWN_PRODUCER_ID", log_start_offset=0)
+    client.send("t-0")
+    (sent,) = batches(client)
+    assert (sent.producer_epoch, sent.base_sequence) == (1, 0)
+
+
+def test_with_version_2_lost_order_asks_for_no_epoch() -> None:
+    """TransactionManager.transitionToAbortableErrorOrFatalError"""
+    cluster = Cluster()
+    client = client_of(cluster, "orders")
+    call = client.init_transactions()
+    cluster.serve(client)
+    client.wait(call)
+    client.begin_transaction()
+    record = client.send("t-0")
+    client.disconnect(only(client))
+    client.run()
+    client.expire(record, is_unresolved=True)
+    client.run()
+    assert client.machine["state"] == "ABORTABLE_ERROR"
+    assert not client.machine["epoch_bump_required"]
