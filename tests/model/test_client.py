@@ -336,6 +336,8 @@ def test_what_can_not_be() -> None:
 _TRANSACTIONAL = {"state": "IN_TRANSACTION", "init_version": 5, "coordinator_bumps": True}
 # What comes of an error that answers a request, from each release on: the step and the last error.
 TOLD = (
+    ("InitProducerId answered", "INVALID_PRODUCER_EPOCH",
+     {"2.0": "FAIL KAFKA_EXCEPTION", "2.7": "FAIL PRODUCER_FENCED"}),
     ("EndTxn answered", "REQUEST_TIMED_OUT", {"2.0": "FAIL KAFKA_EXCEPTION", "3.5": "RETRY None"}),
     ("EndTxn answered", "CONCURRENT_TRANSACTIONS", {"2.0": "RETRY None"}),
     ("EndTxn answered", "INVALID_TXN_STATE", {"2.0": "FAIL INVALID_TXN_STATE"}),
@@ -372,7 +374,7 @@ def test_what_comes_of_an_error_by_release(event: str, error: str, told: dict[st
         machine = ProducerClient("orders", protocol=release).machine
         machine.put(**_TRANSACTIONAL)
         fields: dict[str, Any] = {"error": error}
-        if event == "EndTxn answered":
+        if event in ("EndTxn answered", "InitProducerId answered"):
             fields |= {"producer_id": 0, "producer_epoch": -1}
         step = machine.handle(event, **fields).reply.step
         since = [r for r in told if RELEASED.index(r) <= RELEASED.index(release)]
@@ -492,3 +494,49 @@ def test_with_version_2_lost_order_asks_for_no_epoch() -> None:
     client.run()
     assert client.machine["state"] == "ABORTABLE_ERROR"
     assert not client.machine["epoch_bump_required"]
+
+
+@pytest.mark.parametrize("release", RELEASED)
+def test_an_answer_does_not_bring_a_failed_client_back(release: str) -> None:
+    """TransactionManager.transitionTo"""
+    client = ProducerClient("orders", protocol=release)
+    client.init_transactions()
+    client.answer(only(client))
+    asked = only(client)
+    client.fail("KAFKA_EXCEPTION", is_fatal=True)
+    client.answer(asked, producer_id=7, producer_epoch=0)
+    assert client.machine["state"] == "FATAL_ERROR"
+
+
+@pytest.mark.parametrize(
+    ("release", "state"),
+    [
+        ("2.5", "COMMITTING_TRANSACTION"),
+        ("3.5", "COMMITTING_TRANSACTION"),
+        ("3.6", "FATAL_ERROR"),
+        ("4.0.0", "INITIALIZING"),
+    ],
+)
+def test_a_commit_allows_no_new_epoch_before_4_0(release: str, state: str) -> None:
+    """TransactionManager.State.isTransitionValid, completeTransaction"""
+    machine = ProducerClient("orders", protocol=release).machine
+    machine.put(state="COMMITTING_TRANSACTION", epoch_bump_required=True)
+    machine.handle("EndTxn answered", error="NONE", producer_id=0, producer_epoch=-1)
+    assert machine["state"] == state
+
+
+def test_an_end_tells_the_next_epoch_where_the_next_transaction_has_version_1() -> None:
+    """TransactionManager.EndTxnHandler.handleResponse"""
+    cluster = Cluster()
+    client = client_of(cluster, "orders")
+    call = client.init_transactions()
+    cluster.serve(client)
+    client.wait(call)
+    client.begin_transaction()
+    client.send("t-0")
+    cluster.serve(client)
+    client.machine.put(finalized_version=0)
+    client.commit_transaction()
+    assert not client.machine["is_version_2"]
+    cluster.serve(client)
+    assert (client.machine["state"], client.producer_epoch) == ("READY", 1)
