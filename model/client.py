@@ -168,11 +168,11 @@ class ProducerClient:
         return self._call
 
     def add_partition(self, partition: Any) -> None:
-        """What `send` does first: the partition is to be in the transaction."""
+        """Half of what `send` does: the partition is to be in the transaction."""
         self._begins("send", partition=partition)
 
     def append(self, partition: Any, size: int = 100) -> Record:
-        """What `send` does then: a record of `size` bytes goes into a batch, or a new one."""
+        """The other half: a record of `size` bytes goes into a batch, or a new one."""
         record = Record(partition, size)
         error = self.accumulator.append(record)
         if error is not None:
@@ -181,14 +181,20 @@ class ProducerClient:
 
     def send(self, partition: Any, size: int = 100) -> Record:
         """send, to a given partition."""
+        if self.machine.value(calls.appends_first):
+            record = self.append(partition, size)
+            self.add_partition(partition)
+            return record
         self.add_partition(partition)
         return self.append(partition, size)
 
     def fail_send(self, error: str) -> Record:
         """A send that fails before its record has a batch: no metadata, too large."""
-        record = Record(None, 0, is_done=True, error=error)
-        self._react(self.machine.handle("failure", error=error).reply)
-        return record
+        reaction = self.machine.handle("send failed", error=error).reply
+        if reaction.error == "ILLEGAL_STATE":
+            raise CallFailed(reaction.error)
+        self._react(reaction)
+        return Record(None, 0, is_done=True, error=error)
 
     def send_offsets(
         self, offsets: Mapping[Any, int], group: Mapping[str, Any] | None
@@ -481,7 +487,7 @@ class ProducerClient:
             return False
         if self.outstanding or self._lost:
             return False
-        if not machine.value(manager.has_ongoing_transaction & ~manager.completing):
+        if not machine.value(manager.aborts_as_it_closes):
             return False
         try:
             self.abort_transaction()

@@ -245,6 +245,34 @@ failed_batch_abortable = feature(
     "TRANSACTION_ABORTABLE.",
     source="KAFKA-19176",
 )
+calls_in_turn = feature(
+    "calls_in_turn",
+    "3.5",
+    sentence="A call that timed out is finished by the same call before any other, a call out of "
+    "turn is an IllegalStateException, and a record is in a batch before its partition is "
+    "registered (from 3.2).",
+    source="KAFKA-13412",
+)
+failed_send_counts = feature(
+    "failed_send_counts",
+    "3.5",
+    sentence="A record that fails before it is in a batch fails its transaction; before, that "
+    "committed without it (from 3.2).",
+    source="KAFKA-9279",
+)
+close_ends = feature(
+    "close_ends",
+    "2.5",
+    sentence="A closed client aborts its transaction, and begins no other (from 2.3).",
+    source="KAFKA-6635",
+)
+aborted_by_name = feature(
+    "aborted_by_name",
+    "2.7",
+    sentence="Records that an abort gives up fail with TransactionAbortedException; before, with a "
+    "KafkaException.",
+    source="KAFKA-10186",
+)
 fenced_as_it_is = feature(
     "fenced_as_it_is",
     "2.5",
@@ -373,6 +401,10 @@ KAFKA = Protocols(
         commit_may_bump,
         failed_abort_fatal,
         failed_batch_abortable,
+        calls_in_turn,
+        failed_send_counts,
+        close_ends,
+        aborted_by_name,
         fenced_as_it_is,
         illegal_state_fatal,
         errors_told_alike,

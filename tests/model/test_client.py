@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -540,3 +540,98 @@ def test_an_end_tells_the_next_epoch_where_the_next_transaction_has_version_1() 
     assert not client.machine["is_version_2"]
     cluster.serve(client)
     assert (client.machine["state"], client.producer_epoch) == ("READY", 1)
+
+
+def transactional_of(release: str, **settings: Any) -> ProducerClient:
+    """A client in a transaction."""
+    client = ProducerClient("orders", protocol=release, **settings)
+    call = client.init_transactions()
+    client.answer(only(client))
+    client.answer(only(client), producer_id=7, producer_epoch=0)
+    client.wait(call)
+    client.begin_transaction()
+    return client
+
+
+def raised(call: Callable[[], object]) -> tuple[str, str | None]:
+    """The error that a call raises, and its cause."""
+    with pytest.raises(CallFailed) as failed:
+        call()
+    return failed.value.error, failed.value.cause
+
+
+@pytest.mark.parametrize("release", RELEASED)
+def test_calls_out_of_turn(release: str) -> None:
+    """KAFKA-13412: TransactionManager.transitionTo, handleCachedTransactionRequestResult"""
+    since = RELEASED.index(release) >= RELEASED.index("3.5")
+    told = ("ILLEGAL_STATE", None) if since else ("KAFKA_EXCEPTION", None)
+    client = transactional_of(release)
+    assert raised(client.begin_transaction) == told
+    assert raised(client.init_transactions) == told
+    client.add_partition("t-0")
+    call = client.commit_transaction()
+    assert raised(client.abort_transaction) == told
+    assert client.commit_transaction() is call
+    client.answer(only(client))
+    client.answer(only(client))
+    if since:
+        assert raised(client.begin_transaction) == ("ILLEGAL_STATE", None)
+        client.wait(call)
+    client.begin_transaction()
+
+
+@pytest.mark.parametrize("release", ["2.7", "3.5"])
+def test_a_send_after_an_error(release: str) -> None:
+    """KafkaProducer.doSend, TransactionManager.failIfNotReadyForSend, maybeAddPartition"""
+    since = release == "3.5"
+    client = transactional_of(release)
+    client.fail("INVALID_PRODUCER_EPOCH", is_fatal=False)
+    wrapped = ("KAFKA_EXCEPTION", "INVALID_PRODUCER_EPOCH")
+    told = ("INVALID_PRODUCER_EPOCH", None) if since else wrapped
+    assert raised(lambda: client.send("t-0")) == told
+    assert client.accumulator.has_undrained == since
+    other = idempotent(release)
+    other.fail("KAFKA_EXCEPTION", is_fatal=True)
+    if since:
+        assert raised(lambda: other.send("t-0")) == ("KAFKA_EXCEPTION", "KAFKA_EXCEPTION")
+    else:
+        record = other.send("t-0")
+        other.run()
+        assert record.error == "KAFKA_EXCEPTION"
+
+
+@pytest.mark.parametrize("release", ["2.7", "3.5"])
+def test_a_record_that_got_no_batch_fails_its_transaction_since_3_2(release: str) -> None:
+    """KAFKA-9279"""
+    client = transactional_of(release)
+    client.fail_send("TIMEOUT")
+    told = "ABORTABLE_ERROR" if release == "3.5" else "IN_TRANSACTION"
+    assert client.machine["state"] == told
+
+
+def test_a_record_that_fails_out_of_turn_changes_nothing() -> None:
+    """TransactionManager.transitionTo: only the client's own thread makes that fatal."""
+    client = ProducerClient("orders")
+    assert raised(lambda: client.fail_send("TIMEOUT")) == ("ILLEGAL_STATE", None)
+    assert client.machine["state"] == "UNINITIALIZED"
+
+
+@pytest.mark.parametrize(
+    ("release", "told"),
+    [("2.0", None), ("2.5", "KAFKA_EXCEPTION"), ("2.7", "TRANSACTION_ABORTED")],
+)
+def test_what_is_left_of_a_closed_clients_transaction(release: str, told: str | None) -> None:
+    """KAFKA-6635, KAFKA-10186"""
+    client = transactional_of(release, linger_ms=5_000)
+    record = client.send("t-0")
+    client.answer(only(client))  # the partition is in the transaction
+    if told is not None:
+        client.abort_transaction()
+        client.run()
+        assert record.error == told
+    else:
+        client.close()
+        (sent,) = batches(client)
+        client.answer(sent, base_offset=0)
+        assert client.run() == []
+        assert client.machine["state"] == "IN_TRANSACTION"
