@@ -86,6 +86,7 @@ class ProducerClient:
     def __init__(
         self, transactional_id: str | None = None, *, protocol: str | None = None, now_ms: int = 0,
         transaction_timeout_ms: int = 60_000, delivery_timeout_ms: int = 120_000,
+        request_timeout_ms: int = 30_000,
         linger_ms: int = 0, retries: int = 2**31 - 1, retry_backoff_ms: int = 100,
         retry_backoff_max_ms: int = 1000, batch_size: int = 16_384, max_in_flight: int = 5,
         compression_ratio: float | None = None, transaction_version: int = 0,
@@ -97,6 +98,7 @@ class ProducerClient:
         whole("max_in_flight", max_in_flight, 1)
         settings = {
             "delivery_timeout_ms": delivery_timeout_ms,
+            "request_timeout_ms": request_timeout_ms,
             "linger_ms": linger_ms,
             "retries": retries,
             "retry_backoff_ms": retry_backoff_ms,

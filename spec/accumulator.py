@@ -19,7 +19,13 @@ from .client import (
     marked,
 )
 from .client_errors import ClientError, is_retriable
-from .features import backoff_grows, client_epoch_bump, epoch_by_partition, transactional
+from .features import (
+    backoff_grows,
+    client_epoch_bump,
+    epoch_by_partition,
+    expires_in_flight,
+    transactional,
+)
 from .language import (
     Bool,
     Expression,
@@ -94,6 +100,7 @@ from .transaction_manager import (
 DELIVERY_TIMEOUT = constant(
     "delivery_timeout_ms", 0, 0, 0, real=120_000, meaning="delivery.timeout.ms"
 )
+REQUEST_TIMEOUT = constant("request_timeout_ms", 0, 0, 0, real=30_000, meaning="request.timeout.ms")
 LINGER = constant("linger_ms", 0, 0, 0, real=0, meaning="linger.ms")
 RETRIES = constant("retries", 0, 0, 0, real=2**31 - 1, meaning="retries")
 LARGEST_BACKOFF = constant(
@@ -627,7 +634,9 @@ _queued_again: dict[Expression, Operand] = {
 } | _unmute
 _is_last = ~any_of(c, _other.is_tracked & (_other.partition == _where) & (c != answered.batch))
 _may_retry = (
-    ~answered.is_done & (_whole.attempts < RETRIES) & (now - _whole.created_ms < DELIVERY_TIMEOUT)
+    ~answered.is_done
+    & (_whole.attempts < RETRIES)
+    & (~expires_in_flight | (now - _whole.created_ms < DELIVERY_TIMEOUT))
 )
 _unresolved = unresolved[_where]
 _out_of_order = _error == ClientError.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -761,12 +770,19 @@ produce_answered = Table(
 
 expire = event("expire", batch=BATCH)
 _whole = batches[expire.batch]
+# A batch that is full at once expired without the time that others linger (before 2.1).
+_delay = if_(_whole.stage == QUEUED, RETRY_BACKOFF, LINGER)
 expired = Table(
     client,
     on=expire,
     response=BatchReaction,
     elsewhere=(clock,),
-    when=(_whole.stage != GONE) & (now - _whole.created_ms >= DELIVERY_TIMEOUT),
+    when=if_(
+        expires_in_flight,
+        (_whole.stage != GONE) & (now - _whole.created_ms >= DELIVERY_TIMEOUT),
+        _whole.stage.is_in(UNSENT, QUEUED)
+        & (now - _whole.last_attempt_ms > REQUEST_TIMEOUT + _delay),
+    ),
     rows=(Row("it is over", reply=_verdict(BatchStep.FAIL), source=f"{_SENDER}.sendProducerData"),),
 )
 mark_unresolved = event("mark sequence unresolved", batch=BATCH)

@@ -307,6 +307,13 @@ offsets_retried_by_kind = feature(
     sentence="TxnOffsetCommit, too, is sent again after any retriable error (from 3.8).",
     source="TransactionManager.TxnOffsetCommitHandler",
 )
+expires_in_flight = feature(
+    "expires_in_flight",
+    "2.5",
+    sentence="A batch expires after delivery.timeout.ms, in flight as well; before, only one that "
+    "had waited for request.timeout.ms to be sent (from 2.1).",
+    source="KIP-91",
+)
 backoff_grows = feature(
     "backoff_grows",
     DRAFT,
@@ -410,6 +417,7 @@ KAFKA = Protocols(
         errors_told_alike,
         retried_by_kind,
         offsets_retried_by_kind,
+        expires_in_flight,
         backoff_grows,
         replica_retriable,
         one_way_to_ids,

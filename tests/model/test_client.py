@@ -635,3 +635,21 @@ def test_what_is_left_of_a_closed_clients_transaction(release: str, told: str | 
         client.answer(sent, base_offset=0)
         assert client.run() == []
         assert client.machine["state"] == "IN_TRANSACTION"
+
+
+def test_before_2_1_a_batch_expires_only_while_it_waits() -> None:
+    """KIP-91; RecordAccumulator.expiredBatches, ProducerBatch.maybeExpire in 2.0"""
+    client = idempotent("2.0", delivery_timeout_ms=10, request_timeout_ms=1_000)
+    record = client.send("t-0")
+    sent = only(client)
+    client.now_ms += 10_000
+    assert client.run() == []
+    assert not record.is_done
+    client.is_node_up = False
+    client.answer(sent, "NOT_ENOUGH_REPLICAS")
+    client.now_ms += 1_100
+    client.run()
+    assert not record.is_done
+    client.now_ms += 1
+    client.run()
+    assert record.error == "TIMEOUT"
