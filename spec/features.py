@@ -178,12 +178,6 @@ client_epoch_bump = feature(
     "idempotent one took a new producer id.",
     source="KIP-360",
 )
-ordered_resequencing = feature(
-    "ordered_resequencing",
-    "2.5",
-    sentence="Batches in flight are numbered anew in the order of their sequences (from 2.3).",
-    source="KAFKA-8483",
-)
 epoch_by_partition = feature(
     "epoch_by_partition",
     "2.7",
@@ -398,7 +392,6 @@ KAFKA = Protocols(
         strict_marker_epoch,
         last_epoch_ends_open,
         client_epoch_bump,
-        ordered_resequencing,
         epoch_by_partition,
         idempotent_starts_at_0,
         bump_when_settled,
