@@ -704,7 +704,9 @@ produce_answered = Table(
             when=~_is_current & (_error != ClientError.DUPLICATE_SEQUENCE_NUMBER),
             during=_RESETS_ID,
             set=_unmute,
-            reply=_verdict(BatchStep.FAIL),
+            reply=_verdict(
+                BatchStep.FAIL, adjusts=~is_retriable(_error) & (_whole.attempts < RETRIES)
+            ),
             source=f"{_SENDER}.completeBatch before 2.5",
         ),
         _retried(

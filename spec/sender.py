@@ -340,7 +340,7 @@ _moved_up: dict[Expression, Operand] = {
             s == _which,
             Batch(status=FAILED),
             if_(
-                tracked(_other) & (_other.base_sequence > _sequence),
+                tracked(_other) & (_other.base_sequence >= _sequence),
                 replace(_other, base_sequence=_other.base_sequence - 1, sequence_reset=True),
                 _other,
             ),
@@ -388,6 +388,18 @@ completed = Table(
                 )
             },
             source=f"{_MANAGER}.handleCompletedBatch",
+        ),
+        Row(
+            "refused under an old producer id, and those of the new one move up",
+            when=(_error != Errors.NONE)
+            & ~is_retriable(_error, Errors)
+            & ~tracked(_batch)
+            & (next_sequence[_where] > 0)
+            & ((_sequence > 0) | ~any_of(s, tracked(_other) & (_other.base_sequence == 0))),
+            during=_adopts_id,
+            set=_moved_up,
+            source=f"{_MANAGER}.adjustSequencesDueToFailedBatch before 2.5",
+            note="The sequence is used twice.",
         ),
         under_old_id(_batch, _error != Errors.NONE),
         Row(

@@ -469,6 +469,20 @@ def test_what_an_old_producer_id_had_acknowledged_does_not_count() -> None:
     assert client.machine.at("entries", "t-0").last_acked == -1
 
 
+def test_what_is_refused_under_an_old_producer_id_uses_a_sequence_of_the_new_one_twice() -> None:
+    """TransactionManager.adjustSequencesDueToFailedBatch before 2.5"""
+    client = idempotent("2.0")
+    first, second = (client.send("t-0") and only(client) for _ in range(2))
+    client.answer(first, "OUT_OF_ORDER_SEQUENCE_NUMBER")
+    client.answer(only(client), producer_id=8, producer_epoch=0)
+    for _ in range(2):
+        client.send("t-0")
+        (sent,) = batches(client)
+        assert (sent.producer_id, sent.base_sequence) == (8, 0)
+        if second in client.outstanding:
+            client.answer(second, "UNKNOWN_SERVER_ERROR")
+
+
 def test_an_unknown_producer_id_that_is_not_tried_again_is_lost_order() -> None:
     """TransactionManager.handleFailedBatch: UnknownProducerIdException is a kind of that."""
     client = idempotent(retries=0)
