@@ -33,6 +33,10 @@ LATER = 10**6
 """A log that starts here has lost what was acknowledged."""
 
 
+def records_of(sent: Request | Produce) -> tuple[Record, ...]:
+    return sent.records if isinstance(sent, Produce) else ()
+
+
 class Driven:
     """A client at real ranges in the place of a bounded one."""
 
@@ -70,10 +74,11 @@ class Driven:
             case ["abortTransaction"]:
                 self.result = client.abort_transaction()
             case ["batch", "expires"]:
-                sent = self.batch(fields)
-                is_unresolved = client.accumulator.held(sent.batch).in_retry
-                client.outstanding.remove(sent)
-                client.expire(sent.records[0], is_unresolved=is_unresolved)
+                record = self.records[fields["partition"], fields["record"]]
+                number = client.accumulator.number_of(record)
+                is_unresolved = client.accumulator.held(number).in_retry
+                client.outstanding = [s for s in client.outstanding if record not in records_of(s)]
+                client.expire(record, is_unresolved=is_unresolved)
             case ["lost", "Produce" | "ProduceResponse"] | ["held", "up", "Produce"]:
                 client.disconnect(self.batch(fields))
             case ["lost", _] | ["request", "overtaken"]:
