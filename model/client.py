@@ -658,7 +658,7 @@ class ProducerClient:
         batch = self.accumulator.batches[number]
         partition = self.accumulator.held(number).partition
         self._count("record-error-total", partition, len(batch.records))
-        if batch.is_done:
+        if batch.is_done and self.machine.value(sending.ignores_late_errors):
             return
         batch.finish(error)
         self._react(self.machine.handle("failure", error=error).reply)

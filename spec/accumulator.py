@@ -24,6 +24,7 @@ from .features import (
     client_epoch_bump,
     epoch_by_partition,
     expires_in_flight,
+    late_errors_ignored,
     transactional,
 )
 from .language import (
@@ -803,6 +804,8 @@ marked_unresolved = Table(
     ),
 )
 
+ignores_late_errors = lift(late_errors_ignored)
+"""Whether an error for a batch whose records have been given up changes nothing."""
 fail_batch = event(
     "batch failed", batch=BATCH, error=ClientError, adjusts=Bool(),
     event_doc="For good; what it is for the client as a whole is `failure`.",

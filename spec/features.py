@@ -281,6 +281,13 @@ illegal_state_fatal = feature(
     "stayed as it was.",
     source="KAFKA-14831",
 )
+late_errors_ignored = feature(
+    "late_errors_ignored",
+    "3.6",
+    sentence="An error for a batch that its client has given up changes nothing; before, it failed "
+    "the batch once more, and with it the next transaction.",
+    source="KAFKA-14831, Sender.failBatch",
+)
 errors_told_alike = feature(
     "errors_told_alike",
     "3.6",
@@ -407,6 +414,7 @@ KAFKA = Protocols(
         aborted_by_name,
         fenced_as_it_is,
         illegal_state_fatal,
+        late_errors_ignored,
         errors_told_alike,
         retried_by_kind,
         offsets_retried_by_kind,

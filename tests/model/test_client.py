@@ -667,3 +667,37 @@ def test_before_2_1_a_batch_expires_only_while_it_waits() -> None:
     client.now_ms += 1
     client.run()
     assert record.error == "TIMEOUT"
+
+
+@pytest.mark.parametrize(("release", "epoch", "sequence"), [("3.5", 1, 0), ("3.6", 0, 1)])
+def test_an_error_for_a_batch_that_was_given_up(release: str, epoch: int, sequence: int) -> None:
+    """Sender.failBatch"""
+    client = idempotent(release, delivery_timeout_ms=10)
+    client.send("t-0")
+    sent = only(client)
+    client.now_ms += 10
+    client.run()
+    client.disconnect(sent)
+    client.send("t-0")
+    (sent,) = batches(client)
+    assert (sent.producer_epoch, sent.base_sequence) == (epoch, sequence)
+
+
+@pytest.mark.parametrize(
+    ("release", "state"), [("3.5", "ABORTABLE_ERROR"), ("3.6", "IN_TRANSACTION")]
+)
+def test_an_error_from_the_transaction_before(release: str, state: str) -> None:
+    """Sender.failBatch, TransactionManager.maybeTransitionToErrorState"""
+    client = transactional_of(release, delivery_timeout_ms=10)
+    client.send("t-0")
+    client.answer(only(client))
+    sent = only(client)
+    client.now_ms += 10
+    client.run()
+    call = client.abort_transaction()
+    while not call.is_completed:
+        client.answer(only(client), producer_id=7, producer_epoch=1)
+    client.wait(call)
+    client.begin_transaction()
+    client.disconnect(sent)
+    assert client.machine["state"] == state
