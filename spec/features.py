@@ -272,6 +272,13 @@ offsets_retried_by_kind = feature(
     sentence="TxnOffsetCommit, too, is sent again after any retriable error (from 3.8).",
     source="TransactionManager.TxnOffsetCommitHandler",
 )
+offsets_name_members = feature(
+    "offsets_name_members",
+    "2.5",
+    sentence="TxnOffsetCommit names the group's member and generation; that these are out of date "
+    "aborts the transaction, and was fatal.",
+    source="KIP-447",
+)
 replica_retriable = feature(
     "replica_retriable",
     "2.7",
@@ -363,6 +370,7 @@ KAFKA = Protocols(
         errors_told_alike,
         retried_by_kind,
         offsets_retried_by_kind,
+        offsets_name_members,
         replica_retriable,
         one_way_to_ids,
         controller_hands_out_ids,
