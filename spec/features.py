@@ -81,7 +81,7 @@ previous_id_forgotten = feature(
     "previous_id_forgotten",
     "4.1",
     sentence="The previous producer id is kept for one transition only (before: until the next "
-    "Empty).",
+    "Empty or end of version 2).",
     source="KAFKA-15370, TransactionMetadata.completeTransitionTo",
 )
 rotation_in_log = feature(

@@ -196,6 +196,8 @@ def dated(
 
 
 ENDED = dated(version=_version)
+# a new epoch is of no version; from 4.0 on it leaves the entry's as it is
+INITIALIZED = dated(NO_TIMESTAMP, if_(version_2_draft, 0, client_transaction_version))
 
 
 def ending(target: Expression, bumps: Expression) -> dict[Expression, Expression | int]:
@@ -229,7 +231,7 @@ _init_asks = (
         pending_id: producer_id,
         pending_timeout_ms: InitProducerId.transaction_timeout_ms,
     }
-    | dated(start=NO_TIMESTAMP)
+    | INITIALIZED
     | _asks(InitProducerId)
 )
 
@@ -366,11 +368,14 @@ init_producer_id = Table(
 def _same_producer(
     request: Message, answer: Callable[[Expression], Sending], source: str, name: str = ""
 ) -> tuple[Row, Row]:
-    """The rows for a transactional id that isn't known, and for another producer id."""
+    """The rows for a transactional id that isn't known, and for another producer id.
+
+    An id whose first epoch is being appended is known.
+    """
     return (
         Row(
             f"{name}unknown transactional id",
-            when=~is_known,
+            when=~is_known & ~pending.is_set,
             reply=answer(Errors.INVALID_PRODUCER_ID_MAPPING),
             source=source,
         ),

@@ -168,7 +168,7 @@ _completed: Updates = {
     logged_epoch: if_(_switches, 0, producer_epoch),
     logged_partitions: set_of(),
     previous_id: if_(
-        previous_id_forgotten | _switches | _ends_draft, some(producer_id), previous_id
+        previous_id_forgotten | (pending_version == 2), some(producer_id), previous_id
     ),
     last_producer_epoch: if_(_ends_draft, producer_epoch, last_producer_epoch),
     next_id: None,

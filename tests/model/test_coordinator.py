@@ -1,0 +1,94 @@
+"""A coordinator at real ranges, where releases differ, and what is around its entries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from epochfence.model import TransactionCoordinator, TransactionMetadata
+from epochfence.model.coordinator import NEW_ENTRY, PENDING, IllegalArgument, IllegalState
+from epochfence.model.errors import ModelError
+from epochfence.spec.features import DRAFT, RELEASED
+
+NAME = "orders"
+KNOWN = NEW_ENTRY._replace(
+    transactional_id=NAME, producer_id=7, producer_epoch=3, txn_timeout_ms=1_000
+)
+
+
+def coordinator(release: str, **fields: Any) -> TransactionCoordinator:
+    """One that owns the id, with an entry for it if there are fields of one."""
+    model = TransactionCoordinator(protocol=release, state_partition_of=lambda _: 0)
+    model.elect(0, 5)
+    if fields:
+        model.put(KNOWN._replace(**fields))
+    return model
+
+
+def entry(model: TransactionCoordinator) -> TransactionMetadata:
+    """The entry of the id."""
+    found = model.metadata(NAME)
+    assert found is not None
+    return found
+
+
+def since(release: str, first: str) -> bool:
+    """Whether the release is the first one or a later one."""
+    return RELEASED.index(release) >= RELEASED.index(first)
+
+
+@pytest.mark.parametrize(("release", "kept"), [(DRAFT, 0), ("4.0.0", 2), ("4.3", 2)])
+@pytest.mark.parametrize("epoch", [3, 32766])
+def test_a_new_epoch_leaves_the_version_as_it_is(release: str, kept: int, epoch: int) -> None:
+    """TransactionMetadata.prepareIncrementProducerEpoch, prepareProducerIdRotation"""
+    model = coordinator(release, producer_epoch=epoch, client_transaction_version=2)
+    model.init_producer_id(NAME, 1_000)
+    assert entry(model).client_transaction_version == kept
+
+
+@pytest.mark.parametrize("release", ["4.0.0", "4.0.1", "4.1", "4.3"])
+def test_an_end_of_version_2_forgets_the_producer_id_before(release: str) -> None:
+    """TransactionMetadata.completeTransitionTo"""
+    model = coordinator(release, previous_producer_id=6, state="CompleteCommit")
+    model.add_partitions(NAME, 7, 3, ["t-0"], transaction_version=2)
+    model.end_txn(NAME, 7, 3, "COMMIT")
+    ((marker,),) = model.drain_markers().values()
+    model.markers_answered(marker, {"t-0": "NONE"})
+    assert (entry(model).state, entry(model).previous_producer_id) == ("CompleteCommit", 7)
+
+
+@pytest.mark.parametrize("release", RELEASED)
+def test_an_id_whose_first_epoch_is_appended_is_known(release: str) -> None:
+    """TransactionCoordinator.handleAddPartitionsToTransaction, KAFKA-18660"""
+    model = coordinator(release)
+    assert model.init_producer_id(NAME, 1_000, append=PENDING) is None
+    busy = "CONCURRENT_TRANSACTIONS"
+    told = busy if since(release, "4.0.0") else "INVALID_PRODUCER_ID_MAPPING"
+    assert model.add_partitions(NAME, 99, 0, ["t-0"]) == told
+    assert model.add_partitions("another", 99, 0, ["t-0"]) == "INVALID_PRODUCER_ID_MAPPING"
+
+
+AT_THE_LARGEST: tuple[tuple[str, dict[str, Any], type[ModelError]], ...] = (
+    ("prepare fence", {}, IllegalState),
+    (
+        "prepare abort or commit",
+        {"target": "PREPARE_ABORT", "client_transaction_version": 2, "next_producer_id": 8},
+        IllegalArgument,
+    ),
+)
+
+
+@pytest.mark.parametrize(("event", "fields", "error"), AT_THE_LARGEST)
+@pytest.mark.parametrize("release", RELEASED)
+def test_the_largest_epoch_is_no_obstacle_since_4_3(
+    release: str, event: str, fields: dict[str, Any], error: type[ModelError]
+) -> None:
+    """TransactionMetadata.prepareFenceProducerEpoch, prepareAbortOrCommit; KAFKA-20090"""
+    model = coordinator(release, producer_epoch=32767, state="Ongoing", txn_start_timestamp=0)
+    if since(release, "4.3"):
+        assert model.prepare(NAME, event, **fields) == "NONE"
+        assert entry(model).producer_epoch == model.prepared(NAME).producer_epoch == 32767
+    else:
+        with pytest.raises(error):
+            model.prepare(NAME, event, **fields)
