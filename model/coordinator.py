@@ -238,7 +238,7 @@ class TransactionCoordinator:
             self._epochs[state_partition] = home.coordinator_epoch
 
     def resign(self, state_partition: int, coordinator_epoch: int | None = None) -> None:
-        """It leads this partition no longer, unless it does so in a later epoch."""
+        """It leads this partition no longer; that may be too old, or too new, to end a load."""
         outcome = self._lookup.handle(
             "resigned", state_partition=state_partition, coordinator_epoch=coordinator_epoch
         )
@@ -408,13 +408,13 @@ class TransactionCoordinator:
         if answer.step == "PRODUCER_ID_ALONE":
             new_id = self.producer_ids()
             if new_id is None:
-                return ProducerIdAndEpoch("COORDINATOR_LOAD_IN_PROGRESS")
+                return ProducerIdAndEpoch(self._blank.value(transaction.no_id_error))
             return ProducerIdAndEpoch("NONE", new_id, 0)
         assert transactional_id is not None
         if answer.step == "NEW_ENTRY":
             new_id = self.producer_ids()
             if new_id is None:
-                return ProducerIdAndEpoch("COORDINATOR_LOAD_IN_PROGRESS")
+                return ProducerIdAndEpoch(self._blank.value(transaction.no_id_error))
             fresh = NEW_ENTRY._replace(
                 transactional_id=transactional_id, producer_id=new_id,
                 txn_timeout_ms=transaction_timeout_ms, txn_last_update_timestamp=self.now_ms,

@@ -7,7 +7,12 @@ appends to the log fail with whatever error they fail with.
 
 from __future__ import annotations
 
-from .features import producer_fenced_error, version_2_draft
+from .features import (
+    newer_epoch_cancels_load,
+    producer_fenced_error,
+    storage_error_retried,
+    version_2_draft,
+)
 from .language import (
     Bool,
     Expression,
@@ -225,10 +230,15 @@ ownership_given_up = Table(
     on=resigned,
     rows=(
         Row(
-            "of an older epoch than it has now",
+            "goes on loading",
             when=_given_up.is_set
+            & _given_up.value.is_loading
             & resigned.coordinator_epoch.is_set
-            & (_given_up.value.coordinator_epoch > resigned.coordinator_epoch.value),
+            & if_(
+                newer_epoch_cancels_load,
+                _given_up.value.coordinator_epoch >= resigned.coordinator_epoch.value,
+                _given_up.value.coordinator_epoch != resigned.coordinator_epoch.value,
+            ),
             source="TransactionStateManager.removeTransactionsForTxnTopicPartition",
         ),
         Row(
@@ -400,8 +410,8 @@ answered = Table(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
                 ErrorCode.REQUEST_TIMED_OUT,
-                ErrorCode.KAFKA_STORAGE_ERROR,
-            ),
+            )
+            | (storage_error_retried & (marker_answered.error == ErrorCode.KAFKA_STORAGE_ERROR)),
             reply=MarkerVerdict(outcome=Outcome.RETRY),
             source=_HANDLER,
         ),

@@ -18,6 +18,13 @@ timeout_bumps_epoch = feature(
     sentence="A transaction that the coordinator aborts by itself ends with a new epoch.",
     source="KAFKA-6119",
 )
+storage_error_retried = feature(
+    "storage_error_retried",
+    "2.5",
+    sentence="A marker is sent again after KAFKA_STORAGE_ERROR, an answer that the coordinator "
+    "didn't know before.",
+    source="KAFKA-9749",
+)
 expected_epoch = feature(
     "expected_epoch",
     "2.5",
@@ -63,6 +70,13 @@ version_2_draft = feature(
     sentence="Whether an EndTxn may be a retry hangs on the version of the end before it; an abort "
     "needs a transaction; a completed end forgets the epoch before.",
     source="TransactionCoordinator.endTransaction at 1eb7644349",
+)
+newer_epoch_cancels_load = feature(
+    "newer_epoch_cancels_load",
+    "4.0.0",
+    sentence="A coordinator that resigns in a newer epoch stops loading; before, it stopped only "
+    "in the epoch of the load, and otherwise came to own the partition.",
+    source="KAFKA-18137",
 )
 overflow_answered = feature(
     "overflow_answered",
@@ -332,6 +346,7 @@ KAFKA = Protocols(
     releases=RELEASES,
     features=(
         timeout_bumps_epoch,
+        storage_error_retried,
         expected_epoch,
         strict_end_txn_epoch,
         failed_fence_kept,
@@ -339,6 +354,7 @@ KAFKA = Protocols(
         transaction_version_2,
         pending_first,
         version_2_draft,
+        newer_epoch_cancels_load,
         overflow_answered,
         single_fence_bump,
         previous_id_forgotten,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 
 from .features import (
     abortable_error,
+    controller_hands_out_ids,
     expected_epoch,
     failed_fence_kept,
     pending_first,
@@ -214,6 +215,10 @@ def ending(target: Expression, bumps: Expression) -> dict[Expression, Expression
 
 _PREPARE = "TransactionMetadata.prepareTransitionTo"
 _NEW_ID = "RPCProducerIdManager.generateProducerId"
+# from ZooKeeper there was no waiting for an id: it was there, or an exception
+no_id_error = if_(
+    controller_hands_out_ids, Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.UNKNOWN_SERVER_ERROR
+)
 
 
 def _asks(request: Message) -> dict[Expression, Expression]:
@@ -349,8 +354,8 @@ init_producer_id = Table(
         Row(
             "no producer id to be had",
             when=exhausted & ~id_left,
-            reply=_init_answer(Errors.COORDINATOR_LOAD_IN_PROGRESS),
-            source=_NEW_ID,
+            reply=_init_answer(no_id_error),
+            source=f"{_NEW_ID}, ProducerIdManager.getNewProducerIdBlock",
         ),
         Row(
             "new producer id",

@@ -92,3 +92,43 @@ def test_the_largest_epoch_is_no_obstacle_since_4_3(
     else:
         with pytest.raises(error):
             model.prepare(NAME, event, **fields)
+
+
+@pytest.mark.parametrize("release", RELEASED)
+def test_resigning_ends_what_is_loaded_and_a_load_by_its_epoch(release: str) -> None:
+    """TransactionStateManager.removeTransactionsForTxnTopicPartition, KAFKA-18137"""
+    for epoch in (4, 5, 6, None):
+        model = coordinator(release, state="Empty")
+        model.resign(0, epoch)
+        assert model.describe(NAME) == ("NOT_COORDINATOR", None)
+        model.elect(0, 5, is_loading=True)
+        model.resign(0, epoch)
+        ends = epoch in ((6, None) if since(release, "4.0.0") else (5, None))
+        told = "NOT_COORDINATOR" if ends else "COORDINATOR_LOAD_IN_PROGRESS"
+        assert model.describe(NAME) == (told, None)
+
+
+@pytest.mark.parametrize("release", RELEASED)
+def test_a_marker_meets_a_storage_error(release: str) -> None:
+    """TransactionMarkerRequestCompletionHandler, KAFKA-9749"""
+    ended = {"state": "PrepareAbort", "partitions": frozenset({"t-0"}), "txn_start_timestamp": 0}
+    model = coordinator(release, **ended)
+    model.send_markers(NAME, 5)
+    ((marker,),) = model.drain_markers().values()
+    answer = {"t-0": "KAFKA_STORAGE_ERROR"}
+    if since(release, "2.5"):
+        assert model.markers_answered(marker, answer) == ("RETRY", {"t-0"})
+    else:
+        with pytest.raises(IllegalState):
+            model.markers_answered(marker, answer)
+
+
+@pytest.mark.parametrize("release", RELEASED)
+@pytest.mark.parametrize("known", [False, True])
+def test_there_is_no_producer_id(release: str, known: bool) -> None:
+    """RPCProducerIdManager.generateProducerId, ProducerIdManager.getNewProducerIdBlock"""
+    model = coordinator(release, **({"producer_epoch": 32766} if known else {}))
+    model.producer_ids = lambda: None
+    told = "COORDINATOR_LOAD_IN_PROGRESS" if since(release, "3.5") else "UNKNOWN_SERVER_ERROR"
+    assert model.init_producer_id(NAME, 1_000) == (told, -1, -1)
+    assert model.init_producer_id(None, 0) == (told, -1, -1)

@@ -132,7 +132,8 @@ def test_init_producer_id_of_a_new_producer(
 
 @every
 def test_init_producer_id_without_a_producer_id_left(release: Release) -> None:
-    assert at(release, "EMPTY", LAST, newest_id=3).init() == LOADING
+    told = FAILED if release[0] in RELEASES[:3] else LOADING
+    assert at(release, "EMPTY", LAST, newest_id=3).init() == told
 
 
 @every
