@@ -627,8 +627,9 @@ class TransactionCoordinator:
             if append != "NONE":
                 return sent + self._refuse(entry, append)
             sent += entry.handle("log append").sent
-        if entry["pending"] is None and entry["state"] in ("PREPARE_COMMIT", "PREPARE_ABORT"):
-            sent += entry.handle("begin completion", switch_off=off).sent
+        completion = entry.attempt("begin completion", switch_off=off)
+        if completion is not None:
+            sent += completion.sent
             self.send_markers(name, self.owner_epoch(name) or 0)
         return sent
 

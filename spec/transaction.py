@@ -131,6 +131,10 @@ failed_fence = transaction.field(
     "failed_fence", Truth(),
     doc="A fence's record is not in the log (or not yet): the next fence takes no other epoch.",
 )  # fmt: skip
+ends_ahead = transaction.field(
+    "ends_ahead", Truth(),
+    doc="The end was asked for under a higher epoch: once it is decided, nobody goes on with it.",
+)  # fmt: skip
 coordinator_epoch = transaction.field(
     "coordinator_epoch", COORDINATOR_EPOCH, doc="The leader epoch of the log's partition."
 )
@@ -617,6 +621,7 @@ _end_before_version_2 = only(
             pending: _prepare,
             pending_epoch: producer_epoch,
             pending_last_epoch: last_producer_epoch,
+            ends_ahead: ~strict_end_txn_epoch & (_epoch > producer_epoch),
         }
         | ENDED
         | _asks(EndTxn),

@@ -16,6 +16,7 @@ from .features import (
     overflow_answered,
     previous_id_forgotten,
     rotation_in_log,
+    strict_end_txn_epoch,
     transaction_version_2,
     version_2_draft,
 )
@@ -76,7 +77,9 @@ from .transaction import (
     completing,
     coordinator_epoch,
     dated,
+    ends_ahead,
     failed_fence,
+    fenced,
     fenced_for,
     id_left,
     in_transition,
@@ -300,6 +303,10 @@ def _appended(name: str, target: Expression, *send: Sending, more: Updates) -> R
     )
 
 
+_ahead = ~strict_end_txn_epoch & ends_ahead
+_told_ahead = _tell_ended(_ahead, fenced, producer_id, NO_EPOCH)
+_AHEAD: Updates = {asked_by: if_(_ahead, NOBODY, asked_by)}
+
 log_appended = Table(
     transaction,
     on=log_append,
@@ -313,8 +320,8 @@ log_appended = Table(
             more=_NOBODY_ASKS,
         ),
         _appended("partitions added", ONGOING, *_tell_added(Errors.NONE), more=_NOBODY_ASKS),
-        _appended("commit decided", PREPARE_COMMIT, more={}),
-        _appended("abort decided", PREPARE_ABORT, more={}),
+        _appended("commit decided", PREPARE_COMMIT, _told_ahead, more=_AHEAD),
+        _appended("abort decided", PREPARE_ABORT, _told_ahead, more=_AHEAD),
         _appended("commit completed", COMPLETE_COMMIT, more={}),
         _appended("abort completed", COMPLETE_ABORT, more={}),
         Row(
@@ -336,7 +343,7 @@ completion_begins = Table(
     transaction,
     on=begin_completion,
     elsewhere=(producer, clock),
-    when=is_prepared & ~pending.is_set,
+    when=is_prepared & ~pending.is_set & ~_ahead,
     rows=(
         Row(
             "answer and send markers",
@@ -379,6 +386,7 @@ TRANSITION_FORGOTTEN: Updates = {
     **_NOTHING_PENDING,
     **_NOBODY_ASKS,
     fenced_for: NOBODY,
+    ends_ahead: False,
     next_id: None,
 }
 _adds = pending == ONGOING
@@ -432,6 +440,7 @@ _memory_lost: Updates = {
     **_NOBODY_ASKS,
     unsettled: None,
     fenced_for: NOBODY,
+    ends_ahead: False,
     failed_fence: False,
     marker_sent: set_of(),
     marker_connection: each(p, marker_connection[p] + 1),

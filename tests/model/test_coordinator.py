@@ -132,3 +132,34 @@ def test_there_is_no_producer_id(release: str, known: bool) -> None:
     told = "COORDINATOR_LOAD_IN_PROGRESS" if since(release, "3.5") else "UNKNOWN_SERVER_ERROR"
     assert model.init_producer_id(NAME, 1_000) == (told, -1, -1)
     assert model.init_producer_id(None, 0) == (told, -1, -1)
+
+
+@pytest.mark.parametrize("release", ["2.0", "2.5", "2.7"])
+@pytest.mark.parametrize("result", ["COMMIT", "ABORT"])
+def test_an_end_under_a_higher_epoch_before_2_6(release: str, result: str) -> None:
+    """TransactionCoordinator.handleEndTransaction compares epochs before the append and after it.
+
+    KAFKA-9600
+    """
+    open_transaction = {"state": "Ongoing", "txn_start_timestamp": 0, "partitions": {"t-0"}}
+    model = coordinator(release, **open_transaction)
+    told = "PRODUCER_FENCED" if release == "2.7" else "INVALID_PRODUCER_EPOCH"
+    assert model.end_txn(NAME, 7, 4, result) == (told, -1, -1)
+    if release == "2.7":
+        assert entry(model).state == "Ongoing"
+        return
+    assert (entry(model).state, entry(model).pending_state) == (f"Prepare{result.title()}", None)
+    assert model.drain_markers() == {}  # nobody goes on with it
+    for again in (model.end_txn(NAME, 7, 3, result), model.init_producer_id(NAME, 1_000)):
+        assert again == ("CONCURRENT_TRANSACTIONS", -1, -1)
+    model.restart()
+    ((marker,),) = model.drain_markers().values()
+    assert marker.result == result
+
+
+def test_an_end_under_a_higher_epoch_that_is_not_appended_is_forgotten() -> None:
+    model = coordinator("2.5", state="Ongoing", txn_start_timestamp=0)
+    model.end_txn(NAME, 7, 4, "COMMIT", append="COORDINATOR_NOT_AVAILABLE")
+    model.now_ms = 2_000
+    assert model.abort_timed_out() == [NAME]
+    assert entry(model).state == "CompleteAbort"
