@@ -98,6 +98,13 @@ previous_id_forgotten = feature(
     "Empty or end of version 2).",
     source="KAFKA-15370, TransactionMetadata.completeTransitionTo",
 )
+two_phase_commit = feature(
+    "two_phase_commit",
+    "4.1",
+    sentence="InitProducerId may ask for two-phase commit, which a broker has to allow; its "
+    "transactions, and all others with the largest timeout, don't time out.",
+    source="KIP-939",
+)
 rotation_in_log = feature(
     "rotation_in_log",
     NEWEST,
@@ -358,6 +365,7 @@ KAFKA = Protocols(
         overflow_answered,
         single_fence_bump,
         previous_id_forgotten,
+        two_phase_commit,
         rotation_in_log,
         rotation_on_fence,
         last_epoch_in_log,

@@ -22,6 +22,7 @@ from .features import (
     strict_end_txn_epoch,
     timeout_bumps_epoch,
     transaction_version_2,
+    two_phase_commit,
     verification,
     version_2_draft,
 )
@@ -52,6 +53,7 @@ from .messages import (
     COORDINATOR_EPOCH,
     EPOCH,
     LARGEST_EPOCH,
+    LONGEST,
     NO_EPOCH,
     NO_NUMBER,
     NO_TIMESTAMP,
@@ -843,6 +845,7 @@ transaction_timeout = Table(
     & (state == ONGOING)
     & ~pending.is_set
     & is_past(txn_start_timestamp + txn_timeout_ms)
+    & ~(two_phase_commit & (LONGEST > 0) & (txn_timeout_ms == LONGEST))
     & (rotation_on_fence | (producer_epoch < LARGEST_EPOCH)),
     elsewhere=(clock,),
     rows=(

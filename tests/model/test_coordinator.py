@@ -163,3 +163,36 @@ def test_an_end_under_a_higher_epoch_that_is_not_appended_is_forgotten() -> None
     model.now_ms = 2_000
     assert model.abort_timed_out() == [NAME]
     assert entry(model).state == "CompleteAbort"
+
+
+@pytest.mark.parametrize("release", RELEASED[1:])
+@pytest.mark.parametrize("expected", [(7, -1), (-1, 3)])
+def test_half_of_what_a_producer_holds(release: str, expected: tuple[int, int]) -> None:
+    """KafkaApis.handleInitProducerIdRequest"""
+    model = coordinator(release, state="Empty")
+    assert model.init_producer_id(NAME, 1_000, expected) == ("INVALID_REQUEST", -1, -1)
+    assert model.init_producer_id(None, 0, expected) == ("INVALID_REQUEST", -1, -1)
+
+
+@pytest.mark.parametrize("release", RELEASED)
+def test_two_phase_commit(release: str) -> None:
+    """TransactionCoordinator.handleInitProducerId, TransactionStateManager.timedOutTransactions"""
+    knows = since(release, "4.1")
+    model = coordinator(release)
+    kept = model.init_producer_id(NAME, 1_000, keep_prepared_txn=True)
+    assert kept == (("UNSUPPORTED_VERSION", -1, -1) if knows else ("NONE", 0, 0))
+    asked = model.init_producer_id(NAME, 1_000, enable_2pc=True)
+    assert asked == (("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", -1, -1) if knows else ("NONE", 0, 1))
+    model = TransactionCoordinator(
+        protocol=release, state_partition_of=lambda _: 0, transaction_max_timeout_ms=2**31 - 1,
+        transaction_two_phase_commit_enable=True,
+    )  # fmt: skip
+    model.elect(0, 5)
+    told = ("NONE", 0, 0) if knows else ("INVALID_TRANSACTION_TIMEOUT", -1, -1)
+    assert model.init_producer_id(NAME, 0, enable_2pc=True) == told
+    assert model.init_producer_id("another", 2**31 - 1) == ("NONE", int(knows), 0)
+    model.add_partitions("another", int(knows), 0, ["t-0"])
+    model.now_ms = 2**31
+    assert model.timed_out() == ([] if knows else ["another"])
+    if knows:
+        assert entry(model).txn_timeout_ms == 2**31 - 1
