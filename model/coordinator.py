@@ -769,7 +769,8 @@ class TransactionCoordinator:
 
     def _cancel(self, marker: Marker) -> None:
         known = self._markers.completions.get(marker.transactional_id)
-        if known is not None and known[0] == marker.completion:
+        own_only = "own_completion_cancelled" in self._blank.features
+        if known is not None and (known[0] == marker.completion or not own_only):
             del self._markers.completions[marker.transactional_id]
 
     def _maybe_complete(self, name: str, append: str) -> bool:

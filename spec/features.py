@@ -124,6 +124,13 @@ last_epoch_in_log = feature(
     "across a failover (proposed).",
     source="KAFKA-20357",
 )
+own_completion_cancelled = feature(
+    "own_completion_cancelled",
+    DRAFT,
+    sentence="A marker's answer under an older coordinator epoch cancels its own completion; "
+    "before, the current one too, which then never came (from 3.8).",
+    source="KAFKA-16352",
+)
 # The partition leader -------------------------------------------------------------------------
 
 unknown_producer_accepted = feature(
@@ -366,6 +373,7 @@ KAFKA = Protocols(
         single_fence_bump,
         previous_id_forgotten,
         two_phase_commit,
+        own_completion_cancelled,
         rotation_in_log,
         rotation_on_fence,
         last_epoch_in_log,

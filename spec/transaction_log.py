@@ -448,8 +448,9 @@ _memory_lost: Updates = {
 }
 
 
-def _reloaded(fields: Updates) -> Updates:
-    """The entry as a new coordinator has it, where the log's last record says `fields`."""
+def _reloaded(fields: Updates, target: Expression = state) -> Updates:
+    """The entry as a new coordinator has it, where the log's last record is of the state `target`
+    and says `fields`."""
 
     def said(of: Expression, in_log: Expression, without: Operand) -> Operand:
         return if_(in_log, fields.get(of, of), without)
@@ -458,6 +459,9 @@ def _reloaded(fields: Updates) -> Updates:
         **fields,
         **_memory_lost,
         pending_id: fields.get(producer_id, producer_id),
+        txn_start_timestamp: if_(
+            target == EMPTY, NO_TIMESTAMP, fields.get(txn_start_timestamp, txn_start_timestamp)
+        ),
         last_producer_epoch: said(last_producer_epoch, last_epoch_in_log, NO_EPOCH),
         previous_id: said(previous_id, rotation_in_log, None),
         next_id: said(next_id, rotation_in_log, None),
@@ -472,7 +476,7 @@ def _found(name: str, target: Expression) -> Row:
         name,
         when=_is_kept & (pending == target),
         goto=target,
-        set=_reloaded(RECORDS[target]),
+        set=_reloaded(RECORDS[target], target),
         send=tell_all(Errors.NOT_COORDINATOR),
         source=_LOADED,
     )
@@ -528,7 +532,7 @@ def _surfaces(name: str, target: Expression, prepared_in: Expression) -> Row:
         name,
         when=prepared_in & (_record.state == target),
         goto=target,
-        set=_reloaded(_surfaced),
+        set=_reloaded(_surfaced, target),
         send=tell_all(Errors.NOT_COORDINATOR),
         source=_LOADED,
     )

@@ -196,3 +196,30 @@ def test_two_phase_commit(release: str) -> None:
     assert model.timed_out() == ([] if knows else ["another"])
     if knows:
         assert entry(model).txn_timeout_ms == 2**31 - 1
+
+
+@pytest.mark.parametrize("release", RELEASED)
+def test_an_empty_entry_that_is_loaded_has_no_start(release: str) -> None:
+    """Memory keeps it before 4.1. TransactionMetadata.completeTransitionTo"""
+    model = coordinator(release, state="CompleteCommit", txn_start_timestamp=9)
+    model.init_producer_id(NAME, 1_000)
+    assert entry(model).txn_start_timestamp == (-1 if since(release, "4.1") else 9)
+    model.restart()
+    assert entry(model).txn_start_timestamp == -1
+
+
+@pytest.mark.parametrize("release", RELEASED)
+def test_a_late_answer_to_a_marker_cancels_the_next_completion_before_3_8(release: str) -> None:
+    """TransactionMarkerChannelManager.removeMarkersForTxnId, removeMarkersForTxn; KAFKA-16352"""
+    model = coordinator(
+        release, state="PrepareCommit", txn_start_timestamp=0, partitions=frozenset({"t-0"})
+    )
+    model.send_markers(NAME, 5)
+    ((late,),) = model.drain_markers().values()
+    model.restart()
+    ((marker,),) = model.drain_markers().values()
+    assert model.markers_answered(late, {"t-0": "NONE"})[0] == "CANCELLED"
+    done = since(release, "4.0.0")
+    outcome = model.markers_answered(marker, {"t-0": "NONE"})[0]
+    assert outcome == ("COMPLETION_WRITTEN" if done else "WAITING")
+    assert entry(model).state == ("CompleteCommit" if done else "PrepareCommit")
