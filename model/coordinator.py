@@ -242,7 +242,7 @@ class TransactionCoordinator:
             self._epochs[state_partition] = home.coordinator_epoch
 
     def resign(self, state_partition: int, coordinator_epoch: int | None = None) -> None:
-        """It leads this partition no longer; that may be too old, or too new, to end a load."""
+        """It leads this partition no longer; it depends on the epochs whether a load ends."""
         outcome = self._lookup.handle(
             "resigned", state_partition=state_partition, coordinator_epoch=coordinator_epoch
         )

@@ -128,7 +128,7 @@ own_completion_cancelled = feature(
     "own_completion_cancelled",
     DRAFT,
     sentence="A marker's answer under an older coordinator epoch cancels its own completion; "
-    "before, the current one too, which then never came (from 3.8).",
+    "before, also the current one, so that the transaction never ended (from 3.8).",
     source="KAFKA-16352",
 )
 # The partition leader -------------------------------------------------------------------------
@@ -303,8 +303,8 @@ offsets_retried_by_kind = feature(
 offsets_name_members = feature(
     "offsets_name_members",
     "2.5",
-    sentence="TxnOffsetCommit names the group's member and generation; that these are out of date "
-    "aborts the transaction, and was fatal.",
+    sentence="TxnOffsetCommit names the group's member and generation; errors about them are "
+    "abortable, and were fatal before.",
     source="KIP-447",
 )
 replica_retriable = feature(

@@ -203,7 +203,7 @@ def dated(
 
 
 ENDED = dated(version=_version)
-# a new epoch is of no version; from 4.0 on it leaves the entry's as it is
+# with a new epoch the draft of version 2 forgets the entry's version, and 4.0 keeps it
 INITIALIZED = dated(NO_TIMESTAMP, if_(version_2_draft, 0, client_transaction_version))
 
 
