@@ -128,8 +128,8 @@ class PartitionLeader:
     ) -> Any:  # fmt: skip
         """A batch of `count` records: its AppendResponse.
 
-        `guard` is what `start_verification` gave. `transaction_version` is that of the request (the
-        release's own if none is given).
+        `guard` is that which `start_verification` gave. `transaction_version` is that of the
+        request (the release's own if none is given).
         """
         whole("count", count, 1)
         last_sequence = base_sequence
@@ -171,7 +171,8 @@ class PartitionLeader:
         return self._marker(batch, "COORDINATOR", transaction_version)
 
     def replicate(self, batches: Iterable[Batch]) -> None:
-        """Batches as a follower fetches them, at their own offsets: no check refuses them."""
+        """Batches as a follower fetches them, at their own offsets: no check refuses them (before
+        2.5, markers are checked)."""
         for batch in batches:
             self._apply(batch)
 
@@ -225,12 +226,13 @@ class PartitionLeader:
 
     def start_verification(
         self, *, producer_id: int, producer_epoch: int, base_sequence: int
-    ) -> int | None:
-        """The guard under which the coordinator is to be asked; None: a transaction is open."""
+    ) -> Any:
+        """A GuardResponse: an error, or the guard under which the coordinator is to be asked, or
+        neither where a transaction is open."""
         return self.machine.handle(
             "start verification", producer_id=producer_id, producer_epoch=producer_epoch,
             base_sequence=base_sequence,
-        ).reply.guard  # fmt: skip
+        ).reply  # fmt: skip
 
     def verdict(self, error: str, *, transaction_version: int | None = None) -> str:
         """What the producer is told where the coordinator has answered so; NONE: append."""

@@ -265,6 +265,32 @@ def validation_rows(
     )
 
 
+def question_rows(
+    starts: Expression, stale: Expression, counts: Expression, refused: Refusal
+) -> tuple[Row, ...]:
+    """UnifiedLog's checks of a batch that `starts` a transaction, in their order.
+
+    `stale` says that its epoch is, `counts` that the question about it does; `refused` is that of
+    `validation_rows`.
+    """
+    return (
+        refused(
+            "stale epoch, whatever the answer",
+            starts & stale,
+            Errors.INVALID_PRODUCER_EPOCH,
+            _ANALYZE,
+            stale_epoch_first,
+        ),
+        refused(
+            "question no longer counts",
+            starts & ~counts,
+            Errors.INVALID_TXN_STATE,
+            _ANALYZE,
+            verification,
+        ),
+    )
+
+
 def append_rows(
     batch: Message | Expression,
     transactional: Expression,
@@ -309,23 +335,7 @@ def append_rows(
             reply=answer(Errors.NONE),
             source="ProducerStateEntry.findDuplicateBatch",
         ),
-        *only_where(
-            waited,
-            refused(
-                "stale epoch, whatever the answer",
-                starts & stale,
-                Errors.INVALID_PRODUCER_EPOCH,
-                _ANALYZE,
-                stale_epoch_first,
-            ),
-            refused(
-                "question no longer counts",
-                starts & ~counts,
-                Errors.INVALID_TXN_STATE,
-                _ANALYZE,
-                verification,
-            ),
-        ),
+        *only_where(waited, *question_rows(starts, stale, counts, refused)),
         *validation_rows(epoch, sequence, transactional, entry, verified, refused, waited=waited),
         Row(
             "append",
@@ -540,6 +550,7 @@ def _lost_question(message: Message) -> Table:
                     ),
                 ),
                 source="AddPartitionsToTxnManager, NETWORK_EXCEPTION",
+                note="Before 3.7.1 the producer is told NETWORK_EXCEPTION, which it takes alike.",
             ),
         ),
     )
