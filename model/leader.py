@@ -296,7 +296,7 @@ class PartitionLeader:
         self.machine.put(log_start_offset=offset if log_start is None else log_start)
         self.machine.put(log_end_offset=offset, aborted_txns=())
         self.machine.handle("truncate fully", offset=offset)
-        self.move_high_watermark(self.high_watermark)
+        self.move_high_watermark(offset)
 
     def reopen(self, *, clean: bool = True) -> None:
         """The broker stops, starts again and reads the log; `clean` if it had time to take a

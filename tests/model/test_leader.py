@@ -161,3 +161,13 @@ def test_before_24_producers_go_with_their_records(way: str) -> None:
         assert set(one.producers) == known, release
         one.move_high_watermark(2)
         assert one.last_stable_offset == (2 if known == {1} else 1)
+
+
+@pytest.mark.parametrize("offset", [1, 9])
+def test_the_high_watermark_goes_to_the_end_of_a_log_that_starts_anew(offset: int) -> None:
+    """UnifiedLog.truncateFullyAndStartAt."""
+    one = leader("4.3")
+    one.append_plain(4)
+    one.move_high_watermark(3)
+    one.truncate_fully(offset)
+    assert (one.high_watermark, one.last_stable_offset) == (offset, offset)
