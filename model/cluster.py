@@ -153,7 +153,7 @@ class Cluster:
         error, guard = "NONE", None
         if transactional_id is not None and leader.machine.value(declared.asks):
             error, guard = self._verified(
-                leader, (transactional_id, partition, version), base_sequence, **producer
+                leader, (transactional_id, partition, version), "CLIENT", base_sequence, **producer
             )
         if error != "NONE":
             return ProduceResponse(error)
@@ -165,13 +165,15 @@ class Cluster:
         return ProduceResponse(answer.error, answer.first_offset)
 
     def _verified(
-        self, leader: PartitionLeader, asked: tuple[str, Any, int], base_sequence: int,
-        **producer: Any,
+        self, leader: PartitionLeader, asked: tuple[str, Any, int], origin: str,
+        base_sequence: int, **producer: Any,
     ) -> tuple[str, int | None]:  # fmt: skip
         """An error, or NONE and the guard under which the coordinator was asked, if it was."""
         error, guard = leader.start_verification(**producer, base_sequence=base_sequence)
         if guard is not None:
-            error = leader.verdict(self._ask(*asked, **producer), transaction_version=asked[-1])
+            error = leader.verdict(
+                self._ask(*asked, **producer), origin=origin, transaction_version=asked[-1]
+            )
         return error, guard
 
     def _ask(
@@ -251,7 +253,7 @@ class Cluster:
         error, guard = "NONE", None
         if leader.machine.value(declared.asks_about_offsets):
             asked = (fields["transactional_id"], offsets_partition(fields["group_id"]), version)
-            error, guard = self._verified(leader, asked, -1, **producer)
+            error, guard = self._verified(leader, asked, "COORDINATOR", -1, **producer)
         if error != "NONE":
             return error
         appended = leader.append(

@@ -234,12 +234,16 @@ class PartitionLeader:
             base_sequence=base_sequence,
         ).reply  # fmt: skip
 
-    def verdict(self, error: str, *, transaction_version: int | None = None) -> str:
-        """What the producer is told where the coordinator has answered so; NONE: append."""
+    def verdict(
+        self, error: str, *, origin: str = "CLIENT", transaction_version: int | None = None
+    ) -> str:
+        """What is told where the coordinator has answered so about a batch of this origin; NONE:
+        append."""
         known = error if error in Errors.names else "UNKNOWN_SERVER_ERROR"
         answer = self.machine.handle(
-            "coordinator answers", error=known, switch_off=_without(transaction_version)
-        ).reply
+            "coordinator answers", error=known, origin=origin,
+            switch_off=_without(transaction_version),
+        ).reply  # fmt: skip
         return answer.error if answer.error != known else error
 
     # What moves without a batch -----------------------------------------------------------------

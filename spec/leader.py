@@ -746,7 +746,10 @@ ongoing_asked = Table(
     ),
 )
 
-coordinator_answers = event("coordinator answers", error=Errors)
+coordinator_answers = event(
+    "coordinator answers", error=Errors, origin=Origin,
+    event_doc="About a batch of a client, or of a group's coordinator.",
+)  # fmt: skip
 VerdictResponse = message(
     "VerdictResponse", asker, error=Errors, message_doc="The answer to the batch; NONE: append it."
 )
@@ -764,7 +767,9 @@ verdict_given = Table(
     on=coordinator_answers,
     response=VerdictResponse,
     rows=(
-        *verdict_rows(coordinator_answers.error, _verdict),
+        *verdict_rows(
+            coordinator_answers.error, _verdict, coordinator_answers.origin == Origin.CLIENT
+        ),
         Row("verified", reply=VerdictResponse(error=Errors.NONE)),
     ),
 )

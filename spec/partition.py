@@ -22,6 +22,7 @@ from .features import (
     transaction_version_2,
     unknown_producer_accepted,
     verification,
+    version_2_draft,
 )
 from .language import (
     Bool,
@@ -459,11 +460,18 @@ _done = {_waiting: lift(None)}
 _HANDLE = "ReplicaManager.handleProduceAppend"
 
 
-def verdict_rows(error: Expression, refused: Refusal) -> tuple[Row, ...]:
+def verdict_rows(
+    error: Expression, refused: Refusal, produced: Expression = TRUE
+) -> tuple[Row, ...]:
     """What a leader makes of the coordinator's answer about a batch, where that is an error.
 
     `refused` makes the row for a name, a condition, an error, its source and its features.
+    `produced` says whether the batch came by Produce; a group's coordinator gets the rest as it is.
     """
+
+    def of_produce(condition: Expression) -> Expression:
+        return condition if produced == TRUE else produced & condition
+
     return (
         refused(
             "producer fenced",
@@ -474,14 +482,14 @@ def verdict_rows(error: Expression, refused: Refusal) -> tuple[Row, ...]:
         ),
         refused(
             "coordinator busy",
-            error == Errors.CONCURRENT_TRANSACTIONS,
+            of_produce(error == Errors.CONCURRENT_TRANSACTIONS),
             Errors.NOT_ENOUGH_REPLICAS,
             _HANDLE,
-            ~transaction_version_2,
+            ~transaction_version_2 | version_2_draft,
         ),
         refused(
             "coordinator moved",
-            error.is_in(*moved),
+            of_produce(error.is_in(*moved)),
             Errors.NOT_ENOUGH_REPLICAS,
             _HANDLE,
             asks_coordinator,

@@ -69,6 +69,18 @@ def test_what_a_groups_coordinator_appends_is_verified_from_37_on(release: str, 
     assert append(one, 0, -1, transactional=True, origin="COORDINATOR") == told
 
 
+@pytest.mark.parametrize("error", ["CONCURRENT_TRANSACTIONS", "NOT_COORDINATOR"])
+def test_a_groups_coordinator_gets_the_coordinators_answer_as_it_is(error: str) -> None:
+    """CoordinatorPartitionWriter.maybeStartTransactionVerification; handleProduceAppend alone
+    translates."""
+    one = leader("4.3", verification=True)
+    asked: dict[str, Any] = {"transaction_version": 1}
+    assert one.verdict(error, **asked) == "NOT_ENOUGH_REPLICAS"
+    assert one.verdict(error, origin="COORDINATOR", **asked) == error
+    assert one.verdict("PRODUCER_FENCED", origin="COORDINATOR", **asked) == IPE
+    assert one.verdict("NONE", origin="COORDINATOR", **asked) == "NONE"
+
+
 # Where a batch comes from ----------------------------------------------------------------------
 
 
