@@ -26,6 +26,7 @@ from .language import (
     Map,
     Optional,
     Row,
+    Sending,
     Sequence,
     Table,
     any_of,
@@ -398,7 +399,7 @@ _written = {
 _APPEND = "ProducerAppendInfo.appendEndTxnMarker"
 
 
-def _ended_by_marker(first_offset: Expression) -> Expression:
+def _ended_by_marker(first_offset: Expression) -> Sending:
     """The answer to a marker that ends the transaction which began there."""
     txn = CompletedTxn(
         producer_id=append_marker.producer_id, first_offset=first_offset,
