@@ -132,21 +132,19 @@ class PartitionLeader:
         request (the release's own if none is given).
         """
         whole("count", count, 1)
-        last_sequence = base_sequence
-        if type(base_sequence) is int and base_sequence >= 0:
-            last_sequence = (base_sequence + count - 1) % 2**31
         if timestamp is None:
             timestamp = self._now_ms
         answer = self.machine.handle(
             "append", switch_off=_without(transaction_version), producer_id=producer_id,
             producer_epoch=producer_epoch, base_sequence=base_sequence,
-            last_sequence=last_sequence, transactional=transactional, timestamp=timestamp,
+            offset_delta=count - 1, transactional=transactional, timestamp=timestamp,
             origin=origin, guard=guard,
         ).reply  # fmt: skip
         if answer.error == "NONE" and not answer.is_duplicate:
+            last = -1 if base_sequence < 0 else (base_sequence + count - 1) % 2**31
             batch = Batch(
                 "data", answer.first_offset, answer.last_offset, producer_id, producer_epoch,
-                base_sequence, last_sequence, transactional, timestamp,
+                base_sequence, last, transactional, timestamp,
             )  # fmt: skip
             self.batches.append(batch)
         return answer

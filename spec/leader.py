@@ -216,7 +216,7 @@ def is_ongoing(producer_id: Expression, epoch: Expression) -> Expression:
 
 
 def _data_rows(
-    batch: Event, first_offset: Expression, last_offset: Expression,
+    batch: Event, last_sequence: Expression, first_offset: Expression, last_offset: Expression,
     clears: dict[Expression, Expression | int | None],
 ) -> tuple[Row, ...]:  # fmt: skip
     """A batch at these offsets: ProducerAppendInfo.appendDataBatch and all that follows from it."""
@@ -227,7 +227,7 @@ def _data_rows(
     opens = batch.transactional & ~opened
     started = TxnMetadata(producer_id=producer_id, first_offset=first_offset, last_offset=None)
     metadata = BatchMetadata(
-        last_sequence=batch.last_sequence, last_offset=last_offset,
+        last_sequence=last_sequence, last_offset=last_offset,
         offset_delta=last_offset - first_offset, timestamp=batch.timestamp,
     )  # fmt: skip
     batches = if_(new_epoch, sequence_of(metadata), push(entry.batches, metadata))
@@ -279,26 +279,32 @@ batch_appended = Table(
     leader,
     on=append_batch,
     response=AppendResponse,
-    rows=_data_rows(append_batch, append_batch.first_offset, append_batch.last_offset, {}),
+    rows=_data_rows(
+        append_batch,
+        append_batch.last_sequence,
+        append_batch.first_offset,
+        append_batch.last_offset,
+        {},
+    ),
 )
 
 append_data = event(
     "append", producer_id=PRODUCER_ID, producer_epoch=EPOCH, base_sequence=ANY_SEQUENCE,
-    last_sequence=ANY_SEQUENCE, transactional=Bool(), timestamp=TIMESTAMP, origin=Origin,
+    offset_delta=Int(0, LARGEST_DELTA), transactional=Bool(), timestamp=TIMESTAMP, origin=Origin,
     guard=Optional(Int(0, LARGEST_OFFSET)),
-    event_doc="A batch at the log's end; `guard` is the one that it was verified under.",
+    event_doc="A batch at the log's end, `offset_delta` records behind its first; `guard` is the "
+    "one that it was verified under.",
 )  # fmt: skip
 _id = append_data.producer_id
 _entry, _asked = producers[_id], verification_states[_id]
-_delta = if_(
-    append_data.base_sequence < 0,
-    0,
-    wrap(append_data.last_sequence - append_data.base_sequence, SEQUENCE),
+_delta = append_data.offset_delta
+_last_sequence = if_(
+    append_data.base_sequence < 0, -1, wrap(append_data.base_sequence + _delta, SEQUENCE)
 )
 _cached = element("cached", _entry.value.batches)
 _known = first_of(
     _cached,
-    (_cached.last_sequence == append_data.last_sequence) & (_cached.offset_delta == _delta),
+    (_cached.last_sequence == _last_sequence) & (_cached.offset_delta == _delta),
 )
 data_appended = Table(
     leader,
@@ -332,6 +338,7 @@ data_appended = Table(
         ),
         *_data_rows(
             append_data,
+            _last_sequence,
             log_end_offset,
             log_end_offset + _delta,
             {

@@ -105,6 +105,17 @@ def test_a_follower_refused_markers_until_25(release: str, kept: int) -> None:
         assert len(one.batches) == kept
 
 
+def test_records_without_sequence_are_counted_as_well() -> None:
+    """DefaultRecordBatch.lastSequence: a batch of offsets has a length, but no sequences."""
+    one = leader("4.3")
+    answer = one.append(
+        producer_id=ID, producer_epoch=0, base_sequence=-1, count=3, transactional=True,
+        origin="COORDINATOR",
+    )  # fmt: skip
+    assert (answer.first_offset, answer.last_offset, one.log_end_offset) == (0, 2, 3)
+    assert [batch.last_sequence for batch in one.producers[ID].batches] == [-1]
+
+
 # Markers ---------------------------------------------------------------------------------------
 
 
