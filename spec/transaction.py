@@ -634,9 +634,12 @@ _bumped: dict[Expression, Expression | int | None] = {
     pending_last_epoch: producer_epoch,
 }
 _needs_id = exhausted & (rotation_on_fence | ~fencing)
-_with_new_id = _bumped | {
-    next_id: if_(_needs_id, some(newest_id + 1), None),
-    newest_id: if_(_needs_id, newest_id + 1, newest_id),
+_id_taken: dict[Expression, Expression] = {newest_id: if_(_needs_id, newest_id + 1, newest_id)}
+_with_new_id = _bumped | {next_id: if_(_needs_id, some(newest_id + 1), None)} | _id_taken
+_FENCE_GIVEN_UP: dict[Expression, Expression | int | None] = {
+    pending: None,
+    pending_epoch: NO_EPOCH,
+    fenced_for: NOBODY,
 }
 _end_version_2 = only(
     transaction_version_2 & ~version_2_draft,
@@ -664,12 +667,6 @@ _end_version_2 = only(
         source=_END_2,
     ),
     Row(
-        "commit meets a fence, version 2",
-        when=fencing & _commits,
-        reply=_end_answer(Errors.UNKNOWN_SERVER_ERROR),
-        source=_PREPARE,
-    ),
-    Row(
         "ended so already, version 2",
         when=_is_retry & (state == if_(_commits, COMPLETE_COMMIT, COMPLETE_ABORT)),
         reply=_end_answer(Errors.NONE, producer_epoch),
@@ -680,16 +677,40 @@ _end_version_2 = only(
     Row("other end under way", when=is_prepared, reply=_invalid, source=_END_2),
     Row("commit of nothing", when=_commits & is_settled, reply=_invalid, source=_END_2),
     Row(
-        "end at the largest epoch",
-        when=(producer_epoch == LARGEST_EPOCH) & (_commits | ~rotation_on_fence),
-        reply=_end_answer(Errors.UNKNOWN_SERVER_ERROR),
-        source="TransactionMetadata.prepareTransitionTo, an epoch below 0",
+        "no producer id for an abort that overtakes a fence",
+        when=fencing & ~_commits & _needs_id & ~id_left,
+        during=rotation_on_fence,
+        note="The fence finds no fence pending, and holds an epoch that nobody took.",
+        set=_FENCE_GIVEN_UP,
+        reply=_end_answer(Errors.COORDINATOR_LOAD_IN_PROGRESS),
+        send=(
+            tell_fencers(
+                if_(producer_epoch == LARGEST_EPOCH, Errors.COORDINATOR_LOAD_IN_PROGRESS, fenced)
+            ),
+        ),
+        source=_END_2,
     ),
     Row(
         "no producer id to be had",
         when=_needs_id & ~id_left,
         reply=_end_answer(Errors.COORDINATOR_LOAD_IN_PROGRESS),
         source=_NEW_ID,
+    ),
+    Row(
+        "commit meets a fence, version 2",
+        when=fencing & _commits,
+        note="Where epochs are used up, a producer id is taken all the same.",
+        set=_id_taken,
+        reply=_end_answer(Errors.UNKNOWN_SERVER_ERROR),
+        source=_PREPARE,
+    ),
+    Row(
+        "end at the largest epoch",
+        when=(producer_epoch == LARGEST_EPOCH) & (_commits | ~rotation_on_fence),
+        note="The producer id that was taken for it is lost.",
+        set=_id_taken,
+        reply=_end_answer(Errors.UNKNOWN_SERVER_ERROR),
+        source="TransactionMetadata.prepareTransitionTo, an epoch below 0",
     ),
     Row(
         "abort overtakes a fence, version 2",
@@ -727,6 +748,9 @@ _draft_retry_of_overflow = _bumps_since & (
     (previous_id == EndTxn.producer_id) & (_epoch == LARGEST_EPOCH - 1) & (producer_epoch == 0)
 )
 _draft_needs_id = transaction_version_2 & exhausted & ~fencing
+_draft_id_taken: dict[Expression, Expression] = {
+    newest_id: if_(_draft_needs_id, newest_id + 1, newest_id)
+}
 _done = state == if_(_commits, COMPLETE_COMMIT, COMPLETE_ABORT)
 _end_draft = only(
     version_2_draft,
@@ -772,6 +796,7 @@ _end_draft = only(
     Row(
         "end at the largest epoch, draft",
         when=(state == ONGOING) & transaction_version_2 & (producer_epoch == LARGEST_EPOCH),
+        set=_draft_id_taken,
         reply=_end_answer(Errors.UNKNOWN_SERVER_ERROR),
         source="TransactionMetadata.prepareTransitionTo, an epoch below 0",
     ),
@@ -795,10 +820,8 @@ _end_draft = only(
         "end, draft",
         when=state == ONGOING,
         set=ending(_prepare, transaction_version_2)
-        | {
-            next_id: if_(_draft_needs_id, some(newest_id + 1), None),
-            newest_id: if_(_draft_needs_id, newest_id + 1, newest_id),
-        }
+        | {next_id: if_(_draft_needs_id, some(newest_id + 1), None)}
+        | _draft_id_taken
         | _asks(EndTxn),
         source="TransactionMetadata.prepareAbortOrCommit",
     ),
@@ -894,7 +917,7 @@ fence_continues = Table(
             "no producer id to be had",
             when=_needs_id & ~id_left,
             during=transaction_version_2 & rotation_on_fence,
-            set={pending: None, pending_epoch: NO_EPOCH, fenced_for: NOBODY},
+            set=_FENCE_GIVEN_UP,
             send=(tell_fencers(Errors.COORDINATOR_LOAD_IN_PROGRESS),),
             source=_NEW_ID,
         ),

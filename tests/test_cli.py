@@ -334,7 +334,7 @@ def heavy_after(statement: str) -> list[str]:
         "import epochfence.cli",
         "from epochfence.spec.systems import shipped; shipped('transactions')",
         "import contextlib, io\n"
-        "from epochfence.cli import list_\n"
+        "from epochfence.cli.tables import list_\n"
         "with contextlib.redirect_stdout(io.StringIO()): list_()",
     ],
 )

@@ -393,7 +393,10 @@ def test_end_txn_at_the_largest_epoch(release: Release) -> None:
     for state in ("ONGOING", "COMPLETE_ABORT"):
         told = at(release, state, LARGEST).end("ABORT", 1, LARGEST)
         assert told == (mended if release[0] == "4.3" else FAILED)
-    assert at(release, "ONGOING", LARGEST).end("COMMIT", 1, LARGEST) == FAILED
+    one = at(release, "ONGOING", LARGEST)
+    assert one.end("COMMIT", 1, LARGEST) == FAILED
+    assert one["newest_id"] == 2  # taken before the end is refused
+    assert at(release, "ONGOING", LARGEST, newest_id=3).end("COMMIT", 1, LARGEST) == LOADING
 
 
 # A fence ---------------------------------------------------------------------------------------
@@ -497,6 +500,35 @@ def test_a_client_s_abort_overtakes_a_fence(release: Release) -> None:
     assert one.does(transaction_log.append_failure)
     keeps = release[0] not in OLD and (not bumps or release[0] == "4.0.0")
     assert one.init(client=1) == f"PREPARE_EPOCH_FENCE {5 if keeps else 6}"
+
+
+@version_2
+def test_a_commit_meets_a_fence_at_the_last_epoch(release: Release) -> None:
+    """From KAFKA-20090 on a producer id is taken for it, before it is refused."""
+    takes = release[0] == "4.3"
+    one = at(release, "ONGOING", LAST)
+    one.init(client=1)
+    assert one.end("COMMIT", 1, LAST) == FAILED
+    assert (one["newest_id"], one["pending"]) == (1 + takes, "PREPARE_EPOCH_FENCE")
+    one = at(release, "ONGOING", LAST, newest_id=3)
+    one.init(client=1)
+    assert one.end("COMMIT", 1, LAST) == (LOADING if takes else FAILED)
+    assert one["pending"] == "PREPARE_EPOCH_FENCE"
+
+
+@pytest.mark.parametrize(("epoch", "told"), [(LAST, FENCED), (LARGEST, LOADING)])
+def test_an_abort_overtakes_a_fence_without_a_producer_id_left(epoch: int, told: str) -> None:
+    """It takes the fence away, so that this finds another epoch than its own, or no id either."""
+    one = at(("4.3",), "ONGOING", epoch, newest_id=3)
+    one.init(client=1)
+    one.arrives(kafka.EndTxn, 0, producer_id=1, producer_epoch=epoch, result="ABORT")
+    assert one.does(kafka.EndTxn)
+    assert one.told(kafka.EndTxnResponse, 0) == LOADING
+    assert one.told(kafka.InitProducerIdResponse, 1) == told
+    assert (one["pending"], one["pending_epoch"], one["newest_id"]) == (None, -1, 3)
+    assert one.entry() == f"ONGOING 1/{epoch} after 4"
+    assert one.does(transaction.continue_fence) is None
+    assert one.init(client=1) == f"PREPARE_EPOCH_FENCE {LARGEST}"
 
 
 @version_2

@@ -1,0 +1,5 @@
+"""`python -m epochfence.cli`"""
+
+from . import main
+
+main()

@@ -1,0 +1,188 @@
+"""Commands that explore every interleaving of a system, or of many variants of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ..spec.language import DEFAULT, DeclarationError
+from ..spec.load import load_system
+from .endings import fail, internal, needing, write_json
+from .options import (
+    Bounds,
+    Constants,
+    Engine,
+    Jobs,
+    Json,
+    Master,
+    Off,
+    On,
+    Properties,
+    Protocol,
+    Ranges,
+    Results,
+    SystemName,
+    check_engine,
+    check_folder,
+    checked_instance,
+    memory_of,
+    settings_of,
+)
+
+
+def check(
+    system: SystemName,
+    protocol: Protocol = None,
+    bounds: Bounds = DEFAULT,
+    constants: Constants = None,
+    properties: Properties = None,
+    with_: On = None,
+    without: Off = None,
+    threads: Annotated[
+        int | None, typer.Option("--threads", min=1, max=64, help="Default: all cores.")
+    ] = None,
+    memory: Annotated[
+        float | None,
+        typer.Option("--memory", metavar="GiB", help="The most to use (default: 3/4 of the free)."),
+    ] = None,
+    no_symmetry: Annotated[
+        bool, typer.Option("--no-symmetry", help="Keep states that differ by renaming.")
+    ] = False,
+    no_slicing: Annotated[
+        bool, typer.Option("--no-slicing", help="Keep fields that nothing looks at.")
+    ] = False,
+    checkpoint: Annotated[
+        Path | None, typer.Option("--checkpoint", metavar="DIR", help="Save each finished level.")
+    ] = None,
+    resume: Annotated[
+        str | None, typer.Option("--resume", metavar="DIR", help="Go on from a checkpoint or run.")
+    ] = None,
+    engine: Engine = "local",
+    master: Master = None,
+    shards: Annotated[
+        int | None,
+        typer.Option("--shards", min=1, max=256, help="On Spark (default: 2 for each core)."),
+    ] = None,
+    storage: Annotated[
+        str | None,
+        typer.Option("--storage", metavar="URI", help="The folder of a run on Spark."),
+    ] = None,
+    hand_over: Annotated[
+        int | None,
+        typer.Option(
+            "--hand-over", min=0, metavar="N",
+            help="Spark takes over at a level of more than N states (default: 200,000).",
+        ),
+    ] = None,
+    output: Json = None,
+) -> None:  # fmt: skip
+    """Explore every interleaving of SYSTEM within its bounds and tell what holds."""
+    if checkpoint is not None and resume is not None:
+        fail("--checkpoint and --resume exclude each other: a resumed run goes on saving")
+    most = memory_of(memory)
+    check_engine(
+        engine,
+        **{"--master": master, "--shards": shards, "--storage": storage, "--hand-over": hand_over},
+    )
+    if engine == "spark" and checkpoint is not None:
+        fail("--checkpoint is for --engine local: a run on Spark is kept in --storage")
+    if resume is not None and storage is not None:
+        fail("--resume and --storage exclude each other: a resumed run stays in its folder")
+    check_folder(output)
+    instance = checked_instance(system, protocol, bounds, constants, with_, without, properties)
+    with needing("check"):
+        from ..checker import report
+        from ..checker.check import Options, available_threads
+        from ..checker.check import check as run
+        from ..checker.checkpoint import CheckpointError
+        from ..checker.spark.options import HAND_OVER, SparkError, SparkOptions
+        from ..checker.trace import Disagreement
+    threads = threads or available_threads()
+    options = Options(
+        threads=threads,
+        memory=most,
+        symmetry=not no_symmetry,
+        slicing=not no_slicing,
+        checkpoint=checkpoint,
+        resume=resume,
+        spark=None
+        if engine == "local"
+        else SparkOptions(
+            threads, master, shards, storage, HAND_OVER if hand_over is None else hand_over
+        ),
+    )
+    try:
+        with needing("check", "spark"), report.progress(Console(stderr=True)) as show:
+            result = run(instance, options, show)
+    except (DeclarationError, CheckpointError, SparkError) as error:
+        fail(error)
+    except Disagreement as error:
+        internal(error)
+    report.tell(result, Console(width=100, highlight=False, soft_wrap=False))
+    write_json(output, result.as_json())
+    raise typer.Exit(result.verdict.value)
+
+
+def sweep(
+    system: SystemName,
+    protocols: Annotated[
+        str | None,
+        typer.Option(
+            "--protocols", metavar="A..B", help="As 2.0..4.3 or 2.5,4.3 (default: the newest)."
+        ),
+    ] = None,
+    bounds: Bounds = DEFAULT,
+    constants: Ranges = None,
+    properties: Properties = None,
+    with_: On = None,
+    without: Off = None,
+    jobs: Jobs = None,
+    memory: Annotated[
+        float | None,
+        typer.Option("--memory", metavar="GiB", help="The most for each (default: a fair share)."),
+    ] = None,
+    engine: Engine = "local",
+    master: Master = None,
+    results: Results = None,
+    output: Json = None,
+) -> None:
+    """Explore SYSTEM under every combination of releases and constants; one table of verdicts."""
+    most = memory_of(memory)
+    check_engine(engine, **{"--master": master})
+    check_folder(output)
+    with needing("check"):
+        from ..checker import report
+        from ..checker import sweep as sweeps
+        from ..checker.check import available_threads
+        from ..checker.kept import Kept, KeptError
+        from ..checker.spark.options import SparkError, SparkOptions
+        from ..checker.spread import Spread
+    threads = jobs or available_threads()
+    spread = Spread(threads, SparkOptions(threads, master) if engine == "spark" else None)
+    try:
+        declared = load_system(system)
+        given = settings_of(constants, sweeps.values, "NAME=1..3 or NAME=1,2,5")
+        every = sweeps.pieces(
+            declared,
+            sweeps.releases(protocols or declared.protocols.newest, declared.protocols),
+            given,
+            bounds=bounds,
+            switch_on=tuple(with_ or ()),
+            switch_off=tuple(without or ()),
+            properties=tuple(properties or ()),
+            memory=most or 0,
+        )
+        kept = None if results is None else Kept(results, sweeps.digest(every[0]))
+        show = report.show_piece(len(every), Console(stderr=True))
+        with needing("check", "spark"):
+            found = sweeps.sweep(every, spread, kept, show)
+    except (DeclarationError, SparkError, KeptError) as error:
+        fail(error)
+    varied = [name for name, values in given.items() if len(values) > 1]
+    verdict = sweeps.worst(found)
+    report.tell_sweep(declared.name, varied, found, verdict, Console(width=100, highlight=False))
+    write_json(output, {"exit_code": verdict.value, "results": found})
+    raise typer.Exit(verdict.value)

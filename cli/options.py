@@ -1,0 +1,144 @@
+"""The options that commands share, and what is read from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+from ..spec.language import DeclarationError, Instance, instantiate
+from ..spec.load import load_system
+from .endings import fail
+
+T = TypeVar("T")
+
+SystemName = Annotated[str, typer.Argument(metavar="SYSTEM", help="A name, or FILE.py[:NAME].")]
+Protocol = Annotated[
+    str | None, typer.Option("--protocol", metavar="R", help="The release (default: the newest).")
+]
+Constants = Annotated[
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A constant.")
+]
+Bounds = Annotated[
+    str, typer.Option("--bounds", metavar="NAME", help="Bounds that the system names.")
+]
+On = Annotated[list[str] | None, typer.Option("--with", metavar="FEATURE", help="Switched on.")]
+Off = Annotated[
+    list[str] | None, typer.Option("--without", metavar="FEATURE", help="Switched off.")
+]
+Properties = Annotated[
+    list[str] | None,
+    typer.Option("--property", metavar="P", help="Check this property (default: all)."),
+]
+Engine = Annotated[str, typer.Option("--engine", metavar="E", help="local (default), or spark.")]
+Master = Annotated[
+    str | None,
+    typer.Option("--master", metavar="URL", help="Spark's cluster (default: this machine)."),
+]
+Jobs = Annotated[
+    int | None, typer.Option("--jobs", min=1, max=64, help="Processes. Default: all cores.")
+]
+Ranges = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=A..B", help="A constant's values, as 1..3 or 1,2,5."),
+]
+Results = Annotated[
+    Path | None,
+    typer.Option(
+        "--results",
+        metavar="FILE",
+        help="Keep each result as a line of JSON; what is there already is not done again.",
+    ),
+]
+Json = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", help="The result for machines.")
+]
+
+
+def check_folder(output: Path | None) -> None:
+    """Ends with one line where the file can't be written later, for want of its folder."""
+    if output is not None and not output.absolute().parent.is_dir():
+        fail(f"--json {output}: no folder {output.absolute().parent}")
+
+
+def make_folder(option: str, folder: Path) -> None:
+    """Ends with one line where there is no such folder and it can't be made."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        fail(f"{option} {folder}: no folder can be made here: {error.strerror}")
+
+
+def memory_of(gib: float | None) -> int | None:
+    """The bytes of --memory, or the end with one line."""
+    if gib is not None and gib <= 0:
+        fail(f"--memory {gib:g}: give a number of GiB above 0")
+    return None if gib is None else int(gib * 2**30)
+
+
+def check_engine(engine: str, **for_spark: object) -> None:
+    """Ends with one line where there is no such engine, or an option is for the other one."""
+    if engine not in ("local", "spark"):
+        fail(f"--engine {engine}: local or spark")
+    for option, value in for_spark.items():
+        if engine == "local" and value is not None:
+            fail(f"{option} is for --engine spark")
+
+
+def checked_instance(
+    system: str,
+    protocol: str | None,
+    bounds: str,
+    constants: list[str] | None,
+    with_: list[str] | None,
+    without: list[str] | None,
+    properties: list[str] | None,
+) -> Instance:
+    """The system that the command line names, with a property to check at least."""
+    instance = instance_of(system, protocol, bounds, constants, with_, without, properties)
+    if not instance.properties:
+        fail(f"{system} names no property: without one there is nothing to check")
+    return instance
+
+
+def instance_of(
+    system: str,
+    protocol: str | None,
+    bounds: str,
+    constants: list[str] | None,
+    with_: list[str] | None = None,
+    without: list[str] | None = None,
+    properties: list[str] | None = None,
+) -> Instance:
+    """The system that the command line names, or the end with one line that says what is wrong."""
+    try:
+        return instantiate(
+            load_system(system),
+            protocol,
+            constants_of(constants),
+            bounds=bounds,
+            switch_on=with_ or (),
+            switch_off=without or (),
+            properties=properties or None,
+        )
+    except DeclarationError as error:
+        fail(error)
+
+
+def constants_of(given: list[str] | None) -> dict[str, int]:
+    """The values of --set, or the end with one line."""
+    return settings_of(given, int, "NAME=VALUE with a whole number")
+
+
+def settings_of(given: list[str] | None, read: Callable[[str], T], form: str) -> dict[str, T]:
+    """What --set says of each constant, or the end with one line where it isn't in this form."""
+    values: dict[str, T] = {}
+    for pair in given or []:
+        name, _, value = pair.partition("=")
+        try:
+            values[name] = read(value)
+        except ValueError:
+            fail(f"--set {pair}: write {form}")
+    return values

@@ -1,0 +1,204 @@
+"""Commands that ask Z3: counterexamples of some steps, proofs, faults of tables."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ..spec.language import DEFAULT, DeclarationError
+from .endings import BROKEN, fail, internal, needing, write_json
+from .options import (
+    Bounds,
+    Constants,
+    Engine,
+    Jobs,
+    Json,
+    Master,
+    Off,
+    On,
+    Properties,
+    Protocol,
+    Ranges,
+    Results,
+    SystemName,
+    check_engine,
+    check_folder,
+    checked_instance,
+    constants_of,
+    make_folder,
+    settings_of,
+)
+
+
+def bound(
+    system: SystemName,
+    depth: Annotated[int, typer.Option("--depth", metavar="K", min=1, help="The most steps.")],
+    protocol: Protocol = None,
+    bounds: Bounds = DEFAULT,
+    constants: Constants = None,
+    properties: Properties = None,
+    with_: On = None,
+    without: Off = None,
+    integers: Annotated[
+        bool,
+        typer.Option("--integers", help="Leave constants open that aren't set and bound numbers."),
+    ] = False,
+    output: Json = None,
+) -> None:
+    """Look for the shortest counterexample of up to K steps with Z3."""
+    check_folder(output)
+    instance = checked_instance(system, protocol, bounds, constants, with_, without, properties)
+    with needing("check"):
+        from ..checker import report
+        from ..checker.solver.bound import bound as run
+        from ..checker.solver.lifted import lifted
+        from ..checker.solver.terms import SolverError
+        from ..checker.trace import Disagreement
+    try:
+        show = report.show_depth(Console(stderr=True))
+        if integers:
+            instance = lifted(
+                instance.system, protocol, constants_of(constants), bounds=bounds,
+                switch_on=with_ or (), switch_off=without or (), properties=properties or None,
+            )  # fmt: skip
+        result = run(instance, depth, show, only_properties=bool(properties))
+    except (DeclarationError, SolverError) as error:
+        fail(error)
+    except Disagreement as error:
+        internal(error)
+    report.tell_bounded(result, Console(width=100, highlight=False, soft_wrap=False))
+    write_json(output, result.as_json())
+    raise typer.Exit(result.verdict.value)
+
+
+def prove(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="SYSTEM|MACHINE",
+            help="A name, or FILE.py[:NAME]; a shipped machine stands for the properties that "
+            "look at it.",
+        ),
+    ],
+    protocol: Protocol = None,
+    bounds: Bounds = DEFAULT,
+    constants: Ranges = None,
+    properties: Annotated[
+        list[str] | None,
+        typer.Option("--property", metavar="P", help="Prove this property (default: all)."),
+    ] = None,
+    with_: On = None,
+    without: Off = None,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="S", help="Seconds for each obligation.")
+    ] = 60.0,
+    jobs: Jobs = None,
+    engine: Engine = "local",
+    master: Master = None,
+    no_lemmas: Annotated[
+        bool, typer.Option("--no-lemmas", help="Do without the declared lemmas.")
+    ] = False,
+    certificate: Annotated[
+        Path | None,
+        typer.Option("--certificate", metavar="DIR", help="Write each obligation as SMT-LIB."),
+    ] = None,
+    results: Results = None,
+    output: Json = None,
+) -> None:
+    """Prove properties for all numbers: constants that aren't set and only bound numbers may have
+    any value."""
+    if not 0 < timeout < 1e6:  # Z3 counts milliseconds in 32 bits
+        fail(f"--timeout {timeout:g}: give a number of seconds above 0 and below a million")
+    check_engine(engine, **{"--master": master})
+    check_folder(output)
+    from ..diagrams.find import find_system
+
+    with needing("check"):
+        from ..checker import report
+        from ..checker import sweep as sweeps
+        from ..checker.check import available_threads
+        from ..checker.kept import KeptError
+        from ..checker.solver.obligations import Answers
+        from ..checker.solver.prove import Options
+        from ..checker.solver.prove import prove as run
+        from ..checker.solver.terms import SolverError
+        from ..checker.spark.options import SparkError, SparkOptions
+        from ..checker.spread import Spread
+        from ..checker.trace import Disagreement
+    threads = jobs or available_threads()
+    options = Options(
+        timeout=timeout,
+        spread=Spread(threads, SparkOptions(threads, master) if engine == "spark" else None),
+        certificates=certificate,
+        lemmas=not no_lemmas,
+    )
+    console = Console(width=100, highlight=False, soft_wrap=False)
+    found: list[dict[str, object]] = []
+    try:
+        system, wanted = find_system(name)
+        given = settings_of(constants, sweeps.values, "NAME=1..3 or NAME=1,2,5")
+        if certificate is not None:
+            make_folder("--certificate", certificate)
+        known = Answers(results, report.show_settled(Console(stderr=True)))
+        for values in product(*given.values()):
+            result = run(
+                system,
+                protocol,
+                dict(zip(given, values, strict=True)),
+                bounds=bounds,
+                switch_on=with_ or (),
+                switch_off=without or (),
+                properties=properties or wanted,
+                options=options,
+                known=known,
+            )
+            report.tell_proofs(result, console)
+            found.append(result.as_json())
+    except (DeclarationError, KeptError, SolverError, SparkError) as error:
+        fail(error)
+    except Disagreement as error:
+        internal(error)
+    verdict = sweeps.worst(found)
+    write_json(
+        output, found[0] if len(found) == 1 else {"exit_code": verdict.value, "results": found}
+    )
+    raise typer.Exit(verdict.value)
+
+
+def lint(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="MACHINE|SYSTEM",
+            help="A shipped machine or system, or FILE.py[:SYSTEM] (default: all that is shipped).",
+        ),
+    ] = None,
+    protocol: Protocol = None,
+    constants: Constants = None,
+    output: Json = None,
+) -> None:
+    """Look at each table by itself, in every state that its types allow, with Z3."""
+    check_folder(output)
+    from ..diagrams.find import find_tables
+
+    with needing("check"):
+        from ..checker import report
+        from ..checker.solver.lint import lint as run
+    told: list[object] = []
+    faults = 0
+    console = Console(width=100, highlight=False)
+    try:
+        for system, tables in find_tables(name):
+            if tables:
+                found = run(system, protocol, tables, constants_of(constants))
+                report.tell_lint(system, tables, found, console)
+                told += [{"system": system.name, **finding.as_json()} for finding in found]
+                faults += sum(finding.is_fault for finding in found)
+    except DeclarationError as error:
+        fail(error)
+    write_json(output, {"findings": told})
+    raise typer.Exit(BROKEN if faults else 0)

@@ -1,0 +1,118 @@
+"""Commands that show what is declared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ..spec.language import DeclarationError
+from ..spec.systems import SHIPPED, shipped
+from .endings import fail, write_json
+from .options import Json, check_folder
+
+
+def list_() -> None:
+    """The shipped systems: properties, protocols, constants with their ranges and defaults."""
+    from ..spec.catalogue import describe
+
+    console = Console(width=100, highlight=False)
+    for name in SHIPPED:
+        describe(shipped(name), console)
+
+
+def diagram(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="MACHINE|SYSTEM", help="A shipped machine or system, or FILE.py[:SYSTEM]."
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE",
+            help="Its ending says what is drawn: .svg, .png, .dot or .gv, .mmd (Mermaid). "
+            "Without it, DOT goes to standard output.",
+        ),
+    ] = None,
+    machine: Annotated[
+        str | None,
+        typer.Option("--machine", metavar="NAME", help="Draw this machine of the system."),
+    ] = None,
+    protocol: Annotated[
+        str | None, typer.Option("--protocol", metavar="R", help="One release (default: all).")
+    ] = None,
+    all_rows: Annotated[
+        bool, typer.Option("--all-rows", help="Draw rows that leave the state alone as well.")
+    ] = False,
+) -> None:  # fmt: skip
+    """Draw a machine's states and rows, or who sends what to whom in a system."""
+    from ..diagrams.find import find_graph
+    from ..diagrams.render import DrawingError, to_dot, write
+
+    try:
+        graph = find_graph(name, machine, protocol, all_rows=all_rows)
+        if output is None:
+            print(to_dot(graph), end="")
+        else:
+            write(graph, output)
+    except (DeclarationError, DrawingError) as error:
+        fail(error)
+
+
+def diff(
+    protocols: Annotated[
+        tuple[str, str], typer.Option("--protocols", metavar="A B", help="The two releases.")
+    ],
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="MACHINE|SYSTEM|TRACE",
+            help="A shipped machine or system, or FILE.py[:SYSTEM] (default: all that is shipped); "
+            "or FILE.jsonl, requests to run on both.",
+        ),
+    ] = None,
+    output: Json = None,
+) -> None:
+    """List the rows that two releases have differently, or what they answer to the same requests
+    in different ways."""
+    from ..diagrams.difference import compare, tell
+    from ..diagrams.find import find_tables
+
+    check_folder(output)
+    before, after = protocols
+    if name is not None and name.endswith(".jsonl"):
+        return diff_answers(Path(name), before, after, output)
+    try:
+        found = compare(find_tables(name), before, after)
+    except DeclarationError as error:
+        fail(error)
+    tell(found, before, after, Console(width=100, highlight=False))
+    tables = [table.as_json() for table in found]
+    write_json(output, {"before": before, "after": after, "tables": tables})
+
+
+def diff_answers(trace: Path, before: str, after: str, output: Path | None) -> None:
+    """Runs the requests of a trace on two releases, and prints the answers that differ."""
+    from ..model.errors import ModelError
+    from ..model.requests import difference, read
+
+    try:
+        requests = read(trace.read_text(encoding="utf-8"))
+        found = difference(requests, before, after)
+    except OSError as error:
+        fail(f"can't read {trace}: {error.strerror}")
+    except UnicodeDecodeError:
+        fail(f"{trace}: not a text in UTF-8")
+    except (ModelError, DeclarationError) as error:
+        fail(f"{trace}: {error}")
+    for item in found:
+        print(f"{item.place} {item.request}")
+        for release, answer in ((before, item.before), (after, item.after)):
+            print(f"  {release}: {', '.join(f'{name} {value}' for name, value in answer.items())}")
+    print(f"{len(found)} of {len(requests)} answers differ.")
+    answers = [item._asdict() for item in found]
+    write_json(output, {"before": before, "after": after, "answers": answers})
