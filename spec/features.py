@@ -149,8 +149,23 @@ state_outlives_records = feature(
 followers_only_warn = feature(
     "followers_only_warn",
     "2.5",
-    sentence="What a follower or a recovery replays is not refused for its epoch.",
+    sentence="What a follower or a recovery replays is not refused for its epoch, and what a "
+    "coordinator writes may be; before, markers were checked from everywhere, data from clients.",
     source="KAFKA-9144",
+)
+marker_is_use = feature(
+    "marker_is_use",
+    "2.5",
+    sentence="A producer is idle since its last batch or marker; before, since the newest batch "
+    "of its epoch, and one without a batch in it was forgotten at the next look.",
+    source="KAFKA-9144",
+)
+empty_marker_ends_nothing = feature(
+    "empty_marker_ends_nothing",
+    "3.5",
+    sentence="A marker that ends no transaction completes none; before 2.8 it completed one that "
+    "began and ended with it.",
+    source="KAFKA-10702",
 )
 verification = feature(
     "verification",
@@ -158,6 +173,12 @@ verification = feature(
     sentence="A leader asks the coordinator before the first append of a transaction, and an "
     "answer counts only as long as its question does (version 2 asks in any case).",
     source="KIP-890 part 1",
+)
+offsets_verified = feature(
+    "offsets_verified",
+    DRAFT,
+    sentence="A leader asks about what a group's coordinator appends, too (from 3.7).",
+    source="KAFKA-15449",
 )
 abortable_error = feature(
     "abortable_error",
@@ -380,7 +401,10 @@ KAFKA = Protocols(
         unknown_producer_accepted,
         state_outlives_records,
         followers_only_warn,
+        marker_is_use,
+        empty_marker_ends_nothing,
         verification,
+        offsets_verified,
         abortable_error,
         ongoing_by_epoch,
         no_start_in_mid_sequence,
