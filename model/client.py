@@ -86,6 +86,7 @@ class ProducerClient:
     def __init__(
         self, transactional_id: str | None = None, *, protocol: str | None = None, now_ms: int = 0,
         transaction_timeout_ms: int = 60_000, delivery_timeout_ms: int = 120_000,
+        request_timeout_ms: int = 30_000,
         linger_ms: int = 0, retries: int = 2**31 - 1, retry_backoff_ms: int = 100,
         retry_backoff_max_ms: int = 1000, batch_size: int = 16_384, max_in_flight: int = 5,
         compression_ratio: float | None = None, transaction_version: int = 0,
@@ -97,6 +98,7 @@ class ProducerClient:
         whole("max_in_flight", max_in_flight, 1)
         settings = {
             "delivery_timeout_ms": delivery_timeout_ms,
+            "request_timeout_ms": request_timeout_ms,
             "linger_ms": linger_ms,
             "retries": retries,
             "retry_backoff_ms": retry_backoff_ms,
@@ -168,11 +170,11 @@ class ProducerClient:
         return self._call
 
     def add_partition(self, partition: Any) -> None:
-        """What `send` does first: the partition is to be in the transaction."""
+        """Half of what `send` does: the partition is to be in the transaction."""
         self._begins("send", partition=partition)
 
     def append(self, partition: Any, size: int = 100) -> Record:
-        """What `send` does then: a record of `size` bytes goes into a batch, or a new one."""
+        """The other half: a record of `size` bytes goes into a batch, or a new one."""
         record = Record(partition, size)
         error = self.accumulator.append(record)
         if error is not None:
@@ -181,14 +183,20 @@ class ProducerClient:
 
     def send(self, partition: Any, size: int = 100) -> Record:
         """send, to a given partition."""
+        if self.machine.value(calls.appends_first):
+            record = self.append(partition, size)
+            self.add_partition(partition)
+            return record
         self.add_partition(partition)
         return self.append(partition, size)
 
     def fail_send(self, error: str) -> Record:
         """A send that fails before its record has a batch: no metadata, too large."""
-        record = Record(None, 0, is_done=True, error=error)
-        self._react(self.machine.handle("failure", error=error).reply)
-        return record
+        reaction = self.machine.handle("send failed", error=error).reply
+        if reaction.error == "ILLEGAL_STATE":
+            raise CallFailed(reaction.error)
+        self._react(reaction)
+        return Record(None, 0, is_done=True, error=error)
 
     def send_offsets(
         self, offsets: Mapping[Any, int], group: Mapping[str, Any] | None
@@ -481,7 +489,7 @@ class ProducerClient:
             return False
         if self.outstanding or self._lost:
             return False
-        if not machine.value(manager.has_ongoing_transaction & ~manager.completing):
+        if not machine.value(manager.aborts_as_it_closes):
             return False
         try:
             self.abort_transaction()
@@ -650,7 +658,7 @@ class ProducerClient:
         batch = self.accumulator.batches[number]
         partition = self.accumulator.held(number).partition
         self._count("record-error-total", partition, len(batch.records))
-        if batch.is_done:
+        if batch.is_done and self.machine.value(sending.ignores_late_errors):
             return
         batch.finish(error)
         self._react(self.machine.handle("failure", error=error).reply)

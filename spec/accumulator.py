@@ -19,7 +19,14 @@ from .client import (
     marked,
 )
 from .client_errors import ClientError, is_retriable
-from .features import client_epoch_bump, epoch_by_partition, transactional
+from .features import (
+    backoff_grows,
+    client_epoch_bump,
+    epoch_by_partition,
+    expires_in_flight,
+    late_errors_ignored,
+    transactional,
+)
 from .language import (
     Bool,
     Expression,
@@ -33,6 +40,7 @@ from .language import (
     Table,
     all_of,
     any_of,
+    any_true,
     constant,
     count_of,
     each,
@@ -66,6 +74,7 @@ from .messages import (
 from .transaction_manager import (
     API_VERSION,
     BACKOFF,
+    NEEDS_BUMP,
     NOT_ALLOWED,
     NOT_ALLOWED_ERROR,
     RETRY_BACKOFF,
@@ -92,6 +101,7 @@ from .transaction_manager import (
 DELIVERY_TIMEOUT = constant(
     "delivery_timeout_ms", 0, 0, 0, real=120_000, meaning="delivery.timeout.ms"
 )
+REQUEST_TIMEOUT = constant("request_timeout_ms", 0, 0, 0, real=30_000, meaning="request.timeout.ms")
 LINGER = constant("linger_ms", 0, 0, 0, real=0, meaning="linger.ms")
 RETRIES = constant("retries", 0, 0, 0, real=2**31 - 1, meaning="retries")
 LARGEST_BACKOFF = constant(
@@ -323,7 +333,14 @@ _here = _other.partition == _where
 _queued = _other.stage == QUEUED
 _waited = now - _whole.last_attempt_ms
 _behind = (_other.stage == UNSENT) & _here & (_other.place > _whole.place)
-_ready = is_full(_whole) | any_of(c, _behind) | (_waited >= LINGER) | is_closed | completing
+_ready = any_true(
+    _whole.stage == QUEUED,
+    is_full(_whole),
+    any_of(c, _behind),
+    _waited >= LINGER,
+    is_closed,
+    completing,
+)
 _is_head = if_(
     _whole.stage == QUEUED,
     all_of(
@@ -585,11 +602,14 @@ _error = answered.error
 _unmute: dict[Expression, Operand] = {muted: muted - set_of(_where)}
 _last_sequence = _whole.base_sequence + _whole.count - 1
 _last_offset = answered.base_offset + _whole.count - 1
+_is_current = (
+    has_id & (_whole.producer_id == producer_id) & (_whole.producer_epoch == producer_epoch)
+)
 _acked: dict[Expression, Operand] = {
     _whole: replace(_whole, stage=GONE, is_tracked=False),
     # plain comparison: past the largest sequence it stays behind
     _entry.last_acked: if_(
-        _last_sequence <= LARGEST_SEQUENCE,
+        (_last_sequence <= LARGEST_SEQUENCE) & (client_epoch_bump | _is_current),
         maximum(_entry.last_acked, _last_sequence),
         _entry.last_acked,
     ),
@@ -607,18 +627,17 @@ _queued_again: dict[Expression, Operand] = {
         attempts=_whole.attempts + 1,
         last_attempt_ms=now,
         backoff_ms=if_(
-            _whole.attempts == 0,
+            (_whole.attempts == 0) | ~backoff_grows,
             minimum(RETRY_BACKOFF, LARGEST_BACKOFF),
             minimum(_whole.backoff_ms + _whole.backoff_ms, LARGEST_BACKOFF),
         ),
     )
 } | _unmute
-_is_current = (
-    has_id & (_whole.producer_id == producer_id) & (_whole.producer_epoch == producer_epoch)
-)
 _is_last = ~any_of(c, _other.is_tracked & (_other.partition == _where) & (c != answered.batch))
 _may_retry = (
-    ~answered.is_done & (_whole.attempts < RETRIES) & (now - _whole.created_ms < DELIVERY_TIMEOUT)
+    ~answered.is_done
+    & (_whole.attempts < RETRIES)
+    & (~expires_in_flight | (now - _whole.created_ms < DELIVERY_TIMEOUT))
 )
 _unresolved = unresolved[_where]
 _out_of_order = _error == ClientError.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -686,7 +705,9 @@ produce_answered = Table(
             when=~_is_current & (_error != ClientError.DUPLICATE_SEQUENCE_NUMBER),
             during=_RESETS_ID,
             set=_unmute,
-            reply=_verdict(BatchStep.FAIL),
+            reply=_verdict(
+                BatchStep.FAIL, adjusts=~is_retriable(_error) & (_whole.attempts < RETRIES)
+            ),
             source=f"{_SENDER}.completeBatch before 2.5",
         ),
         _retried(
@@ -752,12 +773,19 @@ produce_answered = Table(
 
 expire = event("expire", batch=BATCH)
 _whole = batches[expire.batch]
+# A batch that is full at once expired without the time that others linger (before 2.1).
+_delay = if_(_whole.stage == QUEUED, RETRY_BACKOFF, LINGER)
 expired = Table(
     client,
     on=expire,
     response=BatchReaction,
     elsewhere=(clock,),
-    when=(_whole.stage != GONE) & (now - _whole.created_ms >= DELIVERY_TIMEOUT),
+    when=if_(
+        expires_in_flight,
+        (_whole.stage != GONE) & (now - _whole.created_ms >= DELIVERY_TIMEOUT),
+        _whole.stage.is_in(UNSENT, QUEUED)
+        & (now - _whole.last_attempt_ms > REQUEST_TIMEOUT + _delay),
+    ),
     rows=(Row("it is over", reply=_verdict(BatchStep.FAIL), source=f"{_SENDER}.sendProducerData"),),
 )
 mark_unresolved = event("mark sequence unresolved", batch=BATCH)
@@ -776,6 +804,8 @@ marked_unresolved = Table(
     ),
 )
 
+ignores_late_errors = lift(late_errors_ignored)
+"""Whether an error for a batch whose records have been given up changes nothing."""
 fail_batch = event(
     "batch failed", batch=BATCH, error=ClientError, adjusts=Bool(),
     event_doc="For good; what it is for the client as a whole is `failure`.",
@@ -788,6 +818,10 @@ _here = _other.is_tracked & (_other.partition == _where)
 _moves = _here & ~_is_it & (_other.base_sequence >= _whole.base_sequence)
 _dropped = replace(_other, stage=GONE, is_tracked=False)
 _drop: dict[Expression, Operand] = {_whole: replace(_whole, stage=GONE, is_tracked=False)}
+# UnknownProducerIdException is an OutOfOrderSequenceException.
+_lost_order = fail_batch.error.is_in(
+    ClientError.OUT_OF_ORDER_SEQUENCE_NUMBER, ClientError.UNKNOWN_PRODUCER_ID
+)
 _FAILED = f"{_MANAGER}.handleFailedBatch"
 batch_failed = Table(
     client,
@@ -803,11 +837,7 @@ batch_failed = Table(
         ),
         Row(
             "order lost: a new producer id",
-            when=fail_batch.error.is_in(
-                ClientError.OUT_OF_ORDER_SEQUENCE_NUMBER, ClientError.UNKNOWN_PRODUCER_ID
-            )
-            & has_id
-            & (_whole.producer_id == producer_id),
+            when=_lost_order & has_id & (_whole.producer_id == producer_id),
             during=_RESETS_ID,
             goto=UNINITIALIZED,
             set={
@@ -819,7 +849,7 @@ batch_failed = Table(
         ),
         Row(
             "out of order: a new epoch",
-            when=fail_batch.error == ClientError.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            when=_lost_order,
             during=_BUMPS_EPOCH,
             set=_drop | _wants_bump(_where),
             source=_FAILED,
@@ -827,7 +857,7 @@ batch_failed = Table(
         Row(
             "unknown at the leader: start again",
             when=fail_batch.error == ClientError.UNKNOWN_PRODUCER_ID,
-            during=client_epoch_bump,
+            during=transactional & client_epoch_bump,
             set={
                 batches: each(
                     c,
@@ -938,10 +968,9 @@ resolved = Table(
             "order lost: abortable",
             when=can_bump,
             goto=TO_ABORTABLE,
-            set={unresolved[_where]: None, epoch_bump_required: True}
-            | abortable(ClientError.KAFKA_EXCEPTION),
+            set={unresolved[_where]: None} | NEEDS_BUMP | abortable(ClientError.KAFKA_EXCEPTION),
             reply=react(ClientStep.FAIL, ClientError.KAFKA_EXCEPTION),
-            source=_RESOLVE,
+            source=f"{_MANAGER}.transitionToAbortableErrorOrFatalError",
         ),
         Row(
             "order lost for good",

@@ -209,8 +209,10 @@ def unless_aborting(state: Expression, to: Expression) -> Expression:
 
 settled = ~any_of(q, unresolved[q].is_set | any_of(s, is_open(_batch)))
 started = if_(transaction_version_2, any_of(q, any_of(s, _batch.status != UNSENT)), size(added) > 0)
-can_only_close = if_(
-    state == INITIALIZING, must_bump & ~bump_asked, (state == ABORTING) & ~txn.is_set
+waits_for_id = (state == INITIALIZING) | (is_completing(state) & ~txn.is_set & bump_asked)
+"""Whether InitProducerId is under way: also where the end before it hasn't changed the state."""
+can_only_close = ~bump_asked & if_(
+    state == INITIALIZING, must_bump, (state == ABORTING) & ~txn.is_set
 )
 """Whether nothing follows: an abort has failed, or nobody asks for the epoch that is needed."""
 

@@ -16,6 +16,8 @@ from .client import (
 )
 from .client_errors import ClientError
 from .features import (
+    calls_in_turn,
+    close_ends,
     fenced_as_it_is,
     transactional,
     version_2_draft,
@@ -62,6 +64,9 @@ call_send = event("send", partition=PARTITION, event_doc="The record's partition
 call_offsets = event("sendOffsetsToTransaction", names_group=Bool())
 call_close = event("close")
 acknowledge = event("acknowledge call", event_doc="The application has heard of a call's end.")
+appends_first = calls_in_turn & ~is_closed
+"""Whether a record is put into a batch before its partition is registered: it stays there where
+that is refused."""
 
 
 def _raised(
@@ -73,6 +78,11 @@ def _raised(
 
 def _illegal(name: str, when: Expression, source: str) -> Row:
     return _raised(name, when, ClientError.ILLEGAL_STATE, source)
+
+
+def _out_of_turn(name: str, when: Expression, source: str) -> Row:
+    told = if_(calls_in_turn, ClientError.ILLEGAL_STATE, ClientError.KAFKA_EXCEPTION)
+    return _raised(name, when, told, source)
 
 
 def _refused_in(failed: Expression) -> tuple[Row, ...]:
@@ -96,8 +106,13 @@ _unfinished = pending_call.is_set & ~call_acknowledged
 _NOT_TRANSACTIONAL = _illegal(
     "no transactional id", ~lift(transactional), f"{_MANAGER}.ensureTransactional"
 )
-_CLOSED = _illegal("closed", is_closed, "KafkaProducer.throwIfProducerClosed")
-_PENDING = _illegal("another call must be finished", _unfinished, f"{_MANAGER}.throwIfPendingState")
+_THROWS_CLOSED = "KafkaProducer.throwIfProducerClosed"
+_CLOSED = _illegal("closed", close_ends & is_closed, _THROWS_CLOSED)
+_PENDING = _illegal(
+    "another call must be finished",
+    calls_in_turn & _unfinished,
+    f"{_MANAGER}.throwIfPendingState",
+)
 
 
 def _finished_before(begun: Expression) -> tuple[Row, ...]:
@@ -105,11 +120,14 @@ def _finished_before(begun: Expression) -> tuple[Row, ...]:
     source = f"{_MANAGER}.handleCachedTransactionRequestResult"
     return (
         _illegal(
-            "another call must be finished", _unfinished & (pending_call != some(begun)), source
+            "another call must be finished",
+            calls_in_turn & _unfinished & (pending_call != some(begun)),
+            source,
         ),
         Row(
             "go on with it",
-            when=_unfinished,
+            when=if_(calls_in_turn, _unfinished, pending_call.is_set & (state == begun)),
+            set={pending_call: if_(call_acknowledged, None, pending_call)},
             reply=CallResponse(raises=None, cause=None, continues=True),
             source=source,
         ),
@@ -131,10 +149,10 @@ initialize = Table(
     response=CallResponse,
     rows=(
         _CLOSED,
-        *_refused_in(has_error),
+        *_refused_in(calls_in_turn & has_error),
         _NOT_TRANSACTIONAL,
         *_finished_before(INITIALIZING),
-        _illegal("initialized before", state != UNINITIALIZED, f"{_MANAGER}.transitionTo"),
+        _out_of_turn("initialized before", state != UNINITIALIZED, f"{_MANAGER}.transitionTo"),
         _taken(
             "ask for an epoch",
             f"{_MANAGER}.initializeTransactions",
@@ -152,7 +170,7 @@ begin = Table(
         _NOT_TRANSACTIONAL,
         _PENDING,
         *_refused_in(has_error),
-        _illegal("not ready", state != READY, f"{_MANAGER}.transitionTo"),
+        _out_of_turn("not ready", state != READY, f"{_MANAGER}.transitionTo"),
         _taken(
             "begin",
             f"{_MANAGER}.beginTransaction",
@@ -173,7 +191,7 @@ commit = Table(
         _NOT_TRANSACTIONAL,
         *_finished_before(COMMITTING),
         *_refused_in(has_error),
-        _illegal("nothing to commit", state != IN_TRANSACTION, f"{_MANAGER}.transitionTo"),
+        _out_of_turn("nothing to commit", state != IN_TRANSACTION, f"{_MANAGER}.transitionTo"),
         _taken("commit", f"{_MANAGER}.beginCommit", goto=COMMITTING, set=_pending(COMMITTING)),
     ),
 )
@@ -185,7 +203,7 @@ abort = Table(
         _NOT_TRANSACTIONAL,
         *_finished_before(ABORTING),
         *_refused_in(state == FATAL_ERROR),
-        _illegal(
+        _out_of_turn(
             "nothing to abort",
             ~state.is_in(IN_TRANSACTION, ABORTABLE_ERROR),
             f"{_MANAGER}.transitionTo",
@@ -204,7 +222,19 @@ send = Table(
     on=call_send,
     response=CallResponse,
     rows=(
-        _CLOSED,
+        _illegal("closed", is_closed, _THROWS_CLOSED),
+        _taken(
+            "without a transaction, whatever has failed",
+            "KafkaProducer.doSend before 3.2",
+            when=~calls_in_turn & ~transactional,
+        ),
+        _raised(
+            "an error, before",
+            ~calls_in_turn & has_error,
+            ClientError.KAFKA_EXCEPTION,
+            f"{_MANAGER}.failIfNotReadyForSend",
+            cause=last_error,
+        ),
         *_refused_in(has_error),
         _PENDING,
         _taken("without a transaction", f"{_MANAGER}.maybeAddPartition", when=~lift(transactional)),
@@ -245,7 +275,9 @@ offsets_sent = Table(
         _NOT_TRANSACTIONAL,
         _PENDING,
         *_refused_in(has_error),
-        _illegal("no transaction", state != IN_TRANSACTION, f"{_MANAGER}.sendOffsetsToTransaction"),
+        _out_of_turn(
+            "no transaction", state != IN_TRANSACTION, f"{_MANAGER}.sendOffsetsToTransaction"
+        ),
         _taken(
             "take them",
             f"{_MANAGER}.sendOffsetsToTransaction",

@@ -17,6 +17,7 @@ from .client_errors import ClientError, asks_again, is_retriable
 from .features import (
     abortable_error,
     client_epoch_bump,
+    commit_may_bump,
     errors_told_alike,
     failed_abort_fatal,
     offsets_name_members,
@@ -41,21 +42,25 @@ from .language import (
     message,
     set_of,
     size,
+    some,
 )
 from .language.expressions import Operand
 from .messages import EPOCH, NO_EPOCH, PARTITION, PRODUCER_ID
 from .transaction_manager import (
     BUMPING_VERSION,
     GROUP_VERSION,
+    NEEDS_BUMP,
+    NOT_ALLOWED,
+    NOT_ALLOWED_ERROR,
     RETRY_BACKOFF,
     SHORT_BACKOFF,
     ClientStep,
     Reaction,
     aborting,
-    adds_implicitly,
     caller,
     can_bump,
     client,
+    completing,
     coordinator_bumps,
     epoch_bump_required,
     fatal,
@@ -69,6 +74,7 @@ from .transaction_manager import (
     new_partitions,
     offsets_version,
     partitions,
+    pending_call,
     pending_partitions,
     producer_epoch,
     producer_id,
@@ -80,9 +86,6 @@ from .transaction_manager import (
 )
 
 _MANAGER = "TransactionManager"
-_NEEDS_BUMP: dict[Expression, Operand] = {
-    epoch_bump_required: epoch_bump_required | ~adds_implicitly
-}
 
 
 def _moved(error: Expression, coordinator: Expression, source: str) -> Row:
@@ -113,12 +116,18 @@ def _again(
     )
 
 
-def _fenced(error: Expression, source: str, told: Expression = ClientError.PRODUCER_FENCED) -> Row:
+def _fenced(
+    error: Expression,
+    source: str,
+    told: Expression = ClientError.PRODUCER_FENCED,
+    during: Operand = True,
+) -> Row:
     return fatal(
         "fenced",
         error.is_in(ClientError.INVALID_PRODUCER_EPOCH, ClientError.PRODUCER_FENCED),
         told,
         source,
+        during,
     )
 
 
@@ -158,7 +167,7 @@ def _in_transaction(
             lost & can_bump,
             error,
             f"{_MANAGER}.abortableErrorIfPossible",
-            more=_NEEDS_BUMP,
+            more=NEEDS_BUMP,
         ),
         fatal(
             "unknown producer id, and no new epoch to be had",
@@ -422,12 +431,26 @@ def _is_unauthorized(error: Expression) -> Expression:
     )
 
 
+_first = pending_call == some(INITIALIZING)  # brokers' versions are looked at after that call
 _IN_A_LOOP, _LOOP = ~transactional & ~one_way_to_ids, "Sender.maybeWaitForProducerId before 2.5"
 id_given = Table(
     client,
     on=initialized,
     response=Reaction,
     rows=(
+        Row(
+            "initialized, and not in a state to be ready",
+            when=(initialized.error == ClientError.NONE) & ~((state == INITIALIZING) | completing),
+            during=~_IN_A_LOOP,
+            goto=NOT_ALLOWED,
+            set={
+                producer_id: initialized.producer_id,
+                producer_epoch: initialized.producer_epoch,
+                last_error: NOT_ALLOWED_ERROR,
+            },
+            reply=react(ClientStep.WAIT),
+            source=f"{_MANAGER}.transitionTo",
+        ),
         Row(
             "initialized",
             when=initialized.error == ClientError.NONE,
@@ -436,10 +459,10 @@ id_given = Table(
                 producer_id: initialized.producer_id,
                 producer_epoch: initialized.producer_epoch,
                 last_error: None,
-                is_version_2: if_(knows_version_2, finalized_version >= 2, is_version_2),
+                is_version_2: if_(_first & knows_version_2, finalized_version >= 2, is_version_2),
             },
             reply=react(ClientStep.DONE),
-            source=_INIT,
+            source=f"{_INIT}, KafkaProducer.initTransactions",
         ),
         Row(
             "try again with any broker",
@@ -465,7 +488,7 @@ id_given = Table(
             _INIT,
             during=unauthorized_abortable,
         ),
-        _fenced(initialized.error, _INIT),
+        _fenced(initialized.error, _INIT, during=producer_fenced_error),
         fatal("unexpected", lift(True), ClientError.KAFKA_EXCEPTION, _INIT),
     ),
 )
@@ -685,16 +708,24 @@ end_answered = event(
 )
 _END = f"{_MANAGER}.EndTxnHandler.handleResponse"
 _ended = end_answered.error
+_is_told_epoch = knows_version_2 & (end_answered.producer_epoch != NO_EPOCH)
+_may_end = if_(epoch_bump_required & ~commit_may_bump, state == ABORTING, completing)
 ended = Table(
     client,
     on=end_answered,
     response=Reaction,
     rows=(
         Row(
+            "ended, and not in a state for what follows",
+            when=(_ended == ClientError.NONE) & ~_may_end,
+            goto=NOT_ALLOWED,
+            set={last_error: NOT_ALLOWED_ERROR},
+            reply=react(ClientStep.WAIT),
+            source=f"{_MANAGER}.transitionTo",
+        ),
+        Row(
             "ended, with a new epoch",
-            when=(_ended == ClientError.NONE)
-            & adds_implicitly
-            & (end_answered.producer_epoch != NO_EPOCH),
+            when=(_ended == ClientError.NONE) & _is_told_epoch,
             goto=_AFTER_END,
             set=_COMPLETED
             | {

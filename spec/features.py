@@ -227,12 +227,6 @@ client_epoch_bump = feature(
     "idempotent one took a new producer id.",
     source="KIP-360",
 )
-ordered_resequencing = feature(
-    "ordered_resequencing",
-    "2.5",
-    sentence="Batches in flight are numbered anew in the order of their sequences (from 2.3).",
-    source="KAFKA-8483",
-)
 epoch_by_partition = feature(
     "epoch_by_partition",
     "2.7",
@@ -274,6 +268,13 @@ unknown_id_fatal = feature(
     sentence="INVALID_PRODUCER_ID_MAPPING is fatal for a client; from 2.5 on it was abortable.",
     source="KAFKA-18019",
 )
+commit_may_bump = feature(
+    "commit_may_bump",
+    "4.0.0",
+    sentence="A client may ask for a new epoch after a commit, too; before, its state allowed that "
+    "only after an abort.",
+    source="KAFKA-18227, TransactionManager.State.isTransitionValid",
+)
 failed_abort_fatal = feature(
     "failed_abort_fatal",
     "4.1",
@@ -286,6 +287,34 @@ failed_batch_abortable = feature(
     sentence="A batch that fails with a retriable error or INVALID_TXN_STATE makes its transaction "
     "TRANSACTION_ABORTABLE.",
     source="KAFKA-19176",
+)
+calls_in_turn = feature(
+    "calls_in_turn",
+    "3.5",
+    sentence="A call that timed out is finished by the same call before any other, a call out of "
+    "turn is an IllegalStateException, and a record is in a batch before its partition is "
+    "registered (from 3.2).",
+    source="KAFKA-13412",
+)
+failed_send_counts = feature(
+    "failed_send_counts",
+    "3.5",
+    sentence="A record that fails before it is in a batch fails its transaction; before, that "
+    "committed without it (from 3.2).",
+    source="KAFKA-9279",
+)
+close_ends = feature(
+    "close_ends",
+    "2.5",
+    sentence="A closed client aborts its transaction, and begins no other (from 2.3).",
+    source="KAFKA-6635",
+)
+aborted_by_name = feature(
+    "aborted_by_name",
+    "2.7",
+    sentence="Records that an abort gives up fail with TransactionAbortedException; before, with a "
+    "KafkaException.",
+    source="KAFKA-10186",
 )
 fenced_as_it_is = feature(
     "fenced_as_it_is",
@@ -300,6 +329,13 @@ illegal_state_fatal = feature(
     sentence="A client whose state doesn't allow what it is to do has failed for good; before, it "
     "stayed as it was.",
     source="KAFKA-14831",
+)
+late_errors_ignored = feature(
+    "late_errors_ignored",
+    "3.6",
+    sentence="An error for a batch that its client has given up changes nothing; before, it failed "
+    "the batch once more, and with it the next transaction.",
+    source="KAFKA-14831, Sender.failBatch",
 )
 errors_told_alike = feature(
     "errors_told_alike",
@@ -327,6 +363,20 @@ offsets_name_members = feature(
     sentence="TxnOffsetCommit names the group's member and generation; errors about them are "
     "abortable, and were fatal before.",
     source="KIP-447",
+)
+expires_in_flight = feature(
+    "expires_in_flight",
+    "2.5",
+    sentence="A batch expires after delivery.timeout.ms, in flight as well; before, only one that "
+    "had waited for request.timeout.ms to be sent (from 2.1).",
+    source="KIP-91",
+)
+backoff_grows = feature(
+    "backoff_grows",
+    DRAFT,
+    sentence="A batch that is tried again waits twice as long each time, up to "
+    "retry.backoff.max.ms; before, as long as the first time (from 3.7).",
+    source="KIP-580",
 )
 replica_retriable = feature(
     "replica_retriable",
@@ -412,21 +462,28 @@ KAFKA = Protocols(
         strict_marker_epoch,
         last_epoch_ends_open,
         client_epoch_bump,
-        ordered_resequencing,
         epoch_by_partition,
         idempotent_starts_at_0,
         bump_when_settled,
         renumbered_under_new_id,
         unauthorized_abortable,
         unknown_id_fatal,
+        commit_may_bump,
         failed_abort_fatal,
         failed_batch_abortable,
+        calls_in_turn,
+        failed_send_counts,
+        close_ends,
+        aborted_by_name,
         fenced_as_it_is,
         illegal_state_fatal,
+        late_errors_ignored,
         errors_told_alike,
         retried_by_kind,
         offsets_retried_by_kind,
         offsets_name_members,
+        expires_in_flight,
+        backoff_grows,
         replica_retriable,
         one_way_to_ids,
         controller_hands_out_ids,

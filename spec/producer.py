@@ -51,12 +51,15 @@ from .client import (
     started,
     state,
     txn,
+    waits_for_id,
 )
 from .client_errors import asks_again
 from .features import (
     abortable_error,
     client_epoch_bump,
+    commit_may_bump,
     failed_abort_fatal,
+    illegal_state_fatal,
     retried_by_kind,
     transaction_version_2,
     unknown_id_fatal,
@@ -256,7 +259,7 @@ add = Table(
 def _not_again(when: Operand = True) -> Row:
     return Row(
         "not tried again after an error",
-        when=lift(when) & (state == ABORTABLE_ERROR),
+        when=lift(when) & state.is_in(ABORTABLE_ERROR, FATAL_ERROR),
         set={adding: set_of()},
         source=f"{_MANAGER}.maybeTerminateRequestWithError",
     )
@@ -270,6 +273,7 @@ added_to_transaction = Table(
     rows=only(
         ~transaction_version_2,
         Row("on a closed connection", when=_added.connection != connection),
+        Row("failed for good before", when=state == FATAL_ERROR, source=f"{_MANAGER}.transitionTo"),
         Row(
             "added",
             when=_added.error == Errors.NONE,
@@ -408,6 +412,8 @@ _END = f"{_MANAGER}.EndTxnHandler.handleResponse"
 _ended = EndTxnResponse
 _is_abortable = abortable_error & (_ended.error == Errors.TRANSACTION_ABORTABLE)
 _is_ignored = ~failed_abort_fatal & _is_abortable
+_may_not_bump = client_epoch_bump & ~commit_may_bump & ~transaction_version_2
+_ended_out_of_turn = (_ended.error == Errors.NONE) & bump_asked & (state == COMMITTING)
 ended = Table(
     producer,
     on=EndTxnResponse,
@@ -427,6 +433,23 @@ ended = Table(
                 **NEW_SEQUENCES,
             },
             source="KIP-890 part 2",
+        ),
+        Row(
+            "ended, and not in a state to ask for a new epoch: fatal",
+            when=_ended_out_of_turn,
+            during=illegal_state_fatal & _may_not_bump,
+            goto=FATAL_ERROR,
+            set=FAILED_FOR_GOOD,
+            source=f"KAFKA-14831, {_MANAGER}.transitionTo",
+        ),
+        Row(
+            "ended, and not in a state to ask for a new epoch",
+            when=_ended_out_of_turn,
+            during=~illegal_state_fatal & _may_not_bump,
+            set=told_end() | GIVEN_UP,
+            send=(_init(connection),),
+            source=f"{_MANAGER}.completeTransaction",
+            note="Nothing was completed, as where an abort has failed; the next request goes out.",
         ),
         Row(
             "ended, and a new epoch asked for",
@@ -476,12 +499,12 @@ ended = Table(
             "failed while aborting, and a new epoch asked for",
             when=bump_asked & (_is_ignored | _is_unknown(_ended.error)),
             during=client_epoch_bump & ~transaction_version_2,
-            goto=INITIALIZING,
             set=told_end() | GIVEN_UP,
             send=(_init(connection),),
             source=f"{_MANAGER}.transitionToAbortableError",
-            note="The error is ignored and the next request goes out. As no transaction was "
-            "completed, its partitions and the need for a new epoch stay for the next one.",
+            note="The error is ignored and the next request goes out, while the client stays as it "
+            "is. As no transaction was completed, its partitions and the need for a new epoch stay "
+            "for the next one.",
         ),
         Row(
             "failed while aborting",
@@ -506,7 +529,7 @@ overtaken = Table(
     rows=(
         Row(
             "ask for an epoch again",
-            when=(state == INITIALIZING) & ~can_only_close,
+            when=waits_for_id & ~can_only_close,
             set={connection: _next},
             send=(_init(_next),),
             source=_NETWORK,

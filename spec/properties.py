@@ -343,7 +343,7 @@ fenced_for_good = step_property(
     "KIP-98, fencing; KAFKA-18019",
 )
 
-_bumping = (client.state.at(i) == client.INITIALIZING) & (client.producer_epoch.at(i) != NO_EPOCH)
+_bumping = client.waits_for_id.at(i) & (client.producer_epoch.at(i) != NO_EPOCH)
 _alone = all_of(
     j, (connection.at(j) == 0) & ((i == j) | (client.state.at(j) == client.UNINITIALIZED))
 )

@@ -60,6 +60,7 @@ from .features import (
     bump_when_settled,
     client_epoch_bump,
     epoch_by_partition,
+    expires_in_flight,
     transaction_version_2,
     transactional,
 )
@@ -105,7 +106,7 @@ drain = event("drain", partition=PARTITION, record=RECORD)
 drain_again = event("drain again", partition=PARTITION, record=RECORD)
 expire_batch = event(
     "batch expires", partition=PARTITION, record=RECORD,
-    event_doc="delivery.timeout.ms is over, of older batches first; a request may still arrive.",
+    event_doc="Its time is over, of older batches first; a request may still arrive.",
 )  # fmt: skip
 resolve = event("resolve sequences", partition=PARTITION)
 
@@ -339,7 +340,7 @@ _moved_up: dict[Expression, Operand] = {
             s == _which,
             Batch(status=FAILED),
             if_(
-                tracked(_other) & (_other.base_sequence > _sequence),
+                tracked(_other) & (_other.base_sequence >= _sequence),
                 replace(_other, base_sequence=_other.base_sequence - 1, sequence_reset=True),
                 _other,
             ),
@@ -387,6 +388,18 @@ completed = Table(
                 )
             },
             source=f"{_MANAGER}.handleCompletedBatch",
+        ),
+        Row(
+            "refused under an old producer id, and those of the new one move up",
+            when=(_error != Errors.NONE)
+            & ~is_retriable(_error, Errors)
+            & ~tracked(_batch)
+            & (next_sequence[_where] > 0)
+            & ((_sequence > 0) | ~any_of(s, tracked(_other) & (_other.base_sequence == 0))),
+            during=_adopts_id,
+            set=_moved_up,
+            source=f"{_MANAGER}.adjustSequencesDueToFailedBatch before 2.5",
+            note="The sequence is used twice.",
         ),
         under_old_id(_batch, _error != Errors.NONE),
         Row(
@@ -522,12 +535,21 @@ _older = batches[_where][s]
 _mark = unresolved[_where]
 _behind = _expired.base_sequence + 1
 _marked = {_mark: marked(_mark, _behind)}
+
+
+def _may_expire(batch: Expression) -> Expression:
+    """Whether the batch may expire before another one: what a transactional client has queued again
+    counts as sent here."""
+    waits = if_(transactional, batch.in_retry, batch.status == QUEUED)
+    return is_open(batch) & (expires_in_flight | waits)
+
+
 expired = Table(
     producer,
     on=expire_batch,
     when=(EXPIRIES > 0)
-    & is_open(_expired)
-    & all_of(s, is_open(_older).implies(position(s) >= position(expire_batch.record))),
+    & _may_expire(_expired)
+    & all_of(s, _may_expire(_older).implies(position(s) >= position(expire_batch.record))),
     rows=(
         Row(
             "after a retry: fatal",
@@ -554,13 +576,13 @@ expired = Table(
         ),
         Row(
             "at its first attempt",
-            during=~transactional,
+            during=expires_in_flight & ~transactional,
             set=_told(_expired, FAILED),
             source=f"{_SENDER}.getExpiredInflightBatches",
         ),
         Row(
             "at its first attempt: abortable",
-            during=transactional,
+            during=expires_in_flight & transactional,
             goto=TO_ABORTABLE_ERROR,
             set=_told(_expired, FAILED) | ABORTABLE,
             source=f"{_SENDER}.getExpiredInflightBatches",

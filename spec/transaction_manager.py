@@ -25,8 +25,11 @@ from .client import (
 )
 from .client_errors import ClientError, is_retriable
 from .features import (
+    aborted_by_name,
     client_epoch_bump,
+    close_ends,
     failed_batch_abortable,
+    failed_send_counts,
     illegal_state_fatal,
     producer_fenced_error,
     transaction_version_2,
@@ -106,11 +109,20 @@ completing = is_completing(state)
 is_initializing = state == INITIALIZING
 drops_undrained = state.is_in(ABORTABLE_ERROR, ABORTING)
 """Whether batches that were never sent are given up, with `reason_to_drop`."""
-reason_to_drop = if_(last_error.is_set, last_error.value, ClientError.TRANSACTION_ABORTED)
+reason_to_drop = if_(
+    last_error.is_set,
+    last_error.value,
+    if_(aborted_by_name, ClientError.TRANSACTION_ABORTED, ClientError.KAFKA_EXCEPTION),
+)
 has_ongoing_transaction = state.is_in(IN_TRANSACTION, COMMITTING, ABORTING, ABORTABLE_ERROR)
+aborts_as_it_closes = close_ends & has_ongoing_transaction & ~completing
 knows_version_2 = transaction_version_2 & ~version_2_draft  # the draft only looked for it
 adds_implicitly = knows_version_2 & is_version_2
 can_bump = client_epoch_bump & (~transactional | coordinator_bumps | adds_implicitly)
+NEEDS_BUMP: dict[Expression, Operand] = {
+    epoch_bump_required: epoch_bump_required | ~adds_implicitly
+}
+"""With implicitly added partitions every end brings a new epoch."""
 
 ClientStep = enum(
     "ClientStep",
@@ -197,26 +209,29 @@ def aborting(
 
 failure = event(
     "failure", error=ClientError,
-    event_doc="A record or a batch has failed; whether its client can go on is told here.",
+    event_doc="A batch has failed; whether its client can go on is told here.",
+)  # fmt: skip
+send_failure = event(
+    "send failed", error=ClientError,
+    event_doc="A record has failed before it was in a batch, while the application waits.",
 )  # fmt: skip
 _TO_ERROR = f"{_MANAGER}.maybeTransitionToErrorState"
-failed = Table(
-    client,
-    on=failure,
-    response=Reaction,
-    rows=(
+
+
+def _failed(error: Expression, *out_of_turn: Row) -> tuple[Row, ...]:
+    return (
         fatal(
             "fatal",
-            failure.error.is_in(
+            error.is_in(
                 ClientError.CLUSTER_AUTHORIZATION_FAILED,
                 ClientError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
                 ClientError.UNSUPPORTED_VERSION,
             )
-            | fences(failure.error, ClientError),
+            | fences(error, ClientError),
             if_(
-                ~producer_fenced_error & (failure.error == ClientError.INVALID_PRODUCER_EPOCH),
+                ~producer_fenced_error & (error == ClientError.INVALID_PRODUCER_EPOCH),
                 ClientError.PRODUCER_FENCED,
-                failure.error,
+                error,
             ),
             _TO_ERROR,
         ),
@@ -226,20 +241,45 @@ failed = Table(
             reply=react(ClientStep.GO_ON),
             source=_TO_ERROR,
         ),
+        *out_of_turn,
         aborting(
             "the transaction's",
             lift(True),
             if_(
                 failed_batch_abortable
-                & (is_retriable(failure.error) | (failure.error == ClientError.INVALID_TXN_STATE)),
+                & (is_retriable(error) | (error == ClientError.INVALID_TXN_STATE)),
                 ClientError.TRANSACTION_ABORTABLE,
-                failure.error,
+                error,
             ),
             _TO_ERROR,
             more={
                 epoch_bump_required: epoch_bump_required
                 | bumps_after_abort(can_bump, adds_implicitly, state)
             },
+        ),
+    )
+
+
+failed = Table(client, on=failure, response=Reaction, rows=_failed(failure.error))
+send_failed = Table(
+    client,
+    on=send_failure,
+    response=Reaction,
+    rows=(
+        Row(
+            "nobody else's, ever",
+            during=~failed_send_counts,
+            reply=react(ClientStep.GO_ON),
+            source="KafkaProducer.doSend before 3.2",
+        ),
+        *_failed(
+            send_failure.error,
+            Row(
+                "out of turn",
+                when=~_may_abort & (state != ABORTING),
+                reply=react(ClientStep.FAIL, ClientError.ILLEGAL_STATE),
+                source=f"{_MANAGER}.transitionTo",
+            ),
         ),
     ),
 )
@@ -284,4 +324,4 @@ id_wanted = Table(
     ),
 )
 
-TABLES = (failed, error_raised, id_wanted)
+TABLES = (failed, send_failed, error_raised, id_wanted)

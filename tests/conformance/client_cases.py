@@ -208,7 +208,7 @@ class Client(Adapter):
         self.client.fail_batch(self.records[batch_of], error, adjusts=adjust_sequences)
 
     def background_failed_batch(self, partition: str, error: str) -> None:
-        self.client.fail_send(error)
+        self.client.machine.handle("failure", error=error)
         if self.client.machine["last_error"] == "ILLEGAL_STATE":
             raise Raised("ILLEGAL_STATE")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -336,6 +336,8 @@ def test_what_can_not_be() -> None:
 _TRANSACTIONAL = {"state": "IN_TRANSACTION", "init_version": 5, "coordinator_bumps": True}
 # What comes of an error that answers a request, from each release on: the step and the last error.
 TOLD = (
+    ("InitProducerId answered", "INVALID_PRODUCER_EPOCH",
+     {"2.0": "FAIL KAFKA_EXCEPTION", "2.7": "FAIL PRODUCER_FENCED"}),
     ("EndTxn answered", "REQUEST_TIMED_OUT", {"2.0": "FAIL KAFKA_EXCEPTION", "3.5": "RETRY None"}),
     ("EndTxn answered", "CONCURRENT_TRANSACTIONS", {"2.0": "RETRY None"}),
     ("EndTxn answered", "INVALID_TXN_STATE", {"2.0": "FAIL INVALID_TXN_STATE"}),
@@ -376,7 +378,7 @@ def test_what_comes_of_an_error_by_release(event: str, error: str, told: dict[st
         machine = ProducerClient("orders", protocol=release).machine
         machine.put(**_TRANSACTIONAL)
         fields: dict[str, Any] = {"error": error}
-        if event == "EndTxn answered":
+        if event in ("EndTxn answered", "InitProducerId answered"):
             fields |= {"producer_id": 0, "producer_epoch": -1}
         step = machine.handle(event, **fields).reply.step
         since = [r for r in told if RELEASED.index(r) <= RELEASED.index(release)]
@@ -437,3 +439,269 @@ def test_the_last_batch_under_an_old_epoch_ends_its_sequences(release: str) -> N
     client.send(other.partition)
     (sent,) = batches(client)
     assert (sent.producer_epoch, sent.base_sequence) == (1, 0)
+
+
+def idempotent(release: str = NEWEST, **settings: Any) -> ProducerClient:
+    """A client without transactional id that has its producer id."""
+    client = ProducerClient(protocol=release, **settings)
+    client.answer(only(client), producer_id=7, producer_epoch=0)
+    return client
+
+
+@pytest.mark.parametrize(
+    ("release", "waits"), [("3.6", [100, 100, 100]), (NEWEST, [100, 200, 400])]
+)
+def test_a_batch_waits_longer_each_time_since_3_7(release: str, waits: list[int]) -> None:
+    """KIP-580; what lingers are batches that were never sent (MemoryRecordsBuilder.isFull)."""
+    client = idempotent(release, linger_ms=5_000)
+    client.send("t-0")
+    client.now_ms += 5_000
+    sent = only(client)
+    for wait in waits:
+        client.answer(sent, "NOT_ENOUGH_REPLICAS")
+        before = client.now_ms
+        sent = only(client)
+        assert client.now_ms - before == wait
+
+
+def test_what_an_old_producer_id_had_acknowledged_does_not_count() -> None:
+    """Sender.completeBatch before 2.5"""
+    client = idempotent("2.0")
+    first, second = (client.send("t-0") and only(client) for _ in range(2))
+    client.answer(first, "OUT_OF_ORDER_SEQUENCE_NUMBER")
+    client.answer(second, base_offset=0)
+    assert client.machine.at("entries", "t-0").last_acked == -1
+
+
+def test_what_is_refused_under_an_old_producer_id_uses_a_sequence_of_the_new_one_twice() -> None:
+    """TransactionManager.adjustSequencesDueToFailedBatch before 2.5"""
+    client = idempotent("2.0")
+    first, second = (client.send("t-0") and only(client) for _ in range(2))
+    client.answer(first, "OUT_OF_ORDER_SEQUENCE_NUMBER")
+    client.answer(only(client), producer_id=8, producer_epoch=0)
+    for _ in range(2):
+        client.send("t-0")
+        (sent,) = batches(client)
+        assert (sent.producer_id, sent.base_sequence) == (8, 0)
+        if second in client.outstanding:
+            client.answer(second, "UNKNOWN_SERVER_ERROR")
+
+
+def test_an_unknown_producer_id_that_is_not_tried_again_is_lost_order() -> None:
+    """TransactionManager.handleFailedBatch: UnknownProducerIdException is a kind of that."""
+    client = idempotent(retries=0)
+    client.send("t-0")
+    client.answer(only(client), "UNKNOWN_PRODUCER_ID", log_start_offset=0)
+    client.send("t-0")
+    (sent,) = batches(client)
+    assert (sent.producer_epoch, sent.base_sequence) == (1, 0)
+
+
+def test_with_version_2_lost_order_asks_for_no_epoch() -> None:
+    """TransactionManager.transitionToAbortableErrorOrFatalError"""
+    cluster = Cluster()
+    client = client_of(cluster, "orders")
+    call = client.init_transactions()
+    cluster.serve(client)
+    client.wait(call)
+    client.begin_transaction()
+    record = client.send("t-0")
+    client.disconnect(only(client))
+    client.run()
+    client.expire(record, is_unresolved=True)
+    client.run()
+    assert client.machine["state"] == "ABORTABLE_ERROR"
+    assert not client.machine["epoch_bump_required"]
+
+
+@pytest.mark.parametrize("release", RELEASED)
+def test_an_answer_does_not_bring_a_failed_client_back(release: str) -> None:
+    """TransactionManager.transitionTo"""
+    client = ProducerClient("orders", protocol=release)
+    client.init_transactions()
+    client.answer(only(client))
+    asked = only(client)
+    client.fail("KAFKA_EXCEPTION", is_fatal=True)
+    client.answer(asked, producer_id=7, producer_epoch=0)
+    assert client.machine["state"] == "FATAL_ERROR"
+
+
+@pytest.mark.parametrize(
+    ("release", "state"),
+    [
+        ("2.5", "COMMITTING_TRANSACTION"),
+        ("3.5", "COMMITTING_TRANSACTION"),
+        ("3.6", "FATAL_ERROR"),
+        ("4.0.0", "INITIALIZING"),
+    ],
+)
+def test_a_commit_allows_no_new_epoch_before_4_0(release: str, state: str) -> None:
+    """TransactionManager.State.isTransitionValid, completeTransaction"""
+    machine = ProducerClient("orders", protocol=release).machine
+    machine.put(state="COMMITTING_TRANSACTION", epoch_bump_required=True)
+    machine.handle("EndTxn answered", error="NONE", producer_id=0, producer_epoch=-1)
+    assert machine["state"] == state
+
+
+def test_an_end_tells_the_next_epoch_where_the_next_transaction_has_version_1() -> None:
+    """TransactionManager.EndTxnHandler.handleResponse"""
+    cluster = Cluster()
+    client = client_of(cluster, "orders")
+    call = client.init_transactions()
+    cluster.serve(client)
+    client.wait(call)
+    client.begin_transaction()
+    client.send("t-0")
+    cluster.serve(client)
+    client.machine.put(finalized_version=0)
+    client.commit_transaction()
+    assert not client.machine["is_version_2"]
+    cluster.serve(client)
+    assert (client.machine["state"], client.producer_epoch) == ("READY", 1)
+
+
+def transactional_of(release: str, **settings: Any) -> ProducerClient:
+    """A client in a transaction."""
+    client = ProducerClient("orders", protocol=release, **settings)
+    call = client.init_transactions()
+    client.answer(only(client))
+    client.answer(only(client), producer_id=7, producer_epoch=0)
+    client.wait(call)
+    client.begin_transaction()
+    return client
+
+
+def raised(call: Callable[[], object]) -> tuple[str, str | None]:
+    """The error that a call raises, and its cause."""
+    with pytest.raises(CallFailed) as failed:
+        call()
+    return failed.value.error, failed.value.cause
+
+
+@pytest.mark.parametrize("release", RELEASED)
+def test_calls_out_of_turn(release: str) -> None:
+    """KAFKA-13412: TransactionManager.transitionTo, handleCachedTransactionRequestResult"""
+    since = RELEASED.index(release) >= RELEASED.index("3.5")
+    told = ("ILLEGAL_STATE", None) if since else ("KAFKA_EXCEPTION", None)
+    client = transactional_of(release)
+    assert raised(client.begin_transaction) == told
+    assert raised(client.init_transactions) == told
+    client.add_partition("t-0")
+    call = client.commit_transaction()
+    assert raised(client.abort_transaction) == told
+    assert client.commit_transaction() is call
+    client.answer(only(client))
+    client.answer(only(client))
+    if since:
+        assert raised(client.begin_transaction) == ("ILLEGAL_STATE", None)
+        client.wait(call)
+    client.begin_transaction()
+
+
+@pytest.mark.parametrize("release", ["2.7", "3.5"])
+def test_a_send_after_an_error(release: str) -> None:
+    """KafkaProducer.doSend, TransactionManager.failIfNotReadyForSend, maybeAddPartition"""
+    since = release == "3.5"
+    client = transactional_of(release)
+    client.fail("INVALID_PRODUCER_EPOCH", is_fatal=False)
+    wrapped = ("KAFKA_EXCEPTION", "INVALID_PRODUCER_EPOCH")
+    told = ("INVALID_PRODUCER_EPOCH", None) if since else wrapped
+    assert raised(lambda: client.send("t-0")) == told
+    assert client.accumulator.has_undrained == since
+    other = idempotent(release)
+    other.fail("KAFKA_EXCEPTION", is_fatal=True)
+    if since:
+        assert raised(lambda: other.send("t-0")) == ("KAFKA_EXCEPTION", "KAFKA_EXCEPTION")
+    else:
+        record = other.send("t-0")
+        other.run()
+        assert record.error == "KAFKA_EXCEPTION"
+
+
+@pytest.mark.parametrize("release", ["2.7", "3.5"])
+def test_a_record_that_got_no_batch_fails_its_transaction_since_3_2(release: str) -> None:
+    """KAFKA-9279"""
+    client = transactional_of(release)
+    client.fail_send("TIMEOUT")
+    told = "ABORTABLE_ERROR" if release == "3.5" else "IN_TRANSACTION"
+    assert client.machine["state"] == told
+
+
+def test_a_record_that_fails_out_of_turn_changes_nothing() -> None:
+    """TransactionManager.transitionTo: only the client's own thread makes that fatal."""
+    client = ProducerClient("orders")
+    assert raised(lambda: client.fail_send("TIMEOUT")) == ("ILLEGAL_STATE", None)
+    assert client.machine["state"] == "UNINITIALIZED"
+
+
+@pytest.mark.parametrize(
+    ("release", "told"),
+    [("2.0", None), ("2.5", "KAFKA_EXCEPTION"), ("2.7", "TRANSACTION_ABORTED")],
+)
+def test_what_is_left_of_a_closed_clients_transaction(release: str, told: str | None) -> None:
+    """KAFKA-6635, KAFKA-10186"""
+    client = transactional_of(release, linger_ms=5_000)
+    record = client.send("t-0")
+    client.answer(only(client))  # the partition is in the transaction
+    if told is not None:
+        client.abort_transaction()
+        client.run()
+        assert record.error == told
+    else:
+        client.close()
+        (sent,) = batches(client)
+        client.answer(sent, base_offset=0)
+        assert client.run() == []
+        assert client.machine["state"] == "IN_TRANSACTION"
+
+
+def test_before_2_1_a_batch_expires_only_while_it_waits() -> None:
+    """KIP-91; RecordAccumulator.expiredBatches, ProducerBatch.maybeExpire in 2.0"""
+    client = idempotent("2.0", delivery_timeout_ms=10, request_timeout_ms=1_000)
+    record = client.send("t-0")
+    sent = only(client)
+    client.now_ms += 10_000
+    assert client.run() == []
+    assert not record.is_done
+    client.is_node_up = False
+    client.answer(sent, "NOT_ENOUGH_REPLICAS")
+    client.now_ms += 1_100
+    client.run()
+    assert not record.is_done
+    client.now_ms += 1
+    client.run()
+    assert record.error == "TIMEOUT"
+
+
+@pytest.mark.parametrize(("release", "epoch", "sequence"), [("3.5", 1, 0), ("3.6", 0, 1)])
+def test_an_error_for_a_batch_that_was_given_up(release: str, epoch: int, sequence: int) -> None:
+    """Sender.failBatch"""
+    client = idempotent(release, delivery_timeout_ms=10)
+    client.send("t-0")
+    sent = only(client)
+    client.now_ms += 10
+    client.run()
+    client.disconnect(sent)
+    client.send("t-0")
+    (sent,) = batches(client)
+    assert (sent.producer_epoch, sent.base_sequence) == (epoch, sequence)
+
+
+@pytest.mark.parametrize(
+    ("release", "state"), [("3.5", "ABORTABLE_ERROR"), ("3.6", "IN_TRANSACTION")]
+)
+def test_an_error_from_the_transaction_before(release: str, state: str) -> None:
+    """Sender.failBatch, TransactionManager.maybeTransitionToErrorState"""
+    client = transactional_of(release, delivery_timeout_ms=10)
+    client.send("t-0")
+    client.answer(only(client))
+    sent = only(client)
+    client.now_ms += 10
+    client.run()
+    call = client.abort_transaction()
+    while not call.is_completed:
+        client.answer(only(client), producer_id=7, producer_epoch=1)
+    client.wait(call)
+    client.begin_transaction()
+    client.disconnect(sent)
+    assert client.machine["state"] == state

@@ -33,6 +33,10 @@ LATER = 10**6
 """A log that starts here has lost what was acknowledged."""
 
 
+def records_of(sent: Request | Produce) -> tuple[Record, ...]:
+    return sent.records if isinstance(sent, Produce) else ()
+
+
 class Driven:
     """A client at real ranges in the place of a bounded one."""
 
@@ -70,10 +74,11 @@ class Driven:
             case ["abortTransaction"]:
                 self.result = client.abort_transaction()
             case ["batch", "expires"]:
-                sent = self.batch(fields)
-                is_unresolved = client.accumulator.held(sent.batch).in_retry
-                client.outstanding.remove(sent)
-                client.expire(sent.records[0], is_unresolved=is_unresolved)
+                record = self.records[fields["partition"], fields["record"]]
+                number = client.accumulator.number_of(record)
+                is_unresolved = client.accumulator.held(number).in_retry
+                client.outstanding = [s for s in client.outstanding if record not in records_of(s)]
+                client.expire(record, is_unresolved=is_unresolved)
             case ["lost", "Produce" | "ProduceResponse"] | ["held", "up", "Produce"]:
                 client.disconnect(self.batch(fields))
             case ["lost", _] | ["request", "overtaken"]:
@@ -142,11 +147,8 @@ class Driven:
             if held.stage == "SENT" or (held.stage == "QUEUED" and requests):
                 epoch = self.bounded(held.producer_epoch)
                 waits.append(("PRODUCE", held.partition, held.base_sequence, epoch))
-        state = machine["state"]
-        if state == "ABORTING_TRANSACTION" and waits == [("INIT_PRODUCER_ID", None)]:
-            state = "INITIALIZING"  # an abort that failed goes on so; only here it keeps its name
         return {
-            "state": state,
+            "state": machine["state"],
             "epoch": self.bounded(client.producer_epoch),
             "id": client.producer_id,
             "waits": sorted(waits, key=str),
@@ -176,9 +178,10 @@ class Bounded:
         if name == "UNINITIALIZED" and transactional.data.name not in self.features:
             name = "INITIALIZING"  # it asks at once
         waits: list[Any] = []
-        if name == "INITIALIZING":
+        is_completing = name in ("COMMITTING_TRANSACTION", "ABORTING_TRANSACTION")
+        if name == "INITIALIZING" or (is_completing and has("txn") is None and has("bump_asked")):
             waits.append(("INIT_PRODUCER_ID", None))
-        if name in ("COMMITTING_TRANSACTION", "ABORTING_TRANSACTION"):
+        elif is_completing:
             waits.append(("END_TXN", "COMMIT" if name.startswith("COMMIT") else "ABORT"))
         if has("adding"):
             waits.append(("ADD_PARTITIONS_TO_TXN", None))

@@ -115,6 +115,7 @@ STATES: dict[str, dict[str, Value]] = {
     "adding": {"adding": ONE},
     "added": {"added": ONE},
     "adding after an error": {"state": "ABORTABLE_ERROR", "adding": ONE},
+    "fenced while it adds": {"state": "FATAL_ERROR", "txn": None},
     "not begun": {"state": "READY", "txn": None},
     "new": {"state": "UNINITIALIZED", "txn": None, "producer_epoch": -1},
     "initializing": {"state": "INITIALIZING", "txn": None, "producer_epoch": -1},
@@ -139,7 +140,12 @@ STATES: dict[str, dict[str, Value]] = {
     },
     "never initialized": {"state": "INITIALIZING", "txn": None, "must_bump": True},
     "bumping again": {
-        "state": "INITIALIZING", "txn": None, "must_bump": True, "bump_asked": True, "added": ONE,
+        "state": "ABORTING_TRANSACTION", "txn": None, "must_bump": True, "bump_asked": True,
+        "added": ONE,
+    },
+    "bumping after a commit": {
+        "state": "COMMITTING_TRANSACTION", "txn": None, "must_bump": True, "bump_asked": True,
+        "added": ONE,
     },
     "committing after a bump that failed": {
         "state": "COMMITTING_TRANSACTION", "batches": line(ACKED), "next_sequence": (1, 0),

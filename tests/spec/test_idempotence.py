@@ -321,6 +321,7 @@ EVERY_KIND = {"partitions": 1, "records": 4, "faults": 3, "producer_ids": 3, "fi
               "largest_sequence": 7}  # fmt: skip
 RUNS = (
     ("2.0", (), {}),
+    ("2.0", (), bounds("delays", "expiries", "refusals", faults=3, records=3, partitions=2)),
     ("2.5", (), {"partitions": 2, "records": 2, "faults": 2, "producer_ids": 1}),
     (NEWEST, (), {"in_flight": 3}),
     (NEWEST, MENDED, {}),

@@ -34,12 +34,16 @@ class Bounds:
     records: int = 1
     early_ends: int = 0
     leader_changes: int = 1
+    failovers: int = 1
+    timeouts: int = 1
+    delays: int = 1
     deletions: int = 0
     producer_expiries: int = 0
 
 
 FORGETFUL = Bounds(transactions=1, faults=2, leader_changes=1, deletions=1, producer_expiries=1)
 TWO_RECORDS = Bounds(transactions=1, faults=2, records=2, early_ends=1)
+EXPIRED_ID = Bounds(partitions=2, faults=2, leader_changes=0, failovers=0, timeouts=0, delays=0)
 ONE_CLIENT, TWO_CLIENTS, DEFAULTS = Bounds(), Bounds(producers=2), Bounds(2, 2, 2, 1)
 
 
@@ -166,6 +170,9 @@ HARMLESS = {
     "stale_epoch_first": "what is stale is refused after the question as well",
     "last_epoch_ends_open": "nothing is written with the largest epoch",
     "unknown_id_fatal": "with version 2 a client asks for no new epoch after an abort that failed",
+    "expires_in_flight": "fewer batches expire",
+    "commit_may_bump": "with version 2 a client asks for no new epoch after a commit",
+    "illegal_state_fatal": "with version 2 no end asks for what its client's state doesn't allow",
     "failed_abort_fatal": "no coordinator calls the end of a transaction abortable",
     "client_epoch_bump": "with version 2 a client gets its epochs from EndTxn",
     "epoch_by_partition": "with version 2 each transaction has an epoch and sequences of its own",
@@ -257,6 +264,9 @@ def test_every_row_is_taken_by_a_run_or_listed_with_a_reason() -> None:
         reached |= covered(release, (), replace(TWO_RECORDS, transactions=2, faults=1))
     for release in ("2.0", NEWEST):
         reached |= covered(release, (), FORGETFUL)
+    for release in ("3.5", "3.6"):
+        reached |= covered(release, (), EXPIRED_ID)
+    reached |= covered(BEFORE, (), replace(DEFAULTS, transactions=1, faults=0))
     reached |= covered("3.6", (), replace(ONE_CLIENT, partitions=2, transactions=1, faults=2))
     assert every - reached == NEVER_TAKEN.keys() | TAKEN_WITH_TWO_CLIENTS
 
