@@ -203,8 +203,9 @@ no_start_in_mid_sequence = feature(
 stale_epoch_first = feature(
     "stale_epoch_first",
     "4.1",
-    sentence="A stale epoch is refused before the coordinator is asked.",
-    source="KAFKA-18042",
+    sentence="A stale epoch is refused before the coordinator is asked, and before it matters "
+    "whether the question still counts (the latter in 4.0.2, too).",
+    source="KAFKA-18042, KAFKA-19690",
 )
 strict_marker_epoch = feature(
     "strict_marker_epoch",

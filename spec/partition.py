@@ -279,7 +279,7 @@ def question_rows(
             "stale epoch, whatever the answer",
             starts & stale,
             Errors.INVALID_PRODUCER_EPOCH,
-            _ANALYZE,
+            f"KAFKA-19690, {_ANALYZE}",
             stale_epoch_first,
         ),
         refused(

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from .features import (
     last_epoch_ends_open,
     ongoing_by_epoch,
+    stale_epoch_first,
     strict_marker_epoch,
     transaction_version_2,
 )
@@ -31,6 +32,7 @@ from .partition import (
     CHECK_EPOCH,
     Kind,
     LogEntry,
+    c,
     log,
     producer_state,
     unguarded,
@@ -58,7 +60,12 @@ _written = {
     _entry.batches: if_(_epoch == _entry.producer_epoch, _entry.batches, sequence_of()),
     _entry.coordinator_epoch: _marker.coordinator_epoch,
     _asked: if_(outlives(_asked, _epoch), _asked, None),
-    waiting: unguarded(_id, unless=outlives(_asked, _epoch)),
+    # from 4.1 on an older batch is refused for its epoch, whatever becomes of its question
+    waiting: unguarded(
+        _id,
+        unless=outlives(_asked, _epoch)
+        & (~stale_epoch_first | (waiting[c].value.producer_epoch == _epoch)),
+    ),
 }
 _APPEND = "ProducerAppendInfo.appendEndTxnMarker"
 
