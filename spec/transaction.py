@@ -662,7 +662,7 @@ _end_version_2 = only(
     transaction_version_2 & ~version_2_draft,
     Row(
         "unknown transactional id, version 2",
-        when=~is_known,
+        when=~is_known & ~pending.is_set,
         reply=_end_answer(Errors.INVALID_PRODUCER_ID_MAPPING),
         source=_END_2,
     ),
@@ -773,7 +773,7 @@ _end_draft = only(
     version_2_draft,
     Row(
         "unknown transactional id, draft",
-        when=~is_known,
+        when=~is_known & ~pending.is_set,
         reply=_end_answer(Errors.INVALID_PRODUCER_ID_MAPPING),
         source=_END_2,
     ),

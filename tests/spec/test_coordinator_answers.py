@@ -348,6 +348,7 @@ def test_end_txn_of_another_producer_with_version_2(
     assert at(release, state, 0, LAST, previous_id=0).end(result, 0, LAST - 1) == UNKNOWN_ID
     assert at(release, state, 1, 0, previous_id=0).end(result, 0, LAST) == UNKNOWN_ID
     assert at(release, "EMPTY", -1).end(result, 1, -1) == UNKNOWN_ID
+    assert at(release, "EMPTY", -1, pending="EMPTY").end(result, 1, 5) == BUSY
     pending = at(release, state, pending="ONGOING").end(result, 2, 5)
     assert pending == BUSY  # KAFKA-18660: it may be the id that is under way
 
