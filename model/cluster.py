@@ -150,20 +150,31 @@ class Cluster:
         leader = self.leader(partition)
         version = self.transaction_version if transaction_version is None else transaction_version
         producer: dict[str, Any] = {"producer_id": producer_id, "producer_epoch": producer_epoch}
-        guard = None
+        error, guard = "NONE", None
         if transactional_id is not None and leader.machine.value(declared.asks):
-            guard = leader.start_verification(**producer, base_sequence=base_sequence)
-            if guard is not None:
-                error = self._ask(transactional_id, partition, version, **producer)
-                verdict = leader.verdict(error, transaction_version=version)
-                if verdict != "NONE":
-                    return ProduceResponse(verdict)
+            error, guard = self._verified(
+                leader, (transactional_id, partition, version), "CLIENT", base_sequence, **producer
+            )
+        if error != "NONE":
+            return ProduceResponse(error)
         answer = leader.append(
             **producer, base_sequence=base_sequence, count=count, guard=guard,
             transactional=transactional_id is not None, transaction_version=version,
         )  # fmt: skip
         leader.move_high_watermark(leader.log_end_offset)
         return ProduceResponse(answer.error, answer.first_offset)
+
+    def _verified(
+        self, leader: PartitionLeader, asked: tuple[str, Any, int], origin: str,
+        base_sequence: int, **producer: Any,
+    ) -> tuple[str, int | None]:  # fmt: skip
+        """An error, or NONE and the guard under which the coordinator was asked, if it was."""
+        error, guard = leader.start_verification(**producer, base_sequence=base_sequence)
+        if guard is not None:
+            error = leader.verdict(
+                self._ask(*asked, **producer), origin=origin, transaction_version=asked[-1]
+            )
+        return error, guard
 
     def _ask(
         self, transactional_id: str, partition: Any, version: int, producer_id: int,
@@ -239,15 +250,12 @@ class Cluster:
         leader = self.leader(offsets_partition(fields["group_id"]))
         producer = {name: fields[name] for name in ("producer_id", "producer_epoch")}
         version = fields["transaction_version"]
-        guard = None
-        if leader.machine.value(declared.asks):
-            guard = leader.start_verification(**producer, base_sequence=-1)
-            if guard is not None:
-                partition = offsets_partition(fields["group_id"])
-                asked = (fields["transactional_id"], partition, version)
-                verdict = leader.verdict(self._ask(*asked, **producer), transaction_version=version)
-                if verdict != "NONE":
-                    return verdict
+        error, guard = "NONE", None
+        if leader.machine.value(declared.asks_about_offsets):
+            asked = (fields["transactional_id"], offsets_partition(fields["group_id"]), version)
+            error, guard = self._verified(leader, asked, "COORDINATOR", -1, **producer)
+        if error != "NONE":
+            return error
         appended = leader.append(
             **producer, base_sequence=-1, count=1, transactional=True, origin="COORDINATOR",
             guard=guard, transaction_version=version,

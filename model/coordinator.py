@@ -182,8 +182,12 @@ class TransactionCoordinator:
         state_partition_of: Callable[[str], int] = partition_for,
         transaction_max_timeout_ms: int = 900_000,
         transactional_id_expiration_ms: int = 604_800_000,
+        transaction_two_phase_commit_enable: bool = False,
     ) -> None:  # fmt: skip
-        settings = {"transaction_max_timeout_ms": transaction_max_timeout_ms}
+        settings = {
+            "transaction_max_timeout_ms": transaction_max_timeout_ms,
+            "transaction_two_phase_commit_enable": int(transaction_two_phase_commit_enable),
+        }
         self._lookup = Machine(declared.COORDINATOR_TABLES, protocol=protocol, constants=settings)
         expiration = {"transactional_id_expiration_ms": transactional_id_expiration_ms}
         tables = declared.TABLES + transaction_metadata.TABLES
@@ -238,7 +242,7 @@ class TransactionCoordinator:
             self._epochs[state_partition] = home.coordinator_epoch
 
     def resign(self, state_partition: int, coordinator_epoch: int | None = None) -> None:
-        """It leads this partition no longer, unless it does so in a later epoch."""
+        """It leads this partition no longer; it depends on the epochs whether a load ends."""
         outcome = self._lookup.handle(
             "resigned", state_partition=state_partition, coordinator_epoch=coordinator_epoch
         )
@@ -253,8 +257,12 @@ class TransactionCoordinator:
         """The epoch in which it coordinates this id; None where it doesn't."""
         return self._epochs.get(self.state_partition_of(transactional_id))
 
-    def lookup(self, request: str, transactional_id: str | None, timeout_ms: int = 1) -> Any:
-        """What is said of a request before the id's entry is looked at: error and step."""
+    def lookup(
+        self, request: str, transactional_id: str | None, timeout_ms: int = 1,
+        expected: tuple[int, int] | None = None, *, enable_2pc: bool = False,
+        keep_prepared_txn: bool = False,
+    ) -> Any:  # fmt: skip
+        """What is said of a request before the id's entry is looked at: error, step, timeout."""
         entry = self.entries.get(transactional_id or "")
         asked = (
             request,
@@ -263,6 +271,10 @@ class TransactionCoordinator:
             entry is not None,
             entry is not None and entry["state"] == "DEAD",
             timeout_ms,
+            expected is not None and expected[0] != NO_PRODUCER_ID,
+            expected is not None and expected[1] != NO_PRODUCER_EPOCH,
+            enable_2pc,
+            keep_prepared_txn,
         )
         said = self._said.get(asked)
         if said is None:
@@ -395,29 +407,33 @@ class TransactionCoordinator:
     def init_producer_id(
         self, transactional_id: str | None, transaction_timeout_ms: int,
         expected: tuple[int, int] | None = None, *, append: str = "NONE",
-        before_abort: Callable[[], None] | None = None,
+        before_abort: Callable[[], None] | None = None, enable_2pc: bool = False,
+        keep_prepared_txn: bool = False,
     ) -> ProducerIdAndEpoch | None:  # fmt: skip
         """InitProducerId; None where its record is still to be acknowledged.
 
         `expected` is the producer id and epoch that the producer holds. `before_abort` is called
         between the choice of a fencing epoch and the abort under it.
         """
-        answer = self.lookup("INIT_PRODUCER_ID", transactional_id, transaction_timeout_ms)
+        answer = self.lookup(
+            "INIT_PRODUCER_ID", transactional_id, transaction_timeout_ms, expected,
+            enable_2pc=enable_2pc, keep_prepared_txn=keep_prepared_txn,
+        )  # fmt: skip
         if answer.step == "ANSWER":
             return ProducerIdAndEpoch(answer.error)
         if answer.step == "PRODUCER_ID_ALONE":
             new_id = self.producer_ids()
             if new_id is None:
-                return ProducerIdAndEpoch("COORDINATOR_LOAD_IN_PROGRESS")
+                return ProducerIdAndEpoch(self._blank.value(transaction.no_id_error))
             return ProducerIdAndEpoch("NONE", new_id, 0)
         assert transactional_id is not None
         if answer.step == "NEW_ENTRY":
             new_id = self.producer_ids()
             if new_id is None:
-                return ProducerIdAndEpoch("COORDINATOR_LOAD_IN_PROGRESS")
+                return ProducerIdAndEpoch(self._blank.value(transaction.no_id_error))
             fresh = NEW_ENTRY._replace(
                 transactional_id=transactional_id, producer_id=new_id,
-                txn_timeout_ms=transaction_timeout_ms, txn_last_update_timestamp=self.now_ms,
+                txn_timeout_ms=answer.timeout_ms, txn_last_update_timestamp=self.now_ms,
             )  # fmt: skip
             self.put(fresh)
         entry = self._at_now(self.entries[transactional_id])
@@ -427,7 +443,7 @@ class TransactionCoordinator:
             "connection": 0,
             "expected_id": 0 if expected is None else expected[0],
             "expected_epoch": -1 if expected is None else expected[1],
-            "transaction_timeout_ms": transaction_timeout_ms,
+            "transaction_timeout_ms": answer.timeout_ms,
         }
         self._offer_id(entry, "InitProducerId", fields)
         sent = list(entry.handle("InitProducerId", **fields).sent)
@@ -627,8 +643,9 @@ class TransactionCoordinator:
             if append != "NONE":
                 return sent + self._refuse(entry, append)
             sent += entry.handle("log append").sent
-        if entry["pending"] is None and entry["state"] in ("PREPARE_COMMIT", "PREPARE_ABORT"):
-            sent += entry.handle("begin completion", switch_off=off).sent
+        completion = entry.attempt("begin completion", switch_off=off)
+        if completion is not None:
+            sent += completion.sent
             self.send_markers(name, self.owner_epoch(name) or 0)
         return sent
 
@@ -752,7 +769,8 @@ class TransactionCoordinator:
 
     def _cancel(self, marker: Marker) -> None:
         known = self._markers.completions.get(marker.transactional_id)
-        if known is not None and known[0] == marker.completion:
+        own_only = "own_completion_cancelled" in self._blank.features
+        if known is not None and (known[0] == marker.completion or not own_only):
             del self._markers.completions[marker.transactional_id]
 
     def _maybe_complete(self, name: str, append: str) -> bool:
@@ -865,6 +883,7 @@ is_idle = transaction.is_settled & ~transaction.pending.is_set
 _KIND = {None: "NONE", "": "EMPTY"}
 _LOOKED_UP = (
     "request", "transactional_id", "state_partition", "is_known", "is_dead", "timeout_ms",
+    "expects_id", "expects_epoch", "enable_2pc", "keep_prepared_txn",
 )  # fmt: skip
 _MOST_SAID = 1_000
 _ERROR_CODES = frozenset(declared.ErrorCode.names)

@@ -462,15 +462,16 @@ class Leader:
             leader.append_plain(fields["count"])
             yield after, {"error": "NONE", "base_offset": base}
             return
-        guard = None
+        guard = refused = None
         if self.asks and fields.get("transactional"):
-            guard = leader.start_verification(
+            error, guard = leader.start_verification(
                 producer_id=fields["producer_id"], producer_epoch=fields["producer_epoch"],
                 base_sequence=fields["base_sequence"],
             )  # fmt: skip
+            if error != "NONE":
+                yield self, {"error": error, "base_offset": -1}
+                return
             refused = None if guard is None else after._copy(operation.start)
-        else:
-            refused = None
         after.marked -= {fields["producer_id"]}
         answer = leader.append(**fields, guard=guard)
         told = {"error": answer.error, "base_offset": answer.first_offset}

@@ -128,25 +128,23 @@ class PartitionLeader:
     ) -> Any:  # fmt: skip
         """A batch of `count` records: its AppendResponse.
 
-        `guard` is what `start_verification` gave. `transaction_version` is that of the request (the
-        release's own if none is given).
+        `guard` is that which `start_verification` gave. `transaction_version` is that of the
+        request (the release's own if none is given).
         """
         whole("count", count, 1)
-        last_sequence = base_sequence
-        if type(base_sequence) is int and base_sequence >= 0:
-            last_sequence = (base_sequence + count - 1) % 2**31
         if timestamp is None:
             timestamp = self._now_ms
         answer = self.machine.handle(
             "append", switch_off=_without(transaction_version), producer_id=producer_id,
             producer_epoch=producer_epoch, base_sequence=base_sequence,
-            last_sequence=last_sequence, transactional=transactional, timestamp=timestamp,
+            offset_delta=count - 1, transactional=transactional, timestamp=timestamp,
             origin=origin, guard=guard,
         ).reply  # fmt: skip
         if answer.error == "NONE" and not answer.is_duplicate:
+            last = -1 if base_sequence < 0 else (base_sequence + count - 1) % 2**31
             batch = Batch(
                 "data", answer.first_offset, answer.last_offset, producer_id, producer_epoch,
-                base_sequence, last_sequence, transactional, timestamp,
+                base_sequence, last, transactional, timestamp,
             )  # fmt: skip
             self.batches.append(batch)
         return answer
@@ -171,7 +169,8 @@ class PartitionLeader:
         return self._marker(batch, "COORDINATOR", transaction_version)
 
     def replicate(self, batches: Iterable[Batch]) -> None:
-        """Batches as a follower fetches them, at their own offsets: no check refuses them."""
+        """Batches as a follower fetches them, at their own offsets: no check refuses them (before
+        2.5, markers are checked)."""
         for batch in batches:
             self._apply(batch)
 
@@ -225,19 +224,24 @@ class PartitionLeader:
 
     def start_verification(
         self, *, producer_id: int, producer_epoch: int, base_sequence: int
-    ) -> int | None:
-        """The guard under which the coordinator is to be asked; None: a transaction is open."""
+    ) -> Any:
+        """A GuardResponse: an error, or the guard under which the coordinator is to be asked, or
+        neither where a transaction is open."""
         return self.machine.handle(
             "start verification", producer_id=producer_id, producer_epoch=producer_epoch,
             base_sequence=base_sequence,
-        ).reply.guard  # fmt: skip
+        ).reply  # fmt: skip
 
-    def verdict(self, error: str, *, transaction_version: int | None = None) -> str:
-        """What the producer is told where the coordinator has answered so; NONE: append."""
+    def verdict(
+        self, error: str, *, origin: str = "CLIENT", transaction_version: int | None = None
+    ) -> str:
+        """What is told where the coordinator has answered so about a batch of this origin; NONE:
+        append."""
         known = error if error in Errors.names else "UNKNOWN_SERVER_ERROR"
         answer = self.machine.handle(
-            "coordinator answers", error=known, switch_off=_without(transaction_version)
-        ).reply
+            "coordinator answers", error=known, origin=origin,
+            switch_off=_without(transaction_version),
+        ).reply  # fmt: skip
         return answer.error if answer.error != known else error
 
     # What moves without a batch -----------------------------------------------------------------
@@ -294,7 +298,7 @@ class PartitionLeader:
         self.machine.put(log_start_offset=offset if log_start is None else log_start)
         self.machine.put(log_end_offset=offset, aborted_txns=())
         self.machine.handle("truncate fully", offset=offset)
-        self.move_high_watermark(self.high_watermark)
+        self.move_high_watermark(offset)
 
     def reopen(self, *, clean: bool = True) -> None:
         """The broker stops, starts again and reads the log; `clean` if it had time to take a

@@ -32,7 +32,7 @@ Line = Mapping[str, Any]
 
 def _init(cluster: Cluster, fields: dict[str, Any]) -> Answer:
     expected = (fields.pop("producer_id", -1), fields.pop("producer_epoch", -1))
-    given = None if -1 in expected else expected
+    given = None if expected == (-1, -1) else expected
     return cluster.init_producer_id(**fields, expected=given)._asdict()
 
 

@@ -20,6 +20,7 @@ from .features import (
     commit_may_bump,
     errors_told_alike,
     failed_abort_fatal,
+    offsets_name_members,
     offsets_retried_by_kind,
     one_way_to_ids,
     producer_fenced_error,
@@ -325,6 +326,7 @@ request_sent = Table(
             _to_group & send_request.names_member & (offsets_version < GROUP_VERSION),
             ClientError.UNSUPPORTED_VERSION,
             "TxnOffsetCommitRequest.Builder",
+            offsets_name_members,
         ),
         Row(
             "send",
@@ -670,16 +672,18 @@ offset_committed = Table(
         _again(_error, _COMMITTED, _LOADING, _NO_PARTITION, by_kind=offsets_retried_by_kind),
         aborting(
             "abortable",
-            _error.is_in(ClientError.GROUP_AUTHORIZATION_FAILED, ClientError.FENCED_INSTANCE_ID)
+            (_error == ClientError.GROUP_AUTHORIZATION_FAILED)
+            | (offsets_name_members & (_error == ClientError.FENCED_INSTANCE_ID))
             | _is_abortable(_error),
             _error,
             _COMMITTED,
         ),
         aborting(
-            "no longer a member of the group",  # before 2.5 no request named one
+            "no longer a member of the group",
             _error.is_in(ClientError.UNKNOWN_MEMBER_ID, ClientError.ILLEGAL_GENERATION),
             ClientError.COMMIT_FAILED,
             _COMMITTED,
+            during=offsets_name_members,
         ),
         _fenced(
             _error,

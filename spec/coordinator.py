@@ -7,7 +7,14 @@ appends to the log fail with whatever error they fail with.
 
 from __future__ import annotations
 
-from .features import producer_fenced_error, version_2_draft
+from .features import (
+    expected_epoch,
+    newer_epoch_cancels_load,
+    producer_fenced_error,
+    storage_error_retried,
+    two_phase_commit,
+    version_2_draft,
+)
 from .language import (
     Bool,
     Expression,
@@ -64,6 +71,10 @@ from .transaction_log import TRANSITION_FORGOTTEN, tell_all
 MAX_TIMEOUT = constant(
     "transaction_max_timeout_ms", 0, 0, 0, real=900_000, meaning="transaction.max.timeout.ms"
 )
+TWO_PHASE_ENABLED = constant(
+    "transaction_two_phase_commit_enable", 0, 0, 0, real=0,
+    meaning="1: transaction.two.phase.commit.enable",
+)  # fmt: skip
 STATE_PARTITIONS = constant(
     "transaction_state_partitions", 1, 1, 1, real=2**31 - 1,
     meaning="transaction.state.log.num.partitions",
@@ -94,6 +105,7 @@ ErrorCode = enum(
     INVALID_PRODUCER_ID_MAPPING=49,
     INVALID_TRANSACTION_TIMEOUT=50,
     TRANSACTION_COORDINATOR_FENCED=52,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED=53,
     KAFKA_STORAGE_ERROR=56,
     TRANSACTIONAL_ID_NOT_FOUND=105,
     UNKNOWN_SERVER_ERROR=-1,
@@ -115,19 +127,28 @@ owned = coordinator.field(
 )  # fmt: skip
 
 caller = Machine("caller", doc="Whoever handles the request.")
-LookupResponse = message("LookupResponse", caller, error=ErrorCode, step=Step)
+GIVEN_MS = Int(-(2**31), 2**31 - 1)
+LookupResponse = message("LookupResponse", caller, error=ErrorCode, step=Step, timeout_ms=GIVEN_MS)
 lookup = event(
     "look up", request=Request, transactional_id=Id, state_partition=STATE_PARTITION,
-    is_known=Bool(), is_dead=Bool(), timeout_ms=Int(-(2**31), 2**31 - 1),
-    event_doc="`is_known`: there is an entry for the id. The timeout counts for InitProducerId.",
+    is_known=Bool(), is_dead=Bool(), timeout_ms=GIVEN_MS, expects_id=Bool(), expects_epoch=Bool(),
+    enable_2pc=Bool(), keep_prepared_txn=Bool(),
+    event_doc="`is_known`: there is an entry for the id. From the timeout on, it is what "
+    "InitProducerId says.",
 )  # fmt: skip
 
 
-def _answer(error: Expression) -> Sending:
-    return LookupResponse(error=error, step=Step.ANSWER)
+def _answer(error: Expression, step: Expression = Step.ANSWER) -> Sending:
+    return LookupResponse(error=error, step=step, timeout_ms=lookup.timeout_ms)
+
+
+def _goes_on(step: Expression) -> Sending:
+    timeout = if_(_two_phase, 2**31 - 1, lookup.timeout_ms)
+    return LookupResponse(error=ErrorCode.NONE, step=step, timeout_ms=timeout)
 
 
 _init = lookup.request == Request.INIT_PRODUCER_ID
+_two_phase = two_phase_commit & _init & lookup.enable_2pc
 _describe = lookup.request == Request.DESCRIBE
 _none = lookup.transactional_id == Id.NONE
 _home = owned[lookup.state_partition]
@@ -138,15 +159,22 @@ looked_up = Table(
     response=LookupResponse,
     rows=(
         Row(
+            "half of what it holds",
+            when=_init & (lookup.expects_id != lookup.expects_epoch),
+            during=expected_epoch,
+            reply=_answer(ErrorCode.INVALID_REQUEST),
+            source="KafkaApis.handleInitProducerIdRequest",
+        ),
+        Row(
             "no transactional id",
             when=_init & _none,
-            reply=LookupResponse(error=ErrorCode.NONE, step=Step.PRODUCER_ID_ALONE),
+            reply=_answer(ErrorCode.NONE, Step.PRODUCER_ID_ALONE),
             source="TransactionCoordinator.handleInitProducerId",
         ),
         Row(
             "describe nothing",
             when=_describe & _none,
-            reply=LookupResponse(error=ErrorCode.INVALID_REQUEST, step=Step.ILLEGAL_ARGUMENT),
+            reply=_answer(ErrorCode.INVALID_REQUEST, Step.ILLEGAL_ARGUMENT),
             source="TransactionCoordinator.handleDescribeTransactions",
         ),
         Row(
@@ -156,8 +184,24 @@ looked_up = Table(
             source="TransactionCoordinator",
         ),
         Row(
+            "no two-phase commit here",
+            when=_two_phase & (TWO_PHASE_ENABLED == 0),
+            during=two_phase_commit,
+            reply=_answer(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+            source="KIP-939, TransactionCoordinator.handleInitProducerId",
+        ),
+        Row(
+            "nothing prepared is kept yet",
+            when=_init & lookup.keep_prepared_txn,
+            during=two_phase_commit,
+            reply=_answer(ErrorCode.UNSUPPORTED_VERSION),
+            source="KIP-939, TransactionCoordinator.handleInitProducerId",
+        ),
+        Row(
             "timeout out of range",
-            when=_init & ~((lookup.timeout_ms > 0) & (lookup.timeout_ms <= MAX_TIMEOUT)),
+            when=_init
+            & ~_two_phase
+            & ~((lookup.timeout_ms > 0) & (lookup.timeout_ms <= MAX_TIMEOUT)),
             reply=_answer(ErrorCode.INVALID_TRANSACTION_TIMEOUT),
             source="TransactionStateManager.validateTransactionTimeoutMs",
         ),
@@ -176,7 +220,7 @@ looked_up = Table(
         Row(
             "new transactional id",
             when=_init & ~lookup.is_known,
-            reply=LookupResponse(error=ErrorCode.NONE, step=Step.NEW_ENTRY),
+            reply=_goes_on(Step.NEW_ENTRY),
             source="TransactionCoordinator.handleInitProducerId",
         ),
         Row(
@@ -191,7 +235,7 @@ looked_up = Table(
             reply=_answer(ErrorCode.INVALID_PRODUCER_ID_MAPPING),
             source="TransactionCoordinator",
         ),
-        Row("known", reply=LookupResponse(error=ErrorCode.NONE, step=Step.GO_ON)),
+        Row("known", reply=_goes_on(Step.GO_ON)),
     ),
 )
 
@@ -225,10 +269,15 @@ ownership_given_up = Table(
     on=resigned,
     rows=(
         Row(
-            "of an older epoch than it has now",
+            "goes on loading",
             when=_given_up.is_set
+            & _given_up.value.is_loading
             & resigned.coordinator_epoch.is_set
-            & (_given_up.value.coordinator_epoch > resigned.coordinator_epoch.value),
+            & if_(
+                newer_epoch_cancels_load,
+                _given_up.value.coordinator_epoch >= resigned.coordinator_epoch.value,
+                _given_up.value.coordinator_epoch != resigned.coordinator_epoch.value,
+            ),
             source="TransactionStateManager.removeTransactionsForTxnTopicPartition",
         ),
         Row(
@@ -400,8 +449,8 @@ answered = Table(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
                 ErrorCode.REQUEST_TIMED_OUT,
-                ErrorCode.KAFKA_STORAGE_ERROR,
-            ),
+            )
+            | (storage_error_retried & (marker_answered.error == ErrorCode.KAFKA_STORAGE_ERROR)),
             reply=MarkerVerdict(outcome=Outcome.RETRY),
             source=_HANDLER,
         ),

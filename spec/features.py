@@ -18,6 +18,13 @@ timeout_bumps_epoch = feature(
     sentence="A transaction that the coordinator aborts by itself ends with a new epoch.",
     source="KAFKA-6119",
 )
+storage_error_retried = feature(
+    "storage_error_retried",
+    "2.5",
+    sentence="A marker is sent again after KAFKA_STORAGE_ERROR, an answer that the coordinator "
+    "didn't know before.",
+    source="KAFKA-9749",
+)
 expected_epoch = feature(
     "expected_epoch",
     "2.5",
@@ -64,6 +71,13 @@ version_2_draft = feature(
     "needs a transaction; a completed end forgets the epoch before.",
     source="TransactionCoordinator.endTransaction at 1eb7644349",
 )
+newer_epoch_cancels_load = feature(
+    "newer_epoch_cancels_load",
+    "4.0.0",
+    sentence="A coordinator that resigns in a newer epoch stops loading; before, it stopped only "
+    "in the epoch of the load, and otherwise came to own the partition.",
+    source="KAFKA-18137",
+)
 overflow_answered = feature(
     "overflow_answered",
     "4.0.0",
@@ -81,8 +95,15 @@ previous_id_forgotten = feature(
     "previous_id_forgotten",
     "4.1",
     sentence="The previous producer id is kept for one transition only (before: until the next "
-    "Empty).",
+    "Empty or end of version 2).",
     source="KAFKA-15370, TransactionMetadata.completeTransitionTo",
+)
+two_phase_commit = feature(
+    "two_phase_commit",
+    "4.1",
+    sentence="InitProducerId may ask for two-phase commit, which a broker has to allow; its "
+    "transactions, and all others with the largest timeout, don't time out.",
+    source="KIP-939",
 )
 rotation_in_log = feature(
     "rotation_in_log",
@@ -103,6 +124,13 @@ last_epoch_in_log = feature(
     "across a failover (proposed).",
     source="KAFKA-20357",
 )
+own_completion_cancelled = feature(
+    "own_completion_cancelled",
+    DRAFT,
+    sentence="A marker's answer under an older coordinator epoch cancels its own completion; "
+    "before, also the current one, so that the transaction never ended (from 3.8).",
+    source="KAFKA-16352",
+)
 # The partition leader -------------------------------------------------------------------------
 
 unknown_producer_accepted = feature(
@@ -121,8 +149,23 @@ state_outlives_records = feature(
 followers_only_warn = feature(
     "followers_only_warn",
     "2.5",
-    sentence="What a follower or a recovery replays is not refused for its epoch.",
+    sentence="What a follower or a recovery replays is not refused for its epoch, and what a "
+    "coordinator writes may be; before, markers were checked from everywhere, data from clients.",
     source="KAFKA-9144",
+)
+marker_is_use = feature(
+    "marker_is_use",
+    "2.5",
+    sentence="A producer is idle since its last batch or marker; before, since the newest batch "
+    "of its epoch, and one without a batch in it was forgotten at the next look.",
+    source="KAFKA-9144",
+)
+empty_marker_ends_nothing = feature(
+    "empty_marker_ends_nothing",
+    "3.5",
+    sentence="A marker that ends no transaction completes none; before 2.8 it completed one that "
+    "began and ended with it.",
+    source="KAFKA-10702",
 )
 verification = feature(
     "verification",
@@ -130,6 +173,12 @@ verification = feature(
     sentence="A leader asks the coordinator before the first append of a transaction, and an "
     "answer counts only as long as its question does (version 2 asks in any case).",
     source="KIP-890 part 1",
+)
+offsets_verified = feature(
+    "offsets_verified",
+    DRAFT,
+    sentence="A leader asks about what a group's coordinator appends, too (from 3.7).",
+    source="KAFKA-15449",
 )
 abortable_error = feature(
     "abortable_error",
@@ -154,8 +203,9 @@ no_start_in_mid_sequence = feature(
 stale_epoch_first = feature(
     "stale_epoch_first",
     "4.1",
-    sentence="A stale epoch is refused before the coordinator is asked.",
-    source="KAFKA-18042",
+    sentence="A stale epoch is refused before the coordinator is asked, and before it matters "
+    "whether the question still counts (the latter in 4.0.2, too).",
+    source="KAFKA-18042, KAFKA-19690",
 )
 strict_marker_epoch = feature(
     "strict_marker_epoch",
@@ -308,6 +358,13 @@ offsets_retried_by_kind = feature(
     sentence="TxnOffsetCommit, too, is sent again after any retriable error (from 3.8).",
     source="TransactionManager.TxnOffsetCommitHandler",
 )
+offsets_name_members = feature(
+    "offsets_name_members",
+    "2.5",
+    sentence="TxnOffsetCommit names the group's member and generation; errors about them are "
+    "abortable, and were fatal before.",
+    source="KIP-447",
+)
 expires_in_flight = feature(
     "expires_in_flight",
     "2.5",
@@ -375,6 +432,7 @@ KAFKA = Protocols(
     releases=RELEASES,
     features=(
         timeout_bumps_epoch,
+        storage_error_retried,
         expected_epoch,
         strict_end_txn_epoch,
         failed_fence_kept,
@@ -382,16 +440,22 @@ KAFKA = Protocols(
         transaction_version_2,
         pending_first,
         version_2_draft,
+        newer_epoch_cancels_load,
         overflow_answered,
         single_fence_bump,
         previous_id_forgotten,
+        two_phase_commit,
+        own_completion_cancelled,
         rotation_in_log,
         rotation_on_fence,
         last_epoch_in_log,
         unknown_producer_accepted,
         state_outlives_records,
         followers_only_warn,
+        marker_is_use,
+        empty_marker_ends_nothing,
         verification,
+        offsets_verified,
         abortable_error,
         ongoing_by_epoch,
         no_start_in_mid_sequence,
@@ -418,6 +482,7 @@ KAFKA = Protocols(
         errors_told_alike,
         retried_by_kind,
         offsets_retried_by_kind,
+        offsets_name_members,
         expires_in_flight,
         backoff_grows,
         replica_retriable,

@@ -8,7 +8,15 @@ for duplicates; `append` is UnifiedLog's, on top of it. The log itself is the ca
 
 from __future__ import annotations
 
-from .features import ongoing_by_epoch, transaction_version_2, verification
+from .features import (
+    empty_marker_ends_nothing,
+    followers_only_warn,
+    marker_is_use,
+    offsets_verified,
+    ongoing_by_epoch,
+    stale_epoch_first,
+    state_outlives_records,
+)
 from .language import (
     Bool,
     Event,
@@ -18,6 +26,7 @@ from .language import (
     Map,
     Optional,
     Row,
+    Sending,
     Sequence,
     Table,
     any_of,
@@ -49,6 +58,7 @@ from .messages import (
     CACHED_BATCHES,
     EPOCH,
     LARGEST_SEQUENCE,
+    NO_TIMESTAMP,
     PRODUCER_ID,
     SEQUENCE,
     TIMESTAMP,
@@ -57,8 +67,9 @@ from .messages import (
     clock,
     now,
 )
-from .partition import asks_coordinator, validation_rows, verdict_rows
-from .partition_markers import refusals
+from .partition import asks_coordinator, question_rows, validation_rows, verdict_rows
+from .partition_markers import outlives, refusals
+from .partition_recovery import remains
 
 LARGEST_OFFSET = constant("largest_offset", 0, 0, 0, real=2**63 - 1, meaning="the largest offset")
 LARGEST_DELTA = constant(
@@ -176,8 +187,8 @@ MarkerResponse = message(
     "MarkerResponse", asker, error=Errors, completed_txn=Optional(CompletedTxn)
 )
 GuardResponse = message(
-    "GuardResponse", asker, guard=Optional(Int(0, LARGEST_OFFSET)),
-    message_doc="Without a guard there is nothing to verify: a transaction is under way.",
+    "GuardResponse", asker, error=Errors, guard=Optional(Int(0, LARGEST_OFFSET)),
+    message_doc="Without error and guard there is nothing to verify: a transaction is under way.",
 )  # fmt: skip
 StableResponse = message("StableResponse", asker, last_stable_offset=OFFSET)
 OngoingResponse = message("OngoingResponse", asker, is_ongoing=Bool())
@@ -205,7 +216,7 @@ def is_ongoing(producer_id: Expression, epoch: Expression) -> Expression:
 
 
 def _data_rows(
-    batch: Event, first_offset: Expression, last_offset: Expression,
+    batch: Event, last_sequence: Expression, first_offset: Expression, last_offset: Expression,
     clears: dict[Expression, Expression | int | None],
 ) -> tuple[Row, ...]:  # fmt: skip
     """A batch at these offsets: ProducerAppendInfo.appendDataBatch and all that follows from it."""
@@ -216,7 +227,7 @@ def _data_rows(
     opens = batch.transactional & ~opened
     started = TxnMetadata(producer_id=producer_id, first_offset=first_offset, last_offset=None)
     metadata = BatchMetadata(
-        last_sequence=batch.last_sequence, last_offset=last_offset,
+        last_sequence=last_sequence, last_offset=last_offset,
         offset_delta=last_offset - first_offset, timestamp=batch.timestamp,
     )  # fmt: skip
     batches = if_(new_epoch, sequence_of(metadata), push(entry.batches, metadata))
@@ -224,7 +235,8 @@ def _data_rows(
         *validation_rows(
             epoch, batch.base_sequence, batch.transactional, entry,
             verification_states[producer_id], _refused, waited=False,
-            epoch_counts=batch.origin != Origin.REPLICATION,
+            epoch_counts=(batch.origin == Origin.CLIENT)
+            | (followers_only_warn & (batch.origin == Origin.COORDINATOR)),
             sequence_counts=batch.origin == Origin.CLIENT,
         ),
         Row(
@@ -267,26 +279,32 @@ batch_appended = Table(
     leader,
     on=append_batch,
     response=AppendResponse,
-    rows=_data_rows(append_batch, append_batch.first_offset, append_batch.last_offset, {}),
+    rows=_data_rows(
+        append_batch,
+        append_batch.last_sequence,
+        append_batch.first_offset,
+        append_batch.last_offset,
+        {},
+    ),
 )
 
 append_data = event(
     "append", producer_id=PRODUCER_ID, producer_epoch=EPOCH, base_sequence=ANY_SEQUENCE,
-    last_sequence=ANY_SEQUENCE, transactional=Bool(), timestamp=TIMESTAMP, origin=Origin,
+    offset_delta=Int(0, LARGEST_DELTA), transactional=Bool(), timestamp=TIMESTAMP, origin=Origin,
     guard=Optional(Int(0, LARGEST_OFFSET)),
-    event_doc="A batch at the log's end; `guard` is the one that it was verified under.",
+    event_doc="A batch at the log's end, `offset_delta` records behind its first; `guard` is the "
+    "one that it was verified under.",
 )  # fmt: skip
 _id = append_data.producer_id
 _entry, _asked = producers[_id], verification_states[_id]
-_delta = if_(
-    append_data.base_sequence < 0,
-    0,
-    wrap(append_data.last_sequence - append_data.base_sequence, SEQUENCE),
+_delta = append_data.offset_delta
+_last_sequence = if_(
+    append_data.base_sequence < 0, -1, wrap(append_data.base_sequence + _delta, SEQUENCE)
 )
 _cached = element("cached", _entry.value.batches)
 _known = first_of(
     _cached,
-    (_cached.last_sequence == append_data.last_sequence) & (_cached.offset_delta == _delta),
+    (_cached.last_sequence == _last_sequence) & (_cached.offset_delta == _delta),
 )
 data_appended = Table(
     leader,
@@ -307,19 +325,20 @@ data_appended = Table(
             ),
             source="ProducerStateEntry.findDuplicateBatch",
         ),
-        _refused(
-            "not verified",
-            verification_enabled
-            & append_data.transactional
-            & (append_data.origin != Origin.REPLICATION)
-            & ~is_ongoing(_id, append_data.producer_epoch)
-            & ~(_asked.is_set & (append_data.guard == _asked.value.guard)),
-            Errors.INVALID_TXN_STATE,
-            "UnifiedLog.analyzeAndValidateProducerState",
-            verification,
+        *question_rows(
+            append_data.transactional
+            & (
+                (append_data.origin == Origin.CLIENT)
+                | (offsets_verified & (append_data.origin == Origin.COORDINATOR))
+            )
+            & ~is_ongoing(_id, append_data.producer_epoch),
+            append_data.producer_epoch < _entry.value.producer_epoch,
+            ~verification_enabled | (_asked.is_set & (append_data.guard == _asked.value.guard)),
+            _refused,
         ),
         *_data_rows(
             append_data,
+            _last_sequence,
             log_end_offset,
             log_end_offset + _delta,
             {
@@ -366,22 +385,36 @@ def _marker_refused(
     return Row(name, when=when, reply=reply, source=source, during=during)
 
 
+_batches = if_(append_marker.producer_epoch == _entry.producer_epoch, _entry.batches, sequence_of())
 _written = {
     producers[_id]: some(
         replace(
             _entry,
             producer_epoch=append_marker.producer_epoch,
-            batches=if_(
-                append_marker.producer_epoch == _entry.producer_epoch, _entry.batches, sequence_of()
-            ),
+            batches=_batches,
             coordinator_epoch=append_marker.coordinator_epoch,
-            last_timestamp=append_marker.timestamp,
+            last_timestamp=if_(
+                marker_is_use,
+                append_marker.timestamp,
+                if_(size(_batches) > 0, _entry.last_timestamp, NO_TIMESTAMP),
+            ),
             current_txn_first_offset=None,
         )
     ),
     map_end_offset: append_marker.offset + 1,
 }
 _APPEND = "ProducerAppendInfo.appendEndTxnMarker"
+
+
+def _ended_by_marker(first_offset: Expression) -> Sending:
+    """The answer to a marker that ends the transaction which began there."""
+    txn = CompletedTxn(
+        producer_id=append_marker.producer_id, first_offset=first_offset,
+        last_offset=append_marker.offset, is_aborted=append_marker.result == Result.ABORT,
+    )  # fmt: skip
+    return MarkerResponse(error=Errors.NONE, completed_txn=some(txn))
+
+
 marker_appended = Table(
     leader,
     on=append_marker,
@@ -389,23 +422,30 @@ marker_appended = Table(
     rows=(
         *refusals(
             append_marker.producer_epoch, append_marker.coordinator_epoch, _entry, _marker_refused,
-            append_marker.origin != Origin.REPLICATION,
+            (append_marker.origin != Origin.REPLICATION) | ~followers_only_warn,
         ),
         Row(
             "end the transaction",
             when=_began.is_set,
             set=_written,
-            reply=MarkerResponse(
-                error=Errors.NONE,
-                completed_txn=some(
-                    CompletedTxn(
-                        producer_id=_id, first_offset=_began.value,
-                        last_offset=append_marker.offset,
-                        is_aborted=append_marker.result == Result.ABORT,
-                    )
-                ),
-            ),
+            reply=_ended_by_marker(_began.value),
             source=_APPEND,
+        ),
+        Row(
+            "end one that begins here",
+            during=~empty_marker_ends_nothing,
+            set=_written
+            | {
+                ongoing_txns: insert_by(
+                    ongoing_txns,
+                    TxnMetadata(
+                        producer_id=_id, first_offset=append_marker.offset, last_offset=None
+                    ),
+                    "first_offset",
+                )
+            },
+            reply=_ended_by_marker(append_marker.offset),
+            source=f"{_APPEND} before 2.8",
         ),
         Row(
             "no transaction to end",
@@ -513,15 +553,7 @@ marker_in_log = Table(
             "questions about it are over",
             set={
                 log_end_offset: marker_written.offset + 1,
-                # version 2: a question at the marker's epoch is about the next transaction
-                _asked: if_(
-                    transaction_version_2
-                    & ongoing_by_epoch
-                    & _asked.is_set
-                    & (_asked.value.producer_epoch == marker_written.producer_epoch),
-                    _asked,
-                    None,
-                ),
+                _asked: if_(outlives(_asked, marker_written.producer_epoch), _asked, None),
             },
             source="UnifiedLog.updateProducers",
         ),
@@ -656,13 +688,13 @@ def _verification_rows(on: Event) -> tuple[Row, ...]:
             "first question",
             when=~asked.is_set,
             set={asked: some(first_question), guards: guards + 1},
-            reply=GuardResponse(guard=some(guards)),
+            reply=GuardResponse(error=Errors.NONE, guard=some(guards)),
             source=_CREATE,
         ),
         Row(
             "another question",
             set={asked: some(newer)},
-            reply=GuardResponse(guard=some(entry.guard)),
+            reply=GuardResponse(error=Errors.NONE, guard=some(entry.guard)),
             source=_CREATE,
         ),
     )
@@ -689,9 +721,17 @@ verification_started = Table(
     elsewhere=(clock,),
     rows=(
         Row(
+            "stale epoch",
+            when=start_verification.producer_epoch
+            < producers[start_verification.producer_id].value.producer_epoch,
+            during=stale_epoch_first,
+            reply=GuardResponse(error=Errors.INVALID_PRODUCER_EPOCH, guard=None),
+            source="KAFKA-18042, UnifiedLog.maybeStartTransactionVerification",
+        ),
+        Row(
             "a transaction is under way",
             when=is_ongoing(start_verification.producer_id, start_verification.producer_epoch),
-            reply=GuardResponse(guard=None),
+            reply=GuardResponse(error=Errors.NONE, guard=None),
             source="UnifiedLog.maybeStartTransactionVerification",
         ),
         *_verification_rows(start_verification),
@@ -714,7 +754,10 @@ ongoing_asked = Table(
     ),
 )
 
-coordinator_answers = event("coordinator answers", error=Errors)
+coordinator_answers = event(
+    "coordinator answers", error=Errors, origin=Origin,
+    event_doc="About a batch of a client, or of a group's coordinator.",
+)  # fmt: skip
 VerdictResponse = message(
     "VerdictResponse", asker, error=Errors, message_doc="The answer to the batch; NONE: append it."
 )
@@ -732,12 +775,16 @@ verdict_given = Table(
     on=coordinator_answers,
     response=VerdictResponse,
     rows=(
-        *verdict_rows(coordinator_answers.error, _verdict),
+        *verdict_rows(
+            coordinator_answers.error, _verdict, coordinator_answers.origin == Origin.CLIENT
+        ),
         Row("verified", reply=VerdictResponse(error=Errors.NONE)),
     ),
 )
 asks = asks_coordinator
 """Whether a leader asks the coordinator about a transaction's first batch."""
+asks_about_offsets = asks & offsets_verified
+"""Whether it asks about what a group's coordinator appends for one."""
 
 clear_verification = event("clear verification", producer_id=PRODUCER_ID)
 verification_cleared = Table(
@@ -797,25 +844,40 @@ high_watermark_moved = Table(
 )
 
 start_moves = event("log start", offset=OFFSET, event_doc="Records below it are deleted.")
-_newest_snapshot = last(snapshots)
-_started = {
-    last_snap_offset: if_(
-        _newest_snapshot.is_set, _newest_snapshot.value.offset, start_moves.offset
-    ),
-    unreplicated_txns: keep(u, u.last_offset.value >= start_moves.offset),
-    map_end_offset: maximum(map_end_offset, start_moves.offset),
-}
+
+
+def _started_at(start: Expression, left: Expression) -> dict[Expression, Expression]:
+    """What else changes when the log starts there, with the snapshots that are left."""
+    newest = last(left)
+    return {
+        snapshots: left,
+        last_snap_offset: if_(newest.is_set, newest.value.offset, start),
+        unreplicated_txns: keep(u, u.last_offset.value >= start),
+        map_end_offset: maximum(map_end_offset, start),
+    }
+
+
+def _gone_with_records(start: Expression) -> dict[Expression, Expression]:
+    """Producers whose records are all deleted are forgotten, and so are their transactions."""
+    return {
+        producers: each(n, if_(_entry.is_set & remains(_entry.value, start), _entry, None)),
+        ongoing_txns: keep(t, remains(producers[t.producer_id].value, start)),
+    }
+
+
+_moved = _started_at(start_moves.offset, snapshots) | {log_start_offset: start_moves.offset}
 start_moved = Table(
     leader,
     on=start_moves,
     rows=(
+        Row("it has moved already", when=start_moves.offset <= log_start_offset),
         Row(
-            "producers stay",
-            when=start_moves.offset > log_start_offset,
-            set=_started | {log_start_offset: start_moves.offset},
-            source=f"{_MANAGER}.onLogStartOffsetIncremented",
+            "producers go with their records",
+            during=~state_outlives_records,
+            set=_moved | _gone_with_records(start_moves.offset),
+            source=f"{_MANAGER}.truncateHead before 2.4",
         ),
-        Row("it has moved already"),
+        Row("producers stay", set=_moved, source=f"{_MANAGER}.onLogStartOffsetIncremented"),
     ),
 )
 
@@ -904,30 +966,32 @@ reload = event(
     "again, as REPLICATION. `is_fresh`: by a new instance, which knows only the snapshots.",
 )  # fmt: skip
 _stays = (snap.offset > reload.log_start) & (snap.offset <= reload.log_end)
+_is_current = (reload.log_end == map_end_offset) & ~reload.is_fresh
+_current = _started_at(reload.log_start, keep(snap, _stays))
 _readable = last(keep(snap, _stays & ~snap.is_corrupt))
 _found = _readable.value
+_open = element("open", _found.ongoing_txns)
 _loaded = _found.producers[n]
 _loaded_expired = ~_loaded.value.current_txn_first_offset.is_set & (
     now - _loaded.value.last_timestamp >= PRODUCER_ID_EXPIRATION
 )
+_is_retained = state_outlives_records | remains(_loaded.value, reload.log_start)
 reloaded = Table(
     leader,
     on=reload,
     elsewhere=(clock,),
     rows=(
         Row(
+            "the state ends there, less what has no records",
+            when=_is_current,
+            during=~state_outlives_records,
+            set=_current | _gone_with_records(reload.log_start),
+            source=f"{_MANAGER}.truncateAndReload before 2.4",
+        ),
+        Row(
             "the state ends there",
-            when=(reload.log_end == map_end_offset) & ~reload.is_fresh,
-            set={
-                snapshots: keep(snap, _stays),
-                last_snap_offset: if_(
-                    last(keep(snap, _stays)).is_set,
-                    last(keep(snap, _stays)).value.offset,
-                    reload.log_start,
-                ),
-                unreplicated_txns: keep(u, u.last_offset.value >= reload.log_start),
-                map_end_offset: maximum(map_end_offset, reload.log_start),
-            },
+            when=_is_current,
+            set=_current,
             source=f"{_MANAGER}.truncateAndReload",
         ),
         Row(
@@ -937,8 +1001,14 @@ reloaded = Table(
                 snapshots: keep(snap, _stays & (snap.offset <= _found.offset)),
                 last_snap_offset: _found.offset,
                 map_end_offset: _found.offset,
-                producers: each(n, if_(_loaded.is_set & ~_loaded_expired, _loaded, None)),
-                ongoing_txns: _found.ongoing_txns,
+                producers: each(
+                    n, if_(_loaded.is_set & ~_loaded_expired & _is_retained, _loaded, None)
+                ),
+                ongoing_txns: keep(
+                    _open,
+                    state_outlives_records
+                    | remains(_found.producers[_open.producer_id].value, reload.log_start),
+                ),
                 unreplicated_txns: sequence_of(),
             },
             source=f"{_MANAGER}.loadFromSnapshot",

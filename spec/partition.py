@@ -22,6 +22,7 @@ from .features import (
     transaction_version_2,
     unknown_producer_accepted,
     verification,
+    version_2_draft,
 )
 from .language import (
     Bool,
@@ -265,6 +266,32 @@ def validation_rows(
     )
 
 
+def question_rows(
+    starts: Expression, stale: Expression, counts: Expression, refused: Refusal
+) -> tuple[Row, ...]:
+    """UnifiedLog's checks of a batch that `starts` a transaction, in their order.
+
+    `stale` says that its epoch is, `counts` that the question about it does; `refused` is that of
+    `validation_rows`.
+    """
+    return (
+        refused(
+            "stale epoch, whatever the answer",
+            starts & stale,
+            Errors.INVALID_PRODUCER_EPOCH,
+            f"KAFKA-19690, {_ANALYZE}",
+            stale_epoch_first,
+        ),
+        refused(
+            "question no longer counts",
+            starts & ~counts,
+            Errors.INVALID_TXN_STATE,
+            _ANALYZE,
+            verification,
+        ),
+    )
+
+
 def append_rows(
     batch: Message | Expression,
     transactional: Expression,
@@ -309,23 +336,7 @@ def append_rows(
             reply=answer(Errors.NONE),
             source="ProducerStateEntry.findDuplicateBatch",
         ),
-        *only_where(
-            waited,
-            refused(
-                "stale epoch, whatever the answer",
-                starts & stale,
-                Errors.INVALID_PRODUCER_EPOCH,
-                _ANALYZE,
-                stale_epoch_first,
-            ),
-            refused(
-                "question no longer counts",
-                starts & ~counts,
-                Errors.INVALID_TXN_STATE,
-                _ANALYZE,
-                verification,
-            ),
-        ),
+        *only_where(waited, *question_rows(starts, stale, counts, refused)),
         *validation_rows(epoch, sequence, transactional, entry, verified, refused, waited=waited),
         Row(
             "append",
@@ -449,11 +460,18 @@ _done = {_waiting: lift(None)}
 _HANDLE = "ReplicaManager.handleProduceAppend"
 
 
-def verdict_rows(error: Expression, refused: Refusal) -> tuple[Row, ...]:
+def verdict_rows(
+    error: Expression, refused: Refusal, produced: Expression = TRUE
+) -> tuple[Row, ...]:
     """What a leader makes of the coordinator's answer about a batch, where that is an error.
 
     `refused` makes the row for a name, a condition, an error, its source and its features.
+    `produced` says whether the batch came by Produce; a group's coordinator gets the rest as it is.
     """
+
+    def of_produce(condition: Expression) -> Expression:
+        return condition if produced == TRUE else produced & condition
+
     return (
         refused(
             "producer fenced",
@@ -464,14 +482,14 @@ def verdict_rows(error: Expression, refused: Refusal) -> tuple[Row, ...]:
         ),
         refused(
             "coordinator busy",
-            error == Errors.CONCURRENT_TRANSACTIONS,
+            of_produce(error == Errors.CONCURRENT_TRANSACTIONS),
             Errors.NOT_ENOUGH_REPLICAS,
             _HANDLE,
-            ~transaction_version_2,
+            ~transaction_version_2 | version_2_draft,
         ),
         refused(
             "coordinator moved",
-            error.is_in(*moved),
+            of_produce(error.is_in(*moved)),
             Errors.NOT_ENOUGH_REPLICAS,
             _HANDLE,
             asks_coordinator,
@@ -540,6 +558,7 @@ def _lost_question(message: Message) -> Table:
                     ),
                 ),
                 source="AddPartitionsToTxnManager, NETWORK_EXCEPTION",
+                note="Before 3.7.1 the producer is told NETWORK_EXCEPTION, which it takes alike.",
             ),
         ),
     )

@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .features import last_epoch_ends_open, strict_marker_epoch, transaction_version_2
+from .features import (
+    last_epoch_ends_open,
+    ongoing_by_epoch,
+    stale_epoch_first,
+    strict_marker_epoch,
+    transaction_version_2,
+)
 from .language import Expression, Row, Sending, Table, append, if_, sequence_of
 from .language.tables import TRUE
 from .markers import marker_connection
@@ -40,18 +46,25 @@ _entry, _asked = producer_state[_id], verifying[_id]
 _open = _entry.current_txn_first_offset.is_set
 _stale = Errors.INVALID_PRODUCER_EPOCH
 
+
+def outlives(asked: Expression, epoch: Expression) -> Expression:
+    """Whether a question to the coordinator outlives a marker of this epoch (UnifiedLog's
+    updateProducers): with version 2 a question at the marker's epoch is about the next
+    transaction."""
+    same_epoch = asked.is_set & (asked.value.producer_epoch == epoch)
+    return transaction_version_2 & ongoing_by_epoch & same_epoch
+
+
 _written = {
     _entry.producer_epoch: _epoch,
     _entry.batches: if_(_epoch == _entry.producer_epoch, _entry.batches, sequence_of()),
     _entry.coordinator_epoch: _marker.coordinator_epoch,
-    # version 2: a question at the marker's epoch is about the next transaction
-    _asked: if_(
-        transaction_version_2 & _asked.is_set & (_asked.value.producer_epoch == _epoch),
-        _asked,
-        None,
-    ),
+    _asked: if_(outlives(_asked, _epoch), _asked, None),
+    # from 4.1 on an older batch is refused for its epoch, whatever becomes of its question
     waiting: unguarded(
-        _id, unless=transaction_version_2 & (waiting[c].value.producer_epoch == _epoch)
+        _id,
+        unless=outlives(_asked, _epoch)
+        & (~stale_epoch_first | (waiting[c].value.producer_epoch == _epoch)),
     ),
 }
 _APPEND = "ProducerAppendInfo.appendEndTxnMarker"

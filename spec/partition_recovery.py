@@ -71,7 +71,6 @@ change_leader = event(
 
 UNKNOWN = ProducerStateEntry()
 _entry = producer_state[n]
-_batch = element("batch", _entry.batches)
 _MANAGER = "ProducerStateManager"
 
 _idle = producer_state[expire_producer.producer_id]
@@ -98,9 +97,17 @@ question_expires = Table(
     ),
 )
 
+
+def remains(entry: Expression, start: Expression) -> Expression:
+    """Whether a producer's newest batch is there in a log that starts at this offset.
+
+    ProducerStateManager.isProducerRetained, before 2.4
+    """
+    newest = last(entry.batches)
+    return newest.is_set & (newest.value.last_offset >= start)
+
+
 _start = delete_records.offset
-_newest = last(_entry.batches)
-_remains = _newest.is_set & (_newest.value.last_offset >= _start)
 records_deleted = Table(
     partition,
     on=delete_records,
@@ -111,14 +118,7 @@ records_deleted = Table(
             during=~state_outlives_records,
             set={
                 log_start_offset: _start,
-                producer_state: each(
-                    n,
-                    if_(
-                        _remains,
-                        replace(_entry, batches=keep(_batch, _batch.last_offset >= _start)),
-                        UNKNOWN,
-                    ),
-                ),
+                producer_state: each(n, if_(remains(_entry, _start), _entry, UNKNOWN)),
             },
             source=f"{_MANAGER}.truncateHead before 2.4",
         ),
@@ -150,7 +150,11 @@ leader_changes = Table(
                     n,
                     if_(
                         change_leader.from_snapshot,
-                        replace(_entry, batches=_reloaded(_entry.batches)),
+                        if_(
+                            state_outlives_records | remains(_entry, log_start_offset),
+                            replace(_entry, batches=_reloaded(_entry.batches)),
+                            UNKNOWN,
+                        ),
                         _entry,
                     ),
                 ),

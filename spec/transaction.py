@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 
 from .features import (
     abortable_error,
+    controller_hands_out_ids,
     expected_epoch,
     failed_fence_kept,
     pending_first,
@@ -21,6 +22,7 @@ from .features import (
     strict_end_txn_epoch,
     timeout_bumps_epoch,
     transaction_version_2,
+    two_phase_commit,
     verification,
     version_2_draft,
 )
@@ -51,6 +53,7 @@ from .messages import (
     COORDINATOR_EPOCH,
     EPOCH,
     LARGEST_EPOCH,
+    LONGEST,
     NO_EPOCH,
     NO_NUMBER,
     NO_TIMESTAMP,
@@ -130,6 +133,10 @@ failed_fence = transaction.field(
     "failed_fence", Truth(),
     doc="A fence's record is not in the log (or not yet): the next fence takes no other epoch.",
 )  # fmt: skip
+ends_ahead = transaction.field(
+    "ends_ahead", Truth(),
+    doc="The end was asked for under a higher epoch: once it is decided, nobody goes on with it.",
+)  # fmt: skip
 coordinator_epoch = transaction.field(
     "coordinator_epoch", COORDINATOR_EPOCH, doc="The leader epoch of the log's partition."
 )
@@ -196,6 +203,8 @@ def dated(
 
 
 ENDED = dated(version=_version)
+# with a new epoch the draft of version 2 forgets the entry's version, and 4.0 keeps it
+INITIALIZED = dated(NO_TIMESTAMP, if_(version_2_draft, 0, client_transaction_version))
 
 
 def ending(target: Expression, bumps: Expression) -> dict[Expression, Expression | int]:
@@ -212,6 +221,10 @@ def ending(target: Expression, bumps: Expression) -> dict[Expression, Expression
 
 _PREPARE = "TransactionMetadata.prepareTransitionTo"
 _NEW_ID = "RPCProducerIdManager.generateProducerId"
+# from ZooKeeper there was no waiting for an id: it was there, or an exception
+no_id_error = if_(
+    controller_hands_out_ids, Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.UNKNOWN_SERVER_ERROR
+)
 
 
 def _asks(request: Message) -> dict[Expression, Expression]:
@@ -229,7 +242,7 @@ _init_asks = (
         pending_id: producer_id,
         pending_timeout_ms: InitProducerId.transaction_timeout_ms,
     }
-    | dated(start=NO_TIMESTAMP)
+    | INITIALIZED
     | _asks(InitProducerId)
 )
 
@@ -347,8 +360,8 @@ init_producer_id = Table(
         Row(
             "no producer id to be had",
             when=exhausted & ~id_left,
-            reply=_init_answer(Errors.COORDINATOR_LOAD_IN_PROGRESS),
-            source=_NEW_ID,
+            reply=_init_answer(no_id_error),
+            source=f"{_NEW_ID}, ProducerIdManager.getNewProducerIdBlock",
         ),
         Row(
             "new producer id",
@@ -366,11 +379,14 @@ init_producer_id = Table(
 def _same_producer(
     request: Message, answer: Callable[[Expression], Sending], source: str, name: str = ""
 ) -> tuple[Row, Row]:
-    """The rows for a transactional id that isn't known, and for another producer id."""
+    """The rows for a transactional id that isn't known, and for another producer id.
+
+    An id whose first epoch is being appended is known.
+    """
     return (
         Row(
             f"{name}unknown transactional id",
-            when=~is_known,
+            when=~is_known & ~pending.is_set,
             reply=answer(Errors.INVALID_PRODUCER_ID_MAPPING),
             source=source,
         ),
@@ -607,6 +623,7 @@ _end_before_version_2 = only(
             pending: _prepare,
             pending_epoch: producer_epoch,
             pending_last_epoch: last_producer_epoch,
+            ends_ahead: ~strict_end_txn_epoch & (_epoch > producer_epoch),
         }
         | ENDED
         | _asks(EndTxn),
@@ -645,7 +662,7 @@ _end_version_2 = only(
     transaction_version_2 & ~version_2_draft,
     Row(
         "unknown transactional id, version 2",
-        when=~is_known,
+        when=~is_known & ~pending.is_set,
         reply=_end_answer(Errors.INVALID_PRODUCER_ID_MAPPING),
         source=_END_2,
     ),
@@ -756,7 +773,7 @@ _end_draft = only(
     version_2_draft,
     Row(
         "unknown transactional id, draft",
-        when=~is_known,
+        when=~is_known & ~pending.is_set,
         reply=_end_answer(Errors.INVALID_PRODUCER_ID_MAPPING),
         source=_END_2,
     ),
@@ -851,6 +868,7 @@ transaction_timeout = Table(
     & (state == ONGOING)
     & ~pending.is_set
     & is_past(txn_start_timestamp + txn_timeout_ms)
+    & ~(two_phase_commit & (LONGEST > 0) & (txn_timeout_ms == LONGEST))
     & (rotation_on_fence | (producer_epoch < LARGEST_EPOCH)),
     elsewhere=(clock,),
     rows=(

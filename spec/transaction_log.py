@@ -16,6 +16,7 @@ from .features import (
     overflow_answered,
     previous_id_forgotten,
     rotation_in_log,
+    strict_end_txn_epoch,
     transaction_version_2,
     version_2_draft,
 )
@@ -76,7 +77,9 @@ from .transaction import (
     completing,
     coordinator_epoch,
     dated,
+    ends_ahead,
     failed_fence,
+    fenced,
     fenced_for,
     id_left,
     in_transition,
@@ -168,7 +171,7 @@ _completed: Updates = {
     logged_epoch: if_(_switches, 0, producer_epoch),
     logged_partitions: set_of(),
     previous_id: if_(
-        previous_id_forgotten | _switches | _ends_draft, some(producer_id), previous_id
+        previous_id_forgotten | (pending_version == 2), some(producer_id), previous_id
     ),
     last_producer_epoch: if_(_ends_draft, producer_epoch, last_producer_epoch),
     next_id: None,
@@ -300,6 +303,10 @@ def _appended(name: str, target: Expression, *send: Sending, more: Updates) -> R
     )
 
 
+_ahead = ~strict_end_txn_epoch & ends_ahead
+_told_ahead = _tell_ended(_ahead, fenced, producer_id, NO_EPOCH)
+_AHEAD: Updates = {asked_by: if_(_ahead, NOBODY, asked_by)}
+
 log_appended = Table(
     transaction,
     on=log_append,
@@ -313,8 +320,8 @@ log_appended = Table(
             more=_NOBODY_ASKS,
         ),
         _appended("partitions added", ONGOING, *_tell_added(Errors.NONE), more=_NOBODY_ASKS),
-        _appended("commit decided", PREPARE_COMMIT, more={}),
-        _appended("abort decided", PREPARE_ABORT, more={}),
+        _appended("commit decided", PREPARE_COMMIT, _told_ahead, more=_AHEAD),
+        _appended("abort decided", PREPARE_ABORT, _told_ahead, more=_AHEAD),
         _appended("commit completed", COMPLETE_COMMIT, more={}),
         _appended("abort completed", COMPLETE_ABORT, more={}),
         Row(
@@ -336,7 +343,7 @@ completion_begins = Table(
     transaction,
     on=begin_completion,
     elsewhere=(producer, clock),
-    when=is_prepared & ~pending.is_set,
+    when=is_prepared & ~pending.is_set & ~_ahead,
     rows=(
         Row(
             "answer and send markers",
@@ -379,6 +386,7 @@ TRANSITION_FORGOTTEN: Updates = {
     **_NOTHING_PENDING,
     **_NOBODY_ASKS,
     fenced_for: NOBODY,
+    ends_ahead: False,
     next_id: None,
 }
 _adds = pending == ONGOING
@@ -432,6 +440,7 @@ _memory_lost: Updates = {
     **_NOBODY_ASKS,
     unsettled: None,
     fenced_for: NOBODY,
+    ends_ahead: False,
     failed_fence: False,
     marker_sent: set_of(),
     marker_connection: each(p, marker_connection[p] + 1),
@@ -439,8 +448,9 @@ _memory_lost: Updates = {
 }
 
 
-def _reloaded(fields: Updates) -> Updates:
-    """The entry as a new coordinator has it, where the log's last record says `fields`."""
+def _reloaded(fields: Updates, target: Expression = state) -> Updates:
+    """The entry as a new coordinator has it, where the log's last record is of the state `target`
+    and says `fields`."""
 
     def said(of: Expression, in_log: Expression, without: Operand) -> Operand:
         return if_(in_log, fields.get(of, of), without)
@@ -449,6 +459,9 @@ def _reloaded(fields: Updates) -> Updates:
         **fields,
         **_memory_lost,
         pending_id: fields.get(producer_id, producer_id),
+        txn_start_timestamp: if_(
+            target == EMPTY, NO_TIMESTAMP, fields.get(txn_start_timestamp, txn_start_timestamp)
+        ),
         last_producer_epoch: said(last_producer_epoch, last_epoch_in_log, NO_EPOCH),
         previous_id: said(previous_id, rotation_in_log, None),
         next_id: said(next_id, rotation_in_log, None),
@@ -463,7 +476,7 @@ def _found(name: str, target: Expression) -> Row:
         name,
         when=_is_kept & (pending == target),
         goto=target,
-        set=_reloaded(RECORDS[target]),
+        set=_reloaded(RECORDS[target], target),
         send=tell_all(Errors.NOT_COORDINATOR),
         source=_LOADED,
     )
@@ -519,7 +532,7 @@ def _surfaces(name: str, target: Expression, prepared_in: Expression) -> Row:
         name,
         when=prepared_in & (_record.state == target),
         goto=target,
-        set=_reloaded(_surfaced),
+        set=_reloaded(_surfaced, target),
         send=tell_all(Errors.NOT_COORDINATOR),
         source=_LOADED,
     )

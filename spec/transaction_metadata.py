@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .coordinator import caller
-from .features import transaction_version_2, version_2_draft
+from .features import rotation_on_fence, transaction_version_2, version_2_draft
 from .language import (
     Bool,
     Expression,
@@ -43,6 +43,7 @@ from .transaction import (
     COMPLETE_COMMIT,
     DEAD,
     EMPTY,
+    INITIALIZED,
     ONGOING,
     PREPARE_ABORT,
     PREPARE_COMMIT,
@@ -111,7 +112,7 @@ incremented = Table(
             increment_rows(
                 increment.expected_epoch.is_set,
                 increment.expected_epoch.value,
-                _to_empty | dated(start=NO_TIMESTAMP),
+                _to_empty | INITIALIZED,
                 Prepared(error=fenced, raises=None),
             ),
         ),
@@ -133,7 +134,7 @@ rotated = Table(
             "prepare",
             set={pending: EMPTY, pending_timeout_ms: rotate.timeout_ms}
             | rotation(rotate.new_producer_id, rotate.records_last_epoch)
-            | dated(start=NO_TIMESTAMP),
+            | INITIALIZED,
             reply=_done,
             source=f"{_METADATA}.prepareProducerIdRotation",
         ),
@@ -171,7 +172,10 @@ ended = Table(
     rows=(
         Row(
             "no epoch above the largest",
-            when=~pending.is_set & _bumps & (producer_epoch == LARGEST_EPOCH),
+            when=~pending.is_set
+            & _bumps
+            & (producer_epoch == LARGEST_EPOCH)
+            & ~(rotation_on_fence & (end.target == PREPARE_ABORT)),
             reply=Prepared(error=Errors.NONE, raises=some(Raised.ILLEGAL_ARGUMENT)),
             source=f"{_METADATA}.prepareTransitionTo",
         ),
@@ -208,8 +212,9 @@ fenced = Table(
         Row(
             "no epoch above the largest",
             when=producer_epoch == LARGEST_EPOCH,
+            during=~rotation_on_fence,
             reply=_illegal,
-            source=f"{_METADATA}.prepareFenceProducerEpoch",
+            source=f"{_METADATA}.prepareFenceProducerEpoch before 4.3",
         ),
         _unless(state == ONGOING),
         Row(

@@ -105,6 +105,9 @@ class Partition:
 
     def ask(self, producer_id: int, epoch: int, sequence: int) -> None:
         """Remembers that the coordinator is asked."""
+        known = self.producers.get(producer_id)
+        if self.broker.version_2 and known is not None and epoch < known.epoch:
+            raise Refused("INVALID_PRODUCER_EPOCH")
         question = self.questions.get(producer_id)
         if question is None or question.epoch < epoch:
             self.questions[producer_id] = Question(epoch, sequence)

@@ -393,7 +393,7 @@ class Log(OnLeader):
     def verification_start(self, pid: int, seq: int, epoch: int, guard: str) -> dict[str, Any]:
         given = self.leader.start_verification(
             producer_id=pid, producer_epoch=epoch, base_sequence=seq
-        )
+        ).guard
         if given is None:
             return {"guard_issued": False}
         label = self.labels.of(given)

@@ -53,7 +53,7 @@ from epochfence.spec.language import Machine as Declared
 
 BATCH: dict[str, Any] = {
     "producer_id": 2**62, "producer_epoch": 32767, "base_sequence": 2**31 - 2,
-    "last_sequence": 1, "transactional": False, "timestamp": 5, "origin": "CLIENT", "guard": None,
+    "offset_delta": 3, "transactional": False, "timestamp": 5, "origin": "CLIENT", "guard": None,
 }  # fmt: skip
 END: dict[str, Any] = {
     "producer": "anybody", "connection": 0, "producer_id": 7, "producer_epoch": 3,
@@ -71,7 +71,7 @@ def test_a_sequence_wraps_at_its_real_end() -> None:
     machine = Machine(leader.TABLES)
     answer = machine.handle("append", **BATCH).reply
     assert (answer.error, answer.first_offset, answer.last_offset) == ("NONE", 0, 3)
-    following: dict[str, Any] = BATCH | {"base_sequence": 2, "last_sequence": 2}
+    following: dict[str, Any] = BATCH | {"base_sequence": 2, "offset_delta": 0}
     assert machine.handle("append", **following).reply.first_offset == 4
     known = machine["producers"][2**62]
     assert [batch.last_sequence for batch in known.batches] == [1, 2]

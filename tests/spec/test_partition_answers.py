@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochfence.spec.features import RELEASES
+from epochfence.spec.features import DRAFT, RELEASES
 from epochfence.spec.language.types import Value
 from epochfence.tests.spec.leaders import (
     BOUNDS,
@@ -169,9 +169,11 @@ def test_what_a_producer_is_told_of_the_coordinators_answer(
     error: str, outcomes: tuple[str, str, str]
 ) -> None:
     """AddPartitionsToTxnManager, ReplicaManager.handleProduceAppend."""
-    for one, outcome in zip(
-        (leader("3.6"), leader("4.3", *VERSION_1), leader("4.3")), outcomes, strict=True
-    ):
+    in_36, version_1, version_2 = outcomes
+    for one, outcome in (
+        (leader("3.6"), in_36), (leader("4.3", *VERSION_1), version_1), (leader("4.3"), version_2),
+        (leader(DRAFT), version_1),  # Produce had no version of its own for version 2 yet
+    ):  # fmt: skip
         assert one.produce(0, 0) == "asks"
         assert one.produce(0, 0) == "waits"
         assert one.hears(error) == outcome
@@ -286,6 +288,24 @@ def test_with_version_2_a_question_at_the_markers_epoch_is_about_the_next_transa
     assert one.marker(epoch) == "ended"
     assert one.field("verifying")[0] == ((6, 0) if counts else None)
     assert one.field("waiting") == waits(6, 0, guarded=counts)
+
+
+@pytest.mark.parametrize(
+    ("release", "asked", "batches", "counts"),
+    [("4.0.0", 6, (5, 6), True), ("4.0.0", 7, (6, 7), False), (DRAFT, 6, (5, 6), False)],
+)
+def test_one_question_is_that_of_all_who_asked(
+    release: str, asked: int, batches: tuple[int, int], counts: bool
+) -> None:
+    """UnifiedLog.updateProducers compares the epoch of the question; at first, none."""
+
+    def waiting(guarded: bool) -> Value:
+        return tuple((0, epoch, 0, 0, 0, guarded) for epoch in batches)
+
+    one = leader(release, known=OPEN, verifying=((asked, 0), None), waiting=waiting(True))
+    assert one.marker(6) == "ended"
+    assert one.field("verifying")[0] == ((asked, 0) if counts else None)
+    assert one.field("waiting") == waiting(counts)
 
 
 # Markers ---------------------------------------------------------------------------------------

@@ -323,7 +323,7 @@ def test_records_are_deleted() -> None:
     row = "producers go with their records"
     found = changes(leader(release="2.0"), row, recovery.delete_records, offset=1)
     assert found == {
-        "log_start_offset": 1, "producer_state": ((5, ((1, 1),), 2, None), NOBODY),
+        "log_start_offset": 1, "producer_state": ((5, ((0, 0), (1, 1)), 2, None), NOBODY),
     }  # fmt: skip
 
 

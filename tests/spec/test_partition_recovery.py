@@ -57,10 +57,11 @@ def test_a_question_expires_on_its_own() -> None:
 
 @pytest.mark.parametrize(
     ("offset", "before"),
-    [(1, (5, ((1, 1), (2, 2)), 0, 1)), (2, (5, ((2, 2),), 0, 1)), (3, UNKNOWN)],
+    [(1, OPEN), (2, OPEN), (3, UNKNOWN)],
 )
 def test_before_24_producers_go_with_their_records(offset: int, before: Value) -> None:
-    """KAFKA-7190. An open transaction goes with its producer."""
+    """KAFKA-7190. An open transaction goes with its producer. One that has a record left keeps all
+    of its batches: ProducerStateEntry.removeBatchesOlderThan in 2.0 drops none."""
     for release, expected in (("2.0", before), ("2.5", OPEN), (NEWEST, OPEN)):
         one = leader(release, known=OPEN, log=LOG)
         assert one.stable() == 1
@@ -102,6 +103,19 @@ def test_a_new_leader_knows_what_the_log_tells(from_snapshot: bool) -> None:
     assert one.produce(5, 2) == "duplicate"
     refused = "OUT_OF_ORDER_SEQUENCE_NUMBER" if from_snapshot else "duplicate"
     assert one.produce(5, 1) == refused
+
+
+def test_before_24_a_snapshot_has_no_use_for_a_producer_without_records() -> None:
+    """ProducerStateManager.isProducerRetained: of one fenced by a marker alone nothing is left."""
+    fenced = entry(5, coordinator_epoch=3)
+    newest = (5, ((2, 2),), 0, None)
+    for release, known, loaded in (
+        ("2.0", fenced, UNKNOWN), ("2.0", KNOWN, newest), ("2.5", fenced, fenced),
+    ):  # fmt: skip
+        for from_snapshot, expected in ((True, loaded), (False, known)):
+            one = leader(release, known=known, log=LOG)
+            assert one.does(recovery.change_leader, from_snapshot=from_snapshot)
+            assert one.entry() == expected
 
 
 def test_an_answer_to_a_leader_before_settles_nothing() -> None:

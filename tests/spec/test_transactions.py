@@ -156,6 +156,8 @@ HARMLESS = {
     "failed_fence_kept": "version 2 takes the epoch with the record and not before",
     "producer_fenced_error": "it decides what a client can survive",
     "pending_first": "it decides which error is answered",
+    "controller_hands_out_ids": "it decides which error is answered",
+    "two_phase_commit": "without a clock no timeout is the largest one",
     "single_fence_bump": "an epoch is left out, and at the last ones a fence fails",
     "previous_id_forgotten": "what is kept longer is compared with less",
     "state_outlives_records": "no records are deleted at the default bounds",
