@@ -331,12 +331,14 @@ class MemoryBroker:
                 raise Refused("INVALID_TXN_STATE")
             return {"error": "NONE"}
         txn = self.transactions.get(transactional_id)
-        is_retry = txn is not None and txn.state in ("COMMIT", "ABORT") and not txn.is_stuck
-        if txn is not None and is_retry:
+        is_retry = False
+        if txn is not None and not txn.is_stuck:
             before = (txn.producer_id, txn.epoch - 1)
             if txn.epoch == 0:
                 before = (txn.previous_id, MAX_EPOCH - 1)
             is_retry = (producer_id, producer_epoch) == before
+            if is_retry and txn.state not in ("COMMIT", "ABORT"):
+                raise Refused("PRODUCER_FENCED")
         if txn is None or not is_retry:
             txn = self.held(transactional_id, producer_id, producer_epoch)
             if txn.state != "Ongoing" and result == "COMMIT":
