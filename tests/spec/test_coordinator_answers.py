@@ -527,6 +527,7 @@ def test_an_abort_overtakes_a_fence_without_a_producer_id_left(epoch: int, told:
     assert one.told(kafka.EndTxnResponse, 0) == LOADING
     assert one.told(kafka.InitProducerIdResponse, 1) == told
     assert (one["pending"], one["pending_epoch"], one["newest_id"]) == (None, -1, 3)
+    assert set(one["fenced_for"]) == {None}
     assert one.entry() == f"ONGOING 1/{epoch} after 4"
     assert one.does(transaction.continue_fence) is None
     assert one.init(client=1) == f"PREPARE_EPOCH_FENCE {LARGEST}"
@@ -634,6 +635,37 @@ def test_a_transaction_ends_before_version_2(release: Release, result: str) -> N
     one = at(release, "ONGOING", previous_id=0)
     one.end(result, 1, 5)
     assert complete(one) == f"COMPLETE_{result} 1/5 after 4{kept}"
+
+
+@pytest.mark.parametrize("release", OLD)
+@pytest.mark.parametrize("result", ["COMMIT", "ABORT"])
+def test_an_end_under_a_higher_epoch_is_decided_and_left(release: str, result: str) -> None:
+    """KAFKA-9600: the epochs are compared again once it is in the log. Only a failover helps."""
+
+    def asked() -> Coordinator:
+        one = at((release,), "ONGOING")
+        assert one.end(result, 1, 6) == f"PREPARE_{result} 1/5 after 4"
+        return one
+
+    one = asked()
+    assert appended(one) == f"PREPARE_{result} 1/5 after 4"
+    assert one.told(kafka.EndTxnResponse, 0) == IPE
+    assert one.does(transaction_log.begin_completion) is None
+    fails_over(one, False)
+    assert one.told(kafka.EndTxnResponse, 0) == ""
+    assert one.does(transaction_log.begin_completion)
+    one = asked()
+    fails_over(one, True)
+    assert one.told(kafka.EndTxnResponse, 0) == MOVED
+    assert one.does(transaction_log.begin_completion)
+    one = asked()
+    fails(one)
+    assert one.told(kafka.EndTxnResponse, 0) == NOT_AVAILABLE
+    appended(fence(one))
+    assert one.does(transaction_log.begin_completion)
+    one = asked()
+    assert late(one).entry() == f"PREPARE_{result} 1/5 after -1"
+    assert one.does(transaction_log.begin_completion)
 
 
 @version_2
