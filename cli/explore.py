@@ -30,6 +30,7 @@ from .options import (
     checked_instance,
     memory_of,
     settings_of,
+    spread_of,
 )
 
 
@@ -156,12 +157,9 @@ def sweep(
     with needing("check"):
         from ..checker import report
         from ..checker import sweep as sweeps
-        from ..checker.check import available_threads
         from ..checker.kept import Kept, KeptError
-        from ..checker.spark.options import SparkError, SparkOptions
-        from ..checker.spread import Spread
-    threads = jobs or available_threads()
-    spread = Spread(threads, SparkOptions(threads, master) if engine == "spark" else None)
+        from ..checker.spark.options import SparkError
+    spread = spread_of(jobs, engine, master)
     try:
         declared = load_system(system)
         given = settings_of(constants, sweeps.values, "NAME=1..3 or NAME=1,2,5")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from ..spec.language import DeclarationError, Instance, instantiate
 from ..spec.load import load_system
-from .endings import fail
+from .endings import fail, needing
+
+if TYPE_CHECKING:
+    from ..checker.spread import Spread
 
 T = TypeVar("T")
 
@@ -69,6 +72,16 @@ def make_folder(option: str, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         fail(f"{option} {folder}: no folder can be made here: {error.strerror}")
+
+
+def spread_of(jobs: int | None, engine: str, master: str | None) -> Spread:
+    """The processes that pieces of work go to: of this machine, or Spark's."""
+    with needing("check"):
+        from ..checker.check import available_threads
+        from ..checker.spark.options import SparkOptions
+        from ..checker.spread import Spread
+    threads = jobs or available_threads()
+    return Spread(threads, SparkOptions(threads, master) if engine == "spark" else None)
 
 
 def memory_of(gib: float | None) -> int | None:

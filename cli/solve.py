@@ -31,6 +31,7 @@ from .options import (
     constants_of,
     make_folder,
     settings_of,
+    spread_of,
 )
 
 
@@ -120,19 +121,16 @@ def prove(
     with needing("check"):
         from ..checker import report
         from ..checker import sweep as sweeps
-        from ..checker.check import available_threads
         from ..checker.kept import KeptError
         from ..checker.solver.obligations import Answers
         from ..checker.solver.prove import Options
         from ..checker.solver.prove import prove as run
         from ..checker.solver.terms import SolverError
-        from ..checker.spark.options import SparkError, SparkOptions
-        from ..checker.spread import Spread
+        from ..checker.spark.options import SparkError
         from ..checker.trace import Disagreement
-    threads = jobs or available_threads()
     options = Options(
         timeout=timeout,
-        spread=Spread(threads, SparkOptions(threads, master) if engine == "spark" else None),
+        spread=spread_of(jobs, engine, master),
         certificates=certificate,
         lemmas=not no_lemmas,
     )

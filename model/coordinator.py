@@ -769,7 +769,7 @@ class TransactionCoordinator:
 
     def _cancel(self, marker: Marker) -> None:
         known = self._markers.completions.get(marker.transactional_id)
-        own_only = "own_completion_cancelled" in self._blank.features
+        own_only = self._blank.value(declared.cancels_own_only)
         if known is not None and (known[0] == marker.completion or not own_only):
             del self._markers.completions[marker.transactional_id]
 

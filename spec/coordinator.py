@@ -10,6 +10,7 @@ from __future__ import annotations
 from .features import (
     expected_epoch,
     newer_epoch_cancels_load,
+    own_completion_cancelled,
     producer_fenced_error,
     storage_error_retried,
     two_phase_commit,
@@ -31,6 +32,7 @@ from .language import (
     enum,
     event,
     if_,
+    lift,
     message,
     record,
     set_of,
@@ -429,6 +431,8 @@ _written = marker_answered.error.is_in(
     ErrorCode.NONE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION
 )
 _HANDLER = "TransactionMarkerRequestCompletionHandler"
+cancels_own_only = lift(own_completion_cancelled)
+"""Whether what a late answer cancels is only the completion that its marker was sent for."""
 answered = Table(
     transaction,
     on=marker_answered,

@@ -651,8 +651,17 @@ _bumped: dict[Expression, Expression | int | None] = {
     pending_last_epoch: producer_epoch,
 }
 _needs_id = exhausted & (rotation_on_fence | ~fencing)
-_id_taken: dict[Expression, Expression] = {newest_id: if_(_needs_id, newest_id + 1, newest_id)}
-_with_new_id = _bumped | {next_id: if_(_needs_id, some(newest_id + 1), None)} | _id_taken
+
+
+def _id_taken(needed: Expression) -> dict[Expression, Expression]:
+    return {newest_id: if_(needed, newest_id + 1, newest_id)}
+
+
+def _next_id_taken(needed: Expression) -> dict[Expression, Expression]:
+    return {next_id: if_(needed, some(newest_id + 1), None)} | _id_taken(needed)
+
+
+_with_new_id = _bumped | _next_id_taken(_needs_id)
 _FENCE_GIVEN_UP: dict[Expression, Expression | int | None] = {
     pending: None,
     pending_epoch: NO_EPOCH,
@@ -717,7 +726,7 @@ _end_version_2 = only(
         "commit meets a fence, version 2",
         when=fencing & _commits,
         note="Where epochs are used up, a producer id is taken all the same.",
-        set=_id_taken,
+        set=_id_taken(_needs_id),
         reply=_end_answer(Errors.UNKNOWN_SERVER_ERROR),
         source=_PREPARE,
     ),
@@ -725,7 +734,7 @@ _end_version_2 = only(
         "end at the largest epoch",
         when=(producer_epoch == LARGEST_EPOCH) & (_commits | ~rotation_on_fence),
         note="The producer id that was taken for it is lost.",
-        set=_id_taken,
+        set=_id_taken(_needs_id),
         reply=_end_answer(Errors.UNKNOWN_SERVER_ERROR),
         source="TransactionMetadata.prepareTransitionTo, an epoch below 0",
     ),
@@ -765,9 +774,6 @@ _draft_retry_of_overflow = _bumps_since & (
     (previous_id == EndTxn.producer_id) & (_epoch == LARGEST_EPOCH - 1) & (producer_epoch == 0)
 )
 _draft_needs_id = transaction_version_2 & exhausted & ~fencing
-_draft_id_taken: dict[Expression, Expression] = {
-    newest_id: if_(_draft_needs_id, newest_id + 1, newest_id)
-}
 _done = state == if_(_commits, COMPLETE_COMMIT, COMPLETE_ABORT)
 _end_draft = only(
     version_2_draft,
@@ -813,7 +819,7 @@ _end_draft = only(
     Row(
         "end at the largest epoch, draft",
         when=(state == ONGOING) & transaction_version_2 & (producer_epoch == LARGEST_EPOCH),
-        set=_draft_id_taken,
+        set=_id_taken(_draft_needs_id),
         reply=_end_answer(Errors.UNKNOWN_SERVER_ERROR),
         source="TransactionMetadata.prepareTransitionTo, an epoch below 0",
     ),
@@ -837,8 +843,7 @@ _end_draft = only(
         "end, draft",
         when=state == ONGOING,
         set=ending(_prepare, transaction_version_2)
-        | {next_id: if_(_draft_needs_id, some(newest_id + 1), None)}
-        | _draft_id_taken
+        | _next_id_taken(_draft_needs_id)
         | _asks(EndTxn),
         source="TransactionMetadata.prepareAbortOrCommit",
     ),

@@ -67,6 +67,14 @@ def client_of(cluster: Cluster, transactional_id: str | None = None) -> Producer
     )  # fmt: skip
 
 
+def initialized(cluster: Cluster) -> ProducerClient:
+    client = client_of(cluster, "orders")
+    call = client.init_transactions()
+    cluster.serve(client)
+    client.wait(call)
+    return client
+
+
 @pytest.mark.parametrize("release", ["2.0", "2.5", NEWEST])
 @settings(max_examples=15, deadline=None)
 @given(sends=Sends, faults=Faults)
@@ -141,10 +149,7 @@ def test_its_states_are_those_of_transitions() -> None:
 @pytest.mark.parametrize("release", RELEASED)
 def test_a_transaction_on_every_release(release: str) -> None:
     cluster = Cluster(protocol=release)
-    client = client_of(cluster, "orders")
-    call = client.init_transactions()
-    cluster.serve(client)
-    client.wait(call)
+    client = initialized(cluster)
     for commits in (True, False, True):
         client.begin_transaction()
         record = client.send("t-0")
@@ -178,10 +183,7 @@ def test_a_second_client_fences_the_first(release: str) -> None:
 
 def test_offsets_of_a_group_go_with_the_transaction() -> None:
     cluster = Cluster(protocol="4.1")
-    client = client_of(cluster, "orders")
-    call = client.init_transactions()
-    cluster.serve(client)
-    client.wait(call)
+    client = initialized(cluster)
     client.begin_transaction()
     sent = client.send_offsets({"in-0": 5}, {"group_id": "readers"})
     ended = client.commit_transaction()
@@ -500,10 +502,7 @@ def test_an_unknown_producer_id_that_is_not_tried_again_is_lost_order() -> None:
 def test_with_version_2_lost_order_asks_for_no_epoch() -> None:
     """TransactionManager.transitionToAbortableErrorOrFatalError"""
     cluster = Cluster()
-    client = client_of(cluster, "orders")
-    call = client.init_transactions()
-    cluster.serve(client)
-    client.wait(call)
+    client = initialized(cluster)
     client.begin_transaction()
     record = client.send("t-0")
     client.disconnect(only(client))
@@ -546,10 +545,7 @@ def test_a_commit_allows_no_new_epoch_before_4_0(release: str, state: str) -> No
 def test_an_end_tells_the_next_epoch_where_the_next_transaction_has_version_1() -> None:
     """TransactionManager.EndTxnHandler.handleResponse"""
     cluster = Cluster()
-    client = client_of(cluster, "orders")
-    call = client.init_transactions()
-    cluster.serve(client)
-    client.wait(call)
+    client = initialized(cluster)
     client.begin_transaction()
     client.send("t-0")
     cluster.serve(client)
