@@ -1,32 +1,48 @@
 # What one does here, each with one command. The first target that needs it sets up .venv.
 PYTHON ?= python3
-# More arguments for check, test, mutation or bench: make test ARGS='-m "not slow"'
+# More arguments for check, test, mutation, kill or bench: make test ARGS='-m "not slow"'
 ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
+# The environment grows by need: for a check, then for all the rest.
+READY_TO_CHECK := $(VENV)/.ready-to-check
 READY := $(VENV)/.ready
 PIP_INSTALL := install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test cases mutation lint bench docs lock clean python
+.PHONY: help setup check test fuzz agreement cases mutation kill slips lint bench docs dist audit lock clean python
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
 setup: $(READY) ## the environment in .venv, with the versions of constraints.txt
 
-check: $(READY) ## every interleaving of the transaction protocol, within bounds
+check: $(READY_TO_CHECK) ## every interleaving of the transaction protocol, within bounds
 	$(BIN)/epochfence check transactions $(ARGS)
 
+# Tests start many processes, and each would compile this project again.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(READY) ## all tests
-	$(BIN)/pytest -n 2 --dist loadscope $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadscope --no-loadscope-reorder $(if $(CI),--durations=25) $(ARGS)
 
 cases: $(READY) ## Kafka's conformance cases on the executable machines; CASES=DIR takes others
 	$(BIN)/python tests/conformance/run.py $(if $(CASES),--cases $(CASES)) $(if $(JSON),--json $(JSON))
 
+fuzz: $(READY) ## inputs made up at random, of every kind; SECONDS=600, SEED=N to repeat
+	$(BIN)/python tests/fuzz/run.py --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+agreement: $(READY) ## all engines on random systems, SYSTEMS=100; goes on where it was
+	$(BIN)/python tests/agreement/run.py --systems $(or $(SYSTEMS),100) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
 mutation: $(READY) ## how many mutants of the tables the properties and tests kill
 	$(BIN)/python tests/mutation/run.py $(ARGS)
+
+kill: $(READY) ## signal 9, full disks and short memory, at random moments, to docs/reliability.md
+	$(BIN)/python tests/kill/run.py $(ARGS)
+
+slips: $(READY) ## slips planted into declarations, and which are noticed; COUNT=2000, SEED= to repeat
+	$(BIN)/python tests/slips/run.py $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 lint: $(READY) ## style, format and types
 	$(BIN)/ruff check .
@@ -44,6 +60,15 @@ docs: $(READY) ## the documentation, in site/, and what is generated of it, in d
 	$(BIN)/python -m epochfence.diagrams.pages docs
 	$(BIN)/mkdocs build --quiet --strict
 
+dist: $(READY) ## the wheel, in dist/: the same bytes for the same commit
+	rm -rf build dist *.egg-info
+	umask 022 && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --wheel
+	$(BIN)/twine check --strict dist/*.whl
+
+audit: $(READY) ## a bill of materials, in dist/, and what advisories say of it
+	mkdir -p dist
+	$(BIN)/python .ci/audit.py dist/epochfence.cdx.json
+
 lock: | python ## the newest versions that pyproject.toml allows, to constraints.txt
 	rm -rf $(VENV)-lock
 	$(PYTHON) -m venv $(VENV)-lock
@@ -53,12 +78,16 @@ lock: | python ## the newest versions that pyproject.toml allows, to constraints
 	rm -rf $(VENV)-lock
 
 clean: ## remove what was built or cached, but for .venv
-	rm -rf build dist site *.egg-info .hypothesis .pytest_cache .ruff_cache $(VENV)-lock
+	rm -rf build dist site *.egg-info .fuzz .hypothesis .pytest_cache .ruff_cache $(VENV)-lock
 	find . -name $(VENV) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The link is for type checkers: see [tool.pyright] in pyproject.toml.
-$(READY): pyproject.toml setup.py constraints.txt | python
+$(READY_TO_CHECK): pyproject.toml setup.py constraints.txt | python
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip $(PIP_INSTALL) -c constraints.txt -e '.[check]'
+	touch $@
+
+$(READY): $(READY_TO_CHECK)
 	$(BIN)/pip $(PIP_INSTALL) -c constraints.txt -e '.[all]'
 	mkdir -p $(VENV)/typing
 	ln -sfn ../.. $(VENV)/typing/epochfence

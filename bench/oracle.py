@@ -20,7 +20,8 @@ from typing import Any
 from run import Aim, publish, tell
 
 from epochfence.model import PartitionLeader, TransactionCoordinator
-from epochfence.model.judge import Finding, Operation, Settings, judge
+from epochfence.model.judge import Finding, judge
+from epochfence.model.operations import Operation, Settings
 
 REQUESTS, QUICK = 60_000, 2_000
 TIMES = 3

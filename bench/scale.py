@@ -115,13 +115,13 @@ def recorded(path: Path = RECORDED) -> list[Recorded]:
 
 def written(found: Sequence[int], before: Sequence[int], shards: int) -> list[float]:
     """States that each level writes: its own, and those of the runs that it is merged with."""
-    runs = [Run("", 0, len(before), sum(before) // shards, 0, 0)]
+    runs = [Run("", 0, len(before), sum(before) // shards, 0, "")]
     counts: list[float] = []
     for at, states in enumerate(found):
-        runs.append(Run("", at, at, states // shards, 0, 0))
+        runs.append(Run("", at, at, states // shards, 0, ""))
         merged = max(1, to_merge(runs))
         total = sum(run.states for run in runs[-merged:])
-        runs[-merged:] = [Run("", at, at, total, 0, 0)]
+        runs[-merged:] = [Run("", at, at, total, 0, "")]
         counts.append(total * shards if states else 0)
     return counts
 

@@ -6,26 +6,32 @@ import gc
 import hashlib
 import os
 import time
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from ..model.interpreter import FullState
 from ..spec.language import Instance
-from .checkpoint import Checkpoint
-from .explore import Bad, Carrier, Explorer, Progress, search
+from ..spec.language.instance import ending_anywhere
+from .checkpoint import REMEDY, Checkpoint, CheckpointError
+from .coverage import sought
+from .explore import INTERRUPTED, Bad, Carrier, Explorer, Progress, search
 from .fault import Kind, tell_fault
+from .found import Found
 from .ground import Grounded, ground
 from .lower import BROKEN, DEADLOCK, FAULT, Kernel, lower
+from .memory import available
 from .pack import Packing, packed
+from .probes import fields_read
+from .sealed import program
+from .size import explain
 from .slicing import sliced, without_constants
 from .spark.options import SparkOptions
 from .symmetry import NO_SYMMETRY, Sorter, Symmetry, find_symmetry
 from .trace import represent
+from .vacuity import could_say_more, vacuities, wrongly_unreached
 from .verdict import PropertyVerdict, Result, Verdict
 
 
@@ -40,15 +46,22 @@ def available_threads() -> int:
 class Options:
     """How to check. `memory` is in bytes (none: three quarters of what is free).
 
-    With `spark`, Spark carries the search; `resume` may then be a URI.
+    Without `deadlock`, a run may end in any state. With `strict`, what holds and is vacuous, for no
+    reason that is known, is inconclusive. With `keep_states`, the result has the states as tables,
+    and with `explain_size` it says what makes states: neither where Spark searches. With `spark`,
+    Spark carries the search; `resume` may then be a URI.
     """
 
     threads: int = 1
     memory: int | None = None
     symmetry: bool = True
     slicing: bool = True
+    deadlock: bool = True
+    explain_size: bool = False
     checkpoint: Path | None = None
     resume: Path | str | None = None
+    strict: bool = False
+    keep_states: bool = False
     spark: SparkOptions | None = None
 
 
@@ -56,12 +69,16 @@ class Options:
 class Prepared:
     """An instance ready to be explored.
 
+    `unchanging` are leaves that always have their initial value.
+    `unbreakable` are properties that hold whatever rows do: nothing changes what they depend on.
     `seconds` are those that it took, `lowering` the part of them for lowering and compiling.
     """
 
     instance: Instance
     grounded: Grounded
     left_out: tuple[str, ...]
+    unchanging: frozenset[int]
+    unbreakable: tuple[str, ...]
     symmetry: Symmetry
     packing: Packing
     kernel: Kernel
@@ -101,14 +118,29 @@ def prepare(instance: Instance, *, symmetry: bool = True, slicing: bool = True) 
         grounded = sliced(varying) if slicing else varying
         reduction = find_symmetry(grounded) if symmetry else NO_SYMMETRY
         packing = packed(reduction.groups(grounded))
-        sorter = Sorter(reduction, packing) if reduction.orbits else None
+        sorter = Sorter(reduction, packing) if reduction.keys else None
         grounding = time.perf_counter() - begun
         kernel = lower(grounded, packing, sorter)
     seconds = time.perf_counter() - begun
     left_out = tuple(x.name for x in grounded.leaves if x.index in varying.kept - grounded.kept)
     return Prepared(
-        instance, grounded, left_out, reduction, packing, kernel, seconds, seconds - grounding
-    )
+        instance, grounded, left_out, _unchanging(varying), tuple(_unbreakable(varying)), reduction,
+        packing, kernel, seconds, seconds - grounding,
+    )  # fmt: skip
+
+
+def _unchanging(varying: Grounded) -> frozenset[int]:
+    return frozenset(leaf.index for leaf in varying.leaves) - varying.kept
+
+
+def _unbreakable(varying: Grounded) -> Iterator[str]:
+    """The properties that are true by themselves, without leaves that never change."""
+    changing = {str(leaf.path[0]) for leaf in varying.leaves if leaf.index in varying.kept}
+    invariants = iter(varying.invariants)
+    for item in varying.instance.properties:
+        true = item.kind == "invariant" and next(invariants) is varying.graph.true
+        if true or not fields_read(item.expression) & changing:
+            yield item.name
 
 
 def check(
@@ -123,13 +155,23 @@ def check(
     executable model differ.
     """
     options = options or Options()
+    if not options.deadlock:
+        instance = ending_anywhere(instance)
     prepared = prepare(instance, symmetry=options.symmetry, slicing=options.slicing)
     if options.spark is not None:
         return _checked_on_spark(prepared, options, options.spark, on_progress)
     explorer = _explorer(prepared, options)
     try:
         _search(prepared, explorer, options, on_progress)
-        return _result(prepared, explorer, {"name": "local", "threads": options.threads})
+        engine = {"name": "local", "threads": options.threads}
+        result = _result(prepared, explorer, engine, options.strict)
+        if options.keep_states:
+            result.found = Found(prepared, explorer, result.trace)
+        if options.explain_size:
+            result.size = explain(
+                prepared.grounded, prepared.packing, explorer.store, options.threads
+            )
+        return result
     finally:
         explorer.close()
 
@@ -140,7 +182,7 @@ def _explorer(prepared: Prepared, options: Options) -> Explorer:
         prepared.packing.stride,
         len(prepared.instance.row_names),
         options.threads,
-        options.memory or psutil.virtual_memory().available * 3 // 4,
+        options.memory or available() * 3 // 4,
     )
 
 
@@ -164,7 +206,7 @@ def _checked_on_spark(
         return explorer
 
     def tell(carrier: Carrier, figures: dict[str, Any], notes: list[str]) -> Result:
-        result = _result(prepared, carrier, figures)
+        result = _result(prepared, carrier, figures, options.strict)
         result.notes += notes
         return result
 
@@ -183,45 +225,73 @@ def _search(
     options: Options,
     on_progress: Callable[[Progress], None] | None,
 ) -> None:
-    checkpoint = None
     folder = options.resume or options.checkpoint
-    if folder is not None:
-        checkpoint = Checkpoint(Path(folder), identity(prepared))
-    if checkpoint is not None and options.resume is not None:
-        for states in checkpoint.load():
-            if not explorer.insert(states):
-                explorer.found.stopped = "memory"
-                return
-            explorer.begin_level()
-        explorer.resume(checkpoint.transitions, checkpoint.taken, checkpoint.seconds)
-    else:
-        if checkpoint is not None:
-            checkpoint.begin()
+    if folder is None:
         _begin(prepared, explorer)
+        search(explorer, on_level=on_progress, on_round=on_progress)
+        return
+    rows = len(prepared.instance.row_names)
+    checkpoint = Checkpoint(Path(folder), identity(prepared), prepared.packing.stride, rows)
 
     def on_level(progress: Progress) -> None:
-        if checkpoint is not None:
-            level = progress.depth - 1
-            found = explorer.found
-            checkpoint.save(
-                level, explorer.level_bytes(level), found.transitions, found.taken, found.seconds
-            )
+        level = progress.depth - 1
+        found = explorer.found
+        checkpoint.save(
+            level, explorer.level_bytes(level), found.transitions, found.taken, found.seconds
+        )
         if on_progress is not None:
             on_progress(progress)
 
-    search(explorer, on_level=on_level, on_round=on_progress)
+    with closing(checkpoint):
+        if options.resume is None:
+            checkpoint.begin()
+            _begin(prepared, explorer)
+        elif not _taken_over(prepared, explorer, checkpoint):
+            return
+        search(explorer, on_level=on_level, on_round=on_progress)
+
+
+def _taken_over(prepared: Prepared, explorer: Explorer, checkpoint: Checkpoint) -> bool:
+    """Whether there was memory for a checkpoint's levels. Raises CheckpointError for what can't be
+    this run's."""
+    found = explorer.found
+    for level, states in enumerate(checkpoint.load()):
+        if level == 0 and not _same(states, prepared.initials(), prepared.packing.stride):
+            raise CheckpointError(
+                f"{checkpoint.folder} holds another run: its initial states differ"
+            )
+        if not explorer.insert(states):
+            found.states, found.depth, found.stopped = explorer.count, level, "memory"
+            return False
+        explorer.begin_level()
+        if explorer.frontier != checkpoint.levels[level]["states"]:
+            raise CheckpointError(
+                f"{checkpoint.folder}: level {level} holds a state twice; {REMEDY}"
+            )
+    explorer.resume(checkpoint.transitions, checkpoint.taken, checkpoint.seconds)
+    return True
+
+
+def _same(some: bytes, others: bytes, stride: int) -> bool:
+    """Whether these are the same packed states, in any order."""
+
+    def each(states: bytes) -> list[bytes]:
+        return sorted(states[at : at + stride] for at in range(0, len(states), stride))
+
+    return each(some) == each(others)
 
 
 def identity(prepared: Prepared) -> dict[str, Any]:
     """What another run must share to go on with what this one has found."""
     instance = prepared.instance
     return {
+        "program": program(),
         "system": instance.system.name,
         "protocol": instance.protocol,
         "features": _listed(sorted(instance.features)),
         **{f"constant {name}": value for name, value in instance.constants.items()},
         "properties": _listed(item.name for item in instance.properties),
-        "symmetry": _listed(orbit.key.name for orbit in prepared.symmetry.orbits),
+        "symmetry": _listed(prepared.symmetry.keys),
         "left out": _listed(prepared.left_out),
         "rows": hashlib.sha256("".join(prepared.kernel.code.modules).encode()).hexdigest(),
     }
@@ -231,7 +301,7 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(names) or "none"
 
 
-def _result(prepared: Prepared, carrier: Carrier, engine: dict[str, Any]) -> Result:
+def _result(prepared: Prepared, carrier: Carrier, engine: dict[str, Any], strict: bool) -> Result:
     instance = prepared.instance
     found = carrier.found
     names = instance.row_names
@@ -249,20 +319,47 @@ def _result(prepared: Prepared, carrier: Carrier, engine: dict[str, Any]) -> Res
         depth=found.depth,
         seconds=found.seconds,
         compile_seconds=prepared.seconds,
+        kernel_from_cache=prepared.kernel.code.from_cache,
         memory=found.memory,
         rows=list(zip(names, taken, strict=True)),
         left_out=list(prepared.left_out),
-        symmetry=[orbit.key.name for orbit in prepared.symmetry.orbits],
+        deadlocks=instance.may_deadlock,
+        symmetry=list(prepared.symmetry.keys),
         engine=engine,
         notes=[f"symmetry not used for {reason}" for reason in prepared.symmetry.refused],
     )
     if found.bad:
         _tell_fault(prepared, carrier, found.bad, result)
     elif found.stopped:
-        result.verdict = Verdict.INCONCLUSIVE
-        result.reason = f"the {found.stopped} limit was met after level {found.depth - 1}"
+        interrupted = found.stopped == INTERRUPTED
+        what = "it was interrupted" if interrupted else f"the {found.stopped} limit was met"
+        result.verdict = Verdict.INTERRUPTED if interrupted else Verdict.INCONCLUSIVE
+        result.reason = f"{what} after level {max(0, found.depth - 1)}"
         result.properties = [PropertyVerdict(p.name, "unknown") for p in result.properties]
+    elif not found.states:
+        result.verdict, result.reason = Verdict.INCONCLUSIVE, "no state was looked at"
+        result.properties = [PropertyVerdict(p.name, "unknown") for p in result.properties]
+    else:
+        _tell_vacuity(prepared, carrier, taken, result)
+        if strict and result.unexplained:
+            result.verdict = Verdict.INCONCLUSIVE
+            result.reason = f"{len(result.unexplained)} things are vacuous (--strict)"
     return result
+
+
+def _tell_vacuity(prepared: Prepared, carrier: Carrier, taken: list[int], result: Result) -> None:
+    """What holds is looked at once more: whether something could have broken it."""
+    instance, grounded = prepared.instance, prepared.grounded
+    with _no_collection():
+        met = carrier.met(sought(grounded, prepared.packing), prepared.packing)
+    unmet = [probe for (probe, _), is_met in zip(grounded.probes, met, strict=True) if not is_met]
+    result.vacuous = vacuities(instance, taken, unmet, prepared.unbreakable)
+    if not result.vacuous:  # else what is vacuous may be the reason
+        result.notes += could_say_more(unmet)
+    result.notes += [
+        f"{row} is declared to be unreached, but a run takes it"
+        for row in wrongly_unreached(instance, taken)
+    ]
 
 
 def _tell_fault(prepared: Prepared, carrier: Carrier, bad: list[Bad], result: Result) -> None:

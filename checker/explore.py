@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count, takewhile
@@ -24,8 +24,10 @@ import numpy as np
 import psutil
 from numba import njit, uint64
 
+from .coverage import Sought, met
 from .lower import Kernel
 from .memory import Region, call_expand, prefetch
+from .pack import Packing
 from .store import (
     BLOCK,
     SHARD_BITS,
@@ -43,6 +45,7 @@ SPAN = 1 << 12  # states that a thread takes at a time
 MOST_FILLED = 1 << 17  # states in a bucket from which on it is emptied first
 LEAST_ROUND, MOST_ROUND = 1 << 14, 1 << 17  # states expanded between two turns of insertion
 TURNS = 32  # parts of the shards, each of which a thread fills in one go
+INTERRUPTED = "interrupted"  # what stopped a search that no limit did
 NO_PREDECESSOR = "a state of the search has no predecessor in the level before it"
 PER_ROUND = 256  # states found for each that a round expands, between these ends
 
@@ -440,6 +443,10 @@ class Explorer:
             raise LookupError(NO_PREDECESSOR)
         return best
 
+    def met(self, every: Sequence[Sought], packing: Packing) -> list[bool]:
+        """Of each of what is sought whether it is among the states found."""
+        return met(every, packing, map(self.store.rows, range(SHARDS)))
+
     def close(self) -> None:
         """Ends the threads."""
         if self.pool is not None:
@@ -472,6 +479,7 @@ class Carrier(Protocol):
     ) -> tuple[list[Bad], bool]: ...
     def begin_level(self) -> None: ...
     def predecessor(self, state: bytes, level: int) -> bytes: ...
+    def met(self, every: Sequence[Sought], packing: Packing) -> list[bool]: ...
     def close(self) -> None: ...
 
 
@@ -485,9 +493,23 @@ def search(
     """Expands level after level until nothing is new, something is wrong or memory runs out.
 
     The last level inserted must be open for expansion. What was found is in the carrier's `found`;
-    counts are those of whole levels. Returns False where a level has over `most` states: it is not
-    expanded, and the search may go on with another carrier.
+    counts are those of whole levels. Ctrl-C ends it as a limit does. Returns False where
+    a level has over `most` states: it is not expanded, and the search may go on with another
+    carrier.
     """
+    try:
+        return _levels(carrier, on_level, on_round, most)
+    except KeyboardInterrupt:
+        carrier.found.stopped = INTERRUPTED
+        return True
+
+
+def _levels(
+    carrier: Carrier,
+    on_level: Callable[[Progress], None] | None,
+    on_round: Callable[[Progress], None] | None,
+    most: int | None,
+) -> bool:
     found = carrier.found
     begun = time.perf_counter() - found.seconds
     while True:

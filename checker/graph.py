@@ -189,6 +189,23 @@ class Graph:
             raise DeclarationError(f"a number may become {low}..{high}, which is beyond 64 bits")
         return self._node(op, (a, b), 0, low, high, False)
 
+    def multiply(self, a: Node, b: Node) -> Node:
+        """a * b."""
+        for one, other in ((a, b), (b, a)):
+            if one.is_constant and one.value in (0, 1):
+                return other if one.value else self.number(0)
+        ends = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
+        if a.is_constant and b.is_constant:
+            return self.number(a.value * b.value)
+        return self._sum("mul", a, b, min(ends), max(ends))
+
+    def divide(self, a: Node, size: int) -> Node:
+        """a divided by `size`, rounded down, for a of any sign."""
+        low, high = a.low // size, a.high // size
+        if low == high:
+            return self.number(low)
+        return a if size == 1 else self._node("div", (a,), size, low, high, False)
+
     def modulo(self, a: Node, size: int) -> Node:
         """a modulo `size`, for a of any sign."""
         if a.low >= 0 and a.high < size:
@@ -282,6 +299,10 @@ class Graph:
                 return self.add(*args)
             case "sub":
                 return self.subtract(*args)
+            case "mul":
+                return self.multiply(*args)
+            case "div":
+                return self.divide(args[0], n.value)
             case "mod":
                 return self.modulo(args[0], n.value)
             case _:

@@ -28,11 +28,12 @@ from ..spec.language import (
     Set,
 )
 from ..spec.language.errors import UnsettledError
-from ..spec.language.expressions import QUANTIFIERS, EnumValue, resolve
+from ..spec.language.expressions import QUANTIFIERS, EnumValue, divisor, resolve
 from ..spec.language.typecheck import common, type_of
 from ..spec.language.types import SCALARS, Type, Value, choices, initial_value
 from ..spec.language.values import field_name
 from .graph import Graph, Node, leaves_of
+from .probes import Probe, probes
 
 MOST_MEMBERS = 1 << 12
 UNBOUNDED = 1 << 60  # the highest number of a leaf without a bound: beyond any that is declared
@@ -143,7 +144,8 @@ class Grounded:
     every value, if not of all numbers in their ranges: what is absent is stored in one way, the
     present come first and in order, and nothing is beyond what its open constants say. Those are
     leaves themselves, that nothing writes: `open` gives their names, and `limits` those that types
-    are bounded by.
+    are bounded by. `probes` are conditions that a run should meet; those of steps read the state
+    after a step as the leaves `next_leaves`, each with what it is where a step leaves it alone.
     """
 
     instance: Instance
@@ -159,6 +161,8 @@ class Grounded:
     well_formed: list[Node]
     open: Mapping[int, str]
     limits: list[str]
+    probes: list[tuple[Probe, Node]]
+    next_leaves: Mapping[int, Node]
     constant: frozenset[int] = frozenset()
 
 
@@ -664,6 +668,8 @@ class _Grounder:
             case "eq":
                 kind = common(*args)
                 return g.true if kind is None else self.equal(*self.alike(args, kind, scope))
+            case "add" if isinstance(type_of(e), Sequence):
+                return self.joined(e, scope)
             case "lt":
                 return g.less(self.node(args[0], scope), self.node(args[1], scope))
             case "le":
@@ -672,6 +678,14 @@ class _Grounder:
                 return g.add(self.node(args[0], scope), self.node(args[1], scope))
             case "sub":
                 return g.subtract(self.node(args[0], scope), self.node(args[1], scope))
+            case "mul":
+                return g.multiply(self.node(args[0], scope), self.node(args[1], scope))
+            case "div" | "mod":
+                by = self.node(args[1], scope)
+                if not by.is_constant:
+                    raise DeclarationError(f"`{e}`: give {args[1]} a value")
+                divided = g.divide if e.op == "div" else g.modulo
+                return divided(self.node(args[0], scope), divisor(e, by.value))
             case "wrap":
                 return g.wrap(self.node(args[0], scope), *data.range(self.constants))
             case "if":
@@ -739,6 +753,8 @@ class _Grounder:
         match e.op:
             case "index":
                 whole = self.shape(args[0], scope)
+                if isinstance(whole, Slots):
+                    return self.slot_at(e, whole, self.node(args[1], scope))
                 return self.select(whole, self.index(args[1], whole, scope))
             case "updated":
                 kind = self.known(e)
@@ -864,6 +880,8 @@ class _Grounder:
             return [self.typed(body, of.of, s) for _, _, s in inner]
         held = [(there, value, self.node(body, s)) for there, value, s in inner]
         match e.op:
+            case "max" | "min":
+                return self.extreme(e.op, held)
             case "all":
                 return g.and_(*(g.or_(g.not_(there), holds) for there, _, holds in held))
             case "any":
@@ -888,15 +906,85 @@ class _Grounder:
                     kept = self.appended(kept, value, g.and_(there, holds))
                 return Slots(kept)
 
+    def extreme(self, op: str, held: list[tuple[Node, Shape, Node]]) -> Node:
+        """The largest or the smallest of the numbers that are there; 0 where none is."""
+        g = self.graph
+        found, is_any = g.number(0), g.false
+        for there, _, number in held:
+            less = g.less(found, number) if op == "max" else g.less(number, found)
+            found = g.choose(g.and_(there, g.or_(g.not_(is_any), less)), number, found)
+            is_any = g.or_(is_any, there)
+        return found
+
     # Sequences and bags --------------------------------------------------------------------
 
+    def slot_at(self, e: Expression, whole: Slots, place: Node) -> Maybe:
+        """The element at a place, if there is one."""
+        kind = self.known(e.args[0])
+        assert isinstance(kind, Sequence)
+        result = self.absent(kind.of)
+        for at, slot in enumerate(whole.slots):
+            here = self.graph.equal(place, self.graph.number(at))
+            result = self.merge_maybe(here, slot, result)
+        return result
+
+    def sliced(self, e: Expression, slots: tuple[Maybe, ...], scope: _Scope) -> Slots:
+        """The elements from one place on, up to before another."""
+        g = self.graph
+        kind = self.known(e)
+        assert isinstance(kind, Sequence)
+        start, stop = e.args[1:]
+        if type_of(stop) is not None:
+            end = self.node(stop, scope)
+            inside = (g.less(g.number(at), end) for at in range(len(slots)))
+            slots = tuple(
+                Maybe(g.and_(slot.present, before), slot.value)
+                for slot, before in zip(slots, inside, strict=True)
+            )
+        first = self.node(start, scope)
+        result = slots if first.low <= 0 else ()
+        for dropped in range(max(1, first.low), min(first.high, len(slots)) + 1):
+            shifted = (*slots[dropped:], *(self.absent(kind.of) for _ in range(dropped)))
+            here = g.at_most(g.number(dropped), first)
+            pairs = self.side_by_side(Slots(shifted), Slots(result))
+            result = tuple(self.merge_maybe(here, a, b) for a, b in pairs)
+        return Slots(result)
+
+    def joined(self, e: Expression, scope: _Scope) -> Slots:
+        """One sequence behind another."""
+        kind = self.known(e)
+        assert isinstance(kind, Sequence)
+        shapes = [self.typed(argument, kind, scope) for argument in e.args]
+        slots, more = (shape.slots for shape in shapes if isinstance(shape, Slots))
+        for slot in more:
+            slots = self.appended((*slots, self.absent(kind.of)), slot.value, slot.present)
+        return Slots(slots)
+
+    def is_prefix(self, e: Expression, scope: _Scope) -> Node:
+        """Whether every element of one sequence is at its place in another."""
+        g = self.graph
+        shapes = self.alike(e.args, common(*e.args), scope)
+        shorter, longer = (shape for shape in shapes if isinstance(shape, Slots))
+        return g.and_(
+            *(
+                g.or_(
+                    g.not_(one.present), g.and_(other.present, self.equal(one.value, other.value))
+                )
+                for one, other in self.side_by_side(shorter, longer)
+            )
+        )
+
     def sequence(self, e: Expression, scope: _Scope) -> Shape:
+        if e.op == "is_prefix":
+            return self.is_prefix(e, scope)
         whole = self.shape(e.args[0], scope)
         kind = self.known(e.args[0])
         assert isinstance(whole, Slots)
         assert isinstance(kind, (Sequence, Bag))
         slots = whole.slots
         match e.op:
+            case "slice":
+                return self.sliced(e, slots, scope)
             case "first":
                 return slots[0] if slots else self.absent(kind.of)
             case "last":
@@ -921,7 +1009,11 @@ class _Grounder:
         gone = g.false
         result: list[Maybe] = []
         for place, slot in enumerate(slots):
-            if scope.taken is not None and value == scope.taken[0] and value.args[0] == bag:
+            if (
+                scope.taken is not None
+                and value.same_as(scope.taken[0])
+                and value.args[0].same_as(bag)
+            ):
                 gone = g.at_most(scope.taken[1], g.number(place))
             else:
                 gone = g.or_(gone, g.and_(slot.present, self.equal(slot.value, sought)))
@@ -996,12 +1088,13 @@ class _Grounder:
         steps = [
             self.node(p.expression, _Scope({}, {})) for p in instance.properties if p.kind == "step"
         ]
+        probed = [(each, self.node(each.expression, _Scope({}, {}))) for each in probes(instance)]
         del self.leaves[leaf_count:]
         unchanged = {
             leaf_count - len(self.open) + leaf.index: self.read(leaf)
             for leaf in self.leaves[len(self.open) :]
         }
-        every_step = _Steps(self.graph, steps, unchanged)
+        every_step = Steps(self.graph, steps, unchanged)
         actions: list[GroundAction] = []
         row = 0
         for action in instance.actions:
@@ -1043,6 +1136,8 @@ class _Grounder:
             ],
             {node.value: name for name, node in self.open.items()},
             sorted({self.leaves[i].name for i in leaves_of(self.most.values())}),
+            probed,
+            unchanged,
         )
 
     def bindings(self, action: Action) -> Iterator[tuple[_Scope, tuple[Node, ...]]]:
@@ -1059,6 +1154,7 @@ class _Grounder:
                 continue
             bag = self.shape(action.choice.args[0], _Scope(bound, {}))
             assert isinstance(bag, Slots)
+            in_order = isinstance(type_of(action.choice.args[0]), Sequence)
             # the rows are grounded once, for a slot that `chosen` names
             slots = bag.slots
             if not slots:
@@ -1073,15 +1169,17 @@ class _Grounder:
             possible: list[Node] = []
             for place, slot in enumerate(slots):
                 distinct = g.true
-                if place:  # equal elements lie side by side: only the first stands for them
-                    distinct = g.not_(self.equal(slots[place - 1].value, slot.value))
+                if place:  # a bag's equal elements lie side by side: the first stands for them
+                    before = slots[:place] if in_order else slots[place - 1 : place]
+                    same = (self.equal(other.value, slot.value) for other in before)
+                    distinct = g.not_(g.or_(*same))
                 choice = {chosen.value: g.number(place)} if chosen.op == "leaf" else {}
                 holds = g.substitute(when, choice)
                 possible.append(g.and_(slot.present, distinct, holds))
             yield scope, tuple(possible)
 
     def rows(
-        self, action: Action, first: int, scope: _Scope, every_step: _Steps
+        self, action: Action, first: int, scope: _Scope, every_step: Steps
     ) -> Iterator[GroundRow]:
         g = self.graph
         earlier: list[Node] = []
@@ -1159,7 +1257,7 @@ class _Grounder:
         return [*whole[:at], inner, *whole[at + 1 :]]
 
 
-class _Steps:
+class Steps:
     """What is to hold of every step, for steps that leave most of the state as it is.
 
     `unchanged` has the leaves of the state after a step, with what they are where it changes

@@ -164,6 +164,10 @@ class Builder:
         """a * b."""
         return self._both("mul", a, b)
 
+    def sdiv(self, a: Value, b: Value) -> Value:
+        """a divided by b, rounded towards 0."""
+        return self._both("sdiv", a, b)
+
     def srem(self, a: Value, b: Value) -> Value:
         """What is left of a divided by b, with the sign of a."""
         return self._both("srem", a, b)

@@ -196,7 +196,8 @@ class _Writer:
         function, b = self.function("represent", VOID, I64, shared=True)
         place = b.inttoptr(function.args[0])
         if self.canonical is not None:
-            self.store_within(b, place, self.canonical(b, self.load(b, place)))
+            words = self.canonical(b, self.load(b, place), self.function)
+            self.store_within(b, place, words)
         b.ret()
 
     def call_represent(self, b: Builder, out: Value, first: Value, end: Value) -> None:
@@ -645,10 +646,13 @@ class _Values:
                 return b.add(self.number(node.args[0]), self.number(node.args[1]))
             case "sub":
                 return b.sub(self.number(node.args[0]), self.number(node.args[1]))
+            case "mul":
+                return b.mul(self.number(node.args[0]), self.number(node.args[1]))
+            case "div":
+                whole = self.number(node.args[0])
+                return b.sdiv(b.sub(whole, self._rest(whole, node.value)), number(node.value))
             case "mod":
-                rest = b.srem(self.number(node.args[0]), number(node.value))
-                below = b.icmp("slt", rest, number(0))
-                return b.select(below, b.add(rest, number(node.value)), rest)
+                return self._rest(self.number(node.args[0]), node.value)
             case _:
                 condition = self.truth(node.args[0])
                 if node.is_truth:
@@ -656,3 +660,9 @@ class _Values:
                 else:
                     then, otherwise = self.number(node.args[1]), self.number(node.args[2])
                 return b.select(condition, then, otherwise)
+
+    def _rest(self, a: Value, size: int) -> Value:
+        """a modulo `size`, never negative."""
+        b = self.b
+        rest = b.srem(a, number(size))
+        return b.select(b.icmp("slt", rest, number(0)), b.add(rest, number(size)), rest)

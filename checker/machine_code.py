@@ -1,8 +1,7 @@
 """LLVM IR turned into machine code, in processes of their own where that is worth it.
 
 What LLVM takes to compile stays with the process that it was loaded into, some 30 MB and more: a
-search would carry it along to its end. This file is also the program of those other processes: IR
-comes in on standard input, the object file goes out on standard output.
+search would carry it along to its end. What was compiled before is taken from the cache on disk.
 """
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
@@ -10,6 +9,7 @@ comes in on standard input, the object file goes out on standard output.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -19,19 +19,25 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
+from . import object_cache
+from .object_code import PASSES, compiler, object_file, processor, target_machine
+from .object_code import __file__ as program
+
 APART = 1_000  # lines of IR from which on another process compiles
 LARGE = 3_000  # lines of IR from which on LLVM's own passes cost more than they win
-PASSES = "--passes"
-QUICK = "-enable-misched=false"  # the order that instructions are chosen in does as well
 
 
 @dataclass(frozen=True)
 class Code:
-    """The IR of modules that belong together, and the object file made of each for a processor."""
+    """The IR of modules that belong together, and the object file made of each for a processor.
+
+    `from_cache` says that nothing had to be compiled for it.
+    """
 
     modules: tuple[str, ...]
     processor: str
     object_files: tuple[bytes, ...]
+    from_cache: bool = False
 
 
 class Compilation:
@@ -39,21 +45,35 @@ class Compilation:
 
     def __init__(self) -> None:
         self.modules: list[str] = []
-        self._made: list[Future[bytes]] = []
+        self._made: list[Future[tuple[bytes, bool]]] = []
         self._pool = ThreadPoolExecutor(os.cpu_count())
+        self._cache = object_cache.chosen()
 
     def begin(self, module: str) -> None:
-        """Has a module compiled."""
-        lines = module.count("\n")
-        compiled = _compiled_apart if lines > APART else object_file
+        """Has a module compiled, unless the cache has it."""
         self.modules.append(module)
-        self._made.append(self._pool.submit(compiled, module, lines < LARGE))
+        self._made.append(self._pool.submit(self._object_file, module))
+
+    def _object_file(self, module: str) -> tuple[bytes, bool]:
+        """A module's object file, and whether it is the cache's."""
+        lines = module.count("\n")
+        apart, passes = lines > APART, lines < LARGE
+        key = hashlib.sha256(f"{compiler()}\n{apart} {passes}\n{module}".encode()).hexdigest()
+        kept = None if self._cache is None else self._cache.get(key)
+        if kept is not None:
+            return kept, True
+        made = (_compiled_apart if apart else object_file)(module, passes)
+        if self._cache is not None:
+            self._cache.put(key, made)
+        return made, False
 
     def end(self) -> Code:
         """The code of all modules. Raises RuntimeError for IR that LLVM doesn't take."""
         with self._pool:
-            object_files = tuple(made.result() for made in self._made)
-        return Code(tuple(self.modules), _processor(), object_files)
+            made = [future.result() for future in self._made]
+        object_files = tuple(object_file for object_file, _ in made)
+        from_cache = all(kept for _, kept in made)
+        return Code(tuple(self.modules), processor(), object_files, from_cache)
 
 
 def load(code: Code) -> Any:
@@ -61,56 +81,21 @@ def load(code: Code) -> Any:
 
     What was compiled for another processor is compiled anew.
     """
-    if code.processor != _processor():
+    if code.processor != processor():
         compilation = Compilation()
         for module in code.modules:
             compilation.begin(module)
         code = compilation.end()
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine(1))
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine(1))
     for part in code.object_files:
         engine.add_object_file(llvm.ObjectFileRef.from_data(part))
     engine.finalize_object()
     return engine
 
 
-def object_file(text: str, passes: bool) -> bytes:
-    """A module compiled for this machine. Raises RuntimeError for IR that LLVM doesn't take."""
-    machine = _target_machine(2 if passes else 1)
-    module = llvm.parse_assembly(text)
-    module.verify()
-    if passes:
-        tuning = llvm.PipelineTuningOptions(speed_level=2)
-        builder = llvm.create_pass_builder(machine, tuning)
-        builder.getModulePassManager().run(module, builder)
-    return machine.emit_object(module)
-
-
-def _processor() -> str:
-    features = llvm.get_host_cpu_features().flatten()
-    return f"{llvm.get_default_triple()} {llvm.get_host_cpu_name()} {features}"
-
-
-def _target_machine(effort: int) -> Any:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
-        opt=effort,
-        codemodel="jitdefault",
-    )
-
-
 def _compiled_apart(text: str, passes: bool) -> bytes:
-    command = [sys.executable, __file__, *([PASSES] if passes else [])]
+    command = [sys.executable, program, *([PASSES] if passes else [])]
     run = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
     if run.returncode:
         raise RuntimeError(f"LLVM ended with {run.returncode}: {run.stderr.decode()[-2000:]}")
     return run.stdout
-
-
-if __name__ == "__main__":
-    with_passes = PASSES in sys.argv
-    if not with_passes:
-        llvm.set_option("", QUICK)
-    sys.stdout.buffer.write(object_file(sys.stdin.read(), with_passes))

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import mmap
 import os
+import resource
 import sys
 from typing import Any
 
 import numpy as np
+import psutil
 from llvmlite import ir  # pyright: ignore[reportMissingTypeStubs]
 from numba import types
 from numba.extending import intrinsic
@@ -92,6 +94,17 @@ def call_expand(
         return builder.call(builder.inttoptr(args[0], kind.as_pointer()), list(args[1:]))
 
     return types.int64(*[types.int64] * 7), generate
+
+
+def available() -> int:
+    """The bytes that this process may still take: what the machine has free, or a third of what a
+    limit on its address space (`ulimit -v`) leaves it, as regions are reserved at twice their use.
+    """
+    free = psutil.virtual_memory().available
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return free
+    return min(free, max(1, (limit - psutil.Process().memory_info().vms) // 3))
 
 
 class Region:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from ..model.interpreter import FullState, Interpreter
 from ..spec.language import Instance
+from .probes import Probe, probes
 
 
 @dataclass
@@ -19,17 +20,27 @@ class Reference:
     broken: dict[str, int] = field(default_factory=dict[str, int])
     deadlock: int | None = None
     fault: int | None = None
+    met: set[Probe] = field(default_factory=set[Probe])
 
 
 def search(instance: Instance, limit: int = 200_000) -> Reference:
     """Every reachable state of a small instance.
 
     `broken` maps a property to the number of states in its shortest counterexample, as `deadlock`
-    and `fault` (an update out of range) do for theirs. Nothing stops the search but its end, or
+    and `fault` (an update out of range) do for theirs; `met` are the probes that something meets.
+    Nothing stops the search but its end, or
     more than `limit` states (ValueError).
     """
     machine = Interpreter(instance)
     found = Reference(taken=[0] * len(instance.row_names))
+    left = set(probes(instance))
+
+    def look(state: FullState, following: FullState | None = None) -> None:
+        for probe in [each for each in left if each.of_step == (following is not None)]:
+            if machine.holds(probe.expression, state, following):
+                found.met.add(probe)
+                left.discard(probe)
+
     seen: set[FullState] = set(machine.initial_states())
     frontier = list(seen)
     while frontier:
@@ -37,6 +48,7 @@ def search(instance: Instance, limit: int = 200_000) -> Reference:
         following: list[FullState] = []
         for state in frontier:
             _judge(machine, state, found)
+            look(state)
             enabled = 0
             for step in machine.steps(state):
                 enabled += 1
@@ -47,6 +59,7 @@ def search(instance: Instance, limit: int = 200_000) -> Reference:
                 for item in instance.properties:
                     if item.kind == "step" and not machine.step_holds(item, state, step.state):
                         found.broken.setdefault(item.name, found.depth + 1)
+                look(state, step.state)
                 if step.state not in seen:
                     seen.add(step.state)
                     following.append(step.state)

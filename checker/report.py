@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,17 +19,22 @@ from .verdict import Outcome, Result, Verdict
 if TYPE_CHECKING:
     from ..spec.language import System, Table
     from .explore import Progress
+    from .size import Size
     from .solver.bound import Bounded, Depth
     from .solver.lint import Finding
     from .solver.obligations import Settled
     from .solver.prove import Proofs
     from .spark.histories import Summary
+    from .vacuity import Vacuity
+
+MOST_VACUOUS = 12  # things that a verdict is qualified by, in print
 
 _TITLES = {
     Verdict.HOLDS: "Every property holds in every state within the bounds (exhaustive).",
     Verdict.BROKEN: "A property is broken.",
     Verdict.DEADLOCK: "There is a deadlock.",
-    Verdict.INCONCLUSIVE: "Inconclusive: a limit was met.",
+    Verdict.INCONCLUSIVE: "Inconclusive.",
+    Verdict.INTERRUPTED: "Inconclusive: not all was looked at.",
 }
 
 
@@ -61,10 +67,11 @@ def tell(result: Result, console: Console) -> None:
     """Prints the verdict, what was covered, and the counterexample where there is one."""
     _begin(result, console)
     rate = result.states / result.seconds if result.seconds else 0
+    compiled = "kernel from the cache" if result.kernel_from_cache else "compiled"
     console.print(
         f"{result.states:,} states, {result.transitions:,} transitions, depth {result.depth}, "
         f"{result.seconds:.2f} s ({rate:,.0f} states/s), {result.memory / 2**20:,.0f} MiB; "
-        f"compiled in {result.compile_seconds:.2f} s"
+        f"{compiled} in {result.compile_seconds:.2f} s"
     )
     if result.symmetry:
         keys = ", ".join(result.symmetry)
@@ -72,15 +79,82 @@ def tell(result: Result, console: Console) -> None:
     if result.engine.get("name") == "spark":
         console.print(_on_spark(result.engine), markup=False)
     _remarks(result, console)
-    if result.verdict is Verdict.HOLDS:
-        never = result.never_taken
-        if never:
-            console.print(f"Rows that no run takes within these bounds ({len(never)}):")
-            for name in never:
-                console.print(f"  {name}", markup=False)
-        else:
-            console.print(f"Each of the {len(result.rows)} rows is taken by some run.")
+    if result.size is not None:
+        tell_size(result.size, console)
+    if result.seen_whole:
+        _coverage(result, console)
     _end(result, console)
+    _vacuity([str(item) for item in result.unexplained], console)
+
+
+def _coverage(result: Result, console: Console) -> None:
+    """How many rows were taken, and how much of the rest has a known reason."""
+    never = len(result.never_taken)
+    if not never:
+        console.print(f"Each of the {len(result.rows)} rows is taken by some run.")
+    else:
+        console.print(f"{len(result.rows) - never} of the {len(result.rows)} rows are taken.")
+    _known_reasons(result.vacuous, console)
+
+
+def _known_reasons(vacuous: Iterable[Vacuity], console: Console) -> None:
+    """How much is vacuous for which known reason."""
+    reasons: dict[str, int] = {}
+    for item in (each for each in vacuous if each.explained):
+        short = item.explained.partition(": ")[0]
+        reasons[short] = reasons.get(short, 0) + max(1, len(item.rows))
+    if reasons:
+        told = "; ".join(f"{count} {why}" for why, count in reasons.items())
+        console.print(f"Never taken or met, for a known reason: {told}.", markup=False)
+
+
+def _vacuity(found: Sequence[str], console: Console) -> None:
+    """What is vacuous for no known reason, behind the verdict."""
+    shown = list(found[:MOST_VACUOUS])
+    if len(found) > len(shown):
+        shown.append(f"{len(found) - len(shown)} things more, which --json FILE has")
+    if shown:
+        console.print(Text.assemble(("HOLDS, but: ", "bold yellow"), f"{'; '.join(shown)}."))
+
+
+MOST_PARTS, MOST_LEAVES = 20, 10
+
+
+def tell_size(size: Size, console: Console) -> None:
+    """Prints what makes states: parts by their effect, channels, and leaves by their values."""
+    console.print(
+        f"What makes the {size.states:,} states found. Without a part, those that differ in "
+        "nothing else are one:"
+    )
+    table = Grid(box=None, pad_edge=False)
+    table.add_column("part", overflow="fold")
+    for name in ("values", "states without it", "factor"):
+        table.add_column(name, justify="right")
+    table.add_column("bounded by", overflow="fold")
+    for part in size.parts[:MOST_PARTS]:
+        factor = f"{part.factor(size.states):.2f}"
+        values = (str(part.values), str(part.without), factor)
+        table.add_row(Text(part.name), *values, Text(part.bounded_by))
+    console.print(table)
+    if len(size.parts) > MOST_PARTS:
+        console.print(f"{len(size.parts) - MOST_PARTS} more parts, of less effect, are in --json.")
+    if size.traffic:
+        table = Grid(box=None, pad_edge=False)
+        table.add_column("channel", overflow="fold")
+        for name in ("most at once", "on average", "different messages"):
+            table.add_column(name, justify="right")
+        table.add_column("kind", overflow="fold")
+        for channel in size.traffic[:MOST_PARTS]:
+            numbers = (str(channel.most), f"{channel.mean:.2f}", str(channel.contents))
+            table.add_row(Text(channel.name), *numbers, Text(channel.kind))
+        console.print(table)
+    sampled = "" if size.sampled == size.states else f" (in {size.sampled:,} of the states)"
+    most = ", ".join(f"{name} {values:,}" for name, values in size.leaves[:MOST_LEAVES])
+    console.print(f"Most values{sampled}: {most or 'nothing varies'}.", markup=False)
+    first = next((part for part in size.parts if part.members == 1), None)
+    if first is not None and first.factor(size.states) > 1:
+        by = f" ({first.bounded_by})" if first.bounded_by else ""
+        console.print(f"Bound first: {first.name}{by}.", markup=False)
 
 
 def tell_bounded(result: Bounded, console: Console) -> None:
@@ -101,27 +175,31 @@ _KINDS = {
 
 
 def tell_lint(
-    system: System, tables: Sequence[Table], found: Sequence[Finding], console: Console
-) -> None:
-    """Prints what was found in a system's tables, by kind, each with an example."""
+    system: System, tables: Sequence[Table], found: Sequence[Finding],
+    vacuous: Sequence[Vacuity], console: Console, *, is_whole: bool = True,
+) -> None:  # fmt: skip
+    """Prints what was found in a system's tables, by kind, each with an example, and what no run
+    has anything to do with. Where that isn't whole, no kind is said to have none."""
     console.print(f"[bold]{escape(system.name)}[/bold]: {len(tables)} tables")
     for kind, meaning in _KINDS.items():
         items = [item for item in found if item.kind == kind]
-        console.print(f"  {meaning}: {len(items) or 'none'}")
+        if items or is_whole:
+            console.print(f"  {meaning}: {len(items) or 'none'}{'' if is_whole else ' so far'}")
         for item in items:
             rows = " and ".join(item.rows)
             console.print(Text(f"    {item.table} [{rows}]" if rows else f"    {item.table}"))
             console.print(Text(f"      as with {item.example}"))
+    unexplained = [item for item in vacuous if not item.explained]
+    console.print(f"  vacuous in every run: {len(unexplained) or 'none'}")
+    for item in unexplained:
+        console.print(Text(f"    {item}"))
+    _known_reasons(vacuous, console)
 
 
 def tell_proofs(result: Proofs, console: Console) -> None:
     """Prints what became of each property, with runs and steps, then the lemmas."""
-    constants = [f"{name}={value}" for name, value in result.constants.items()]
-    constants += [f"{name} any" for name in result.open]
-    console.print(
-        f"[bold]{escape(result.system)}[/bold], protocol {escape(result.protocol)}; "
-        f"{', '.join(constants)}"
-    )
+    constants = [*_set(result.constants), *(f"{name} any" for name in result.open)]
+    console.print(_named(result, constants))
     for proof in result.proofs:
         if proof.trace is not None and proof.verdict == "refuted":
             show_trace(proof.trace, console)
@@ -131,7 +209,7 @@ def tell_proofs(result: Proofs, console: Console) -> None:
             )
             for where, value in proof.trace.initial:
                 console.print(Text(f"  {where} = {value}"))
-            show_trace(proof.trace, console, "The step")
+            show_trace(proof.trace, console, "The step", begins=False)
     table = Grid(box=None, pad_edge=False, show_header=False)
     for proof in (*result.proofs, *result.lemmas):
         lemmas = f"with {', '.join(proof.lemmas)}" if proof.lemmas else ""
@@ -161,8 +239,9 @@ def show_piece(count: int, console: Console) -> Callable[[Mapping[str, Any]], No
     def show(result: Mapping[str, Any]) -> None:
         nonlocal done
         done += 1
+        settings = ", ".join([result["protocol"], *_set(result["constants"])])
         console.print(
-            f"{done} of {count}: protocol {result['protocol']}, {_constants(result['constants'])}: "
+            f"{done} of {count}: protocol {settings}: "
             f"{result['verdict']}, {result['states']:,} states, {result['seconds']:.2f} s",
             highlight=False, markup=False, soft_wrap=True,
         )  # fmt: skip
@@ -176,11 +255,12 @@ def tell_sweep(
     results: Sequence[Mapping[str, Any]],
     verdict: Verdict,
     console: Console,
+    expected: int,
 ) -> None:
-    """Prints a line for each exploration of a sweep, and what they come to together."""
+    """Prints a line for each exploration of a sweep that was done, and what they come to."""
     first = results[0]
-    fixed = {n: value for n, value in first["constants"].items() if n not in varied}
-    console.print(f"[bold]{escape(system)}[/bold]; {_constants(fixed)}")
+    fixed = _set({n: value for n, value in first["constants"].items() if n not in varied})
+    console.print("; ".join(filter(None, (f"[bold]{escape(system)}[/bold]", ", ".join(fixed)))))
     table = Grid(box=None, pad_edge=False)
     table.add_column("protocol")
     for name in (*varied, "states", "transitions", "depth", "s"):
@@ -196,11 +276,20 @@ def tell_sweep(
             f"{result['seconds']:.2f}", Text(f"{result['verdict']}{why}"),
         )  # fmt: skip
     console.print(table)
+    if any(result["deadlocks"] == "not looked for" for result in results):
+        console.print("Deadlocks: not looked for.")
     holding = sum(result["exit_code"] == 0 for result in results)
+    vacuous = Counter(
+        f"{item['subject']} {item['what']}"
+        for result in results for item in result["vacuous"] if not item["explained"]
+    )  # fmt: skip
     colour = "green" if verdict is Verdict.HOLDS else "red"
     console.print(
-        f"[bold {colour}]Everything holds in {holding} of {len(results)} runs.[/] "
+        f"[bold {colour}]Everything holds in {holding} of {expected} runs.[/] "
         f"(exit {verdict.value}, {verdict.name})"
+    )
+    _vacuity(
+        [f"{text} (in {runs} of {len(results)} runs)" for text, runs in vacuous.items()], console
     )
 
 
@@ -242,28 +331,34 @@ def show_depth(console: Console) -> Callable[[Depth], None]:
     )
 
 
-def _constants(values: Mapping[str, int]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in values.items())
+def _set(values: Mapping[str, int]) -> list[str]:
+    return [f"{name}={value}" for name, value in values.items()]
+
+
+def _named(result: Outcome | Proofs, constants: Sequence[str]) -> str:
+    """What a run is of."""
+    told = f"[bold]{escape(result.system)}[/bold], protocol {escape(result.protocol)}"
+    return f"{told}; {', '.join(constants)}" if constants else told
 
 
 def _begin(result: Outcome, console: Console) -> None:
-    constants = _constants(result.constants)
-    name = escape(result.system)
-    console.print(f"[bold]{name}[/bold], protocol {escape(result.protocol)}; {constants}")
+    console.print(_named(result, _set(result.constants)))
     if result.trace is not None:
         show_trace(result.trace, console)
     _properties(result, console)
 
 
 def _remarks(result: Outcome, console: Console) -> None:
+    if not result.deadlocks:
+        console.print("Deadlocks: not looked for.")
     for note in result.notes:
         console.print(f"Note: {note}.", markup=False)
     if result.left_out:
-        console.print(
-            f"Slicing: {len(result.left_out)} parts of the state that nothing looks at were left "
-            f"out: {', '.join(result.left_out)}.",
-            markup=False,
-        )
+        count = len(result.left_out)
+        parts = "1 part of the state that nothing looks at was"
+        if count > 1:
+            parts = f"{count} parts of the state that nothing looks at were"
+        console.print(f"Slicing: {parts} left out: {', '.join(result.left_out)}.", markup=False)
 
 
 def _end(result: Outcome, console: Console) -> None:
@@ -295,20 +390,26 @@ def _properties(result: Outcome, console: Console) -> None:
 
 
 def show_trace(
-    trace: Trace, console: Console, title: str = "Counterexample, the shortest there is"
-) -> None:
-    """Prints a counterexample: numbered steps, each with what it changed, then what is wrong."""
+    trace: Trace, console: Console, title: str = "Counterexample, the shortest there is",
+    *, begins: bool = True,
+) -> None:  # fmt: skip
+    """Prints a counterexample: what it begins with where that isn't always the same, numbered
+    steps, each with what it changed, then what is wrong."""
     console.print(f"{title} (row in brackets):")
     table = Grid(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("#", justify="right")
     table.add_column("who", overflow="fold", max_width=12)
     table.add_column("what", overflow="fold", width=34)
     table.add_column("what changed", overflow="fold", width=46)
+    if begins and trace.chosen:
+        first = dict(trace.initial)
+        table.add_row("0", "", "begins", Text("\n".join(f"{n}: {first[n]}" for n in trace.chosen)))
     for at, step in enumerate(trace.steps, 1):
         lines = [
             f"{where}: {a} \u2192 {b}" if a else f"{where}: {b}" for where, a, b in step.changes
         ]
         lines += [f"sends {text}" for text in step.sends]
+        lines += [f"loses {text}" for text in step.loses]
         what = Text(f"{step.action} [{step.row}]")
         table.add_row(str(at), Text(step.actor), what, Text("\n".join(lines) or "nothing"))
     console.print(table)

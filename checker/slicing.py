@@ -48,7 +48,11 @@ def without_constants(grounded: Grounded) -> Grounded:
 
 
 def _settled(grounded: Grounded, known: set[int], settle: Callable[[Node], Node]) -> Grounded:
-    false = grounded.graph.false
+    graph, false = grounded.graph, grounded.graph.false
+    # in the state after a step, too, a leaf that never changes has its initial value
+    following = {at: settle(node) for at, node in grounded.next_leaves.items()}
+    settled = {at: node for at, node in following.items() if node.is_constant}
+    probed: dict[int, Node] = {}
     actions: list[GroundAction] = []
     for action in grounded.actions:
         possible = tuple(settle(node) for node in action.possible)
@@ -70,6 +74,10 @@ def _settled(grounded: Grounded, known: set[int], settle: Callable[[Node], Node]
         terminal=settle(grounded.terminal),
         well_formed=[node for node in map(settle, grounded.well_formed) if not node.is_constant],
         kept=grounded.kept - known,
+        probes=[
+            (probe, settle(graph.substitute(node, settled, probed)))
+            for probe, node in grounded.probes
+        ],
         constant=frozenset(known & leaves_of(_nodes(grounded))),
     )
 
@@ -86,13 +94,17 @@ def _nodes(grounded: Grounded) -> Iterator[Node]:
 def sliced(grounded: Grounded) -> Grounded:
     """The system with only the leaves that can influence a guard or a property under check.
 
-    A leaf is kept when a guard, a property or the end condition reads it, or an update of a kept
-    leaf does. So is one that tells whether an update stays in range: a search that went on behind
-    such a fault would see states that the system doesn't have. Reachable states then stand for all
-    that agree on the kept leaves, with the same rows enabled and the same properties holding.
+    A leaf is kept when a guard, a property or its premise, or the end condition reads it, or an
+    update of a kept leaf does. So is one that tells whether an update stays in range: a search that
+    went on behind such a fault would see states that the system doesn't have. Reachable states then
+    stand for all that agree on the kept leaves, with the same rows enabled and the same properties
+    holding.
     """
     writers: dict[int, list[Node]] = {}
     read = leaves_of([*grounded.invariants, grounded.terminal])
+    for index in leaves_of(node for _, node in grounded.probes):
+        following = grounded.next_leaves.get(index)
+        read |= {index} if following is None else leaves_of([following])
     for action in grounded.actions:
         read |= leaves_of(action.possible)
         for row in action.rows:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from multiprocessing import get_context, parent_process
+from multiprocessing import active_children, get_context, parent_process
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
@@ -46,6 +47,10 @@ class Spread:
             )
             try:
                 yield replace(self, pool=pool)
+            except BaseException:  # nobody waits for what is still worked on
+                for process in active_children():
+                    process.terminate()
+                raise
             finally:
                 pool.shutdown(cancel_futures=True)
 
@@ -73,7 +78,11 @@ class Spread:
 
 
 def _end_with_parent() -> None:
-    """Has this process end when the one that started it is gone: a pool's would wait for ever."""
+    """Has this process end when the one that started it is gone: a pool's would wait for ever.
+
+    Ctrl-C ends it without a word; the other process tells of it.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     parent = parent_process()
 
     def wait() -> None:

@@ -277,6 +277,12 @@ class Store:
         base = int(self.states[shard]) - self._states.address
         return self._states.array[base + start * self.stride : base + end * self.stride].tobytes()
 
+    def rows(self, shard: int) -> Any:
+        """A shard's packed states as rows of bytes; not a copy."""
+        base = int(self.states[shard]) - self._states.address
+        size = int(self.counts[shard]) * self.stride
+        return self._states.array[base : base + size].reshape(-1, self.stride)
+
     def index(self, shard: int) -> None:
         """Fills a shard's table anew, as large as it has to be for the shard's states."""
         count = int(self.counts[shard])

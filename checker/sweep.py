@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import sys
+import sysconfig
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from ..spec.language import DEFAULT, DeclarationError, Instance, Protocols, System, instantiate
 from .check import Options, available_threads, check
 from .kept import Kept
+from .memory import available
+from .sealed import checksum, program
 from .spread import Spread
 from .verdict import Verdict
 
 _ALONE = Spread()
+MOST_PIECES = 10_000
+_INSTALLED = ("stdlib", "purelib", "platlib")  # modules that come with a version of their own
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,8 @@ class Piece:
     switch_on: tuple[str, ...] = ()
     switch_off: tuple[str, ...] = ()
     properties: tuple[str, ...] = ()
+    deadlock: bool = True
+    strict: bool = False
     memory: int = 0
     """In bytes; 0 for three quarters of what is free where it runs, shared by its cores."""
 
@@ -51,8 +57,11 @@ class Piece:
 
 def explore(piece: Piece) -> dict[str, Any]:
     """The result of one exploration as plain data, in one thread."""
-    share = psutil.virtual_memory().available * 3 // (4 * available_threads())
-    return check(piece.instance(), Options(memory=piece.memory or share)).as_json()
+    share = available() * 3 // (4 * available_threads())
+    return check(
+        piece.instance(),
+        Options(memory=piece.memory or share, deadlock=piece.deadlock, strict=piece.strict),
+    ).as_json()
 
 
 def pieces(
@@ -63,8 +72,11 @@ def pieces(
 ) -> list[Piece]:
     """Every combination of these releases and values; the last constant changes fastest.
 
-    Raises DeclarationError for one that can't be instantiated.
+    Raises DeclarationError for one that can't be instantiated, and for too many.
     """
+    many = math.prod(map(len, constants.values())) * len(protocols)
+    if many > MOST_PIECES:
+        raise DeclarationError(f"these are {many:,} runs: name {MOST_PIECES:,} or fewer")
     found = [
         Piece(system, protocol, tuple(zip(constants, values, strict=True)), **rest)
         for protocol in protocols
@@ -101,30 +113,43 @@ def releases(text: str, protocols: Protocols) -> list[str]:
 
 
 def values(text: str) -> list[int]:
-    """The numbers of a range as in `1..3`, or of a list as in `1,2,5`. Raises ValueError."""
+    """The numbers of a range as in `1..3`, or of a list as in `1,2,5`.
+
+    Raises ValueError for what is neither, DeclarationError for too many.
+    """
     found: list[int] = []
     for first, last in _ranges(text):
-        numbers = range(int(first), int(last) + 1)
-        if not numbers:
+        low, high = int(first), int(last)
+        if low > high:
             raise ValueError(text)
-        found += [number for number in numbers if number not in found]
-    return found
+        if high - low >= MOST_PIECES:
+            raise DeclarationError(f"{first}..{last}: name {MOST_PIECES:,} values or fewer")
+        found += range(low, high + 1)
+    return list(dict.fromkeys(found))
 
 
 def digest(piece: Piece) -> str:
-    """A hash of all that a piece's result depends on."""
-    folder = Path(__file__).resolve().parent.parent
-    files = [*(folder / "spec").rglob("*.py"), *(folder / "checker").glob("*.py")]
-    own = [
-        getattr(module, "__file__", None)
-        for name, module in list(sys.modules.items())
-        if name.startswith("_declared_")
-    ]
-    files += [Path(file) for file in own if file]
+    """A hash of all that a piece's result depends on: the code of this package, that of a reader's
+    declaration and what it imports, and how the system is instantiated."""
+    package = Path(__file__).resolve().parent.parent
+    files = {
+        file for room in ("spec", "model", "checker") for file in (package / room).rglob("*.py")
+    }
+    installed = [Path(sysconfig.get_path(name)).resolve() for name in _INSTALLED]
+    for name, module in list(sys.modules.items()):
+        path = Path(getattr(module, "__file__", None) or "").resolve()
+        ours = name.partition(".")[0] in ("epochfence", "__main__")
+        own = ours and path.is_relative_to(package)
+        known = own or not path.is_file() or any(map(path.is_relative_to, installed))
+        if path.suffix == ".py" and not known:
+            files.add(path)
     found = hashlib.sha256()
     for file in sorted(files):
-        found.update(file.read_bytes())
-    rest = (piece.system.name, piece.bounds, piece.switch_on, piece.switch_off, piece.properties)
+        found.update(checksum(file.read_bytes()).encode())
+    rest = (
+        program(), piece.system.name, piece.bounds, piece.switch_on, piece.switch_off,
+        piece.properties, piece.deadlock, piece.strict,
+    )  # fmt: skip
     found.update(repr(rest).encode())
     return found.hexdigest()
 
@@ -135,24 +160,42 @@ def sweep(
     kept: Kept | None = None,
     on_result: Callable[[dict[str, Any]], None] | None = None,
 ) -> list[dict[str, Any]]:
-    """The results of all pieces, in their order; those that are `kept` aren't explored again.
+    """The results of all pieces, in their order; those that are `kept` aren't explored again, but
+    for those that came to no end.
 
-    Raises SparkError, and DeclarationError for a declaration that is faulty as a whole.
+    Ctrl-C ends it with those that are there, if there are some. Raises KeptError, SparkError, and
+    DeclarationError for a declaration that is faulty as a whole.
     """
-    results = [kept.get(piece.chosen) if kept is not None else None for piece in every]
+    results = [_known(kept, piece) for piece in every]
     left = [at for at, result in enumerate(results) if result is None]
     name = f"sweep {every[0].system.name}" if every else "sweep"
-    for at, result in spread.each(explore, [every[at] for at in left], name):
-        results[left[at]] = result
-        if kept is not None:
-            kept.add(every[left[at]].chosen, result)
-        if on_result is not None:
-            on_result(result)
+    try:
+        for at, result in spread.each(explore, [every[at] for at in left], name):
+            if result["exit_code"] == Verdict.INTERRUPTED.value:
+                raise KeyboardInterrupt
+            results[left[at]] = result
+            if kept is not None:
+                kept.add(every[left[at]].chosen, result)
+            if on_result is not None:
+                on_result(result)
+    except KeyboardInterrupt:
+        if not any(results):
+            raise
     return [result for result in results if result is not None]
 
 
-def worst(results: Sequence[Mapping[str, Any]]) -> Verdict:
-    """What a sweep comes to: something broken, a deadlock, something not decided, or all holds."""
+def _known(kept: Kept | None, piece: Piece) -> dict[str, Any] | None:
+    """The result that is there already; with more memory, one without an end may come to one."""
+    result = None if kept is None else kept.get(piece.chosen)
+    ended = result is not None and result["exit_code"] != Verdict.INCONCLUSIVE.value
+    return result if ended else None
+
+
+def worst(results: Sequence[Mapping[str, Any]], expected: int | None = None) -> Verdict:
+    """What a sweep comes to: something broken, a deadlock, something missing of what was expected
+    or not decided, or all holds."""
     found = {Verdict(result["exit_code"]) for result in results}
-    order = (Verdict.BROKEN, Verdict.DEADLOCK, Verdict.INCONCLUSIVE)
+    if expected is not None and len(results) < expected:
+        found.add(Verdict.INTERRUPTED)
+    order = (Verdict.BROKEN, Verdict.DEADLOCK, Verdict.INTERRUPTED, Verdict.INCONCLUSIVE)
     return next((verdict for verdict in order if verdict in found), Verdict.HOLDS)

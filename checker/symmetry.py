@@ -2,7 +2,8 @@
 
 The instances of an interchangeable key each own a row of leaves. Sorting the rows gives the same
 state for every renaming, and costs a sort. That is exact as long as no leaf names an instance by
-its value and none belongs to two instances of the key.
+its value and none belongs to two instances of the key. Where one does, states are renamed whole
+(`renaming`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from math import factorial
 
 from ..spec.language import (
     Bag,
@@ -29,6 +31,10 @@ from ..spec.language.types import Type
 from .ground import Grounded, Leaf
 from .instructions import Builder, Value, number, truth
 from .pack import WORD, Packing, width
+from .renamer import NewFunction, Renamer
+from .renaming import NotClosed, Renaming, Swap, exchange, renamings
+
+MOST_RENAMINGS = 120  # of all keys together that are looked at where instances are alike
 
 
 @dataclass(frozen=True)
@@ -42,14 +48,24 @@ class Orbit:
 
 @dataclass(frozen=True)
 class Symmetry:
-    """The keys by which states are reduced, and why others are not."""
+    """The keys by which states are reduced: those whose instances are sorted and those that are
+    renamed; and why others are not."""
 
     orbits: tuple[Orbit, ...]
     refused: tuple[str, ...]
+    renamings: tuple[Renaming, ...] = ()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The names of the keys that states are reduced by."""
+        return tuple(each.key.name for each in (*self.orbits, *self.renamings))
 
     def groups(self, grounded: Grounded) -> list[list[Leaf]]:
         """Leaves that must lie side by side in a packed state, and then all others."""
         groups = [list(chunk) for orbit in self.orbits for row in orbit.rows for chunk in row]
+        groups += [
+            chunk for each in self.renamings for own in each.own for chunk in _chunks(list(own))
+        ]
         grouped = {leaf.index for group in groups for leaf in group}
         rest = [x for x in grounded.leaves if x.index in grounded.kept - grouped]
         return groups + [[leaf] for leaf in rest]
@@ -58,37 +74,73 @@ class Symmetry:
 NO_SYMMETRY = Symmetry((), ())
 
 
-def find_symmetry(grounded: Grounded) -> Symmetry:
-    """The reduction that the system's interchangeable keys allow."""
+def find_symmetry(grounded: Grounded, *, renaming: bool = True) -> Symmetry:
+    """The reduction that the system's interchangeable keys allow; without `renaming`, the one that
+    sorting gives."""
     orbits: list[Orbit] = []
     refused: list[str] = []
+    entangled: dict[Key, tuple[Swap, ...]] = {}
     used: set[int] = set()
+    tries = 1
     for key in grounded.instance.system.interchangeable:
         reason = _objection(grounded, key, used)
+        if reason and renaming and _entangled(grounded, key):
+            tries *= factorial(key.count(grounded.instance.constants))
+            reason = _not_renamed(grounded, key, entangled, tries)
+        elif not reason:
+            rows = _rows(grounded, key)
+            if len(rows) > 1 and rows[0]:
+                orbits.append(Orbit(key, tuple(tuple(map(tuple, _chunks(row))) for row in rows)))
+                used |= {leaf.index for row in rows for leaf in row}
         if reason:
             refused.append(f"{key.name}: {reason}")
-            continue
-        rows = _rows(grounded, key)
-        if len(rows) > 1 and rows[0]:
-            orbits.append(Orbit(key, tuple(tuple(map(tuple, _chunks(row))) for row in rows)))
-            used |= {leaf.index for row in rows for leaf in row}
-    return Symmetry(tuple(orbits), tuple(refused))
+    sorted_keys = frozenset(orbit.key for orbit in orbits)
+    return Symmetry(tuple(orbits), tuple(refused), renamings(grounded, entangled, sorted_keys))
 
 
-def _objection(grounded: Grounded, key: Key, used: set[int]) -> str:
+def _not_renamed(
+    grounded: Grounded, key: Key, entangled: dict[Key, tuple[Swap, ...]], tries: int
+) -> str:
+    """Adds the exchanges of a key whose instances refer to each other; or why there are none."""
+    if tries > MOST_RENAMINGS:
+        return f"they refer to each other, and there are {tries} ways to rename them"
+    named = _named_instance(grounded.instance, key)
+    if named is not None:
+        return f"`{named}` tells them apart"
+    count = key.count(grounded.instance.constants)
+    try:
+        swaps = tuple(exchange(grounded, key, (at, at + 1)) for at in range(count - 1))
+    except NotClosed as error:
+        return str(error)
+    if swaps:
+        entangled[key] = swaps
+    return ""
+
+
+def _entangled(grounded: Grounded, key: Key) -> str:
+    """How the key's instances refer to each other; "" where they don't."""
     kept = [leaf for leaf in grounded.leaves if leaf.index in grounded.kept]
     for leaf in kept:
         if leaf.holds == key:
             return f"{leaf.name} names one of them by its value"
-        places = [part for part in leaf.path if isinstance(part, tuple) and part[0] == key]
-        if len(places) > 1:
+        if len([part for part in leaf.path if isinstance(part, tuple) and part[0] == key]) > 1:
             return f"{leaf.name} belongs to two of them"
-        if places and leaf.index in used:
-            return f"{leaf.name} belongs to an instance of another key that is reduced already"
     held = {leaf.path[0] for leaf in kept}
     for variable in grounded.instance.variables:
         if variable.name in held and _sorts(variable.type, key):
             return f"the elements of {variable.name} are ordered by what each of them has"
+    return ""
+
+
+def _objection(grounded: Grounded, key: Key, used: set[int]) -> str:
+    entangled = _entangled(grounded, key)
+    if entangled:
+        return entangled
+    for leaf in grounded.leaves:
+        if leaf.index in used and any(
+            isinstance(part, tuple) and part[0] == key for part in leaf.path
+        ):
+            return f"{leaf.name} belongs to an instance of another key that is reduced already"
     named = _named_instance(grounded.instance, key)
     if named is not None:
         return f"`{named}` tells them apart"
@@ -128,15 +180,24 @@ def _named_instance(instance: Instance, key: Key) -> Expression | None:
     none is put in place of one."""
     expressions = [p.expression for p in instance.properties] + [instance.terminal]
     for table in instance.system.tables:
-        expressions.append(table.when)
+        expressions += [table.guard, *(e for chosen in table.on.variables for e in chosen.args)]
         for row in table.rows:
             expressions.append(row.guard)
+            for dropped in table.droppings(row):
+                for name, value in dropped.address:
+                    if _mixes(key, dict(dropped.message.parameters)[name], type_of(value)):
+                        return value
+                    expressions.append(value)
             for target, value in table.updates(row):
                 if _mixes(key, type_of(target), type_of(value)):
                     return value
                 expressions += [target, value]
             for sending in table.sendings(row):
                 expressions.append(sending.when)
+                given = dict(sending.fields)
+                if any(_stands_in(of, key) for n, of in sending.message.parameters
+                       if n not in given):  # fmt: skip
+                    return Expression("make", (), (sending.message.content, ()))
                 for name, value in sending.fields:
                     if _mixes(key, dict(sending.message.parameters)[name], type_of(value)):
                         return value
@@ -151,15 +212,38 @@ def _named_instance(instance: Instance, key: Key) -> Expression | None:
 def _chooses(key: Key, node: Expression) -> bool:
     """Whether the node orders instances, or takes the first for want of one."""
     match node.op:
-        case "position":
-            return type_of(node.args[0]) == key
+        case "position" | "first_of" if node.args[0].op != "element":
+            return _innermost(type_of(node.args[0])) == key
+        case "first_of":
+            of = type_of(node.args[0].args[0])
+            return isinstance(of, Bag) and (_is_by(of.of, key) or _names(of.of, key))
         case "value":
-            return type_of(node) == key
+            return _stands_in(type_of(node), key)
         case "make":
             record, given = node.data
-            return any(of == key and name not in given for name, of in record.fields)
+            return any(_stands_in(of, key) for name, of in record.fields if name not in given)
         case _:
             return False
+
+
+def _names(kind: Type | None, key: Key) -> bool:
+    """Whether a value of the type has an instance in it."""
+    match kind:
+        case Record():
+            return any(_names(of, key) for _, of in kind.fields)
+        case _:
+            return _innermost(kind) == key
+
+
+def _stands_in(kind: Type | None, key: Key) -> bool:
+    """Whether the first value of a type has the first instance in it, for want of one."""
+    match kind:
+        case Record():
+            return any(_stands_in(of, key) for _, of in kind.fields)
+        case Map():
+            return _stands_in(kind.of, key)
+        case _:
+            return kind == key
 
 
 def _alike(node: Expression) -> list[tuple[Type | None, ...]]:
@@ -168,13 +252,11 @@ def _alike(node: Expression) -> list[tuple[Type | None, ...]]:
     match node.op:
         case "eq" | "in" | "and" | "or" | "sub" | "set_of" | "sequence_of":
             return [tuple(kinds)]
-        case "append" | "push" | "insert_by" | "put" | "take":
+        case "append" | "push" | "insert_by" | "put" | "take" | "add" | "is_prefix":
             return [tuple(kinds)]
         case "if":
             return [tuple(kinds[1:])]
-        case "index" | "updated":
-            mapping = kinds[0]
-            assert isinstance(mapping, Map)
+        case "index" | "updated" if isinstance(mapping := kinds[0], Map):
             return [(mapping.key, kinds[1]), (mapping.of, *kinds[2:])]
         case "field" if kinds:
             return [(node.data.key, kinds[0])]
@@ -256,14 +338,22 @@ def _chunks(row: list[Leaf]) -> list[list[Leaf]]:
 
 
 class Sorter:
-    """Writes the code that sorts the rows of every orbit."""
+    """Writes the code that makes a state its representative: the rows of every orbit are sorted,
+    and instances that refer to each other renamed."""
 
     def __init__(self, symmetry: Symmetry, packing: Packing) -> None:
         self.symmetry = symmetry
         self.packing = packing
 
-    def __call__(self, b: Builder, words: list[Value]) -> list[Value]:
-        """The words of the representative of the state with these words."""
+    def __call__(self, b: Builder, words: list[Value], function: NewFunction) -> list[Value]:
+        """The words of the representative of the state with these words; `function` begins a
+        function beside the one that is being written."""
+        if not self.symmetry.renamings:
+            return self._sorted(b, words)
+        renamer = Renamer(self.symmetry.renamings, self.packing, function)
+        return renamer.least(b, words, self._sorted)
+
+    def _sorted(self, b: Builder, words: list[Value]) -> list[Value]:
         words = list(words)
         for orbit in self.symmetry.orbits:
             rows = [[self._read(b, words, chunk) for chunk in row] for row in orbit.rows]

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import ctypes
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from ..model.interpreter import FullState, Interpreter, Step
-from ..spec.language import Bag, Instance, Map, Record, Sequence, Set
-from ..spec.language.instance import NETWORK
+from ..spec.language import Bag, Instance, Map, Message, Record, Sequence, Set
+from ..spec.language.systems import NETWORK
 from ..spec.language.typecheck import type_of
 from ..spec.language.types import Type, Value, show_value
 from ..spec.language.values import evaluate
+from .data import as_data, state_as_data
 
 
 class Disagreement(Exception):
@@ -22,8 +23,11 @@ class Disagreement(Exception):
 
 @dataclass(frozen=True)
 class TraceStep:
-    """A step as shown: `actor` did `action` by `row`, sent `sends`, and changed `changes`, each
-    where, before and after. What only grew or shrank has just what came (+) or went (-) as after.
+    """A step as shown: `actor` did `action` by `row`, sent `sends`, dropped `loses` from the
+    network, and changed `changes`, each where, before and after. What only grew or shrank has just
+    what came (+) or went (-) as after. As data, `about` is the message that it took, `sent` and
+    `dropped` are the others: each its `message`, whom it is `from` (null where that isn't known)
+    and `to`, and its `fields`.
     """
 
     actor: str
@@ -31,31 +35,44 @@ class TraceStep:
     row: str
     sends: tuple[str, ...]
     changes: tuple[tuple[str, str, str], ...]
+    loses: tuple[str, ...] = ()
+    about: Mapping[str, Any] | None = None
+    sent: tuple[Mapping[str, Any], ...] = ()
+    dropped: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
 class Trace:
     """A run from an initial state to a fault.
 
-    `states` are plain values by variable; there is one more of them than of `steps`, unless the
-    last step leaves a range and reaches no state.
+    `states` are plain values by variable, `data` the same as JSON has them; there is one more of
+    them than of `steps`, unless the last step leaves a range and reaches no state. `initial` shows
+    the first one; `chosen` are the variables of it that may begin with another value.
     """
 
     initial: tuple[tuple[str, str], ...]
     steps: tuple[TraceStep, ...]
     states: tuple[FullState, ...]
     conclusion: str
+    data: tuple[Mapping[str, Any], ...] = ()
+    chosen: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The trace as plain data."""
         return {
             "initial": dict(self.initial),
+            "chosen": list(self.chosen),
+            "states": [dict(state) for state in self.data],
             "steps": [
                 {
                     "actor": s.actor,
                     "action": s.action,
                     "row": s.row,
+                    "message": s.about,
+                    "sent": list(s.sent),
+                    "dropped": list(s.dropped),
                     "sends": list(s.sends),
+                    "loses": list(s.loses),
                     "changes": [
                         {"where": where, "before": before, "after": after}
                         for where, before, after in s.changes
@@ -109,69 +126,116 @@ def told(instance: Instance, states: list[FullState], steps: list[Step], conclus
     initial: list[tuple[str, str]] = []
     for variable, value in zip(instance.variables, states[0], strict=True):
         initial.append((variable.name, show_value(variable.type, value)))
-    return Trace(tuple(initial), tuple(shown), tuple(states), conclusion)
+    data = tuple(state_as_data(instance, state) for state in states)
+    chosen = tuple(variable.name for variable in instance.variables if len(variable.initials) > 1)
+    return Trace(tuple(initial), tuple(shown), tuple(states), conclusion, data, chosen)
 
 
 def _told(
     instance: Instance, step: Step, before: FullState, following: FullState | None
 ) -> TraceStep:
     machine, _, event = step.action.table.partition(".")
-    arguments: list[str] = []
-    actor = machine
-    own_key = next((m.key for m in instance.system.machines if m.name == machine), None)
-    for name, value in step.bound:
-        if name.op == "element":
-            arguments += _fields(type_of(name), value)
-            continue
-        text = show_value(name.data.type, value)
-        if name.data.type == own_key and actor == machine:
-            actor = text
-        else:
-            arguments.append(text)
-    taken = step.action.taken
-    if taken is not None and step.action.choice is None:
-        state = {v.name: value for v, value in zip(instance.variables, before, strict=True)}
-        first = evaluate(taken, state, instance.constants, dict(step.bound))
-        arguments += _fields(type_of(taken), first)
-    sends: list[str] = []
+    bound = [(name, value) for name, value in step.bound if name.op != "element"]
+    own = [show_value(n.data.type, value) for n, value in bound if n is step.action.this]
+    actor = own[0] if own else machine
+    message, taken = step.action.message, _taken(instance, step, before)
+    if message is not None:
+        action = _shown(instance, message, event, *taken)
+    else:
+        free = [(type_of(n), value) for n, value in step.bound if n is not step.action.this]
+        inside = ", ".join(show_value(kind, value) for kind, value in free if kind is not None)
+        action = f"{event}({inside})" if inside else event
+    sends: list[tuple[Message, Travelling]] = []
+    loses: list[tuple[Message, Travelling]] = []
     changes: list[tuple[str, str, str]] = []
+    messages = {f"{NETWORK}.{c.message.name}": c.message for c in instance.system.channels}
     if following is not None:
         for variable, a, b in zip(instance.variables, before, following, strict=True):
-            if a == b:
-                continue
-            if variable.name.startswith(f"{NETWORK}."):
-                sends += _sent(variable.type, variable.name.removeprefix(f"{NETWORK}."), [], a, b)
-            else:
+            kind = messages.get(variable.name)
+            if kind is None:
                 changes += differences(variable.type, variable.name, a, b)
-    own = f"{machine}."
+                continue
+            was, now = _travelling(variable.type, a), _travelling(variable.type, b)
+            if kind == message and not step.action.adds:
+                was[taken] -= 1
+            sends += [(kind, each) for each in (now - was).elements()]
+            loses += [(kind, each) for each in (was - now).elements()]
+    prefix = f"{machine}."
     shown = tuple(
-        (where.removeprefix(own).replace(f"[{actor}]", "", 1), a, b)
-        if where.startswith(own) and (actor == machine or f"[{actor}]" in where)
+        (where.removeprefix(prefix).replace(f"[{actor}]", "", 1), a, b)
+        if where.startswith(prefix) and (actor == machine or f"[{actor}]" in where)
         else (where, a, b)
         for where, a, b in changes
     )
     row = instance.row_names[step.row].partition("/")[2]
-    inside = ", ".join(arguments)
-    return TraceStep(actor, f"{event}({inside})" if inside else event, row, tuple(sends), shown)
+
+    def texts(messages: list[tuple[Message, Travelling]]) -> tuple[str, ...]:
+        return tuple(_shown(instance, kind, kind.name, *each) for kind, each in messages)
+
+    def data(messages: list[tuple[Message, Travelling]]) -> tuple[Mapping[str, Any], ...]:
+        return tuple(_as_data(instance, kind, *each) for kind, each in messages)
+
+    about = None if message is None else _as_data(instance, message, *taken)
+    return TraceStep(
+        actor, action, row, texts(sends), shown, texts(loses), about, data(sends), data(loses)
+    )
 
 
-def _sent(kind: Type, message: str, address: list[str], before: Value, after: Value) -> list[str]:
-    """The messages that are in flight now and weren't before."""
-    assert isinstance(before, tuple)
-    assert isinstance(after, tuple)
-    if isinstance(kind, Map):
-        pairs = enumerate(zip(before, after, strict=True))
-        return [
-            text
-            for at, (a, b) in pairs
-            if a != b
-            for text in _sent(kind.of, message, [*address, f"{kind.key}{at}"], a, b)
-        ]
-    assert isinstance(kind, (Bag, Sequence))
-    return [
-        f"{message}({', '.join([*address, *_fields(kind.of, content)])})"
-        for content in (Counter(after) - Counter(before)).elements()
-    ]
+Travelling: TypeAlias = tuple[tuple[int, ...], Value]  # a message's address and its content
+
+
+def _taken(instance: Instance, step: Step, before: FullState) -> Travelling:
+    """The message that a step is about: nothing where it is about an event."""
+    if step.action.message is None or step.action.taken is None:
+        return (), None
+    state = {v.name: value for v, value in zip(instance.variables, before, strict=True)}
+    bound = dict(step.bound)
+    content = evaluate(step.action.taken, state, instance.constants, bound)
+    numbers = (bound[name] for name in step.action.bounds)
+    return tuple(number for number in numbers if isinstance(number, int)), content
+
+
+def _travelling(kind: Type, value: Value, address: tuple[int, ...] = ()) -> Counter[Travelling]:
+    """How many messages there are of each address and content in what a channel holds."""
+    assert isinstance(value, tuple)
+    if not isinstance(kind, Map):
+        return Counter((address, content) for content in value)
+    found: Counter[Travelling] = Counter()
+    for at, part in enumerate(value):
+        found += _travelling(kind.of, part, (*address, at))
+    return found
+
+
+def _shown(
+    instance: Instance, message: Message, name: str, address: tuple[int, ...], content: Value
+) -> str:
+    """A message as it is shown: from where to where, if that is known, and its fields."""
+    source, target = instance.system.origin(message), message.goes_to
+    named = {
+        field: show_value(key, at)
+        for (field, key), at in zip(message.address, address, strict=True)
+    }
+    if source is None:
+        inside = []
+    else:
+        first, second = (named.pop(end.field, end.machine) for end in (source, target))
+        inside = [f"{first} → {second}"]
+    return f"{name}({', '.join([*inside, *named.values(), *_fields(message.content, content)])})"
+
+
+def _as_data(
+    instance: Instance, message: Message, address: tuple[int, ...], content: Value
+) -> dict[str, Any]:
+    """A message as data: its name, from where to where, and its other fields."""
+    source, target = instance.system.origin(message), message.goes_to
+    named = {
+        field: as_data(key, at) for (field, key), at in zip(message.address, address, strict=True)
+    }
+    sender = None if source is None else named.pop(source.field, source.machine)
+    to = named.pop(target.field, target.machine)
+    fields = dict(as_data(message.content, content))
+    fields.pop("present", None)
+    return {"message": message.name, "from": sender, "to": to, "fields": {**named, **fields}}
 
 
 def _fields(kind: Type | None, value: Value) -> list[str]:

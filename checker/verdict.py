@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .trace import Trace
+from .vacuity import Vacuity
+
+if TYPE_CHECKING:
+    from .found import Found
+    from .size import Size
 
 
 class Verdict(Enum):
@@ -19,6 +24,7 @@ class Verdict(Enum):
     BROKEN = 12
     LEADS_TO_BROKEN = 13
     INCONCLUSIVE = 20
+    INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,8 @@ class Outcome:
     properties: list[PropertyVerdict]
     depth: int
     seconds: float
+    deadlocks: bool = True
+    """Whether states were looked for in which a run may not end, but has no next step."""
     left_out: list[str] = field(default_factory=list[str])
     notes: list[str] = field(default_factory=list[str])
     engine: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -71,6 +79,7 @@ class Outcome:
                 }
                 for p in self.properties
             ],
+            "deadlocks": "looked for" if self.deadlocks else "not looked for",
             "depth": self.depth,
             "seconds": round(self.seconds, 3),
             "left_out": self.left_out,
@@ -82,14 +91,51 @@ class Outcome:
 
 @dataclass(kw_only=True)
 class Result(Outcome):
-    """What an exploration found out. Sizes in bytes."""
+    """What an exploration found out. Sizes in bytes.
+
+    `compile_seconds` are those before the search; with `kernel_from_cache`, nothing was compiled
+    in them.
+    """
 
     states: int
     transitions: int
     compile_seconds: float
+    kernel_from_cache: bool
     memory: int
     rows: list[tuple[str, int]]
     symmetry: list[str] = field(default_factory=list[str])
+    size: Size | None = None
+    """What makes states, where that was asked for."""
+    found: Found | None = None
+    """The states, where the run was told to keep them."""
+    vacuous: list[Vacuity] = field(default_factory=list[Vacuity])
+    """What a result that holds says nothing about."""
+
+    @property
+    def data(self) -> Found:
+        """The states that were found, and steps, as tables.
+
+        Raises ValueError where the run wasn't told to keep them.
+        """
+        if self.found is None:
+            raise ValueError("no states were kept: check(instance, Options(keep_states=True))")
+        return self.found
+
+    @property
+    def seen_whole(self) -> bool:
+        """Whether every state within the bounds was seen, and nothing is broken."""
+        return all(item.verdict == "holds" for item in self.properties) and self.states > 0
+
+    @property
+    def unexplained(self) -> list[Vacuity]:
+        """What is vacuous for no reason that is known."""
+        return [item for item in self.vacuous if not item.explained]
+
+    def __post_init__(self) -> None:
+        """Nothing holds of a run that looked at nothing."""
+        if self.verdict is Verdict.HOLDS and not self.states:
+            self.verdict, self.reason = Verdict.INCONCLUSIVE, "no state was looked at"
+            self.properties = [PropertyVerdict(p.name, "unknown") for p in self.properties]
 
     @property
     def never_taken(self) -> list[str]:
@@ -103,8 +149,11 @@ class Result(Outcome):
             "states": self.states,
             "transitions": self.transitions,
             "compile_seconds": round(self.compile_seconds, 3),
+            "kernel_from_cache": self.kernel_from_cache,
             "states_per_second": rate,
             "memory_bytes": self.memory,
             "rows": [{"name": name, "taken": taken} for name, taken in self.rows],
             "symmetry": self.symmetry,
+            "size": None if self.size is None else self.size.as_json(),
+            "vacuous": [item.as_json() for item in self.vacuous],
         }

@@ -2,18 +2,44 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
+from typing import Annotated
+
 import typer
 
-from . import explore, oracle, solve, tables
+from . import begin, explore, oracle, solve, tables
+from .endings import Commands, printed
 
 app = typer.Typer(
-    help="Kafka's exactly-once protocol as tables: explored, checked, drawn.",
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"epochfence {version('epochfence')}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    _: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_version, help="Show it and exit."),
+    ] = False,
+) -> None:
+    """Kafka's exactly-once protocol as tables: explored, checked, drawn.
+
+    A SYSTEM of yours is a Python file, FILE.py, and is run as a program: take none that you don't
+    trust.
+    """
+
+
 for _command in (
+    begin.new,
     explore.check,
     explore.sweep,
     solve.bound,
@@ -30,5 +56,6 @@ app.command("list")(tables.list_)
 
 
 def main() -> None:
-    """Runs the command line."""
-    app()
+    """Runs the command line in a process of its own."""
+    with printed():
+        app()

@@ -2,22 +2,116 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import signal
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import NoReturn
+from concurrent.futures import BrokenExecutor
+from contextlib import contextmanager, suppress
+from typing import Any, Final, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
-USAGE, INTERNAL, BROKEN = 2, 1, 12
+from ..files import CantWrite, Output
+
+USAGE, INTERNAL, BROKEN, INTERRUPTED = 2, 1, 12, 130
+LONGEST = 800  # characters of a line that says what is wrong
+WrongUsage: Final[Any] = typer.BadParameter.__base__  # Typer exports no more of its errors
 
 
 def fail(message: object) -> NoReturn:
     """Ends with one clear line and the exit code for wrong usage."""
-    print(f"epochfence: {message}", file=sys.stderr)
+    print(f"epochfence: {in_a_line(message)}", file=sys.stderr)
     raise typer.Exit(USAGE)
+
+
+def in_a_line(message: object) -> str:
+    """The message on one line. Of a long one, which quotes its input, the middle is left out."""
+    line = " ".join(str(message).splitlines())
+    half = LONGEST // 2
+    return line if len(line) <= LONGEST else f"{line[:half]} … {line[-half:]}"
+
+
+class Commands(TyperGroup):
+    """The commands, with one line of what is wrong where the command line is, or a place to write
+    to."""
+
+    def main(self, *arguments: Any, **named: Any) -> NoReturn:
+        """Runs the command that the arguments name, and exits."""
+        try:
+            code = super().main(*arguments, **named | {"standalone_mode": False})
+        except WrongUsage as error:
+            context = error.ctx
+            path = "epochfence" if context is None else context.command_path
+            message = in_a_line(" ".join(error.format_message().split()))
+            if message:  # and none where help was shown instead
+                remedy = f"{path} --help tells more"
+                print(f"epochfence: {message.rstrip('.')} ({remedy})", file=sys.stderr)
+            sys.exit(USAGE)
+        except CantWrite as error:
+            print(f"epochfence: {in_a_line(error)}", file=sys.stderr)
+            sys.exit(USAGE)
+        except MemoryError as error:
+            why = f": {error}" if str(error) else ""
+            print(f"epochfence: there isn't enough memory{why}", file=sys.stderr)
+            sys.exit(USAGE)
+        except BrokenExecutor:
+            why = "it was killed, or had too little memory; what --results keeps stays"
+            print(f"epochfence: a process of this command is gone: {why}", file=sys.stderr)
+            sys.exit(USAGE)
+        sys.exit(code)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command; Ctrl-C that it doesn't answer itself is told."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            print("epochfence: interrupted", file=sys.stderr)
+            raise typer.Exit(INTERRUPTED) from None
+
+
+class _StandardOutput(io.FileIO):
+    """Descriptor 1. Once it can't be written to, the command ends; what still comes is dropped."""
+
+    error: OSError | None = None
+
+    def write(self, data: Any, /) -> int:
+        if self.error is None:
+            try:
+                return super().write(data)
+            except OSError as error:
+                self.error = error
+                raise SystemExit(USAGE) from None
+        return len(data)
+
+
+@contextmanager
+def printed() -> Generator[None]:
+    """Standard output that is looked after: one line where a disk is full, and an end by SIGPIPE,
+    as other programs end, where nobody reads any more."""
+    if sys.stdout is None:  # it was closed
+        yield
+        return
+    raw = _StandardOutput(sys.stdout.fileno(), "wb", closefd=False)
+    sys.stdout = io.TextIOWrapper(
+        io.BufferedWriter(raw), sys.stdout.encoding, sys.stdout.errors,
+        line_buffering=sys.stdout.isatty(),
+    )  # fmt: skip
+    try:
+        yield
+    finally:
+        with suppress(SystemExit):
+            sys.stdout.flush()
+        if isinstance(raw.error, BrokenPipeError):
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGPIPE)
+        elif raw.error is not None:
+            print(f"epochfence: can't write to standard output: {raw.error.strerror}",
+                  file=sys.stderr)  # fmt: skip
+            raise SystemExit(USAGE)
 
 
 @contextmanager
@@ -26,7 +120,8 @@ def needing(*extras: str) -> Generator[None]:
     try:
         yield
     except ModuleNotFoundError as missing:
-        fail(f"{missing.name} is not installed: pip install 'epochfence[{','.join(extras)}]'")
+        wanted = ",".join(extras)
+        fail(f"{missing.name} is not installed: pip install '.[{wanted}]' in Epochfence's folder")
 
 
 def internal(error: Exception) -> NoReturn:
@@ -35,14 +130,7 @@ def internal(error: Exception) -> NoReturn:
     raise typer.Exit(INTERNAL) from None
 
 
-def write_json(output: Path | None, data: object) -> None:
-    """Writes the file, if one is wanted, as a whole or not at all."""
-    if output is None:
-        return
-    aside = output.with_name(f".{output.name}.part")
-    try:
-        aside.write_text(json.dumps(data, indent=2) + "\n")
-        aside.replace(output)
-    except OSError as error:
-        aside.unlink(missing_ok=True)
-        fail(f"can't write {output}: {error.strerror}")
+def write_json(output: Output | None, data: object) -> None:
+    """Writes the result for machines, if it is wanted."""
+    if output is not None:
+        output.write(json.dumps(data, indent=2) + "\n")

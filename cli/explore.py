@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -18,15 +19,17 @@ from .options import (
     Jobs,
     Json,
     Master,
+    NoDeadlock,
     Off,
     On,
     Properties,
     Protocol,
     Ranges,
     Results,
+    SparkUi,
+    Strict,
     SystemName,
     check_engine,
-    check_folder,
     checked_instance,
     memory_of,
     settings_of,
@@ -55,6 +58,10 @@ def check(
     no_slicing: Annotated[
         bool, typer.Option("--no-slicing", help="Keep fields that nothing looks at.")
     ] = False,
+    no_deadlock: NoDeadlock = False,
+    explain_size: Annotated[
+        bool, typer.Option("--explain-size", help="Say what makes states, and what to bound first.")
+    ] = False,
     checkpoint: Annotated[
         Path | None, typer.Option("--checkpoint", metavar="DIR", help="Save each finished level.")
     ] = None,
@@ -63,6 +70,7 @@ def check(
     ] = None,
     engine: Engine = "local",
     master: Master = None,
+    spark_ui: SparkUi = None,
     shards: Annotated[
         int | None,
         typer.Option("--shards", min=1, max=256, help="On Spark (default: 2 for each core)."),
@@ -78,6 +86,7 @@ def check(
             help="Spark takes over at a level of more than N states (default: 200,000).",
         ),
     ] = None,
+    strict: Strict = False,
     output: Json = None,
 ) -> None:  # fmt: skip
     """Explore every interleaving of SYSTEM within its bounds and tell what holds."""
@@ -86,14 +95,23 @@ def check(
     most = memory_of(memory)
     check_engine(
         engine,
-        **{"--master": master, "--shards": shards, "--storage": storage, "--hand-over": hand_over},
+        **{
+            "--master": master,
+            "--shards": shards,
+            "--storage": storage,
+            "--hand-over": hand_over,
+            "--spark-ui": spark_ui,
+        },
     )
+    if engine == "spark" and explain_size:
+        fail("--explain-size is for --engine local: take smaller bounds, or --memory")
     if engine == "spark" and checkpoint is not None:
         fail("--checkpoint is for --engine local: a run on Spark is kept in --storage")
     if resume is not None and storage is not None:
         fail("--resume and --storage exclude each other: a resumed run stays in its folder")
-    check_folder(output)
-    instance = checked_instance(system, protocol, bounds, constants, with_, without, properties)
+    instance = checked_instance(
+        system, protocol, bounds, constants, with_, without, properties, most
+    )
     with needing("check"):
         from ..checker import report
         from ..checker.check import Options, available_threads
@@ -107,12 +125,20 @@ def check(
         memory=most,
         symmetry=not no_symmetry,
         slicing=not no_slicing,
+        deadlock=not no_deadlock,
+        explain_size=explain_size,
         checkpoint=checkpoint,
         resume=resume,
+        strict=strict,
         spark=None
         if engine == "local"
         else SparkOptions(
-            threads, master, shards, storage, HAND_OVER if hand_over is None else hand_over
+            threads,
+            master,
+            shards,
+            storage,
+            HAND_OVER if hand_over is None else hand_over,
+            bool(spark_ui),
         ),
     )
     try:
@@ -140,6 +166,7 @@ def sweep(
     properties: Properties = None,
     with_: On = None,
     without: Off = None,
+    no_deadlock: NoDeadlock = False,
     jobs: Jobs = None,
     memory: Annotated[
         float | None,
@@ -147,40 +174,47 @@ def sweep(
     ] = None,
     engine: Engine = "local",
     master: Master = None,
+    spark_ui: SparkUi = None,
     results: Results = None,
+    strict: Strict = False,
     output: Json = None,
 ) -> None:
     """Explore SYSTEM under every combination of releases and constants; one table of verdicts."""
     most = memory_of(memory)
-    check_engine(engine, **{"--master": master})
-    check_folder(output)
+    check_engine(engine, **{"--master": master, "--spark-ui": spark_ui})
     with needing("check"):
         from ..checker import report
         from ..checker import sweep as sweeps
         from ..checker.kept import Kept, KeptError
         from ..checker.spark.options import SparkError
-    spread = spread_of(jobs, engine, master)
+    spread = spread_of(jobs, engine, master, spark_ui)
     try:
-        declared = load_system(system)
+        declared = load_system(system, most)
         given = settings_of(constants, sweeps.values, "NAME=1..3 or NAME=1,2,5")
         every = sweeps.pieces(
             declared,
-            sweeps.releases(protocols or declared.protocols.newest, declared.protocols),
+            sweeps.releases(
+                declared.protocols.newest if protocols is None else protocols, declared.protocols
+            ),
             given,
             bounds=bounds,
             switch_on=tuple(with_ or ()),
             switch_off=tuple(without or ()),
             properties=tuple(properties or ()),
+            deadlock=not no_deadlock,
             memory=most or 0,
+            strict=strict,
         )
-        kept = None if results is None else Kept(results, sweeps.digest(every[0]))
+        file = None if results is None else Kept(results, sweeps.digest(every[0]))
         show = report.show_piece(len(every), Console(stderr=True))
-        with needing("check", "spark"):
+        with needing("check", "spark"), closing(file) if file else nullcontext() as kept:
             found = sweeps.sweep(every, spread, kept, show)
     except (DeclarationError, SparkError, KeptError) as error:
         fail(error)
     varied = [name for name, values in given.items() if len(values) > 1]
-    verdict = sweeps.worst(found)
-    report.tell_sweep(declared.name, varied, found, verdict, Console(width=100, highlight=False))
+    verdict = sweeps.worst(found, len(every))
+    report.tell_sweep(
+        declared.name, varied, found, verdict, Console(width=100, highlight=False), len(every)
+    )
     write_json(output, {"exit_code": verdict.value, "results": found})
     raise typer.Exit(verdict.value)

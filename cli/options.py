@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from ..files import Output
 from ..spec.language import DeclarationError, Instance, instantiate
 from ..spec.load import load_system
 from .endings import fail, needing
@@ -17,7 +20,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SystemName = Annotated[str, typer.Argument(metavar="SYSTEM", help="A name, or FILE.py[:NAME].")]
+LONGEST = 100  # characters of a value that a message shows
+
+SystemName = Annotated[
+    str, typer.Argument(metavar="SYSTEM", help="A name, or FILE.py[:NAME], which is run as Python.")
+]
 Protocol = Annotated[
     str | None, typer.Option("--protocol", metavar="R", help="The release (default: the newest).")
 ]
@@ -40,6 +47,9 @@ Master = Annotated[
     str | None,
     typer.Option("--master", metavar="URL", help="Spark's cluster (default: this machine)."),
 ]
+SparkUi = Annotated[
+    bool | None, typer.Option("--spark-ui", help="Serve Spark's pages; this machine's only here.")
+]
 Jobs = Annotated[
     int | None, typer.Option("--jobs", min=1, max=64, help="Processes. Default: all cores.")
 ]
@@ -55,15 +65,43 @@ Results = Annotated[
         help="Keep each result as a line of JSON; what is there already is not done again.",
     ),
 ]
-Json = Annotated[
-    Path | None, typer.Option("--json", metavar="FILE", help="The result for machines.")
+
+
+def _output(text: str) -> Output:
+    return Output(Path(text))
+
+
+@contextmanager
+def _silence() -> Generator[None]:
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
+        yield
+
+
+def _alone(context: typer.Context, output: Output | None) -> Output | None:
+    """With `--json -`, nothing else goes to standard output."""
+    if output is not None and output.is_standard_output:
+        context.with_resource(_silence())
+    return output
+
+
+def _json(told: str) -> Any:
+    return typer.Option(
+        "--json", metavar="FILE", parser=_output, callback=_alone,
+        help=f"{told} for machines; - for standard output, and nothing else there.",
+    )  # fmt: skip
+
+
+NoDeadlock = Annotated[
+    bool, typer.Option("--no-deadlock", help="Let a run end in any state: look for no deadlocks.")
 ]
-
-
-def check_folder(output: Path | None) -> None:
-    """Ends with one line where the file can't be written later, for want of its folder."""
-    if output is not None and not output.absolute().parent.is_dir():
-        fail(f"--json {output}: no folder {output.absolute().parent}")
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict", help="What holds and is vacuous, for no known reason, is inconclusive (20)."
+    ),
+]
+Json = Annotated[Output | None, _json("The result")]
+JsonLines = Annotated[Output | None, _json("A line of JSON for each row,")]
 
 
 def make_folder(option: str, folder: Path) -> None:
@@ -74,20 +112,22 @@ def make_folder(option: str, folder: Path) -> None:
         fail(f"{option} {folder}: no folder can be made here: {error.strerror}")
 
 
-def spread_of(jobs: int | None, engine: str, master: str | None) -> Spread:
+def spread_of(jobs: int | None, engine: str, master: str | None, spark_ui: bool | None) -> Spread:
     """The processes that pieces of work go to: of this machine, or Spark's."""
     with needing("check"):
         from ..checker.check import available_threads
         from ..checker.spark.options import SparkOptions
         from ..checker.spread import Spread
     threads = jobs or available_threads()
-    return Spread(threads, SparkOptions(threads, master) if engine == "spark" else None)
+    return Spread(
+        threads, SparkOptions(threads, master, ui=bool(spark_ui)) if engine == "spark" else None
+    )
 
 
 def memory_of(gib: float | None) -> int | None:
     """The bytes of --memory, or the end with one line."""
-    if gib is not None and gib <= 0:
-        fail(f"--memory {gib:g}: give a number of GiB above 0")
+    if gib is not None and not 0 < gib < 1e6:  # which NaN isn't
+        fail(f"--memory {gib:g}: give a number of GiB above 0 and below a million")
     return None if gib is None else int(gib * 2**30)
 
 
@@ -108,9 +148,10 @@ def checked_instance(
     with_: list[str] | None,
     without: list[str] | None,
     properties: list[str] | None,
+    memory: int | None = None,
 ) -> Instance:
     """The system that the command line names, with a property to check at least."""
-    instance = instance_of(system, protocol, bounds, constants, with_, without, properties)
+    instance = instance_of(system, protocol, bounds, constants, with_, without, properties, memory)
     if not instance.properties:
         fail(f"{system} names no property: without one there is nothing to check")
     return instance
@@ -124,11 +165,15 @@ def instance_of(
     with_: list[str] | None = None,
     without: list[str] | None = None,
     properties: list[str] | None = None,
+    memory: int | None = None,
 ) -> Instance:
-    """The system that the command line names, or the end with one line that says what is wrong."""
+    """The system that the command line names, or the end with one line that says what is wrong.
+
+    Running a FILE.py may take `memory` bytes (none: a default).
+    """
     try:
         return instantiate(
-            load_system(system),
+            load_system(system, memory),
             protocol,
             constants_of(constants),
             bounds=bounds,
@@ -153,5 +198,5 @@ def settings_of(given: list[str] | None, read: Callable[[str], T], form: str) ->
         try:
             values[name] = read(value)
         except ValueError:
-            fail(f"--set {pair}: write {form}")
+            fail(f"--set {pair[:LONGEST]}: write {form}")
     return values

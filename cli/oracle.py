@@ -5,20 +5,26 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from errno import EPIPE
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, BinaryIO, Literal, NoReturn
 
 import typer
 from rich.console import Console
 
+from ..files import Output
 from ..spec.language import DeclarationError
 from .endings import USAGE, fail, needing, write_json
-from .options import Engine, Json, Master, Protocol, check_engine, check_folder
+from .options import Engine, Json, JsonLines, Master, Protocol, SparkUi, check_engine
 
 
 def decode(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file from a broker's disk.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="A file from a broker's disk, a pipe, or - for standard input."
+        ),
+    ],
     kind: Annotated[
         str | None,
         typer.Option(
@@ -26,26 +32,47 @@ def decode(
             help="log, transaction-log, snapshot or transaction-index (default: by the name).",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="A line of JSON for each row.")] = False,
+    limit: Annotated[
+        int,
+        typer.Option(
+            "--limit", min=1, max=1 << 20, metavar="MiB",
+            help="The largest batch, decompressed; others are passed over (default: 256).",
+            show_default=False,
+        ),
+    ] = 256,
+    output: JsonLines = None,
 ) -> None:  # fmt: skip
     """Decode a log segment, a producer state snapshot or a transaction index."""
     try:
-        from ..model.records.files import Kind, Row, kind_of, read_file
+        from ..model.records.batch import BatchTooLarge
+        from ..model.records.errors import RecordError
+        from ..model.records.files import Kind, Row, kind_of, read_stream
         from ..model.records.report import json_line, tell
     except ModuleNotFoundError as missing:
         fail(missing)
     wrong = 0
 
-    def rows() -> Iterator[Row]:
+    def read() -> Iterator[Row | RecordError]:
+        try:
+            if file.is_fifo() and sys.stderr.isatty():
+                print(f"epochfence: {file} is a pipe: waiting for who writes it", file=sys.stderr)
+            standard = str(file) == "-"
+            with nullcontext(sys.stdin.buffer) if standard else file.open("rb") as opened:
+                yield from read_stream(opened, chosen, limit << 20)
+        except OSError as error:
+            fail(f"can't read {file}: {error.strerror}")
+
+    def rows(lines: BinaryIO | None) -> Iterator[Row]:
         nonlocal wrong
-        for item in read_file(file, chosen):
-            if as_json:
-                print(json_line(item))
+        for item in read():
+            if lines is not None:
+                lines.write(f"{json_line(item)}\n".encode())
             if isinstance(item, Row):
                 yield item
             else:
                 wrong += 1
-                print(f"epochfence: {file}: {item}", file=sys.stderr)
+                remedy = " (--limit takes more)" if isinstance(item, BatchTooLarge) else ""
+                print(f"epochfence: {file}: {item}{remedy}", file=sys.stderr)
 
     try:
         chosen = kind_of(file) if kind is None else Kind(kind)
@@ -54,31 +81,32 @@ def decode(
         if kind is None:
             fail(f"{file}: its name says nothing of what is in it: take --as with one of {kinds}")
         fail(f"--as {kind}: take one of {kinds}")
-    try:
-        if as_json:
-            for _ in rows():
+    with nullcontext() if output is None else output.writing() as lines:
+        if output is not None and output.is_standard_output:
+            for _ in rows(lines):
                 pass
         else:
-            tell(rows(), Console(width=100, highlight=False))
-    except OSError as error:
-        if error.errno == EPIPE:
-            raise
-        fail(f"can't read {file}: {error.strerror}")
+            tell(rows(lines), Console(width=100, highlight=False))
     if wrong:
         raise typer.Exit(USAGE)
 
 
 def judge(
     files: Annotated[
-        list[Path] | None, typer.Argument(metavar="[FILE]...", help="JSON lines.")
+        list[Path] | None,
+        typer.Argument(metavar="[FILE|DIR]...", help="JSON lines; of a folder, all *.jsonl in it."),
     ] = None,
     application: Annotated[
         bool, typer.Option("--application", help="What producers were told, and what was read.")
     ] = False,
     protocol: Protocol = None,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, metavar="N", help="The most steps of one search.")
+        int, typer.Option("--limit", min=1, metavar="N", help="The most steps of a key's searches.")
     ] = 1_000_000,
+    runs: Annotated[
+        Literal["one", "each"] | None,
+        typer.Option("--runs", help="Files whose lines name no run: of one run, or of one each."),
+    ] = None,
     engine: Engine = "local",
     inputs: Annotated[
         list[str] | None,
@@ -88,29 +116,38 @@ def judge(
         str | None, typer.Option("--output", metavar="URI", help="On Spark: a new folder.")
     ] = None,
     master: Master = None,
+    spark_ui: SparkUi = None,
     output: Json = None,
 ) -> None:
     """Judge recorded histories: does some order explain what clients were told?"""
-    check_engine(engine, **{"--input": inputs, "--output": folder, "--master": master})
-    check_folder(output)
+    check_engine(
+        engine,
+        **{"--input": inputs, "--output": folder, "--master": master, "--spark-ui": spark_ui},
+    )
     if engine == "spark":
-        return judge_on_spark(files, application, protocol, limit, inputs, folder, master, output)
+        spark = (master, bool(spark_ui))
+        if runs is not None:
+            fail("--runs is for --engine local: on Spark, give lines the field run")
+        return judge_on_spark(files, application, protocol, limit, inputs, folder, spark, output)
     from ..model.errors import ModelError
-    from ..model.histories import BadLine
+    from ..model.histories import BadLine, NoHistory, files_in
     from ..model.verdicts import tell_anomalies, tell_judgements
 
     if not files:
         fail("give FILEs with histories, or --engine spark with --input and --output")
+    if application and runs is not None:
+        fail("--runs is for histories of requests: an application's view is of one run")
     try:
+        files, others = files_in(files)
+        for other in others:
+            print(f"epochfence: {other}: skipped, its name isn't *.jsonl", file=sys.stderr)
         if application:
             code, data = tell_anomalies(files)
         else:
-            code, data = tell_judgements(files, protocol, limit)
+            code, data = tell_judgements(files, protocol, limit, runs)
     except OSError as error:
-        if error.errno == EPIPE:
-            raise
         fail(f"can't read {error.filename}: {error.strerror}")
-    except (BadLine, DeclarationError, ModelError) as error:
+    except (BadLine, NoHistory, DeclarationError, ModelError) as error:
         fail(error)
     write_json(output, data)
     raise typer.Exit(code)
@@ -123,8 +160,8 @@ def judge_on_spark(
     limit: int,
     inputs: list[str] | None,
     folder: str | None,
-    master: str | None,
-    output: Path | None,
+    spark: tuple[str | None, bool],
+    output: Output | None,
 ) -> NoReturn:
     """Judges histories of any size, to a folder."""
     if files or not inputs or folder is None:
@@ -137,9 +174,10 @@ def judge_on_spark(
         from ..checker.spark.histories import Judging, judge_histories
         from ..checker.spark.options import SparkError, SparkOptions
         from ..checker.spark.session import session
-        from ..model.judge import Settings
+        from ..model.operations import Settings
     judging = Judging(Settings() if protocol is None else Settings(protocol=protocol), limit)
-    options = SparkOptions(available_threads(), master)
+    master, ui = spark
+    options = SparkOptions(available_threads(), master, ui=ui)
     try:
         with session(options, "judge") as running:
             found = judge_histories(running, inputs, folder, judging)
@@ -156,29 +194,37 @@ def config(
         typer.Argument(metavar="[FILE] [NAME=VALUE]...", help="A producer's settings."),
     ] = None,
     protocol: Protocol = None,
-    as_json: Annotated[bool, typer.Option("--json", help="As a JSON object.")] = False,
+    output: Json = None,
 ) -> None:
     """What a producer makes of its settings, or the error that it raises."""
-    from ..model.config import ConfigError, read_properties, resolve
+    from ..model.config import ConfigError, read_properties, resolve, unknown
 
     given: dict[str, str] = {}
+    from_files: set[str] = set()
     for setting in settings or []:
         name, equals, value = setting.partition("=")
         if not name:
             fail(f"{setting}: the name of a setting comes before its value")
         try:
-            given |= {name: value} if equals else read_properties(Path(setting))
+            found = {name: value} if equals else read_properties(Path(setting))
         except OSError as error:
             fail(f"can't read {setting}: {error.strerror}")
         except ValueError as error:
             fail(f"{setting}: {error}")
+        given |= found
+        if not equals:
+            from_files |= found.keys()
+    for name, near in unknown(given).items():
+        if near is not None:
+            fail(f"{name}: no producer has this setting; did you mean {near}?")
+        if name not in from_files:
+            fail(f"{name}: no producer has this setting")
+        print(f"epochfence: {name} is passed over: no setting of a producer's", file=sys.stderr)
     try:
         resolved = resolve(given, protocol)
     except (ConfigError, DeclarationError) as error:
         fail(error)
-    if as_json:
-        print(json.dumps(resolved, indent=2))
-        return
+    write_json(output, resolved)
     width = max(map(len, resolved))
-    for name, found in resolved.items():
-        print(f"{name:{width}}  {found if isinstance(found, str) else json.dumps(found)}")
+    for name, value in resolved.items():
+        print(f"{name:{width}}  {value if isinstance(value, str) else json.dumps(value)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from itertools import product
 from pathlib import Path
 from typing import Annotated
@@ -9,8 +10,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from ..spec.language import DEFAULT, DeclarationError
-from .endings import BROKEN, fail, internal, needing, write_json
+from ..spec.language import DEFAULT, DeclarationError, instantiate
+from .endings import BROKEN, INTERRUPTED, fail, internal, needing, write_json
 from .options import (
     Bounds,
     Constants,
@@ -18,15 +19,16 @@ from .options import (
     Jobs,
     Json,
     Master,
+    NoDeadlock,
     Off,
     On,
     Properties,
     Protocol,
     Ranges,
     Results,
+    SparkUi,
     SystemName,
     check_engine,
-    check_folder,
     checked_instance,
     constants_of,
     make_folder,
@@ -48,10 +50,10 @@ def bound(
         bool,
         typer.Option("--integers", help="Leave constants open that aren't set and bound numbers."),
     ] = False,
+    no_deadlock: NoDeadlock = False,
     output: Json = None,
 ) -> None:
     """Look for the shortest counterexample of up to K steps with Z3."""
-    check_folder(output)
     instance = checked_instance(system, protocol, bounds, constants, with_, without, properties)
     with needing("check"):
         from ..checker import report
@@ -66,7 +68,9 @@ def bound(
                 instance.system, protocol, constants_of(constants), bounds=bounds,
                 switch_on=with_ or (), switch_off=without or (), properties=properties or None,
             )  # fmt: skip
-        result = run(instance, depth, show, only_properties=bool(properties))
+        result = run(
+            instance, depth, show, only_properties=bool(properties), deadlock=not no_deadlock
+        )
     except (DeclarationError, SolverError) as error:
         fail(error)
     except Disagreement as error:
@@ -100,6 +104,7 @@ def prove(
     jobs: Jobs = None,
     engine: Engine = "local",
     master: Master = None,
+    spark_ui: SparkUi = None,
     no_lemmas: Annotated[
         bool, typer.Option("--no-lemmas", help="Do without the declared lemmas.")
     ] = False,
@@ -114,8 +119,7 @@ def prove(
     any value."""
     if not 0 < timeout < 1e6:  # Z3 counts milliseconds in 32 bits
         fail(f"--timeout {timeout:g}: give a number of seconds above 0 and below a million")
-    check_engine(engine, **{"--master": master})
-    check_folder(output)
+    check_engine(engine, **{"--master": master, "--spark-ui": spark_ui})
     from ..diagrams.find import find_system
 
     with needing("check"):
@@ -130,7 +134,7 @@ def prove(
         from ..checker.trace import Disagreement
     options = Options(
         timeout=timeout,
-        spread=spread_of(jobs, engine, master),
+        spread=spread_of(jobs, engine, master, spark_ui),
         certificates=certificate,
         lemmas=not no_lemmas,
     )
@@ -141,21 +145,23 @@ def prove(
         given = settings_of(constants, sweeps.values, "NAME=1..3 or NAME=1,2,5")
         if certificate is not None:
             make_folder("--certificate", certificate)
-        known = Answers(results, report.show_settled(Console(stderr=True)))
-        for values in product(*given.values()):
-            result = run(
-                system,
-                protocol,
-                dict(zip(given, values, strict=True)),
-                bounds=bounds,
-                switch_on=with_ or (),
-                switch_off=without or (),
-                properties=properties or wanted,
-                options=options,
-                known=known,
-            )
-            report.tell_proofs(result, console)
-            found.append(result.as_json())
+        with closing(Answers(results, report.show_settled(Console(stderr=True)))) as known:
+            for values in product(*given.values()):
+                result = run(
+                    system,
+                    protocol,
+                    dict(zip(given, values, strict=True)),
+                    bounds=bounds,
+                    switch_on=with_ or (),
+                    switch_off=without or (),
+                    properties=properties or wanted,
+                    options=options,
+                    known=known,
+                )
+                report.tell_proofs(result, console)
+                found.append(result.as_json())
+                if result.interrupted:
+                    break
     except (DeclarationError, KeptError, SolverError, SparkError) as error:
         fail(error)
     except Disagreement as error:
@@ -179,24 +185,35 @@ def lint(
     constants: Constants = None,
     output: Json = None,
 ) -> None:
-    """Look at each table by itself, in every state that its types allow, with Z3."""
-    check_folder(output)
+    """Look at each table by itself, in every state that its types allow, with Z3; and for what no
+    run has anything to do with."""
     from ..diagrams.find import find_tables
 
     with needing("check"):
         from ..checker import report
-        from ..checker.solver.lint import lint as run
+        from ..checker.foreseen import foreseen
+        from ..checker.solver.lint import Finding, findings
     told: list[object] = []
-    faults = 0
+    vacuous: list[object] = []
+    faults, interrupted = 0, False
     console = Console(width=100, highlight=False)
     try:
         for system, tables in find_tables(name):
-            if tables:
-                found = run(system, protocol, tables, constants_of(constants))
-                report.tell_lint(system, tables, found, console)
+            if tables and not interrupted:
+                values, found = constants_of(constants), list[Finding]()
+                never = foreseen(instantiate(system, protocol, values), tables)
+                try:
+                    for finding in findings(system, protocol, tables, values):
+                        found.append(finding)
+                except KeyboardInterrupt:
+                    interrupted = True
+                report.tell_lint(system, tables, found, never, console, is_whole=not interrupted)
+                vacuous += [{"system": system.name, **each.as_json()} for each in never]
                 told += [{"system": system.name, **finding.as_json()} for finding in found]
                 faults += sum(finding.is_fault for finding in found)
     except DeclarationError as error:
         fail(error)
-    write_json(output, {"findings": told})
-    raise typer.Exit(BROKEN if faults else 0)
+    if interrupted:
+        console.print(f"Not all was looked at. (exit {BROKEN if faults else INTERRUPTED})")
+    write_json(output, {"findings": told, "vacuous": vacuous, "interrupted": interrupted})
+    raise typer.Exit(BROKEN if faults else INTERRUPTED if interrupted else 0)

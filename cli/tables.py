@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from ..files import Output
 from ..spec.language import DeclarationError
 from ..spec.systems import SHIPPED, shipped
 from .endings import fail, write_json
-from .options import Json, check_folder
+from .options import Json
 
 
 def list_() -> None:
@@ -82,7 +83,6 @@ def diff(
     from ..diagrams.difference import compare, tell
     from ..diagrams.find import find_tables
 
-    check_folder(output)
     before, after = protocols
     if name is not None and name.endswith(".jsonl"):
         return diff_answers(Path(name), before, after, output)
@@ -95,10 +95,10 @@ def diff(
     write_json(output, {"before": before, "after": after, "tables": tables})
 
 
-def diff_answers(trace: Path, before: str, after: str, output: Path | None) -> None:
+def diff_answers(trace: Path, before: str, after: str, output: Output | None) -> None:
     """Runs the requests of a trace on two releases, and prints the answers that differ."""
     from ..model.errors import ModelError
-    from ..model.requests import difference, read
+    from ..model.requests import difference, read, told
 
     try:
         requests = read(trace.read_text(encoding="utf-8"))
@@ -111,8 +111,11 @@ def diff_answers(trace: Path, before: str, after: str, output: Path | None) -> N
         fail(f"{trace}: {error}")
     for item in found:
         print(f"{item.place} {item.request}")
-        for release, answer in ((before, item.before), (after, item.after)):
-            print(f"  {release}: {', '.join(f'{name} {value}' for name, value in answer.items())}")
+        sides = (before, item.before, item.before_reasons), (after, item.after, item.after_reasons)
+        for release, answer, reasons in sides:
+            print(f"  {release}: {told(answer)}")
+            for line in reasons:
+                print(f"    {line}")
     print(f"{len(found)} of {len(requests)} answers differ.")
     answers = [item._asdict() for item in found]
     write_json(output, {"before": before, "after": after, "answers": answers})

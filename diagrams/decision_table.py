@@ -67,6 +67,9 @@ def effects(table: Table, row: Row) -> Iterator[list[str]]:
         yield _led_by("goto", readable(lift(row.goto)))
     for target, value in row.set.items():
         yield readable_update(target, lift(value))
+    for dropped in table.droppings(row):
+        named = ", ".join(f"{name}={value}" for name, value in dropped.address)
+        yield [f"drop {dropped.message.name}({named})"]
     for sending in row.send:
         yield _led_by("send", readable_sending(sending, table.on))
 

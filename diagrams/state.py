@@ -15,7 +15,7 @@ from itertools import groupby, product
 from typing import TypeAlias
 
 from ..spec.language import DeclarationError, Enum, Expression, Machine, Optional, System, Table
-from ..spec.language.tables import FieldInfo
+from ..spec.language.machines import FieldInfo
 from ..spec.language.types import Value, initial_value
 from .facts import Facts, Values, happening, possible, taken
 from .graph import Edge, Graph, Node, span

@@ -29,7 +29,7 @@ def system_graph(system: System, releases: Sequence[str] | None = None) -> Graph
                 _add(happens, name, table.on, release)
             for row, known in rows:
                 for sending in sendings(table, row, known):
-                    _add(sent, (name, sending.message.to), sending.message, release)
+                    _add(sent, (name, sending.message.goes_to.machine), sending.message, release)
                 for machine, what in _glances(table, row):
                     _add(looks, (name, machine), what, release)
     nodes = [
@@ -77,7 +77,7 @@ def _glances(table: Table, row: Row) -> Iterator[tuple[str, str]]:
     targets = [target for target, _ in updates]
     values = [value for _, value in updates]
     sendings = table.sendings(row)
-    read = [table.when, row.guard, *values, *(s.when for s in sendings)]
+    read = [table.guard, row.guard, *values, *(s.when for s in sendings)]
     read += [value for sending in sendings for _, value in sending.fields]
     for verb, expressions in (("reads", read), ("sets", targets)):
         for node in (n for e in expressions for n in children_first(e)):

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..spec.language.errors import DeclarationError
-from ..spec.language.expressions import QUANTIFIERS, EnumValue, Expression, Field
-from ..spec.language.tables import free_variables
+from ..spec.language.expressions import QUANTIFIERS, EnumValue, Expression, Field, divisor
+from ..spec.language.scopes import free_variables
 from ..spec.language.typecheck import type_of
 from ..spec.language.types import Bool, Enum, Int, Key, Map, Optional, Record, Set, Type, Value
 from ..spec.language.types import Sequence as Line
@@ -21,7 +21,9 @@ from ..spec.language.values import canonical
 from .values import FRESH, Ranges, Sparse, Unbounded, known_keys, no_others, tells_apart
 
 _PLAIN = {"const", "constant", "parameter", "this", "variable", "element"}
-_INFIX = {"eq": "==", "lt": "<", "le": "<=", "add": "+", "sub": "-", "in": "in"}
+_INFIX = {
+    "eq": "==", "lt": "<", "le": "<=", "add": "+", "sub": "-", "mul": "*", "in": "in",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,14 @@ def _last_of(values: Any) -> Any:
     return values[-1] if values else None
 
 
+def _at(values: Any, place: int) -> Any:
+    return values[place] if 0 <= place < len(values) else None
+
+
+def _slice(values: Any, start: int, stop: int | None) -> Any:
+    return values[max(0, start) : None if stop is None else max(0, stop)]
+
+
 def _or(value: Any, initial: Any) -> Any:
     return initial if value is None else value
 
@@ -133,7 +143,8 @@ class Compiler:
         self.ranges = ranges
         self.names: dict[str, Any] = {
             "_Sparse": Sparse, "_FRESH": FRESH, "_known": known_keys, "_no_others": no_others,
-            "_first": _first_from, "_last": _last_of, "_or": _or, "_updated": _updated,
+            "_first": _first_from, "_last": _last_of, "_at": _at, "_slice": _slice,
+            "_or": _or, "_updated": _updated,
             "_insert_by": _insert_by, "_take": _take, "_with": _with, "_placed": _placed,
             "_out_of_range": out_of_range, "_refused": refused,
         }  # fmt: skip
@@ -520,7 +531,16 @@ class Compiler:
         kind: Any = type_of(args[0]) if args else None
         match op:
             case "index":
-                return f"{v[0]}[{v[1]}]"
+                return f"_at({v[0]}, {v[1]})" if isinstance(kind, Line) else f"{v[0]}[{v[1]}]"
+            case "slice":
+                return f"_slice({v[0]}, {v[1]}, {v[2]})"
+            case "is_prefix":
+                return f"(_slice({v[1]}, 0, len({v[0]})) == {v[0]})"
+            case "div" | "mod":
+                by = self.ranges.number(args[1])
+                if by is None:
+                    raise Unbounded(f"`{e}`: {args[1]} has no value at real ranges")
+                return f"({v[0]} {'//' if op == 'div' else '%'} {divisor(e, by)})"
             case "get":
                 return f"{v[0]}[{[name for name, _ in kind.fields].index(data)}]"
             case "is_set":
@@ -627,6 +647,8 @@ class Compiler:
                 return f"{e.op}({code} {loop})"
             case "count":
                 return f"sum(1 {loop} if {code})"
+            case "max" | "min":
+                return f"{e.op}([{code} {loop}], default=0)"
             case "each":
                 return f"tuple([{code} {loop}])"
             case "those":
@@ -649,8 +671,10 @@ class Compiler:
         listed = f"for {name} in {keys}"
         others = f"(lambda {name}: {code})(_FRESH)"
         match e.op:
-            case "all" | "any":
+            case "all" | "any" | "max" | "min":
                 return f"{e.op}({code} {every})"
+            case "first_of":
+                raise Unbounded(f"`{e}`: keys of any kind have no order")
             case "each" if any(parts):
                 return f"_Sparse({others}, {{{name}: {code} {listed}}})"
             case "each":

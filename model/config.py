@@ -6,7 +6,8 @@ The settings and the rules are declared in `spec/config.py`; nothing is decided 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,6 +15,8 @@ from ..spec.config import (
     BROKER_SETTINGS,
     CLIENTS,
     LARGEST_INT,
+    OTHER_PREFIXES,
+    OTHER_SETTINGS,
     RANGES,
     REJECTED,
     SETTINGS,
@@ -29,6 +32,7 @@ from ..spec.language.values import assign, evaluate, field_name
 
 Value: TypeAlias = bool | int | str | None
 GIVEN = "_given"
+ALIKE = 0.75  # how near a misspelt name is to the right one, of 1
 
 
 class ConfigError(Exception):
@@ -91,6 +95,14 @@ def _first(field: str, values: Mapping[str, Value], given: Mapping[str, Any]) ->
     return value if isinstance(value, (bool, str)) else min(value, LARGEST_INT)
 
 
+def unknown(names: Iterable[str]) -> dict[str, str | None]:
+    """Those of the names that no release's producer has, each with the setting that it resembles
+    or None. A plugin, such as a serializer, may know them."""
+    known = sorted({setting.name for setting in SETTINGS} | OTHER_SETTINGS)
+    strange = [n for n in names if n not in known and not n.startswith(OTHER_PREFIXES)]
+    return {n: next(iter(get_close_matches(n, known, 1, ALIKE)), None) for n in strange}
+
+
 def broker_defaults(protocol: str | None = None) -> dict[str, Value]:
     """What a broker of the release `protocol` (the newest unless given) has where nothing is set,
     of the settings that concern transactions. Raises DeclarationError for an unknown release."""
@@ -125,7 +137,7 @@ def _parsed(setting: Setting, value: Any) -> Value:
         case "BOOLEAN" if isinstance(text, str):
             found = {"true": True, "false": False}.get(text.lower())
         case "INT" | "LONG" if isinstance(text, str):
-            found = int(text) if re.fullmatch(r"[+-]?[0-9]+", text) else None
+            found = int(text) if re.fullmatch(r"[+-]?0*[0-9]{1,20}", text) else None
         case _:
             pass
     match setting.kind:

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, ClassVar, NamedTuple
 
 from .cluster import Cluster
-from .requests import Answer, Line
+from .requests import Answer, Line, checked, told
 from .worlds import World, Worlds
 
 
@@ -78,23 +79,26 @@ class Exchange(NamedTuple):
 
 
 class Disagreement(AssertionError):
-    """The last answer of a trace isn't allowed; `allowed` are those that are."""
+    """The last answer of a trace isn't allowed; `allowed` are those that are, and `reasons` for
+    each of them the row that gives it and what is nearest to the answer that was given."""
 
-    def __init__(self, trace: list[Exchange], allowed: list[Answer], protocol: str) -> None:
+    def __init__(
+        self, trace: list[Exchange], allowed: list[Answer], protocol: str,
+        reasons: Sequence[Sequence[str]] = (),
+    ) -> None:  # fmt: skip
         self.trace = trace
         self.allowed = allowed
+        self.protocol = protocol
         shown = [f"{at} {exchange}" for at, exchange in enumerate(trace, 1)]
-        shown += [f"  {protocol} allows: {told(answer)}" for answer in allowed]
+        self.reasons = reasons
+        for answer, lines in zip_longest(allowed, reasons[: len(allowed)], fillvalue=()):
+            shown.append(f"  {protocol} allows: {told(dict(answer))}")
+            shown += [f"    {line}" for line in lines]
         super().__init__("\n".join(["an answer that isn't allowed", *shown]))
 
     def lines(self) -> str:
         """The trace as the text of a file, for `replay` and `epochfence diff`."""
         return "".join(f"{json.dumps(exchange.line)}\n" for exchange in self.trace)
-
-
-def told(fields: Line) -> str:
-    """Fields with their values, for readers."""
-    return ", ".join(f"{name} {value}" for name, value in fields.items())
 
 
 class Session:
@@ -124,8 +128,22 @@ class Session:
         self.trace.append(Exchange(ours, said))
         if allowed := self.worlds.ask(line, response):
             shown = [self.guide.inward(answer) for answer in allowed]
-            raise Disagreement(self.trace, shown, self.protocol)
+            reasons = [self.worlds.reasons(line, response or {}, answer) for answer in allowed]
+            raise Disagreement(self.trace, shown, self.protocol, reasons)
         return None if response is None else dict(response)
+
+    def take(self, line: Line) -> None:
+        """Does what a line of a trace says. Raises as `ask`."""
+        checked(line)
+        fields = self.guide.outward(line, unknown=None)
+        if "sleep_ms" in fields:
+            self.sleep(fields["sleep_ms"])
+        elif "restart" in fields:
+            self.restart()
+        elif "skip_to_epoch" in fields:
+            self.skip_to_epoch(fields["transactional_id"], fields["skip_to_epoch"])
+        else:
+            self.ask(fields.pop("request", ""), **fields)
 
     def sleep(self, ms: int) -> None:
         """Lets time go by."""
@@ -163,15 +181,7 @@ def replay(lines: Iterable[Line], system: System, protocol: str | None = None) -
     session = Session(system, protocol)
     try:
         for line in lines:
-            fields = session.guide.outward(line, unknown=None)
-            if "sleep_ms" in fields:
-                session.sleep(fields["sleep_ms"])
-            elif "restart" in fields:
-                session.restart()
-            elif "skip_to_epoch" in fields:
-                session.skip_to_epoch(fields["transactional_id"], fields["skip_to_epoch"])
-            else:
-                session.ask(fields.pop("request", ""), **fields)
+            session.take(line)
     finally:
         system.close()
     return session.trace

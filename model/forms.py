@@ -22,9 +22,9 @@ from typing import Any, NamedTuple, TypeVar
 from ..spec.messages import EPOCH, NO_EPOCH, TIMESTAMP, transaction
 from . import judged
 from .errors import WrongType
-from .judge import Judged, Operation, Settings, matches
 from .judged import LARGEST_EPOCH, STEPS, Step
-from .machine import Machine
+from .machine import Machine, Taken, watched
+from .operations import Judged, Operation, Settings, matches
 
 T = TypeVar("T")
 LOWEST, HIGHEST = 1, LARGEST_EPOCH - 10  # no request goes on by ten epochs
@@ -305,13 +305,14 @@ class Coordinator:
             and response["error"] in self.memory.exact.harmless
         )
 
-    def may_still(self, responses: Iterable[Mapping[str, Any]]) -> bool:
+    def may_still(self, operations: Iterable[Operation]) -> bool:
         """See Judged. The epoch of a producer id doesn't go back."""
         form = self.form
         if form.entry is None:
             return True
         producer_id, epoch = self.names.ids[form.producer_id], form.producer_epoch + self.shift
-        for told in responses:
+        for operation in operations:
+            told = operation.response or {}
             if told.get("producer_epoch", epoch) < epoch and told.get("producer_id") == producer_id:
                 return False
         return True
@@ -335,6 +336,26 @@ class Coordinator:
         for _, answer in self.memory.answers(here.form, request, request.exactly):
             if answer is not None:
                 yield here._named(answer)
+
+    def rows(self, request: _Request | None, answer: Mapping[str, Any]) -> Sequence[Taken]:
+        """See Judged."""
+        here = self._exactly()
+        exact = self.memory.exact.at(here.form.entry, LATER)
+
+        def answers() -> Iterator[Mapping[str, Any] | None]:
+            if request is not None:
+                yield from (
+                    given for _, given in self.memory.answers(here.form, request, request.exactly)
+                )
+            else:
+                yield from (found and found[1] for found in (exact.take(s, LATER) for s in STEPS))
+
+        with watched() as taken:
+            for given in answers():
+                if given is not None and here._named(given) == answer:
+                    break
+                taken.clear()
+        return taken
 
     def events(self, until: float) -> Iterator[tuple[Coordinator, Mapping[str, Any] | None]]:
         """See Judged."""

@@ -14,10 +14,14 @@ from typing import Any
 import fastjsonschema
 
 from ..spec.client_errors import ClientError
-from .judge import Operation
+from .operations import Operation
+from .strict_json import NotJson, read_json
 
 Line = dict[str, Any]
 _ERRORS = frozenset(ClientError.names)
+TIMES = ("start", "end")
+MOST_TOLD = 300
+"""Characters of what is wrong with a line; the line itself may be in it."""
 
 
 class BadLine(ValueError):
@@ -70,25 +74,83 @@ def read_lines(path: Path, schema: str) -> Iterator[tuple[int, Line]]:
 def read_line(path: Path | str, number: int, text: bytes, schema: str) -> Line:
     """A line of a file, valid under this schema. Raises BadLine."""
     try:
-        line = json.loads(text)
-    except ValueError as error:
+        line = read_json(text)
+    except NotJson as error:
         what = f"no JSON ({error})"
         raise BadLine(path, number, what, "write one object in each line") from None
     try:
         _validators(schema).validate(line)
     except fastjsonschema.JsonSchemaValueException as error:
-        what = str(error.message).removeprefix("data").lstrip(". ")
-        raise BadLine(path, number, what, f"see {schema}.schema.json") from None
+        what = str(error.message).removeprefix("data").lstrip(". ")[:MOST_TOLD]
+        raise BadLine(path, number, what, _remedy(line, schema)) from None
+    except RecursionError:
+        raise BadLine(path, number, "it is nested too deep", f"see {schema}.schema.json") from None
+    for name, value in (*line.items(), *(line.get("response") or {}).items()):
+        if isinstance(value, float) and name not in TIMES:  # to the schema 1.0 is whole
+            what = f"{name} is {value}, and should be a whole number"
+            raise BadLine(path, number, what, f"write {int(value)}")
     return line
 
 
-def read_history(paths: Iterable[Path]) -> dict[str, list[Operation]]:
+def _remedy(line: Any, schema: str) -> str:
+    """What to do about a line that isn't valid: it may be one of the other kind."""
+    if isinstance(line, dict):
+        if schema == "history" and "event" in line and "request" not in line:
+            return "an application's history is judged with --application"
+        if schema == "application" and "request" in line and "event" not in line:
+            return "a history of requests is judged without --application"
+    return f"see {schema}.schema.json"
+
+
+def files_in(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
+    """The files that paths stand for, a folder for all `*.jsonl` in it and below, by their names;
+    and what is left out of folders. Raises NoHistory for a folder without any, and for a file that
+    is there twice."""
+    found: list[Path] = []
+    others: list[Path] = []
+    for path in paths:
+        if not path.is_dir():
+            found.append(path)
+            continue
+        inside = sorted(file for file in path.rglob("*") if not file.is_dir())
+        chosen = [file for file in inside if file.suffix == ".jsonl"]
+        if not chosen:
+            raise NoHistory(f"{path}: there is no *.jsonl file in it")
+        found += chosen
+        others += (file for file in inside if file.suffix != ".jsonl")
+    known: dict[Path, Path] = {}
+    for file in found:
+        if known.setdefault(file.resolve(), file) is not file:
+            raise NoHistory(f"{file} is given twice")
+    return found, others
+
+
+class NoHistory(ValueError):
+    """Files that can't be judged together, or none, with what to do."""
+
+
+def read_history(paths: Iterable[Path], runs: str | None = None) -> dict[str, list[Operation]]:
     """The operations of all files by key: the transactional id, or the partition, with its kind
-    before it. Raises BadLine and OSError."""
+    before it, and the run where lines name one.
+
+    Lines that name no run are of one run (`runs` is `one`), or those of each file of one of its
+    own (`each`). Raises BadLine and OSError, and NoHistory where two files have lines of a key that
+    name no run, and it isn't said which of the two they are.
+    """
     keys: dict[str, list[Operation]] = {}
+    file_of: dict[str, Path] = {}
     for path in paths:
         for number, line in read_lines(path, "history"):
+            names_run = "run" in line
             key, operation = operation_of(path, number, line)
+            if not names_run:
+                if runs == "each":
+                    key += f" in {path}"
+                elif runs is None and file_of.setdefault(key, path) != path:
+                    raise NoHistory(
+                        f"{key} is in {file_of[key]} and in {path}: say --runs one if they are of "
+                        "one run of the brokers, --runs each if each file is of a run of its own"
+                    )
             keys.setdefault(key, []).append(operation)
     return keys
 
@@ -98,6 +160,9 @@ def operation_of(path: Path | str, number: int, line: Line) -> tuple[str, Operat
     there by half, or before it was asked. What it takes from the line is gone there."""
     kind = "partition" if "partition" in line else "transactional_id"
     key = f"{kind} {line.pop(kind)}"
+    run = line.pop("run", None)
+    if run is not None:
+        key += f" of run {run}"
     request, client = line.pop("request"), line.pop("client", "")
     start, end, response = line.pop("start"), line.pop("end", None), line.pop("response", None)
     if (end is None) != (response is None):

@@ -47,15 +47,17 @@ class Interpreter:
         """The state by variable name."""
         return dict(zip(self.names, state, strict=True))
 
-    def holds(self, condition: Expression, state: FullState) -> bool:
-        """Whether a condition holds in a state."""
-        return bool(evaluate(condition, self.as_mapping(state), self.instance.constants))
+    def holds(
+        self, condition: Expression, state: FullState, following: FullState | None = None
+    ) -> bool:
+        """Whether a condition holds in a state, or of the step from it to the `following` one."""
+        next_ = None if following is None else self.as_mapping(following)
+        constants = self.instance.constants
+        return bool(evaluate(condition, self.as_mapping(state), constants, following=next_))
 
     def step_holds(self, item: Property, state: FullState, following: FullState) -> bool:
         """Whether a step property holds of a step."""
-        before, next_ = self.as_mapping(state), self.as_mapping(following)
-        constants = self.instance.constants
-        return bool(evaluate(item.expression, before, constants, following=next_))
+        return self.holds(item.expression, state, following)
 
     def steps(self, state: FullState, table: str | None = None) -> Iterator[Step]:
         """Every step enabled in a state, of the one table where it is named; rows in declared

@@ -18,9 +18,9 @@ from ..spec.language.expressions import EnumValue, children_first
 from ..spec.language.tables import Table
 from ..spec.messages import Errors
 from .coordinator import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, PENDING, TransactionCoordinator
-from .judge import Operation, Settings, matches
 from .leader import PartitionLeader
-from .machine import Machine
+from .machine import Machine, Taken, watched
+from .operations import Operation, Settings, matches
 from .values import Sparse
 
 T = TypeVar("T")
@@ -381,12 +381,13 @@ class Leader:
         self.harmless = _harmless(declared_leader.TABLES)
         epochs: dict[int, set[int]] = {}
         for request, fields, *_ in operations:
-            if request == "Produce" and fields.get("transactional"):
+            if request == "Produce" and fields.get("transactional") and fields["producer_id"] >= 0:
                 epochs.setdefault(fields["producer_id"], set()).add(fields["producer_epoch"])
         if any(operation.request == "WriteTxnMarkers" for operation in operations):
             epochs = {}
         self.epochs = epochs
         self.marked: frozenset[int] = frozenset()
+        self._known: dict[int, Any] | None = None
 
     def is_decided(self, error: str) -> bool:
         """See Judged."""
@@ -408,20 +409,29 @@ class Leader:
             and response["error"] in self.harmless
         )
 
-    def may_still(self, responses: Iterable[Mapping[str, Any]]) -> bool:
+    def may_still(self, operations: Iterable[Operation]) -> bool:
         """See Judged. The log's end doesn't go back, and what lies before it is told again only as
         long as it is remembered."""
-        end, remembered = self.leader.log_end_offset, None
-        for told in responses:
-            base = told.get("base_offset", -1)
-            if 0 <= base < end:
-                if remembered is None:
-                    entries = self.leader.producers.values()
-                    batches = (batch for entry in entries for batch in entry.batches)
-                    remembered = {batch.last_offset - batch.offset_delta for batch in batches}
-                if base not in remembered:
-                    return False
-        return True
+        end = self.leader.log_end_offset
+        return all(_told(o) >= end or self._may_be_at(o) for o in operations)
+
+    def _may_be_at(self, operation: Operation) -> bool:
+        """Whether a batch may be acknowledged where it was, now: what is appended lies at the end,
+        and what is repeated lies where it is remembered."""
+        offset, end = _told(operation), self.leader.log_end_offset
+        if offset in (-1, end) or operation.fields["producer_id"] < 0:
+            return offset in (-1, end)
+        entry = self.producers.get(operation.fields["producer_id"])
+        return entry is not None and any(
+            batch.last_offset - batch.offset_delta == offset for batch in entry.batches
+        )
+
+    @property
+    def producers(self) -> dict[int, Any]:
+        """Those of the leader, which take a while to show."""
+        if self._known is None:
+            self._known = self.leader.producers
+        return self._known
 
     def read(self, operation: Operation) -> Operation:
         """See Judged."""
@@ -433,6 +443,7 @@ class Leader:
 
     def _copy(self, now: float) -> Leader:
         made = _shallow(self)
+        made._known = None
         made.leader = leader = _shallow(self.leader)
         leader.machine = leader.machine.copy()
         leader.batches = []  # nothing reads the log again here
@@ -441,6 +452,8 @@ class Leader:
 
     def outcomes(self, operation: Operation) -> Iterator[tuple[Leader, bool]]:
         """See Judged. Whatever a leader answers, it answers at once."""
+        if not self._may_be_at(operation):
+            return
         for after, answer in self._all(operation):
             if matches(operation.response, answer):
                 yield after, True
@@ -448,6 +461,15 @@ class Leader:
     def answers(self, operation: Operation) -> Iterator[Mapping[str, Any]]:
         """See Judged."""
         return (answer for _, answer in self._all(operation))
+
+    def rows(self, operation: Operation | None, answer: Mapping[str, Any]) -> Sequence[Taken]:
+        """See Judged."""
+        with watched() as taken:
+            for _, given in self._all(operation) if operation is not None else ():
+                if given == answer:
+                    break
+                taken.clear()
+        return taken
 
     def _all(self, operation: Operation) -> Iterator[tuple[Leader, Mapping[str, Any]]]:
         fields = operation.fields
@@ -483,7 +505,7 @@ class Leader:
 
     def events(self, until: float) -> Iterator[tuple[Leader, None]]:
         """See Judged."""
-        producers = self.leader.producers
+        producers, here = self.producers, self.key()
         for producer_id, seen in self.epochs.items():
             entry = producers.get(producer_id)
             # its own, the one after it, and the next that the history has
@@ -508,8 +530,13 @@ class Leader:
         for forget in (_idle, _deleted):
             after = self._copy(until)
             forget(after.leader)
-            if after.leader.producers.keys() != producers.keys():
+            if after.key() != here:
                 yield after, None
+
+
+def _told(operation: Operation) -> int:
+    """The offset that an operation was answered with, -1 without one."""
+    return (operation.response or {}).get("base_offset", -1)
 
 
 def _idle(leader: PartitionLeader) -> None:

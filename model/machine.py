@@ -12,41 +12,20 @@ says, what another machine's fields are (`outside`).
 
 from __future__ import annotations
 
-from collections import namedtuple
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from functools import cache
-from operator import itemgetter
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ..spec.features import KAFKA
 from ..spec.language.errors import DeclarationError
-from ..spec.language.expressions import Expression, Parameter, children_first, lift, rewrite
+from ..spec.language.expressions import Expression
+from ..spec.language.messages import Message
 from ..spec.language.protocols import Protocols
-from ..spec.language.tables import Machine as Declared
-from ..spec.language.tables import Message, Row, Sending, Table
-from ..spec.language.types import (
-    Bool,
-    Enum,
-    Int,
-    Key,
-    Map,
-    Optional,
-    Record,
-    Sequence,
-    Set,
-    Type,
-)
-from .compiler import Compiler, Layout, Rule, Sent
-from .errors import (
-    MissingField,
-    ModelError,
-    NotNow,
-    OutOfRange,
-    UnknownEvent,
-    UnknownField,
-    refusal,
-)
-from .values import Ranges, Sparse
+from ..spec.language.tables import Row, Table
+from ..spec.language.types import SCALARS, Map, Optional, Type
+from .errors import MissingField, NotNow, UnknownField, refusal
+from .program import message_class, program_of
+from .values import Sparse, mapped, shown, stored
 
 
 class Outcome(NamedTuple):
@@ -57,289 +36,40 @@ class Outcome(NamedTuple):
     reply: Any
 
 
-def _tuple_class(name: str, fields: list[str]) -> type:
-    return namedtuple(name, fields)  # type: ignore[reportUntypedNamedTuple]
+class Taken(NamedTuple):
+    """A row that was taken: the machine as it was before, what it took, what it sent, and what of
+    that is the reply."""
+
+    machine: Machine
+    table: Table
+    row: Row
+    switch_off: tuple[str, ...]
+    fields: Mapping[str, Any]
+    sent: tuple[Any, ...]
+    reply: Any
+
+    def value(self, expression: Expression) -> Any:
+        """What an expression of the table came to, before."""
+        return self.machine.meaning(self.table.on.name, expression, self.switch_off, self.fields)
 
 
-@cache
-def message_class(message: Message) -> type:
-    """The class that holds a message: its fields by name, in declared order."""
-    made = _tuple_class(message.name, [name for name, _ in message.parameters])
-    made.__doc__ = message.doc or f"{message.name}, as it was sent."
-    return made
+_watching: list[list[Taken]] = []
 
 
-@cache
-def _maker(message: Message) -> Callable[..., Any]:
-    """What makes a message of plain values: its class, or what gives its records names first."""
-    made = message_class(message)
-    kinds = [kind for _, kind in message.parameters]
-    if not any(_has_record(kind) for kind in kinds):
-        return made
-    return lambda *values: made(*map(shown, kinds, values))
+@contextmanager
+def watched() -> Generator[list[Taken]]:
+    """Keeps all rows that any machine takes meanwhile, in their order."""
+    taken: list[Taken] = []
+    _watching.append(taken)
+    try:
+        yield taken
+    finally:
+        _watching.remove(taken)
 
 
-def _has_record(kind: Type) -> bool:
-    match kind:
-        case Record() | Map():
-            return True
-        case Optional() | Sequence():
-            return _has_record(kind.of)
-        case _:
-            return False
-
-
-@cache
-def record_class(record: Record) -> type:
-    """The class that holds a record: its fields by name, in declared order."""
-    return _tuple_class(record.name, [name for name, _ in record.fields])
-
-
-def real_constants(tables: Iterable[Table]) -> dict[str, int]:
-    """The real values of the constants that tables use."""
-    found: dict[str, int] = {}
-
-    def look(expression: Expression) -> None:
-        for node in children_first(expression):
-            if node.op == "constant" and node.data.real is not None:
-                found[node.data.name] = node.data.real
-            elif node.op in ("field", "parameter", "variable"):
-                in_type(node.data.type)
-
-    def in_type(kind: Type) -> None:
-        match kind:
-            case Int():
-                bounds = (kind.low, kind.high)
-            case Key():
-                bounds = (kind.size,)
-            case Sequence():
-                bounds = (kind.capacity,)
-            case Record():
-                for _, of in kind.fields:
-                    in_type(of)
-                return
-            case Map():
-                in_type(kind.key)
-                return in_type(kind.of)
-            case Optional() | Set():
-                return in_type(kind.of)
-            case _:
-                return None
-        for bound in bounds:
-            if isinstance(bound, Expression):
-                look(bound)
-        if isinstance(kind, Sequence):
-            in_type(kind.of)
-
-    for table in tables:
-        for machine in (table.machine, *table.elsewhere):
-            for info in machine.fields.values():
-                in_type(info.type)
-                if info.initial is not None:
-                    look(info.initial)
-        for _, kind in table.on.parameters:
-            in_type(kind)
-        look(table.when)
-        for row in table.rows:
-            for part in (row.guard, *(e for update in table.updates(row) for e in update)):
-                look(part)
-            for sending in table.sendings(row):
-                for _, kind in sending.message.parameters:
-                    in_type(kind)
-                for part in (sending.when, *(value for _, value in sending.fields)):
-                    look(part)
-    return found
-
-
-class _Program:
-    """Tables of one machine for a protocol: layout, ranges, and the functions compiled so far."""
-
-    def __init__(
-        self, tables: tuple[Table, ...], protocols: Protocols, constants: Mapping[str, int]
-    ) -> None:
-        self.tables = {table.on.name: table for table in tables}
-        if len(self.tables) != len(tables) or len({t.machine.name for t in tables}) != 1:
-            raise DeclarationError("a machine runs tables of its own, one for each event")
-        self.protocols = protocols
-        self.declared: Declared = tables[0].machine
-        self.constants = {**real_constants(tables), **constants}
-        self.ranges = Ranges(self.constants, open_keys=True)
-        self.fields = list(self.declared.fields)
-        self.place = {name: at for at, name in enumerate(self.fields)}
-        self.plain = {
-            name: at
-            for at, (name, info) in enumerate(self.declared.fields.items())
-            if not _has_record(info.type)
-        }
-        places = {(self.declared.name, name): f"s[{at}]" for at, name in enumerate(self.fields)}
-        self.outside: dict[str, tuple[int, Type]] = {}
-        self.counts: dict[str, tuple[int, int, int]] = {}  # of these, numbers and their ends
-        self.numbers = {
-            name: ends
-            for name, at in self.place.items()
-            if (ends := self._ends(at, self.declared.fields[name].type)) is not None
-        }
-        for machine in (m for table in tables for m in table.elsewhere):
-            for name, info in machine.fields.items():
-                keyword = f"{machine.name}__{name}"
-                if keyword not in self.outside and machine is not self.declared:
-                    kind = info.type if machine.key is None else Map(machine.key, info.type)
-                    places[machine.name, name] = f"o[{len(self.outside)}]"
-                    at = len(self.outside)
-                    self.outside[keyword] = (at, kind)
-                    if (ends := self._ends(at, kind)) is not None:
-                        self.counts[keyword] = ends
-        kinds = [info.type for info in self.declared.fields.values()]
-        self.maps = [at for at, kind in enumerate(kinds) if isinstance(kind, Map)]
-        self.first: list[Any] | None = None
-        self.taken: dict[frozenset[str], dict[Any, Any]] = {}
-        self.kept: dict[frozenset[str], tuple[Callable[..., Any], list[int]]] = {}
-        self.places = places
-        self.functions: dict[tuple[str, frozenset[str], bool], Callable[..., Any]] = {}
-        self.rows: dict[tuple[str, frozenset[str]], tuple[str, ...]] = {}
-
-    def _ends(self, at: int, kind: Type) -> tuple[int, int, int] | None:
-        """A place and the ends of what it holds, if that is a number with ends."""
-        low, high = self.ranges.of_int(kind) if isinstance(kind, Int) else (None, None)
-        return None if low is None or high is None else (at, low, high)
-
-    def places_but(self, but: frozenset[str]) -> tuple[Callable[..., Any], list[int]]:
-        """What reads all fields but these that are no maps, and the places of the maps."""
-        places = [at for at, name in enumerate(self.fields) if name not in but]
-        plain = [at for at in places if at not in self.maps]
-        return itemgetter(*plain), [at for at in places if at in self.maps]
-
-    def first_state(self) -> list[Any]:
-        """A machine's fields as they are declared to start."""
-        if self.first is None:
-            fields = self.declared.fields.values()
-            self.first = [self.initial(info.type, info.initial) for info in fields]
-            for at in self.maps:
-                self.first[at].shared = True
-        return self.first.copy()
-
-    def initial(self, kind: Type, given: Expression | None) -> Any:
-        """A field's first value."""
-        if given is None or given.op == "any_value":
-            return self.ranges.initial(kind)
-        return self.compiler({}).expression(given, {})([], [], None)
-
-    def first_outside(self) -> list[Any]:
-        """The fields outside of the machine, as they start."""
-        return [self.ranges.initial(kind) for _, kind in self.outside.values()]
-
-    def compiler(self, names: Mapping[Expression, str]) -> Compiler:
-        """A compiler with these names for parameters."""
-        return Compiler(
-            Layout(self.places, names), self.ranges,
-            out_of_range=lambda field, value: OutOfRange(f"{field} can't be {value!r}", field),
-            refused=self.refused,
-        )  # fmt: skip
-
-    def refused(self, field: str, kind: Type, value: Any) -> ModelError:
-        """The error for a value that doesn't belong to a field."""
-        inner = kind.of if isinstance(kind, Optional) else kind
-        whole = isinstance(inner, (Int, Key)) and type(value) is int
-        named = isinstance(inner, Enum) and isinstance(value, str)
-        return refusal(field, self.ranges.expected(kind), value, of_type=whole or named)
-
-    def parameters(self, table: Table) -> dict[str, Type]:
-        """What an event brings: the variables that its rows use as they are, and its fields."""
-        variables = {name.data.name: name.data.type for name in table.on.variables}
-        return variables | dict(table.on.parameters)
-
-    def names(self, table: Table) -> dict[Expression, str]:
-        """The Python names of what an event brings."""
-        found = {name: name.data.name for name in table.on.variables}
-        for name, kind in table.on.parameters:
-            found[Expression("parameter", (), Parameter(table.on.name, name, kind))] = name
-        return found
-
-    def settled(self, expression: Expression, features: frozenset[str]) -> Expression:
-        """The expression with features as truths, and what they decide gone."""
-
-        def settle(node: Expression) -> Expression | None:
-            if node.op == "feature":
-                return lift(node.data.name in features)
-            return None
-
-        return _folded(rewrite(expression, settle))
-
-    def function(
-        self, event: str, features: frozenset[str], *, apply: bool = True
-    ) -> Callable[..., Any]:
-        """The compiled table. Raises UnknownEvent."""
-        found = self.functions.get((event, features, apply))
-        if found is not None:
-            return found
-        table = self.tables.get(event)
-        if table is None:
-            known = ", ".join(self.tables)
-            raise UnknownEvent(f"{self.declared.name} has no event {event!r} (it has: {known})")
-        rows = [r for r in table.rows if self.protocols.holds(r.during, features)]
-        rules = [self._rule(table, row, features) for row in rows]
-        compiler = self.compiler(self.names(table))
-        made = compiler.function(
-            self.parameters(table), self.settled(table.when, features), rules, apply=apply
-        )
-        self.rows[event, features] = tuple(row.name for row in rows)
-        self.functions[event, features, apply] = made
-        return made
-
-    def _rule(self, table: Table, row: Row, features: frozenset[str]) -> Rule:
-        def settled(expression: Expression) -> Expression:
-            return self.settled(expression, features)
-
-        def sent(sending: Sending) -> Sent:
-            given = dict(sending.fields)
-            fields = tuple(
-                settled(given[name]) if name in given else self._nothing(kind)
-                for name, kind in sending.message.parameters
-            )
-            when = settled(sending.when)
-            return Sent(_maker(sending.message), fields, sending.to_each, when)
-
-        sends = tuple(sent(sending) for sending in table.sendings(row))
-        updates = tuple((target, settled(value)) for target, value in table.updates(row))
-        return Rule(row.name, settled(row.guard), updates, sends)
-
-    def _nothing(self, kind: Type) -> Expression:
-        from ..spec.language.types import literal
-
-        value = self.ranges.initial(kind)
-        if isinstance(kind, (Bool, Int, Enum, Key)):
-            return literal(kind, value)
-        return lift(None)
-
-
-def _folded(e: Expression) -> Expression:
-    """The expression without the parts that constant truths decide."""
-    if not e.args:
-        return e
-    args = tuple(_folded(part) for part in e.args)
-    truths = [
-        part.data if part.op == "const" and isinstance(part.data, bool) else None for part in args
-    ]
-    match e.op:
-        case "not" if truths[0] is not None:
-            return lift(not truths[0])
-        case "and" | "or" if any(truth is not None for truth in truths):
-            decides = e.op == "or"
-            for truth, other in zip(truths, args[::-1], strict=True):
-                if truth is not None:
-                    return lift(decides) if truth == decides else other
-        case "if" if truths[0] is not None:
-            return args[1] if truths[0] else args[2]
-        case _:
-            pass
-    return Expression(e.op, args, e.data)
-
-
-@cache
-def _program(
-    tables: tuple[Table, ...], protocols: Protocols, constants: tuple[tuple[str, int], ...]
-) -> _Program:
-    return _Program(tables, protocols, dict(constants))
+def is_watched() -> bool:
+    """Whether rows are kept now."""
+    return bool(_watching)
 
 
 class Machine:
@@ -363,7 +93,7 @@ class Machine:
             if type(number) is not int:
                 raise refusal(name, "a whole number", number, of_type=False)
         given = tuple(sorted((constants or {}).items()))
-        self._program = _program(tuple(tables), protocols, given)
+        self._program = program_of(tuple(tables), protocols, given)
         self.protocol = protocol or protocols.newest
         known = {info.name for info in protocols.infos}
         on, off = frozenset(switch_on), frozenset(switch_off)
@@ -471,8 +201,7 @@ class Machine:
         is what `change` makes of it."""
         made, kinds = self.copy(), self._program.declared.fields.values()
         made._s = [
-            _mapped(info.type, of, change, value)
-            for info, value in zip(kinds, made._s, strict=True)
+            mapped(info.type, of, change, value) for info, value in zip(kinds, made._s, strict=True)
         ]
         return made
 
@@ -489,6 +218,18 @@ class Machine:
         function, kind = known
         value = function(self._s, self._o, self.this)
         return value if kind is None else shown(kind, value)
+
+    def meaning(
+        self, event: str, expression: Expression, switch_off: tuple[str, ...],
+        fields: Mapping[str, Any],
+    ) -> Any:  # fmt: skip
+        """What an expression in the table on an event comes to, with these fields of the event."""
+        program, features = self._program, self.features - set(switch_off)
+        table = program.tables[event]
+        compiler = program.compiler(program.names(table))
+        settled = program.settled(expression, features)
+        function = compiler.expression(settled, program.parameters(table))
+        return function(self._s, self._o, self.this, **fields)
 
     # Events -----------------------------------------------------------------------------------
 
@@ -538,17 +279,25 @@ class Machine:
         if known is None:
             known = self._bound(event, switch_off)
             self._taken[event, switch_off] = known
-        function, rows, reply = known
+        function, rows, reply, structured = known
+        before = self.copy() if _watching else None
         result: Any
         try:
-            result = function(self._s, self._o, self.this, **fields)
+            given = fields | self._brought(structured, fields) if structured else fields
+            result = function(self._s, self._o, self.this, **given)
         except TypeError:
             self._explain(event, fields)
             raise
         if result is None:
             return None
         at, sent = result
-        return Outcome(rows[at], sent, reply(sent) if sent else None)
+        outcome = Outcome(rows[at], sent, reply(sent) if sent else None)
+        if before is not None:
+            table = self._program.tables[event]
+            (row,) = (row for row in table.rows if row.name == outcome.row)
+            for taken in _watching:
+                taken.append(Taken(before, table, row, switch_off, given, sent, outcome.reply))
+        return outcome
 
     def may(self, event: str, /, *, switch_off: tuple[str, ...] = (), **fields: Any) -> str | None:
         """The row that the event would take, None where it can't happen; nothing changes."""
@@ -556,7 +305,9 @@ class Machine:
         function = self._program.function(event, features, apply=False)
         at: int | None
         try:
-            at = function(self._s, self._o, self.this, **fields)
+            structured = self._structured(event)
+            given = fields | self._brought(structured, fields) if structured else fields
+            at = function(self._s, self._o, self.this, **given)
         except TypeError:
             self._explain(event, fields)
             raise
@@ -580,7 +331,27 @@ class Machine:
                     return message
             return None
 
-        return function, self._program.rows[event, features], reply
+        return function, self._program.rows[event, features], reply, self._structured(event)
+
+    def _structured(self, event: str) -> dict[str, Type]:
+        """What an event brings that isn't a plain value."""
+        known = self._program.structured.get(event)
+        if known is None:
+            known = self._program.structured[event] = {
+                name: kind
+                for name, kind in self.fields_of(event).items()
+                if not isinstance(kind.of if isinstance(kind, Optional) else kind, SCALARS)
+            }
+        return known
+
+    def _brought(self, structured: Mapping[str, Type], fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of an event's fields, as rows take them."""
+        ranges = self._program.ranges
+        return {
+            name: stored(ranges, kind, fields[name])
+            for name, kind in structured.items()
+            if name in fields
+        }
 
     def _explain(self, event: str, fields: Mapping[str, Any]) -> None:
         known = self.fields_of(event)
@@ -591,71 +362,3 @@ class Machine:
         for name in known:
             if name not in fields:
                 raise MissingField(f"{event} lacks its field {name}", name) from None
-
-
-def _mapped(kind: Type, of: Type, change: Callable[[Any], Any], value: Any) -> Any:
-    match kind:
-        case _ if kind == of:
-            return change(value)
-        case Optional():
-            return None if value is None else _mapped(kind.of, of, change, value)
-        case Record():
-            parts = zip(kind.fields, value, strict=True)
-            return tuple(_mapped(part, of, change, each) for (_, part), each in parts)
-        case _:
-            return value
-
-
-def shown(kind: Type, value: Any) -> Any:
-    """A value as users see it: records have names, maps are copies."""
-    match kind:
-        case Optional():
-            return None if value is None else shown(kind.of, value)
-        case Record():
-            parts = (shown(of, part) for (_, of), part in zip(kind.fields, value, strict=True))
-            return record_class(kind)(*parts)
-        case Sequence():
-            return tuple(shown(kind.of, part) for part in value)
-        case Map():
-            inner = ((key, shown(kind.of, part)) for key, part in value.items())
-            return Sparse(shown(kind.of, value.default), inner)
-        case _:
-            return value
-
-
-def _is(value: object, *types: Any) -> bool:
-    return isinstance(value, types)
-
-
-def stored(ranges: Ranges, kind: Type, given: Any) -> Any:
-    """A user's value as rows take it: mappings for records and maps, any collection for sets and
-    sequences."""
-    if given is None:
-        return None
-    value: Any = given
-    match kind:
-        case Optional():
-            return stored(ranges, kind.of, value)
-        case Record() if _is(value, Mapping):
-            initial = ranges.initial(kind)
-            if not set(value) <= {name for name, _ in kind.fields}:
-                return value
-            return tuple(
-                stored(ranges, of, value[name]) if name in value else initial[at]
-                for at, (name, of) in enumerate(kind.fields)
-            )
-        case Record() if _is(value, tuple) and len(value) == len(kind.fields):
-            parts = zip(kind.fields, value, strict=True)
-            return tuple(stored(ranges, of, part) for (_, of), part in parts)
-        case Set() if _is(value, set, list, tuple, frozenset):
-            return frozenset(value)
-        case Sequence() if _is(value, list, tuple):
-            return tuple(stored(ranges, kind.of, part) for part in value)
-        case Map() if _is(value, Mapping):
-            default = value.default if _is(value, Sparse) else ranges.initial(kind.of)
-            return Sparse(
-                stored(ranges, kind.of, default),
-                {key: stored(ranges, kind.of, part) for key, part in value.items()},
-            )
-        case _:
-            return value

@@ -19,15 +19,24 @@ writer's: a trace says the same to each release, whatever that answered before.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from .cluster import Cluster
-from .errors import MissingField, ModelError, UnknownEvent, UnknownField
+from .errors import MissingField, ModelError, UnknownEvent, UnknownField, refusal, text, whole
+from .machine import Taken, watched
+from .reasons import reasons
+from .strict_json import NotJson, read_json
 
+LONGEST_SLEEP_MS = 2**53
+LARGEST_EPOCH = 2**15 - 1
 Answer = dict[str, Any]
 Line = Mapping[str, Any]
+
+
+def told(fields: Line) -> str:
+    """Fields with their values, for readers."""
+    return ", ".join(f"{name} {value}" for name, value in fields.items())
 
 
 def _init(cluster: Cluster, fields: dict[str, Any]) -> Answer:
@@ -71,19 +80,21 @@ _REQUESTS: dict[
 }
 
 
-def read(text: str) -> list[Line]:
-    """The requests of a trace. Raises ModelError that names the line."""
+def read(trace: str) -> list[Line]:
+    """The requests of a trace. Raises ModelError that names the line, and where there is none."""
     requests: list[Line] = []
-    for at, line in enumerate(text.splitlines(), 1):
+    for at, line in enumerate(trace.split("\n"), 1):
         if not line.strip():
             continue
         try:
-            request = json.loads(line)
-        except ValueError as error:
+            request = read_json(line.encode())
+        except NotJson as error:
             raise ModelError(f"line {at}: no JSON: {error}") from None
         if not isinstance(request, dict):
             raise ModelError(f"line {at}: an object is needed, with `request` or `sleep_ms`")
         requests.append(request)  # type: ignore[reportUnknownArgumentType]
+    if not requests:
+        raise ModelError("there is no request in it")
     return requests
 
 
@@ -93,33 +104,47 @@ def run(requests: Iterable[Line], protocol: str | None = None) -> list[Answer]:
     Raises ModelError, which names the request by its place, for what no request is.
     """
     cluster = Cluster(protocol=protocol)
-    answers: list[Answer] = []
-    for at, request in enumerate(requests, 1):
-        try:
-            answers.append(answer(cluster, request))
-        except ModelError as error:
-            raise type(error)(f"request {at}: {error}", error.field) from None
-    return answers
+    return [_answer_at(at, cluster, request) for at, request in enumerate(requests, 1)]
+
+
+def _answer_at(place: int, cluster: Cluster, request: Line) -> Answer:
+    try:
+        return answer(cluster, request)
+    except ModelError as error:
+        raise type(error)(f"request {place}: {error}", error.field) from None
 
 
 class Difference(NamedTuple):
-    """A request, by its place, that two releases answer differently."""
+    """A request, by its place, that two releases answer differently; with each answer, the row that
+    gives it and what is nearest to the other (see `model.reasons`)."""
 
     place: int
     request: str
     before: Answer
     after: Answer
+    before_reasons: list[str]
+    after_reasons: list[str]
 
 
 def difference(requests: Iterable[Line], before: str, after: str) -> list[Difference]:
-    """The requests that two releases answer differently."""
-    asked = list(requests)
-    answers = zip(asked, run(asked, before), run(asked, after), strict=True)
-    return [
-        Difference(place, str(request.get("request", "sleep")), first, second)
-        for place, (request, first, second) in enumerate(answers, 1)
-        if first != second
-    ]
+    """The requests that two releases answer differently. Raises as `run`."""
+    clusters = Cluster(protocol=before), Cluster(protocol=after)
+    found: list[Difference] = []
+    for place, request in enumerate(requests, 1):
+        sides: list[tuple[Answer, list[Taken]]] = []
+        for cluster in clusters:
+            with watched() as taken:
+                sides.append((_answer_at(place, cluster, request), taken))
+        (first, by_first), (second, by_second) = sides
+        if first != second:
+            name = str(request["request"])  # all else is answered with nothing
+            errors = first.get("error"), second.get("error")
+            why = [
+                [] if mine is None else reasons(taken, name, mine, other)
+                for taken, mine, other in ((by_first, *errors), (by_second, *errors[::-1]))
+            ]
+            found.append(Difference(place, name, first, second, *why))
+    return found
 
 
 def answer(cluster: Cluster, request: Line) -> Answer:
@@ -127,20 +152,16 @@ def answer(cluster: Cluster, request: Line) -> Answer:
 
     Raises ModelError for what no line is.
     """
-    fields = dict(request)
-    if "sleep_ms" in fields:
-        cluster.sleep(fields["sleep_ms"])
-        return {}
-    if "restart" in fields:
-        cluster.restart()
-        return {}
-    if "skip_to_epoch" in fields:
-        if "transactional_id" not in fields:
-            raise MissingField("skip_to_epoch lacks its field transactional_id", "transactional_id")
-        cluster.skip_to_epoch(fields["transactional_id"], fields["skip_to_epoch"])
-        return {}
+    return checked(request)(cluster)
+
+
+def checked(line: Line) -> Callable[[Cluster], Answer]:
+    """What a line has a cluster do. Raises ModelError for what no line is."""
+    fields = dict(line)
     name = fields.pop("request", None)
-    if name not in _REQUESTS:
+    if name is None:
+        return _happens(fields)
+    if not isinstance(name, str) or name not in _REQUESTS:
         raise UnknownEvent(f"no request is called {name}: take one of {', '.join(_REQUESTS)}")
     needed, optional, answered = _REQUESTS[name]
     for field in fields:
@@ -149,4 +170,72 @@ def answer(cluster: Cluster, request: Line) -> Answer:
     for field in needed:
         if field not in fields:
             raise MissingField(f"{name} lacks its field {field}", field)
-    return answered(cluster, fields)
+    for field, value in fields.items():
+        if field in _READ:
+            _READ[field](field, value)
+    return lambda cluster: answered(cluster, fields)
+
+
+def _name(field: str, value: Any) -> None:
+    if value is not None:  # of a client without one
+        text(field, value)
+
+
+def _names(field: str, value: Any) -> None:
+    if not isinstance(value, (list, tuple, set, frozenset)):
+        raise refusal(field, "a list of names", value, of_type=False)
+    for name in value:  # type: ignore[reportUnknownVariableType]
+        text(field, name)
+
+
+def _truth(field: str, value: Any) -> None:
+    if not isinstance(value, bool):
+        raise refusal(field, "true or false", value, of_type=False)
+
+
+def _ms(field: str, value: Any) -> None:
+    whole(field, value, -(2**31), 2**31 - 1)
+
+
+def _id(field: str, value: Any) -> None:
+    if type(value) is not int:
+        raise refusal(field, "a whole number", value, of_type=False)
+
+
+# What isn't looked at by a row before anything else; rows check the other numbers.
+_READ: dict[str, Callable[[str, Any], object]] = {
+    "transactional_id": _name, "transaction_timeout_ms": _ms, "partition": text,
+    "partitions": _names, "committed": _truth, "producer_id": _id,
+}  # fmt: skip
+
+
+def _happens(fields: dict[str, Any]) -> Callable[[Cluster], Answer]:
+    """What a line says that is no request."""
+    match fields:
+        case {"sleep_ms": ms, **others}:
+            _no_others("sleep_ms", others)
+            time = whole("sleep_ms", ms, 0, LONGEST_SLEEP_MS)
+            return lambda cluster: _nothing(cluster.sleep(time))
+        case {"restart": is_wanted, **others}:
+            _no_others("restart", others)
+            if is_wanted is not True:
+                raise refusal("restart", "true", is_wanted, of_type=False)
+            return lambda cluster: _nothing(cluster.restart())
+        case {"skip_to_epoch": epoch, "transactional_id": name, **others}:
+            _no_others("skip_to_epoch", others)
+            skipping = text("transactional_id", name)
+            to = whole("skip_to_epoch", epoch, 0, LARGEST_EPOCH)
+            return lambda cluster: _nothing(cluster.skip_to_epoch(skipping, to))
+        case {"skip_to_epoch": _}:
+            raise MissingField("skip_to_epoch lacks its field transactional_id", "transactional_id")
+        case _:
+            raise UnknownEvent("a line has request, sleep_ms, restart or skip_to_epoch")
+
+
+def _nothing(_: None) -> Answer:
+    return {}
+
+
+def _no_others(name: str, others: dict[str, Any]) -> None:
+    for field in others:
+        raise UnknownField(f"{name} has no field {field}", field)

@@ -10,30 +10,45 @@
 
 It plays the clients: instances of a few transactional ids, old ones among them, and idempotent
 producers. Most of what they send is right; the rest is late, repeated, out of order, of another
-producer, or at the end of a range. A disagreement is shrunk, printed, and saved.
+producer, or at the end of a range. Of a disagreement the smallest run is printed, and saved:
+`model.shrink` looks for it, which knows what requests are and takes far fewer of them than
+Hypothesis would.
 """
 
 from __future__ import annotations
 
+import unittest
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
+from ..files import write_whole
 from ..spec.features import KAFKA, expected_epoch
 from .conformance import Disagreement, Session, System
 from .requests import Answer
+from .shrink import smallest
 
 try:
+    from hypothesis import HealthCheck, Phase, Verbosity
+    from hypothesis import settings as Settings
     from hypothesis import strategies as st
-    from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+    from hypothesis.stateful import (
+        RuleBasedStateMachine,
+        precondition,
+        rule,
+        run_state_machine_as_test,
+    )
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
-        "model.testing needs Hypothesis: pip install 'epochfence[testing]'", name=missing.name
+        "model.testing needs Hypothesis: pip install '.[testing]' in Epochfence's folder",
+        name=missing.name,
     ) from None
 
 LARGEST_EPOCH = 2**15 - 1
 LARGEST_SEQUENCE = 2**31 - 1
+TRANSACTIONAL = ("AddPartitionsToTxn", "EndTxn")
 UNKNOWN_ID = 2**62
 """A producer id that no system has told."""
 
@@ -77,11 +92,12 @@ def mostly(usual: Any, *others: Any) -> st.SearchStrategy[Any]:
 WHO = mostly("OWN", "STALE_EPOCH", "NEXT_EPOCH", "LARGEST_EPOCH", "OTHER_ID", "UNKNOWN_ID")
 """The producer id and epoch of a request, beside the client's own."""
 
-SEQUENCES = mostly(
-    "NEXT", "REPEAT", "FIFTH_LAST", "SIXTH_LAST", "GAP", "OVERLAP", "ZERO", "LARGEST"
-)
-"""A batch's base sequence: the next; that of the last batch, the last but four or the last but five
-again (a leader remembers five); one that leaves a gap or overlaps; the first; one of the last."""
+SEQUENCES = mostly("NEXT", "GAP", "OVERLAP", "ZERO", "LARGEST")
+"""A batch's base sequence: the next; one that leaves a gap or overlaps; the first; one of the
+last."""
+
+REPEATED = st.sampled_from((1, 5, 6))
+"""Which batch comes again, counted from the last one: a leader remembers five."""
 
 TIMEOUTS_MS = mostly(60_000, 1_000, 0, 900_001)
 """A transaction's timeout: the client's default, a short one, and two that are out of range."""
@@ -122,16 +138,9 @@ def identity(who: str, client: Client, others: list[Client]) -> dict[str, int]:
 
 def batch(sequence: str, count: int, client: Client, partition: str) -> dict[str, int]:
     """The base sequence and count that one of SEQUENCES stands for."""
-    sent = client.sent.get(partition) or [(0, count)]
     following = client.next_sequence(partition)
     base = following
     match sequence:
-        case "REPEAT":
-            base, count = sent[-1]
-        case "FIFTH_LAST":
-            base, count = sent[-5:][0]
-        case "SIXTH_LAST":
-            base, count = sent[-6:][0]
         case "GAP":
             base = (following + 1) % (LARGEST_SEQUENCE + 1)
         case "OVERLAP":
@@ -148,18 +157,64 @@ def batch(sequence: str, count: int, client: Client, partition: str) -> dict[str
 # The machine ------------------------------------------------------------------------------------
 
 
+class _TestCase:
+    """The test of a state machine for unittest and pytest, one for each class."""
+
+    def __get__(self, instance: object, owner: type[Conformance]) -> type[unittest.TestCase]:
+        return _test_case(owner)
+
+
+@cache
+def _test_case(of: type[Conformance]) -> type[unittest.TestCase]:
+    class Tested(unittest.TestCase):
+        settings = Settings(deadline=None, suppress_health_check=list(HealthCheck))  # type: ignore[reportArgumentType]
+
+        def runTest(self) -> None:
+            __tracebackhide__ = True
+            search(of, self.settings)
+
+    Tested.__qualname__ = Tested.__name__ = f"{of.__name__}.TestCase"
+    Tested.__module__ = of.__module__
+    return Tested
+
+
+def search(of: type[Conformance], settings: Settings) -> None:
+    """Looks for a disagreement as these settings of Hypothesis say, but for its shrinking. Raises
+    the smallest Disagreement, which is saved first where the class says so."""
+    __tracebackhide__ = True
+    phases = [one for one in settings.phases if one not in (Phase.shrink, Phase.explain)]
+    is_loud = settings.verbosity > Verbosity.normal
+    quiet = Settings(
+        settings, phases=phases, print_blob=False,
+        verbosity=settings.verbosity if is_loud else Verbosity.quiet,
+    )  # fmt: skip
+    try:
+        run_state_machine_as_test(of, settings=quiet)
+        return
+    except Disagreement as found:
+        told = smallest(found, of.system)
+    if of.saves_to is not None:
+        write_whole(Path(of.saves_to), told.lines())
+    # a new one, as Hypothesis has put notes of its own to the one that it met
+    raise Disagreement(told.trace, told.allowed, told.protocol, told.reasons)
+
+
 class Conformance(RuleBasedStateMachine):
     """Generated requests to a system, and its answers beside what is allowed.
 
     A subclass names its `system`, and may set the release (`protocol`, the newest if None), the
-    transactional ids and partitions, and where the smallest disagreement is saved (`saves_to`).
+    transactional ids and partitions, where the smallest disagreement is saved (`saves_to`), and
+    `idempotent_only` for a system without transactions: nobody has a transactional id then. The
+    attribute `settings` of its `TestCase` says how many examples are tried.
     """
 
     system: ClassVar[type[System]]
     protocol: ClassVar[str | None] = None
     transactional_ids: ClassVar[tuple[str, ...]] = ("a", "b")
     partitions: ClassVar[tuple[str, ...]] = ("t-0", "t-1")
-    saves_to: ClassVar[Path | None] = None
+    saves_to: ClassVar[Path | str | None] = None
+    idempotent_only: ClassVar[bool] = False
+    TestCase: ClassVar[Any] = _TestCase()
 
     def __init__(self) -> None:
         super().__init__()
@@ -174,22 +229,23 @@ class Conformance(RuleBasedStateMachine):
 
     def takes(self, request: str) -> bool:
         """Whether the system knows this request."""
-        return request in self.system.requests
+        return request in self.system.requests and not (
+            self.idempotent_only and request in TRANSACTIONAL
+        )
+
+    def has_transactions(self) -> bool:
+        """Whether clients have transactional ids."""
+        return not self.idempotent_only
 
     def has_clients(self) -> bool:
         """Whether anybody is there."""
         return bool(self.clients)
 
     def ask(self, request: str, lost: bool = False, /, **fields: Any) -> Answer | None:
-        """Asks, twice if the first answer gets lost on its way; saves a disagreement."""
-        try:
-            if lost:
-                self.session.ask(request, **fields)
-            return self.session.ask(request, **fields)
-        except Disagreement as found:
-            if self.saves_to is not None:
-                Path(self.saves_to).write_text(found.lines(), encoding="utf-8")
-            raise
+        """Asks, twice if the first answer gets lost on its way. Raises Disagreement."""
+        if lost:
+            self.session.ask(request, **fields)
+        return self.session.ask(request, **fields)
 
     def client(self, number: int) -> Client:
         """One of the clients, the newest first."""
@@ -201,7 +257,7 @@ class Conformance(RuleBasedStateMachine):
     @rule(transactional_id=NUMBERS, transaction_timeout_ms=TIMEOUTS_MS)
     def new_client(self, transactional_id: int, transaction_timeout_ms: int) -> None:
         """A client starts; one that had the same transactional id is a zombie from now on."""
-        ids = (*self.transactional_ids, None)
+        ids = (None,) if self.idempotent_only else (*self.transactional_ids, None)
         name = ids[transactional_id % len(ids)]
         timeout = {"transaction_timeout_ms": transaction_timeout_ms}
         answer = self.ask("InitProducerId", transactional_id=name, **timeout)
@@ -211,6 +267,7 @@ class Conformance(RuleBasedStateMachine):
             self.clients.append(client)
 
     @precondition(lambda self: self.knows_expected and self.takes("InitProducerId"))
+    @precondition(has_transactions)
     @precondition(has_clients)
     @rule(client=NUMBERS, who=WHO, lost=LOST)
     def bump(self, client: int, who: str, lost: bool) -> None:
@@ -250,18 +307,34 @@ class Conformance(RuleBasedStateMachine):
         plain: bool, lost: bool,
     ) -> None:  # fmt: skip
         """A client sends a batch, having added the partition and without its transactional id where
-        these say so. What an older batch or the end of the range needs is sent as well."""
+        these say so. What the end of the range needs is sent as well."""
         sender = self.client(client)
         to = self.partitions[partition % len(self.partitions)]
-        if adds and sender.transactional_id is not None and self.takes("AddPartitionsToTxn"):
-            self._add(sender, [to])
-        there = len(sender.sent.get(to, ()))
-        for _ in range(there, 6 if sequence in ("FIFTH_LAST", "SIXTH_LAST") else 0):
-            self._send(sender, to, "OWN", batch("NEXT", 1, sender, to))
+        if adds:
+            self._begin(sender, to)
         sent = batch(sequence, count, sender, to)
         self._send(sender, to, who, sent, plain=plain, lost=lost)
         if sequence == "LARGEST":
             self._send(sender, to, who, batch("NEXT", 1, sender, to), plain=plain)
+
+    @precondition(lambda self: self.takes("Produce"))
+    @precondition(has_clients)
+    @rule(client=NUMBERS, partition=NUMBERS, back=REPEATED)
+    def repeat(self, client: int, partition: int, back: int) -> None:
+        """A client sends one of its last batches again. Those that it lacks are sent as well."""
+        sender = self.client(client)
+        to = self.partitions[partition % len(self.partitions)]
+        self._begin(sender, to)
+        for _ in range(len(sender.sent.get(to, ())), back):
+            self._send(sender, to, "OWN", batch("NEXT", 1, sender, to))
+        if known := sender.sent.get(to):
+            base, count = known[-back:][0]
+            self._send(sender, to, "OWN", {"base_sequence": base, "count": count})
+
+    def _begin(self, sender: Client, to: str) -> None:
+        """Adds a partition to the client's transaction, where it has any."""
+        if sender.transactional_id is not None and self.takes("AddPartitionsToTxn"):
+            self._add(sender, [to])
 
     def _send(
         self, sender: Client, to: str, who: str, sent: dict[str, int], *, plain: bool = False,
@@ -313,6 +386,7 @@ class Conformance(RuleBasedStateMachine):
         self.session.restart()
 
     @precondition(lambda self: self.system.can("skip_to_epoch"))
+    @precondition(has_transactions)
     @precondition(has_clients)
     @rule(transactional_id=NUMBERS, producer_epoch=EPOCHS)
     def skip_to_epoch(self, transactional_id: int, producer_epoch: int) -> None:

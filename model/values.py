@@ -3,12 +3,15 @@
 A bounded system numbers its keys 0, 1, ... and holds a map as a tuple. Outside of it a key is any
 hashable value, and a map a `Sparse` one: a value for the keys that were touched, and one for all
 others. A quantifier over such keys looks at those that its condition can tell apart, and at
-`FRESH`, which stands for every other one.
+`FRESH`, which stands for every other one. `shown` gives values the form that users see, `stored`
+takes theirs.
 """
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from ..spec.language.errors import DeclarationError, UnsettledError
@@ -26,6 +29,7 @@ from ..spec.language.types import (
     Set,
     Type,
 )
+from ..spec.language.values import canonical
 
 
 class Fresh:
@@ -279,3 +283,97 @@ def items_of(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from value.items()
     else:
         yield from enumerate(value)
+
+
+def tuple_class(name: str, fields: list[str]) -> type:
+    """A class of named tuples."""
+    return namedtuple(name, fields)  # type: ignore[reportUntypedNamedTuple]
+
+
+def has_record(kind: Type) -> bool:
+    """Whether values of a type hold records, or maps."""
+    match kind:
+        case Record() | Map():
+            return True
+        case Optional() | Sequence() | Bag():
+            return has_record(kind.of)
+        case _:
+            return False
+
+
+@cache
+def record_class(record: Record) -> type:
+    """The class that holds a record: its fields by name, in declared order."""
+    return tuple_class(record.name, [name for name, _ in record.fields])
+
+
+def mapped(kind: Type, of: Type, change: Callable[[Any], Any], value: Any) -> Any:
+    """The value with each part of the type `of` as `change` makes it."""
+    match kind:
+        case _ if kind == of:
+            return change(value)
+        case Optional():
+            return None if value is None else mapped(kind.of, of, change, value)
+        case Record():
+            parts = zip(kind.fields, value, strict=True)
+            return tuple(mapped(part, of, change, each) for (_, part), each in parts)
+        case _:
+            return value
+
+
+def shown(kind: Type, value: Any) -> Any:
+    """A value as users see it: records have names, maps are copies."""
+    match kind:
+        case Optional():
+            return None if value is None else shown(kind.of, value)
+        case Record():
+            parts = (shown(of, part) for (_, of), part in zip(kind.fields, value, strict=True))
+            return record_class(kind)(*parts)
+        case Sequence() | Bag():
+            return tuple(shown(kind.of, part) for part in value)
+        case Map():
+            inner = ((key, shown(kind.of, part)) for key, part in value.items())
+            return Sparse(shown(kind.of, value.default), inner)
+        case _:
+            return value
+
+
+def _is(value: object, *types: Any) -> bool:
+    return isinstance(value, types)
+
+
+def stored(ranges: Ranges, kind: Type, given: Any) -> Any:
+    """A user's value as rows take it: mappings for records and maps, any collection for sets and
+    sequences."""
+    if given is None:
+        return None
+    value: Any = given
+    match kind:
+        case Optional():
+            return stored(ranges, kind.of, value)
+        case Record() if _is(value, Mapping):
+            initial = ranges.initial(kind)
+            if not set(value) <= {name for name, _ in kind.fields}:
+                return value
+            return tuple(
+                stored(ranges, of, value[name]) if name in value else initial[at]
+                for at, (name, of) in enumerate(kind.fields)
+            )
+        case Record() if _is(value, tuple) and len(value) == len(kind.fields):
+            parts = zip(kind.fields, value, strict=True)
+            return tuple(stored(ranges, of, part) for (_, of), part in parts)
+        case Set() if _is(value, set, list, tuple, frozenset):
+            return frozenset(value)
+        case Sequence() if _is(value, list, tuple):
+            return tuple(stored(ranges, kind.of, part) for part in value)
+        case Bag() if _is(value, list, tuple):
+            parts = (stored(ranges, kind.of, part) for part in value)
+            return canonical(kind.of, tuple(parts), ranges.constants)
+        case Map() if _is(value, Mapping):
+            default = value.default if _is(value, Sparse) else ranges.initial(kind.of)
+            return Sparse(
+                stored(ranges, kind.of, default),
+                {key: stored(ranges, kind.of, part) for key, part in value.items()},
+            )
+        case _:
+            return value

@@ -2,47 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from .anomalies import ANOMALIES, find_anomalies
 from .histories import read_history, read_lines
-from .judge import Finding, Judgement, Settings, judge, shown
+from .judge import Finding, Judgement, judge, worst
+from .operations import Settings, shown
 
 
 def tell_judgements(
-    paths: Sequence[Path], protocol: str | None, limit: int
+    paths: Sequence[Path], protocol: str | None, limit: int, runs: str | None = None
 ) -> tuple[int, Mapping[str, Any]]:
-    """Judges each key of the files' history; the exit code and the result for machines. What is
-    unexplained outweighs what was given up. Raises BadLine, ModelError, DeclarationError, OSError.
+    """Judges each key of the files' history; the exit code and the result for machines. The worst
+    finding counts. Ctrl-C leaves what was judged before it. Raises BadLine, ModelError,
+    DeclarationError and OSError.
     """
     settings = Settings() if protocol is None else Settings(protocol=protocol)
-    found = {
-        key: judge(operations, settings, limit) for key, operations in read_history(paths).items()
-    }
+    history = read_history(paths, runs)
+    empty = without_lines(paths, (o.file for operations in history.values() for o in operations))
+    found: dict[str, Judgement] = {}
+    left = [Finding.INTERRUPTED]
+    with suppress(KeyboardInterrupt):
+        for key, operations in history.items():
+            found[key] = judge(operations, settings, limit)
+        left.clear()
     for key, judgement in found.items():
         _tell(key, judgement)
-    findings = {judgement.finding for judgement in found.values()}
-    worst = next(
-        (f for f in (Finding.UNEXPLAINED, Finding.GAVE_UP) if f in findings), Finding.EXPLAINED
+    findings = [judgement.finding for judgement in found.values()]
+    overall = worst([*left, *findings, *[Finding.UNJUDGED] * len(empty)])
+    operations = sum(judgement.operations for judgement in found.values())
+    answers = sum(judgement.answers for judgement in found.values())
+    keys = f"{len(found)} of {len(history)}" if left else len(found)
+    print(
+        f"{operations} operations on {keys} keys, {answers} answers judged: "
+        f"{overall.name} (exit {overall.exit_code})"
     )
-    count = sum(judgement.operations for judgement in found.values())
-    print(f"{count} operations on {len(found)} keys: {worst.name} (exit {worst.value})")
-    keys = {key: _as_json(judgement) for key, judgement in found.items()}
-    return worst.value, {"finding": worst.name, "protocol": settings.protocol, "keys": keys}
+    by_key = {key: _as_json(judgement) for key, judgement in found.items()}
+    told = {"operations": operations, "answers": answers, "empty": empty}
+    return overall.exit_code, {
+        "finding": overall.name, "protocol": settings.protocol, **told, "keys": by_key
+    }  # fmt: skip
+
+
+def without_lines(paths: Sequence[Path], files: Iterable[str]) -> list[str]:
+    """The paths that no line comes from; told as well. Who recorded there may have died."""
+    found = sorted({str(path) for path in paths} - set(files))
+    for path in found:
+        print(f"{path}: no line, {Finding.UNJUDGED.name}")
+    return found
 
 
 def _tell(key: str, judgement: Judgement) -> None:
-    print(f"{key}: {judgement.operations} operations, {judgement.finding.name}")
+    print(
+        f"{key}: {judgement.operations} operations, {judgement.answers} answers judged, "
+        f"{judgement.finding.name}"
+    )
     operation = judgement.operation
     if operation is None:
         return
     print(f"  {operation.file}, line {operation.line}: {operation}")
-    print("  No order explains this response. Allowed:")
-    for answer in judgement.allowed:
+    if judgement.note:
+        print(f"  No order explains it all: {judgement.note} (--limit)")
+    if judgement.allowed or not judgement.note:
+        print("  No order explains this response. Allowed:")
+    for answer, reasons in zip(judgement.allowed, judgement.reasons, strict=True):
         print(f"    {shown(answer)}")
-    if not judgement.allowed:
+        for line in reasons:
+            print(f"      {line}")
+    if not judgement.allowed and not judgement.note:
         print("    none: what was answered by then can't be followed by this request")
 
 
@@ -51,21 +81,37 @@ def _as_json(judgement: Judgement) -> Mapping[str, Any]:
     return {
         "finding": judgement.finding.name,
         "operations": judgement.operations,
+        "answers": judgement.answers,
         "configurations": judgement.configurations,
         "file": operation and operation.file,
         "line": operation and operation.line,
         "response": operation and operation.response,
         "allowed": list(judgement.allowed),
+        "reasons": list(judgement.reasons),
+        "note": judgement.note,
     }
 
 
 def tell_anomalies(paths: Sequence[Path]) -> tuple[int, Mapping[str, Any]]:
-    """Tells the anomalies that an application saw; the exit code and the result for machines.
-    Raises BadLine and OSError."""
+    """Tells the anomalies that an application saw, and what couldn't be judged; the exit code and
+    the result for machines. Raises BadLine and OSError."""
     lines = ((str(p), number, line) for p in paths for number, line in read_lines(p, "application"))
-    found = find_anomalies(lines)
-    for name, subject, partition, line, file in found:
+    view = find_anomalies(lines)
+    for name, subject, partition, line, file in view.anomalies:
         print(f"{file}, line {line}: {name} of {subject} in {partition}. {ANOMALIES[name]}")
-    finding = Finding.UNEXPLAINED if found else Finding.EXPLAINED
-    print(f"{len(found)} anomalies (exit {finding.value})")
-    return finding.value, {"anomalies": [anomaly._asdict() for anomaly in found]}
+    for reason, line, file in view.unjudged:
+        print(f"{file}, line {line}: {Finding.UNJUDGED.name}: {reason}")
+    empty = without_lines(paths, view.files)
+    finding = worst([view.finding, *[Finding.UNJUDGED] * len(empty)])
+    counts = {"sends": view.sends, "ends": view.ends, "reads": view.reads}
+    print(
+        f"{', '.join(f'{count} {name}' for name, count in counts.items())}: "
+        f"{len(view.anomalies)} anomalies, {finding.name} (exit {finding.exit_code})"
+    )
+    return finding.exit_code, {
+        "finding": finding.name,
+        **counts,
+        "empty": empty,
+        "anomalies": [anomaly._asdict() for anomaly in view.anomalies],
+        "unjudged": [one._asdict() for one in view.unjudged],
+    }

@@ -13,11 +13,15 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from .judge import Carried, Finding, Judgement, Operation, Settings, begin, carry, decided, judge
+from .judge import Finding, Judgement, begin, carry, decided, explanation, judge
+from .operations import Operation, Settings
+from .search import Budget, Carried
 
 WINDOW = 5_000
 """Operations of a window, of which some go on to the next."""
 WAYS = 256
+FREE = 64
+"""Steps that an operation may take beside the limit, where it is behind in the end."""
 BEHIND = 8
 """The part of a window (one in so many operations) that is looked at behind its end."""
 
@@ -31,25 +35,39 @@ def judge_windows(
 ) -> Judgement:
     """Judges a key's operations, which come in the order of their starts.
 
-    `about` is `distinct` of them. `limit` bounds the steps of a window's search. Raises as
-    `judge.judge`.
+    `about` is `distinct` of them. `limit` bounds the steps of all searches, but for those that a
+    history takes because it is long: `FREE` for each operation. Raises as `judge.judge`.
     """
-    coming = _Counted(operations)
     carried = begin(about, settings)
+    budget = Budget(limit)
+    coming = _Counted(decided(operation, carried) for operation in operations)
     while True:
-        window = [decided(operation, carried) for operation in islice(coming, size)]
+        window = list(islice(coming, size))
         if len(window) < size:
-            found = judge(window, limit=limit, carried=carried)
+            found = judge(window, carried=carried, budget=budget)
             break
-        goal = _goal([o for o in (*carried.operations, *window) if o.end is not None])
-        after = carry(window, goal, carried, limit, WAYS)
+        goal, spent = (
+            _goal([o for o in (*carried.operations, *window) if o.end is not None]),
+            budget.spent,
+        )
+        after = carry(window, goal, carried, budget, WAYS)
         if not after.ways:
-            found = _failed(window, carried, after, limit)
+            found = _failed(window, carried, after, budget)
             break
         carried = after
+        budget.left += min(budget.spent - spent, FREE * size)
     for _ in coming:
         pass
-    return replace(found, operations=coming.count)
+    finding = found.finding
+    if finding in (Finding.EXPLAINED, Finding.UNJUDGED):
+        finding = explanation(coming.answers)
+    return replace(
+        found,
+        finding=finding,
+        operations=coming.count,
+        answers=coming.answers,
+        configurations=budget.spent,
+    )
 
 
 def distinct(operations: Iterable[Operation]) -> list[Operation]:
@@ -62,11 +80,13 @@ def distinct(operations: Iterable[Operation]) -> list[Operation]:
     return list(found.values())
 
 
-def _failed(window: Sequence[Operation], carried: Carried, after: Carried, limit: int) -> Judgement:
+def _failed(
+    window: Sequence[Operation], carried: Carried, after: Carried, budget: Budget
+) -> Judgement:
     """What to say where no way goes on."""
-    found = judge(window, limit=limit, carried=carried) if after.is_whole else None
-    if found is None or found.finding is Finding.EXPLAINED:
-        return Judgement(Finding.GAVE_UP, 0, after.configurations)
+    found = judge(window, carried=carried, budget=budget) if after.is_whole else None
+    if found is None or found.finding is not Finding.UNEXPLAINED:
+        return Judgement(Finding.GAVE_UP)
     return found
 
 
@@ -83,11 +103,11 @@ def _goal(answered: Sequence[Operation]) -> int:
 
 
 class _Counted:
-    """Operations, counted as they are taken."""
+    """Operations, counted as they are taken, and those of them that are answered."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         self.left = iter(operations)
-        self.count = 0
+        self.count = self.answers = 0
 
     def __iter__(self) -> Iterator[Operation]:
         return self
@@ -95,4 +115,5 @@ class _Counted:
     def __next__(self) -> Operation:
         found = next(self.left)
         self.count += 1
+        self.answers += found.end is not None
         return found

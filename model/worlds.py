@@ -12,9 +12,10 @@ from typing import Any
 
 from .cluster import Cluster
 from .errors import ModelError
-from .judge import matches
 from .judged import frozen
-from .machine import Machine
+from .machine import Machine, watched
+from .operations import matches
+from .reasons import reasons
 from .requests import Answer, Line, answer
 
 NEW = "a new one"
@@ -126,6 +127,18 @@ class Worlds:
         if not left:
             return allowed
         self.worlds = _distinct(left)
+        return []
+
+    def reasons(self, request: Line, response: Line, allowed: Answer) -> list[str]:
+        """Why an answer is allowed in place of the response: see `model.reasons`."""
+        for world in self._reachable():
+            made = world.copy()
+            with watched() as taken:
+                answered = made.take(request)
+            made.name(answered, response)
+            if made.outward(answered) == allowed and "error" in answered:
+                name = str(request.get("request"))
+                return reasons(taken, name, answered["error"], response.get("error"))
         return []
 
     def sleep(self, ms: int) -> None:

@@ -28,8 +28,7 @@ from .language import (
     minimum,
     only,
 )
-from .language.expressions import Operand
-from .language.tables import TRUE
+from .language.expressions import TRUE, Operand
 
 # Releases -----------------------------------------------------------------------------------------
 
@@ -177,6 +176,25 @@ SETTINGS = (
     Setting("transactional.id", "STRING", None),
     Setting("transaction.two.phase.commit.enable", "BOOLEAN", False, during=two_phase_commit),
 )
+
+# Settings of a producer that no rule here looks at. Source: ProducerConfig, CommonClientConfigs.
+OTHER_SETTINGS = frozenset({
+    "auto.include.jmx.reporter", "bootstrap.servers", "client.dns.lookup", "client.id",
+    "compression.gzip.level", "compression.lz4.level", "compression.type",
+    "compression.zstd.level", "config.providers", "connections.max.idle.ms",
+    "enable.metrics.push", "interceptor.classes", "key.serializer", "metadata.max.age.ms",
+    "metadata.max.idle.ms", "metadata.recovery.rebootstrap.trigger.ms",
+    "metadata.recovery.strategy", "metric.reporters", "metrics.num.samples",
+    "metrics.recording.level", "metrics.sample.window.ms",
+    "partitioner.adaptive.partitioning.enable", "partitioner.availability.timeout.ms",
+    "partitioner.class", "partitioner.ignore.keys", "receive.buffer.bytes",
+    "reconnect.backoff.max.ms", "reconnect.backoff.ms", "retry.backoff.max.ms",
+    "security.protocol", "security.providers", "send.buffer.bytes",
+    "socket.connection.setup.timeout.max.ms", "socket.connection.setup.timeout.ms",
+    "value.serializer",
+})  # fmt: skip
+# What belongs to security, to a provider or to a plugin that has names of its own.
+OTHER_PREFIXES = ("ssl.", "sasl.", "config.providers.")
 
 BROKER_SETTINGS = (
     Setting("transactional.id.expiration.ms", "INT", 7 * 24 * 3_600_000, 1),

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-import importlib.util
+import json
+import os
+import pickle
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
 from .language import DeclarationError, System
 from .systems import SHIPPED, shipped
 
+MEMORY = 4 * 2**30  # bytes that a file may take while it is run; declarations take a few millions
+LEAST = 2**28  # bytes that it may take in any case: Python itself needs some of them
 
-def load_system(name: str) -> System:
+_CHILD = (
+    "import json, sys; request = json.loads(sys.argv[1]); sys.path[:] = request.pop('search'); "
+    "from epochfence.spec.declared import answer; answer(**request)"
+)
+
+
+def load_system(name: str, memory: int | None = None) -> System:
     """The shipped system `name`, or the one in `FILE.py[:NAME]`.
 
-    Without NAME the file must hold one system. Raises DeclarationError, naming the file, where it
-    isn't there, can't be run, or doesn't hold the system.
+    Without NAME the file must hold one system. The file is run as a program, in a process of its
+    own that may take `memory` bytes (default: 4 GiB; at least 256 MiB). Raises DeclarationError,
+    naming the file and the line, where it isn't there, can't be run, or doesn't hold the system.
     """
     file, _, attribute = name.partition(":")
     if file.endswith(".py"):
-        return _from_file(Path(file), attribute)
+        return _from_file(Path(file), attribute, max(memory or MEMORY, LEAST))
     if name not in SHIPPED:
         known = ", ".join(SHIPPED)
         raise DeclarationError(
@@ -27,41 +40,49 @@ def load_system(name: str) -> System:
     return shipped(name)
 
 
-def _from_file(path: Path, attribute: str) -> System:
+def _from_file(path: Path, attribute: str, memory: int) -> System:
     if not path.is_file():
         raise DeclarationError(f"{path}: no such file")
-    module_name = f"_declared_{path.stem}"
-    found = importlib.util.spec_from_file_location(module_name, path)
-    if found is None or found.loader is None:
-        raise DeclarationError(f"{path} can't be loaded as Python")
-    module = importlib.util.module_from_spec(found)
-    sys.modules[module_name] = module
+    told, code = _run_apart(path, attribute, memory)
     try:
-        found.loader.exec_module(module)
-    except DeclarationError as error:
-        raise DeclarationError(f"{path}{_line(error, path)}: {error}") from None
-    except (Exception, SystemExit) as error:
-        what = f"{type(error).__name__}: {error}"
-        raise DeclarationError(f"{path}{_line(error, path)} fails when it is run: {what}") from None
-    systems = {n: v for n, v in vars(module).items() if isinstance(v, System)}
-    if attribute:
-        if attribute not in systems:
-            raise DeclarationError(
-                f"{path} has no system called {attribute} (it has: {', '.join(systems) or 'none'})"
-            )
-        return systems[attribute]
-    if len(set(systems.values())) != 1:
-        held = ", ".join(systems) or "none"
-        raise DeclarationError(f"{path} must hold one system or be given as FILE.py:NAME: {held}")
-    return next(iter(systems.values()))
+        found = pickle.loads(told)
+    except Exception:  # whatever is left of an answer that was cut short
+        raise DeclarationError(f"{path}: {_ending(code)} before it had declared a system") from None
+    if isinstance(found, DeclarationError):
+        raise found
+    if not isinstance(found, System):
+        raise DeclarationError(f"{path}: what it answered is no system")
+    return found
 
 
-def _line(error: BaseException, path: Path) -> str:
-    """Where in the file the error arose, if it did."""
-    line: int | None = error.lineno if isinstance(error, SyntaxError) else None
-    trace = error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == str(path):
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    return f", line {line}" if line else ""
+def _run_apart(path: Path, attribute: str, memory: int) -> tuple[bytes, int]:
+    """What a process of its own answers of the file, and how it ended. What the file prints goes to
+    standard error."""
+    result, result_end = os.pipe()
+    alive_end, alive = os.pipe()
+    request = {
+        "search": sys.path, "path": str(path), "attribute": attribute, "memory": memory,
+        "result": result_end, "parent": alive_end,
+    }  # fmt: skip
+    try:
+        child = subprocess.Popen(
+            [sys.executable, "-c", _CHILD, json.dumps(request)],
+            stdin=subprocess.DEVNULL, stdout=2, pass_fds=(result_end, alive_end),
+        )  # fmt: skip
+    finally:
+        os.close(result_end)
+        os.close(alive_end)
+    try:
+        with os.fdopen(result, "rb") as pipe:
+            told = pipe.read()
+        return told, child.wait()
+    finally:
+        os.close(alive)
+        child.kill()
+        child.wait()
+
+
+def _ending(code: int) -> str:
+    if code < 0:
+        return f"was ended by a signal ({signal.strsignal(-code)})"
+    return f"ended the process with {code}"

@@ -62,8 +62,7 @@ from .language import (
     updated,
     wrap,
 )
-from .language.expressions import Operand
-from .language.tables import TRUE
+from .language.expressions import TRUE, Operand
 from .messages import (
     CACHED_BATCHES,
     COORDINATOR_EPOCH,
@@ -206,7 +205,7 @@ def validation_rows(
     out_of_order = Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
 
     def checked(counts: Expression, condition: Expression) -> Expression:
-        return condition if counts == TRUE else counts & condition
+        return condition if counts.same_as(TRUE) else counts & condition
 
     def in_sequence(
         name: str, when: Expression, error: Expression, source: str, during: Expression = TRUE
@@ -470,7 +469,7 @@ def verdict_rows(
     """
 
     def of_produce(condition: Expression) -> Expression:
-        return condition if produced == TRUE else produced & condition
+        return condition if produced.same_as(TRUE) else produced & condition
 
     return (
         refused(

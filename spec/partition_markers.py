@@ -16,7 +16,7 @@ from .features import (
     transaction_version_2,
 )
 from .language import Expression, Row, Sending, Table, append, if_, sequence_of
-from .language.tables import TRUE
+from .language.expressions import TRUE
 from .markers import marker_connection
 from .messages import (
     LARGEST_EPOCH,
@@ -91,7 +91,7 @@ def refusals(
     """
 
     def checked(condition: Expression) -> Expression:
-        return condition if counts == TRUE else counts & condition
+        return condition if counts.same_as(TRUE) else counts & condition
 
     return (
         refused("stale epoch", checked(epoch < entry.producer_epoch), _stale, CHECK_EPOCH, TRUE),

@@ -236,7 +236,7 @@ stable_offset_forward = step_property(
     "UnifiedLog.lastStableOffset",
 )
 
-_stable = log_entry("e", p)
+_stable = log_entry("stable", p)
 _kept = element("k", after(leader.log.at(p)))
 read_committed_stays = step_property(
     "ReadCommittedStays",

@@ -1,16 +1,22 @@
-"""For all tests: Hypothesis profiles, CI's rule on skipped tests, and how the root is collected."""
+"""For all tests: Hypothesis profiles, CI's rule on skipped tests, samples of cases, and how the
+root is collected."""
 
 import os
+import random
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from epochfence.checker import object_cache
+
+SPARK = "tests/checker/spark/"
 IN_CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 settings.register_profile("dev", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("ci", deadline=None, print_blob=True)
 settings.load_profile("ci" if IN_CI else "dev")
 
 
@@ -23,9 +29,72 @@ class RootIsNoTestPackage:
         return None
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--seed", type=int, metavar="N", help="what samples of cases are drawn with")
+    parser.addoption("--every-case", action="store_true", help="run all cases, not samples of them")
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    if config.option.seed is None:
+        given = getattr(config, "workerinput", {}).get("seed")  # of the process that xdist began in
+        config.option.seed = random.SystemRandom().randrange(1_000_000) if given is None else given
+    # What one test compiles, others take from there, and the next run of the tests does.
+    os.environ.setdefault(object_cache.VARIABLE, str(config.rootpath / ".pytest_cache"))
     # A conftest's own hooks hold for its folder and below; a plugin's hold for the root as well.
     config.pluginmanager.register(RootIsNoTestPackage())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """xdist's workers draw the same samples: they have to collect the same tests."""
+    node.workerinput["seed"] = node.config.option.seed
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if not (option := terminalreporter.config.option).every_case:
+        terminalreporter.write_line(f"Samples were drawn with --seed {option.seed}.")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.option.every_case:
+        keep_samples(config, items)
+    # files with slow tests first, so that no process is left with one at the end
+    slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
+    items.sort(key=lambda item: item.path not in slow)
+
+
+def keep_samples(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a test that is marked `sample(n)`, keeps n of its cases."""
+    cases: dict[tuple[str, int], list[pytest.Item]] = {}
+    for item in items:
+        if (marker := item.get_closest_marker("sample")) is not None:
+            cases.setdefault((item.nodeid.partition("[")[0], *marker.args), []).append(item)
+    left_out: set[pytest.Item] = set()
+    for (name, count), every in cases.items():
+        drawn = random.Random(f"{config.option.seed} {name}")
+        left_out |= {*drawn.sample(every, max(0, len(every) - count))}
+    if left_out:
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `--dist loadscope`, a file's tests go to one process, and those of Spark to one as well:
+    they share a session."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return SPARK if nodeid.startswith(SPARK) else super()._split_scope(nodeid)
+
+    return Scheduling(config, log) if config.getvalue("dist") == "loadscope" else None
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """What a test that draws a sample by itself draws it with."""
+    return request.config.option.seed
 
 
 def fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:

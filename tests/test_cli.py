@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -108,11 +110,23 @@ def test_a_limit_is_inconclusive(more: float | None) -> None:
     assert "holds" not in ended.out
 
 
+@pytest.mark.parametrize("command", [("check",), ("sweep",), ("bound", "--depth", "6")])
+def test_deadlocks_may_be_passed_over(declared: Path, tmp_path: Path, command: list[str]) -> None:
+    name, *rest = command
+    told, plain = tmp_path / "told.json", epochfence(name, f"{declared}:stuck", *rest)
+    assert plain.code == 11
+    assert "not looked for" not in plain.out
+    ended = epochfence(name, f"{declared}:stuck", *rest, "--no-deadlock", "--json", told)
+    assert ended.code == 0
+    assert "Deadlocks: not looked for." in ended.out
+    assert '"deadlocks": "not looked for"' in told.read_text()
+
+
 def test_a_run_says_what_it_covered(declared: Path) -> None:
     ended = epochfence("check", f"{declared}:holds", "--set", "N=3")
     assert "holds, protocol 1; N=3" in ended.out
     assert "4 states, 11 transitions, depth 4" in ended.out
-    assert "machine.stay/stay [on]" in ended.out
+    assert "HOLDS, but: machine.stay never happens." in ended.out
     assert "unread[0]" in ended.out
 
 
@@ -147,7 +161,7 @@ def test_options_change_what_is_explored(declared: Path) -> None:
     assert "Slicing:" not in whole.out
     assert "12 states" in whole.out
     assert "Low" not in epochfence("check", f"{declared}:breaks", "--property", "Small").out
-    two_phase = str(ROOT / "bench" / "two_phase.py")
+    two_phase = str(ROOT / "docs" / "examples" / "two_phase_commit.py")
     assert "314 states" in epochfence("check", two_phase, "--set", "RM=5").out
     all_states = epochfence("check", two_phase, "--set", "RM=5", "--no-symmetry", "--threads", "2")
     assert "8,832 states" in all_states.out
@@ -207,6 +221,8 @@ def test_json_is_whole_or_not_there(tmp_path: Path, declared: Path) -> None:
     ended = epochfence("check", f"{declared}:holds", "--json", folder)
     assert ended.code == 2
     assert "can't write" in ended.err
+    assert "it is a folder" in ended.err
+    assert ended.out == ""
     assert sorted(p.name for p in tmp_path.iterdir() if p.name.startswith(".")) == []
 
 
@@ -262,11 +278,11 @@ def test_a_system_without_a_property_is_an_error_and_no_pass(declared: Path) -> 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("x = 1 / 0\n", "line 1 fails when it is run: ZeroDivisionError"),
-        ("def f(:\n", "line 1 fails when it is run: SyntaxError"),
+        ("x = 1 / 0\n", "declared.py:1: ZeroDivisionError"),
+        ("def f(:\n", "declared.py:1: SyntaxError"),
         ("x = 1\n", "must hold one system or be given as FILE.py:NAME: none"),
         (DECLARED, "FILE.py:NAME: holds, breaks, stuck, faulty, empty"),
-        (DECLARED.replace("x + 1", "k", 1), "line 9: table machine.up, row 'up'"),
+        (DECLARED.replace("x + 1", "k", 1), ":9: table machine.up, row 'up'"),
     ],
 )
 def test_a_file_at_fault_is_named_with_the_line(tmp_path: Path, text: str, said: str) -> None:
@@ -403,3 +419,82 @@ def test_what_the_solver_says(arguments: tuple[str, ...], code: int, words: str)
     result = CliRunner().invoke(app, list(arguments))
     assert result.exit_code == code
     assert words in " ".join(result.output.split())
+
+
+# Where output goes --------------------------------------------------------------------------------
+
+LOG = str(ROOT / "docs" / "examples" / "broker" / "orders-0" / "00000000000000000012.log")
+HISTORY = str(ROOT / "docs" / "examples" / "histories" / "fenced.jsonl")
+
+WITH_JSON = [
+    ("check", "{}:holds"), ("check", "{}:breaks"), ("sweep", "{}:holds", "--jobs", "1"),
+    ("bound", "{}:breaks", "--depth", "3"), ("prove", "{}:holds", "--jobs", "1"),
+    ("lint", "{}:holds"), ("judge", HISTORY, "--protocol", "3.6"), ("decode", LOG),
+    ("config", "acks=1"), ("diff", "--protocols", "2.0", "2.5", "clock"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", WITH_JSON, ids=lambda words: words[0])
+def test_a_dash_prints_the_json_of_a_file_and_nothing_else(
+    declared: Path, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    command = [argument.format(declared) for argument in arguments]
+    file = tmp_path / "result.json"
+    shown = epochfence(*command, "--json", file)
+    alone = epochfence(*command, "--json", "-")
+    assert shown.code == alone.code
+    assert shown.out != ""
+
+    def same(found: Any) -> Any:
+        """What is the same in two runs."""
+        match found:
+            case dict():
+                return {
+                    k: same(v)
+                    for k, v in found.items()
+                    if not re.search("second|bytes|longest|cache", k)
+                }
+            case list():
+                return [same(item) for item in found]
+            case _:
+                return found
+
+    def read(text: str) -> Any:
+        lines = text.splitlines() if command[0] == "decode" else [text]
+        return [same(json.loads(line)) for line in lines]
+
+    assert read(alone.out) == read(file.read_text())
+
+
+@pytest.mark.parametrize("arguments", WITH_JSON, ids=lambda words: words[0])
+def test_where_json_goes_is_looked_at_first(
+    declared: Path, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    (tmp_path / "link").symlink_to(declared)
+    for place, why in ((tmp_path, "it is a folder"), (tmp_path / "link", "symbolic link")):
+        ended = epochfence(*(argument.format(declared) for argument in arguments), "--json", place)
+        assert (ended.code, ended.out) == (2, "")
+        assert ended.err == f"epochfence: can't write {place}: {why}\n" or why == "symbolic link"
+        assert why in ended.err
+    assert declared.read_text() == DECLARED
+
+
+def test_a_full_disk_is_one_line() -> None:
+    run = [sys.executable, "-m", "epochfence.cli", "decode", LOG]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(run, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "epochfence: can't write to standard output: No space left on device\n"
+    assert alone("decode", LOG, "--json", "/dev/full").err == (
+        "epochfence: can't write /dev/full: No space left on device\n"
+    )
+
+
+@pytest.mark.parametrize("command", [["list"], ["decode", LOG], ["decode", LOG, "--json", "-"]])
+def test_a_pipe_that_nobody_reads_ends_it_by_its_signal(command: list[str]) -> None:
+    reads, writes = os.pipe()
+    os.close(reads)
+    run = [sys.executable, "-m", "epochfence.cli", *command]
+    done = subprocess.run(run, cwd=ROOT, stdout=writes, stderr=subprocess.PIPE, text=True)
+    os.close(writes)
+    assert (done.returncode, done.stderr) == (-signal.SIGPIPE, "")

@@ -1,5 +1,6 @@
 """The habits that a machine can check: what is committed, what is pinned, what CI lets pass."""
 
+import ast
 import os
 import re
 import shutil
@@ -111,3 +112,20 @@ def test_a_skipped_test_fails_in_ci(text: str, ci: str, tmp_path: Path) -> None:
     assert "skipped" in done.stdout
     # A module that is skipped whole leaves no test to run, which pytest says by 5.
     assert done.returncode in ([1, 2] if ci else [0, 5]), done.stdout
+
+
+def twice(text: str) -> list[str]:
+    """Keys that a dictionary of a program has twice: Python drops the first value in silence."""
+    found: list[str] = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Dict):
+            keys = [ast.unparse(key) for key in node.keys if key is not None]
+            found += [f"line {node.lineno}: {key}" for key in set(keys) if keys.count(key) > 1]
+    return found
+
+
+def test_no_dictionary_has_a_key_twice() -> None:
+    programs = [path for path in committed() if path.suffix == ".py"]
+    found = {path.name: twice(path.read_text(encoding="utf-8")) for path in programs}
+    assert {name: keys for name, keys in found.items() if keys} == {}
+    assert twice("Row('r', set={x: 1, y: 2, x: 3})") == ["line 1: x"]

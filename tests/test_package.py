@@ -1,5 +1,7 @@
 """What a user installs: nothing is missing from it, and it runs with the base dependencies."""
 
+import json
+import os
 import shutil
 import subprocess
 import sys
@@ -14,9 +16,11 @@ NOT_IN_PACKAGE = {"tests", "docs", "bench"}
 pytestmark = pytest.mark.slow
 
 
-def run(*command: str | Path, cwd: Path) -> str:
+def run(*command: str | Path, cwd: Path, **environment: str) -> str:
     """Standard output of a command that must succeed."""
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
+    done = subprocess.run(
+        command, cwd=cwd, env=os.environ | environment, capture_output=True, text=True
+    )
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
@@ -56,3 +60,42 @@ def test_a_clean_environment_runs_it(wheel: Path, tmp_path: Path) -> None:
     assert "check" in run(programs / "epochfence", "--help", cwd=tmp_path)
     assert "transactions" in run(programs / "epochfence", "list", cwd=tmp_path)
     assert "enable.idempotence" in run(programs / "epochfence", "config", cwd=tmp_path)
+
+
+def test_the_wheel_is_the_same_twice_and_ready_to_publish(source: Path, tmp_path: Path) -> None:
+    built: list[Path] = []
+    for number in (1, 2):
+        copy = shutil.copytree(source, tmp_path / str(number))
+        for path in copy.rglob("*.py"):
+            os.utime(path, (number * 1e9, number * 1e9))
+        run(sys.executable, "-m", "build", "--wheel", copy, cwd=tmp_path,
+            SOURCE_DATE_EPOCH="1700000000")  # fmt: skip
+        built += (copy / "dist").glob("*.whl")
+    first, second = built
+    assert first.name == second.name
+    assert first.read_bytes() == second.read_bytes()
+    told = run(sys.executable, "-m", "twine", "check", "--strict", first, cwd=tmp_path)
+    assert "PASSED" in told
+    with zipfile.ZipFile(first) as archive:
+        (licence,) = (name for name in archive.namelist() if name.endswith("/LICENSE"))
+        assert archive.read(licence) == (ROOT / "LICENSE").read_bytes()
+
+
+def test_a_check_needs_no_more_than_its_extra() -> None:
+    """What make check sets up, without Spark, brokers and tests."""
+    recipe = (ROOT / "Makefile").read_text()
+    assert "check: $(READY_TO_CHECK)" in recipe
+    assert "-e '.[check]'" in recipe
+
+
+def test_the_bill_of_materials_names_what_is_pinned(tmp_path: Path) -> None:
+    """The same bytes each time; without the advisory database it says so and is no failure."""
+    bills: list[bytes] = []
+    for name in ("a", "b"):
+        told = run(sys.executable, ROOT / ".ci" / "audit.py", tmp_path / name, cwd=ROOT)
+        assert "advisories on" in told or "Advisories can't be reached" in told
+        bills.append((tmp_path / name).read_bytes())
+    assert bills[0] == bills[1]
+    components = json.loads(bills[0])["components"]
+    pinned = (ROOT / "constraints.txt").read_text().split()
+    assert {f"{c['name']}=={c['version']}" for c in components} == set(pinned)

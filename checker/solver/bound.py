@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...spec.language import Instance
-from ...spec.language.instance import with_constants
+from ...spec.language.instance import ending_anywhere, with_constants
 from ..fault import Kind, tell_fault
 from ..ground import ground
 from ..slicing import sliced, without_constants
@@ -42,17 +42,20 @@ def bound(
     on_depth: Callable[[Depth], None] | None = None,
     *,
     only_properties: bool = False,
+    deadlock: bool = True,
     timeout: float | None = None,
 ) -> Bounded:
-    """Every run of up to `depth` steps, by length: of properties, ranges and deadlocks, or of
-    properties alone, for `timeout` seconds at most. Where the instance leaves constants open,
-    numbers are integers, and the counterexample says which values they have in it.
+    """Every run of up to `depth` steps, by length: of properties, ranges and, with `deadlock`,
+    deadlocks, or of properties alone, for `timeout` seconds at most. Where the instance leaves
+    constants open, numbers are integers, and the counterexample says which values they have in it.
 
     The verdict is HOLDS only where no run is longer than those, INCONCLUSIVE where Z3 can't tell.
     Raises DeclarationError for a faulty declaration, SolverError for a system without a start,
     Disagreement where the solver and the executable model differ.
     """
     begun = time.perf_counter()
+    if not deadlock:
+        instance = ending_anywhere(instance)
     varying = without_constants(ground(instance))
     grounded = sliced(varying)
     relation = Relation(grounded, Integers() if instance.open else Bits())
@@ -67,19 +70,22 @@ def bound(
         properties=[PropertyVerdict(p.name, "holds so far") for p in instance.properties],
         depth=0,
         seconds=0.0,
+        deadlocks=instance.may_deadlock and not only_properties,
         left_out=[x.name for x in grounded.leaves if x.index in varying.kept - grounded.kept],
         most=depth,
         solver=VERSION,
     )
     if only_properties:
-        outcome.notes.append("deadlocks and ranges weren't looked for, as a property was named")
+        outcome.notes.append("ranges weren't looked for either, as a property was named")
     for reached in range(depth + 1):
         faults = found.at(reached, steps=reached < depth)
         try:
             kind = next(faults, None)
-        except _UndecidedError as why:
+        except (_UndecidedError, KeyboardInterrupt) as why:
             before = f"No fault in {_steps(reached - 1)}" if reached else "Nothing was found out"
-            outcome.reason = f"{before}; then {why}."
+            outcome.reason = f"{before}; then {str(why) or 'it was interrupted'}."
+            if isinstance(why, KeyboardInterrupt):
+                outcome.verdict = Verdict.INTERRUPTED
             break
         outcome.depth = reached
         if kind is not None:
@@ -166,6 +172,8 @@ class _Search:
         self.solver.add(z3.Implies(name, fault))
         verdict = self.solver.check(name)
         if verdict == z3.unknown:
+            if "interrupted" in self.solver.reason_unknown():  # Z3 takes Ctrl-C itself
+                raise KeyboardInterrupt
             raise _UndecidedError(f"Z3 couldn't tell: {self.solver.reason_unknown()}")
         if verdict == z3.unsat:
             self.solver.add(z3.Not(fault))

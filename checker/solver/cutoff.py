@@ -86,7 +86,7 @@ class _Projected:
         self.numbers: dict[int, int] = {}
         self.owners = {leaf.index: self._owner(leaf.path) for leaf in grounded.leaves}
         self.own = sorted({owner for owner in self.owners.values() if owner is not None})
-        self.refused = find_symmetry(grounded).refused
+        self.refused = find_symmetry(grounded, renaming=False).refused
         self.parts = [
             part
             for node in (*grounded.invariants, *grounded.well_formed)

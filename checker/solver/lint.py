@@ -50,9 +50,20 @@ def lint(
 
     Raises DeclarationError for a release or constant that there is not.
     """
+    return list(findings(system, protocol, tables, constants))
+
+
+def findings(
+    system: System,
+    protocol: str | None,
+    tables: Sequence[Table],
+    constants: Mapping[str, int] | None = None,
+) -> Iterator[Finding]:
+    """The same as it is found. Raises KeyboardInterrupt at Ctrl-C, which Z3 takes itself."""
     instance = instantiate(system, protocol, constants, properties=[])
-    found = list(_Lint(instance).findings({table.name for table in tables}))
-    return found + [item for table in tables for item in _errors(instance, table)]
+    for table in tables:
+        yield from _errors(instance, table)
+    yield from _Lint(instance).findings({table.name for table in tables})
 
 
 class _Lint:
@@ -126,9 +137,13 @@ class _Lint:
             return ""
         self.solver.push()
         self.solver.add(self.relation.is_there(action), self.relation.terms.truth(condition))
-        example = ""
-        if self.solver.check() == z3.sat:
+        verdict, example = self.solver.check(), ""
+        if verdict == z3.sat:
             example = self._example(action, condition, self.solver.model())
+        elif verdict == z3.unknown:
+            example = f"(Z3 couldn't tell: {self.solver.reason_unknown()})"
+            if "interrupted" in example:
+                raise KeyboardInterrupt
         self.solver.pop()
         return example
 

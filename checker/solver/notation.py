@@ -37,6 +37,10 @@ def shown(node: Node, leaves: Sequence[Leaf]) -> str:
         case "add" | "sub":
             sign = "+" if node.op == "add" else "-"
             return f"{shown(node.args[0], leaves)} {sign} {inside(node.args[1])}"
+        case "mul":
+            return f"{inside(node.args[0])} * {inside(node.args[1])}"
+        case "div":
+            return f"{inside(node.args[0])} // {node.value}"
         case "mod":
             return f"{inside(node.args[0])} mod {node.value}"
         case _:

@@ -15,7 +15,9 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from ..kept import Kept
+from ...files import write_whole
+from ..kept import Kept, KeptError
+from ..sealed import checksum
 from ..spread import Spread
 from .terms import VERSION, Term, z3
 
@@ -167,7 +169,10 @@ class Answers:
         if item.key in self.new or self.kept is None:
             return self.new.get(item.key)
         told = self.kept.get(item.key)
-        return None if told is None else Settled.read(told)
+        try:
+            return None if told is None else Settled.read(told)
+        except TypeError:
+            raise KeptError(f"{self.kept.path} holds answers of another version") from None
 
     def add(self, answer: Settled) -> None:
         """One more answer."""
@@ -177,10 +182,22 @@ class Answers:
         if self.on_settled is not None:
             self.on_settled(answer)
 
+    def close(self) -> None:
+        """Leaves the file to other processes."""
+        if self.kept is not None:
+            self.kept.close()
+
 
 def write_certificates(items: Iterable[Obligation], folder: Path) -> None:
-    """Each obligation in a file of its own."""
+    """Each obligation in a file of its own, and the checksums of all in SHA256SUMS, as `sha256sum
+    --check` takes them. Raises CantWrite."""
     folder.mkdir(parents=True, exist_ok=True)
+    sums = folder / "SHA256SUMS"
+    lines = sums.read_text().splitlines() if sums.exists() else []
+    told = {file: told for told, _, file in (line.partition("  ") for line in lines)}
     for item in items:
         name = "".join(c if c.isalnum() else "-" for c in f"{item.subject}-{item.case}")
-        (folder / f"{name}-{item.k}-{item.key[:6]}.smt2").write_text(item.certificate)
+        file = f"{name}-{item.k}-{item.key[:6]}.smt2"
+        write_whole(folder / file, item.certificate)
+        told[file] = checksum(item.certificate.encode())
+    write_whole(sums, "".join(f"{told[file]}  {file}\n" for file in sorted(told)))

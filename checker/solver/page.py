@@ -11,6 +11,7 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ...files import write_whole
 from ...spec.language import Key, System
 from ...spec.load import load_system
 from ...spec.producer_ids import BROKER
@@ -170,7 +171,7 @@ def main() -> None:
         print(f"{case.system} {case.constants}", file=sys.stderr, flush=True)
         result = run(case)
         parts.append(section(case, result) + any_number(case, result))
-    path.write_text("".join(parts), encoding="utf-8")
+    write_whole(path, "".join(parts))
 
 
 if __name__ == "__main__":

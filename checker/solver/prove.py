@@ -92,6 +92,7 @@ class Proofs:
     asked: list[Settled] = field(default_factory=list[Settled])
     seconds: float = 0.0
     solver: str = ""
+    interrupted: bool = False
 
     @property
     def verdict(self) -> Verdict:
@@ -99,6 +100,8 @@ class Proofs:
         verdicts = {proof.verdict for proof in self.proofs}
         if "refuted" in verdicts:
             return Verdict.BROKEN
+        if self.interrupted:
+            return Verdict.INTERRUPTED
         return Verdict.HOLDS if verdicts == {"proved"} else Verdict.INCONCLUSIVE
 
     def as_json(self) -> dict[str, Any]:
@@ -134,8 +137,10 @@ def prove(
     """Proves the named properties (none: all), under any values of the constants that only bound
     numbers and that `constants` doesn't set. They and the lemmas may use each other; where that
     isn't enough, the system's other invariants as well. What is `known` isn't asked again.
+    Ctrl-C ends it with what is there.
 
-    Raises DeclarationError as `instantiate` does, SolverError where there is no start or no step.
+    Ctrl-C ends it with what is there, once something has been asked. Raises DeclarationError as
+    `instantiate` does, SolverError where there is no start or no step.
     """
     begun = time.perf_counter()
     options = options or Options()
@@ -160,16 +165,19 @@ def prove(
         run = _Run(replace(options, spread=spread), known or Answers(), declared)
         attempt = _Attempt(run, induction([*lemmas, *wanted]))
         _check_steps(attempt.induction)
-        left = attempt.prove(wanted)
-        if left and not {*invariants} <= {*wanted}:  # the other properties may help
-            attempt = _Attempt(run, induction([*lemmas, *invariants, *left]))
-            left = attempt.prove(left)
-        if left:
-            closed = instantiate(
-                system, protocol, constants, bounds=bounds, switch_on=switch_on,
-                switch_off=switch_off, properties=left,
-            )  # fmt: skip
-            _Harder(run, attempt, closed).settle(left)
+        try:
+            left = attempt.prove(wanted)
+            if left and not {*invariants} <= {*wanted}:  # the other properties may help
+                attempt = _Attempt(run, induction([*lemmas, *invariants, *left]))
+                left = attempt.prove(left)
+            if left:
+                closed = instantiate(
+                    system, protocol, constants, bounds=bounds, switch_on=switch_on,
+                    switch_off=switch_off, properties=left,
+                )  # fmt: skip
+                _Harder(run, attempt, closed).settle(left)
+        except KeyboardInterrupt:
+            run.interrupt(wanted)
     instance = attempt.induction.instance
     return Proofs(
         system.name,
@@ -177,11 +185,12 @@ def prove(
         instance.chosen,
         sorted(instance.features),
         tuple(info.name for info in instance.open),
-        [run.proofs[name] for name in wanted],
+        [run.proof(name) for name in wanted],
         [proof for name, proof in run.proofs.items() if name not in wanted],
         list(run.asked.values()),
         time.perf_counter() - begun,
         VERSION,
+        run.interrupted,
     )
 
 
@@ -198,6 +207,7 @@ class _Run:
         self.known = known
         self.declared = declared
         self.asked: dict[str, Settled] = {}
+        self.interrupted = False
         self.proofs: dict[str, Proof] = {}
 
     def ask(self, items: Iterable[Obligation]) -> None:
@@ -211,10 +221,19 @@ class _Run:
                 if found[item.key] is None:
                     yield item
 
-        for answer in settle_all(unsettled(), self.options.timeout, self.options.spread):
-            self.known.add(answer)
-            found[answer.key] = answer
-        self.asked |= {key: answer for key, answer in found.items() if answer is not None}
+        try:
+            for answer in settle_all(unsettled(), self.options.timeout, self.options.spread):
+                self.known.add(answer)
+                found[answer.key] = answer
+        finally:  # Ctrl-C leaves what there is
+            self.asked |= {key: answer for key, answer in found.items() if answer is not None}
+
+    def interrupt(self, names: Iterable[str]) -> None:
+        """Says of those that aren't settled why that is."""
+        self.interrupted = True
+        for proof in map(self.proof, names):
+            if proof.verdict == "unknown" and not proof.reason:
+                proof.reason = "interrupted"
 
     def answers(self, items: Sequence[Obligation]) -> list[Settled]:
         """The answers to obligations that have been asked."""

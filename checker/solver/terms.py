@@ -55,6 +55,10 @@ class Numbers(Protocol):
         """a modulo a positive `size`, never negative."""
         ...
 
+    def quotient(self, a: Term, size: Term, of: Interval) -> Term:
+        """a divided by a positive `size`, rounded down; `of` reaches a `size` below."""
+        ...
+
     def value(self, term: Term, of: Interval) -> int:
         """The number that a model's value stands for."""
         ...
@@ -109,6 +113,9 @@ class Bits:
     def modulo(self, a: Term, size: Term, of: Interval) -> Term:
         return z3.URem(a, size) if of[0] >= 0 else a % size
 
+    def quotient(self, a: Term, size: Term, of: Interval) -> Term:
+        return z3.UDiv(a, size) if of[0] >= 0 else (a - a % size) / size
+
     def value(self, term: Term, of: Interval) -> int:
         return term.as_long() if of[0] >= 0 else term.as_signed_long()
 
@@ -139,6 +146,9 @@ class Integers:
 
     def modulo(self, a: Term, size: Term, of: Interval) -> Term:
         return a % size
+
+    def quotient(self, a: Term, size: Term, of: Interval) -> Term:
+        return a / size  # rounds down, as the divisor is positive
 
     def value(self, term: Term, of: Interval) -> int:
         return term.as_long()
@@ -233,6 +243,16 @@ class Terms:
             case "sub":
                 of = interval(node)
                 return self.number(args[0], of) - self.number(args[1], of)
+            case "mul":
+                of = interval(node)
+                return self.number(args[0], of) * self.number(args[1], of)
+            case "div":
+                low, high = interval(args[0])
+                of = low - node.value if low < 0 else 0, max(high, node.value)
+                whole = numbers.quotient(
+                    self.number(args[0], of), numbers.constant(node.value, of), of
+                )
+                return numbers.fitted(whole, of, interval(node))
             case "mod":
                 of = min(args[0].low, 0), max(args[0].high, node.value)
                 rest = numbers.modulo(

@@ -83,7 +83,9 @@ class SparkRun:
 
     def _start(self) -> Any:
         if self.session is None:
-            self.session = start(self.options.master_url, f"epochfence check {self.name}")
+            self.session = start(
+                self.options.master_url, f"epochfence check {self.name}", ui=self.options.ui
+            )
         return self.session
 
     def _search(self, on_progress: Callable[[Progress], None] | None) -> Carrier:

@@ -25,7 +25,8 @@ import pyarrow as pa
 
 from ...model.errors import ModelError
 from ...model.histories import BadLine, operation_of, read_line, schema_of
-from ...model.judge import Finding, Judgement, Operation, Settings, begin, judge
+from ...model.judge import Finding, Judgement, begin, judge, worst
+from ...model.operations import Operation, Settings
 from ...model.windows import WINDOW, distinct, judge_windows
 from .hadoop import LOCAL, Paths, local
 from .options import SparkError
@@ -38,8 +39,8 @@ NUMBERED = "file string, line long, text binary"
 LOOKED_AT = "reason string, key string, start double"
 CHECKED = f"{NUMBERED}, {LOOKED_AT}"
 VERDICTS = (
-    "finding string, key string, operations long, configurations long, file string, line long, "
-    "request string, response string, allowed array<string>, reason string"
+    "finding string, key string, operations long, answers long, configurations long, "
+    "file string, line long, request string, response string, allowed array<string>, reason string"
 )
 REJECTED = "file string, line long, reason string, text string"
 INVALID = "INVALID"
@@ -68,16 +69,17 @@ class Summary:
 
     @property
     def finding(self) -> str:
-        """The worst: what is unexplained outweighs what was given up, and that what is no history
-        and wasn't judged."""
-        found = {*self.keys, *([INVALID] if self.rejected else ())}
-        order = (Finding.UNEXPLAINED.name, Finding.GAVE_UP.name, INVALID)
-        return next((name for name in order if name in found), Finding.EXPLAINED.name)
+        """The worst. What is no history outweighs only that there was nothing to judge."""
+        invalid = self.rejected or INVALID in self.keys
+        found = worst(Finding[name] for name in self.keys if name != INVALID)
+        if invalid and found in (Finding.UNJUDGED, Finding.EXPLAINED):
+            return INVALID
+        return found.name
 
     @property
     def exit_code(self) -> int:
         """The exit code of the worst finding; 2 where something is no history."""
-        return 2 if self.finding == INVALID else Finding[self.finding].value
+        return 2 if self.finding == INVALID else Finding[self.finding].exit_code
 
     def as_json(self) -> dict[str, Any]:
         """The summary as plain data."""
@@ -281,7 +283,7 @@ def _verdict(judging: Judging, key: str, lines: Iterator[Any]) -> tuple[Any, ...
         else:
             found = _judge_many(judging, chain(operations, coming))
     except ModelError as error:
-        return (INVALID, key, *[None] * 7, str(error))
+        return (INVALID, key, *[None] * 8, str(error))
     return _told(key, found)
 
 
@@ -306,6 +308,7 @@ def _read(file: IO[bytes]) -> Iterator[Operation]:
 
 
 def _operation(_: str, file: str, number: int, text: bytes) -> Operation:
+    # `_check` has read the line with `strict_json`, so that it says one thing here as well
     return operation_of(file, number, json.loads(text))[1]
 
 
@@ -319,7 +322,8 @@ def _told(key: str, found: Judgement) -> tuple[Any, ...]:
         )  # fmt: skip
     allowed = [json.dumps(answer) for answer in found.allowed]
     return (
-        found.finding.name, key, found.operations, found.configurations, *first, allowed, None
+        found.finding.name, key, found.operations, found.answers, found.configurations,
+        *first, allowed, found.note or None,
     )  # fmt: skip
 
 
@@ -386,7 +390,8 @@ def _summary(session: Any, folder: str, most_told: int) -> Summary:
     rejected = session.read.schema(REJECTED).parquet(f"{folder}/rejected")
     by_finding = verdicts.groupBy("finding").agg(f.count("key"), f.sum("operations")).collect()
     faults = verdicts.where(f.col("finding") != Finding.EXPLAINED.name)
-    faults = faults.orderBy(f.desc("finding"), "key").limit(most_told).collect()
+    is_unjudged = f.col("finding") == Finding.UNJUDGED.name
+    faults = faults.orderBy(is_unjudged, f.desc("finding"), "key").limit(most_told).collect()
     bad_lines = rejected.orderBy("file", "line").limit(most_told).collect()
     return Summary(
         {finding: int(keys) for finding, keys, _ in by_finding},

@@ -10,20 +10,22 @@ of Spark's own keeps it. So no lineage grows, and a run can go on in another pro
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 import psutil
 
+from ..coverage import Sought
 from ..explore import NO_PREDECESSOR, Bad, Explorer, Search
+from ..pack import Packing
 from .manifest import Level, Manifest
 from .options import SparkError
 from .runs import Run, write_run
 from .session import reason, stage
 from .shards import owned_by
-from .tasks import Kit, Place, Told, expand, insert, look_back
+from .tasks import Kit, Place, Told, expand, insert, look_back, look_for
 
 ATTEMPTS = 3  # at a level, before Spark is said to be at fault
 
@@ -193,6 +195,22 @@ class SparkExplorer:
         if not found:
             raise LookupError(NO_PREDECESSOR)
         return min(found)
+
+    def met(self, every: Sequence[Sought], packing: Packing) -> list[bool]:
+        """Of each of what is sought whether it is among the states found.
+
+        Raises RolledBack, SparkError.
+        """
+        place = self.place
+
+        def job() -> list[tuple[list[bool], str]]:
+            with stage(self.session, "coverage: premises and messages"):
+                look = partial(look_for, self.shipped, place, every, packing)
+                return self.parts.mapPartitionsWithIndex(look).collect()
+
+        answers = self._run(job)
+        self._check_damage([damaged for _, damaged in answers])
+        return [any(by_shard) for by_shard in zip(*(found for found, _ in answers), strict=True)]
 
     def close(self) -> None:
         """Gives back what executors hold of the run."""

@@ -13,10 +13,41 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..checkpoint import CheckpointError, differences
+from ..sealed import Damaged, seal, unseal, validator
 from .runs import Run
-from .storage import Storage
+from .storage import Storage, Taken
 
-FORMAT = "spark 1"
+FORMAT = "spark 2"
+
+_COUNT = {"type": "integer", "minimum": 0}
+_COUNTS = {"type": "array", "items": _COUNT}
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "required": list(properties),
+        "properties": properties,
+        "additionalProperties": False,
+    }
+
+
+_LEVEL = _object(
+    states=_COUNTS, taken=_COUNTS, seconds={"type": "number", "minimum": 0},
+    sent=_COUNT, sent_bytes=_COUNT, written_bytes=_COUNT,
+)  # fmt: skip
+_RUN = _object(
+    file={"type": "string"}, first=_COUNT, last=_COUNT, states=_COUNT, size=_COUNT,
+    checksum={"type": "string"},
+)  # fmt: skip
+_valid = validator(
+    _object(
+        shards={"type": "integer", "minimum": 1}, run={"type": "string"},
+        levels={"type": "array", "items": _LEVEL},
+        runs={"type": "array", "items": {"type": "array", "items": _RUN}},
+    )
+    | {"additionalProperties": {}}
+)  # fmt: skip
 
 
 @dataclass
@@ -60,7 +91,16 @@ class Manifest:
         self.save()
 
     def save(self) -> None:
-        """Makes what it says the state of the run, and deletes what it doesn't name any more."""
+        """Makes what it says the state of the run, and deletes what it doesn't name any more.
+
+        Raises CheckpointError where another process has gone on with the run.
+        """
+        last = max(
+            (name for name in self.storage.sizes() if name.startswith("manifest-")), default=""
+        )
+        in_use = f"{self.storage.uri} is in use: another process has gone on with its run"
+        if last != (_name(self.serial) if self.serial else ""):
+            raise CheckpointError(in_use)
         self.serial += 1
         data = {
             **self.identity,
@@ -70,7 +110,11 @@ class Manifest:
             "levels": [level.__dict__ for level in self.levels],
             "runs": [[run.as_json() for run in runs] for runs in self.runs],
         }
-        self.storage.write(_name(self.serial), json.dumps(data).encode())
+        try:
+            content = json.dumps(seal(data)).encode()
+            self.storage.write(_name(self.serial), content, exclusive=True)
+        except Taken:
+            raise CheckpointError(in_use) from None
         self.storage.delete(_name(self.serial - 1))
 
     def load(self, shards: int | None) -> None:
@@ -94,19 +138,36 @@ class Manifest:
             kind = "a checkpoint of the local engine" if "manifest.json" in sizes else "no manifest"
             raise CheckpointError(f"{uri} holds no run on Spark to resume: {kind}")
         try:
-            data = json.loads(self.storage.read(serials[-1]))
+            data = unseal(self.storage.read(serials[-1]), _valid)
             self.serial = int(serials[-1].partition("-")[2].partition(".")[0])
-            self.shards, self.run = int(data["shards"]), str(data["run"])
-            self.levels = [Level(**level) for level in data["levels"]]
-            self.runs = [[Run(**run) for run in runs] for runs in data["runs"]]
-        except (ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(f"{uri}/{serials[-1]} can't be read: {error}") from None
+        except (Damaged, ValueError) as error:
+            raise CheckpointError(
+                f"{uri}/{serials[-1]}: {error}; start the run again in another folder"
+            ) from None
+        self.shards, self.run = data["shards"], data["run"]
+        self.levels = [Level(**level) for level in data["levels"]]
+        self.runs = [[Run(**run) for run in runs] for runs in data["runs"]]
         found = differences(self.identity, data)
         if shards not in (None, self.shards):
             found.append(f"shards is {shards} here and {self.shards} there")
         if found:
             raise CheckpointError(f"{uri} holds another run: {'; '.join(found)}")
+        if not self._fits():
+            raise CheckpointError(f"{uri}/{serials[-1]}: its counts don't fit together")
         return sizes
+
+    def _fits(self) -> bool:
+        """Whether each shard's runs hold as many states as its levels have."""
+        shards = range(self.shards)
+        return (
+            len(self.runs) == self.shards
+            and all(len(level.states) == self.shards for level in self.levels)
+            and all(
+                sum(run.states for run in self.runs[shard])
+                == sum(level.states[shard] for level in self.levels)
+                for shard in shards
+            )
+        )
 
     def each_run(self) -> Iterable[Run]:
         """The runs of all shards."""

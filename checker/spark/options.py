@@ -18,11 +18,16 @@ class SparkError(Exception):
     """Spark that can't be started, or that couldn't do its work."""
 
 
+def is_local(master: str) -> bool:
+    """Whether all of Spark is one process of this machine."""
+    return re.fullmatch(r"local(\[.*\])?", master) is not None
+
+
 @dataclass(frozen=True)
 class SparkOptions:
     """Where and how. `master` is Spark's address of a cluster (none: this machine's `threads`);
     `storage` the run's folder, a path or URI; a level of over `hand_over` states is the first that
-    Spark expands.
+    Spark expands; with `ui`, Spark serves its pages.
     """
 
     threads: int = 1
@@ -30,11 +35,12 @@ class SparkOptions:
     shards: int | None = None
     storage: str | None = None
     hand_over: int = HAND_OVER
+    ui: bool = False
 
     @property
     def is_local(self) -> bool:
         """Whether all of Spark is one process of this machine."""
-        return re.fullmatch(r"local(\[.*\])?", self.master_url) is not None
+        return is_local(self.master_url)
 
     @property
     def master_url(self) -> str:

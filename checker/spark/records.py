@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ...model.records.batch import LIMIT
 from ...model.records.errors import RecordError
 from ...model.records.files import Kind, Row, kind_of, read_stream
 from ...model.records.report import json_line
@@ -34,14 +35,15 @@ SCHEMA = pa.schema(
 )  # fmt: skip
 
 
-def decode(session: Any, uri: str) -> Any:
+def decode(session: Any, uri: str, limit: int = LIMIT) -> Any:
     """What log segments, snapshots and transaction indexes in a folder and those below it hold.
 
     A row is what `epochfence decode` shows as one: its `file`, the `kind` of file, its `byte` there
     and `what` it is. Fields that are often wanted have columns of their own, null where there are
     none; all are in `fields`, as JSON. What is wrong is a row as well, with `what` "error" and the
     `error`. Files whose names say nothing of what is in them are passed over. `uri` is a path, or
-    the URI of a file system that Arrow knows. Raises SparkError, StorageError.
+    the URI of a file system that Arrow knows. A batch larger than `limit` bytes is an error as
+    well. Raises SparkError, StorageError.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -53,17 +55,15 @@ def decode(session: Any, uri: str) -> Any:
     if not found:
         raise SparkError(f"{uri} holds no file that ends in .log, .snapshot or .txnindex")
     files = session.createDataFrame(found, "file string, kind string").repartition(len(found))
-    return files.mapInArrow(partial(_decode, storage), from_arrow_schema(SCHEMA))
+    return files.mapInArrow(partial(_decode, storage, limit), from_arrow_schema(SCHEMA))
 
 
-def _decode(storage: Storage, batches: Iterable[Any]) -> Iterator[Any]:
+def _decode(storage: Storage, limit: int, batches: Iterable[Any]) -> Iterator[Any]:
     for batch in batches:
         for name, kind in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             path = f"{storage.root}/{name}"
             with storage.fs.open_input_file(path) as file:
-                rows = (
-                    _row(path, kind, item) for item in read_stream(file, file.size(), Kind(kind))
-                )
+                rows = (_row(path, kind, item) for item in read_stream(file, Kind(kind), limit))
                 while part := list(islice(rows, ROWS)):
                     yield pa.RecordBatch.from_pylist(part, SCHEMA)
 

@@ -10,7 +10,6 @@ the last may have upper bytes that the packed state lacks. A row group is of one
 from __future__ import annotations
 
 import uuid
-import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -19,26 +18,23 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
+from ..sealed import Damaged, checksum
 from .storage import Storage, StorageError
 
 MERGED_AT = 8  # runs of like size that become one
 MOST_MERGED = 1 << 20  # states of a run from which on it stays as it is
 
 
-class Damaged(Exception):
-    """A run's file that isn't what was written."""
-
-
 @dataclass(frozen=True)
 class Run:
-    """A file with the states of a shard's levels `first` to `last`, and its checksum (CRC-32)."""
+    """A file with the states of a shard's levels `first` to `last`, and its checksum."""
 
     file: str
     first: int
     last: int
     states: int
     size: int
-    checksum: int
+    checksum: str
 
     def as_json(self) -> dict[str, Any]:
         """The run as plain data."""
@@ -91,7 +87,7 @@ def write_run(
     # a name of its own: what a task that died has left is never taken for what another wrote
     file = f"shard-{shard:03}/levels-{first:05}-{last:05}-{uuid.uuid4().hex[:8]}.parquet"
     storage.write(file, content)
-    return Run(file, first, last, count, content.size, zlib.crc32(content))
+    return Run(file, first, last, count, content.size, checksum(content))
 
 
 def read_run(storage: Storage, run: Run, stride: int) -> Iterator[tuple[int, bytes]]:
@@ -100,7 +96,7 @@ def read_run(storage: Storage, run: Run, stride: int) -> Iterator[tuple[int, byt
         content = storage.read(run.file)
     except StorageError as error:
         raise Damaged(str(error)) from None
-    if len(content) != run.size or zlib.crc32(content) != run.checksum:
+    if len(content) != run.size or checksum(content) != run.checksum:
         raise Damaged(f"{run.file} isn't what was written: {len(content)} of {run.size} bytes")
     file = parquet.ParquetFile(pa.BufferReader(content))
     for group in range(file.num_row_groups):

@@ -16,12 +16,13 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-from .options import SparkError, SparkOptions
+from .options import SparkError, SparkOptions, is_local
 
 LEAST_JAVA = 17
 JAVA_REMEDY = (
     "install one (Debian and Ubuntu: apt install openjdk-17-jre-headless) or name it in JAVA_HOME"
 )
+LOOPBACK, LISTEN_ON = "127.0.0.1", "SPARK_LOCAL_IP"
 MASTER_WITHIN = 5.0  # seconds for a master to take a connection
 
 
@@ -42,33 +43,47 @@ def find_java() -> str:
     return java
 
 
-def _reach(master: str) -> None:
-    """Raises SparkError where nothing answers at a stand-alone master's address."""
+def _own_address(master: str) -> str | None:
+    """The address of this machine that Spark needs to listen on: loopback where Spark is on this
+    machine alone; where there is a stand-alone master, the one that faces it; or it isn't known.
+
+    Raises SparkError where nothing answers at a stand-alone master's address.
+    """
+    if master.startswith("local"):
+        return LOOPBACK
     if not master.startswith("spark://"):
-        return
+        return None
     why = "no address"
     for address in master.removeprefix("spark://").split(","):
         try:
             where = urlsplit(f"//{address}")
             if not where.hostname or not where.port:
                 raise SparkError(f"--master {master}: write spark://HOST:PORT")
-            socket.create_connection((where.hostname, where.port), MASTER_WITHIN).close()
-            return
+            with socket.create_connection((where.hostname, where.port), MASTER_WITHIN) as faced:
+                return str(faced.getsockname()[0])
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
     raise SparkError(f"can't reach the master {master}: {why}")
 
 
-def start(master: str, name: str) -> Any:
-    """A Spark session: the one that there is, or a new one. Raises SparkError."""
-    find_java()
-    _reach(master)
-    from pyspark.sql import SparkSession
+@contextmanager
+def _listening_on(address: str | None) -> Generator[None]:
+    """Has a driver that is started inside listen there alone, if nobody has said otherwise: its
+    own settings of the address (`spark.driver.host` and others) go before this."""
+    if address is None or LISTEN_ON in os.environ:
+        yield
+        return
+    os.environ[LISTEN_ON] = address
+    try:
+        yield
+    finally:
+        del os.environ[LISTEN_ON]
 
-    # executors run the same Python as the driver
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder: Any = SparkSession.builder
-    settings = {
+
+def settings(master: str, ui: bool = False) -> dict[str, str]:
+    """What a session of ours asks of Spark."""
+    asked = {
+        "spark.ui.enabled": str(ui).lower(),
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
         # a worker that is used again has its code loaded
@@ -79,12 +94,28 @@ def start(master: str, name: str) -> Any:
         "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
     }
     if master.startswith("local"):  # nothing leaves the machine
-        settings["spark.shuffle.compress"] = "false"
+        asked["spark.shuffle.compress"] = "false"
+    if is_local(master):  # Spark makes a secret up; a cluster's is given to all of its parts
+        asked["spark.authenticate"] = "true"
+    return asked
+
+
+def start(master: str, name: str, *, ui: bool = False) -> Any:
+    """A Spark session: the one that there is, or a new one, with Spark's pages on request. Raises
+    SparkError."""
+    find_java()
+    address = _own_address(master)
+    from pyspark.sql import SparkSession
+
+    # executors run the same Python as the driver
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder: Any = SparkSession.builder
     try:
         builder = builder.master(master).appName(name)
-        for key, value in settings.items():
+        for key, value in settings(master, ui).items():
             builder = builder.config(key, value)
-        return builder.getOrCreate()
+        with _listening_on(address):
+            return builder.getOrCreate()
     except Exception as error:  # of many kinds, from Java and from Python
         raise SparkError(f"Spark doesn't start with --master {master}: {reason(error)}") from None
 
@@ -100,7 +131,7 @@ def is_running() -> bool:
 def session(options: SparkOptions, name: str) -> Generator[Any]:
     """A session for a command; it ends with that if it wasn't there before. Raises SparkError."""
     own = not is_running()
-    found = start(options.master_url, f"epochfence {name}")
+    found = start(options.master_url, f"epochfence {name}", ui=options.ui)
     try:
         yield found
     finally:

@@ -23,8 +23,9 @@ import psutil
 
 from ..explore import Worker
 from ..memory import Region
+from ..sealed import Damaged
 from ..store import MOST_PER_SHARD, SHARDS, Store
-from .runs import Damaged, Run, read_run
+from .runs import Run, read_run
 from .storage import Storage
 
 OWN_MEMORY = 3 / 4  # of what is free, where no limit is given

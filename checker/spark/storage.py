@@ -9,6 +9,7 @@ A file is written aside and renamed, so that one of the final name is whole; non
 from __future__ import annotations
 
 import os
+import uuid
 from contextlib import suppress
 from typing import Any
 
@@ -22,6 +23,10 @@ TRIES = 3  # of a write, before the storage is said to be at fault
 
 class StorageError(CheckpointError):
     """Storage that can't be reached, read or written."""
+
+
+class Taken(StorageError):
+    """A name that was to be new, and isn't."""
 
 
 class Storage:
@@ -40,18 +45,29 @@ class Storage:
         except (OSError, pa.ArrowException) as error:
             raise StorageError(f"can't use {uri}: {_reason(error)}") from None
 
-    def write(self, name: str, content: Any) -> None:
-        """Writes bytes to a file of a new name, whole or not at all."""
+    def write(self, name: str, content: Any, *, exclusive: bool = False) -> None:
+        """Writes bytes to a file of a new name, whole or not at all.
+
+        With `exclusive`, of several processes that write one name at once only the first one does;
+        the others raise Taken. That holds for local folders: a move decides elsewhere.
+        """
         path = f"{self.root}/{name}"
         folder, _, base = path.rpartition("/")
-        aside = f"{folder}/.{base}.part"
+        aside = f"{folder}/.{base}.{uuid.uuid4().hex[:8]}.part"
         for tries_left in reversed(range(TRIES)):
             try:
                 self.fs.create_dir(folder, recursive=True)
                 with self.fs.open_output_stream(aside) as file:
                     file.write(content)
-                self.fs.move(aside, path)
+                if exclusive and self.fs.type_name == "local":
+                    os.link(aside, path)  # never over a file that there is
+                    os.unlink(aside)
+                else:
+                    self.fs.move(aside, path)
                 return
+            except FileExistsError:
+                self.fs.delete_file(aside)
+                raise Taken(f"{path} is there already") from None
             except (OSError, pa.ArrowException) as error:
                 with suppress(OSError, pa.ArrowException):
                     self.fs.delete_file(aside)

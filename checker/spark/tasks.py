@@ -10,18 +10,21 @@ after them what it counted; `insert` keeps what is new, writes it to the shard's
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
+from ..coverage import Sought, met
 from ..explore import SPAN, Bad, Worker
 from ..lower import BROKEN, DEADLOCK, FAULT, Kernel
 from ..machine_code import Code
+from ..pack import Packing
+from ..sealed import Damaged
 from ..store import SHARDS
-from .runs import Damaged, Run, to_merge, write_run
+from .runs import Run, to_merge, write_run
 from .shards import NoRoom, ShardSet, block_of, owned_by
 from .storage import Storage
 
@@ -199,7 +202,7 @@ def _counted(arrived: Iterable[tuple[int, bytes | Told]], told: Told) -> Iterato
 def _write(kit: Kit, held: ShardSet, runs: list[Run], told: Told) -> None:
     """Writes the last level, and with it those of runs that it is to be merged with."""
     level = len(held.levels) - 1
-    new = Run("", level, level, told.states, 0, 0)
+    new = Run("", level, level, told.states, 0, "")
     merged = to_merge([*runs, new])
     first = runs[len(runs) + 1 - merged].first if merged > 1 else level
     run = write_run(kit.storage, told.shard, _pieces(held, first, level), kit.stride)
@@ -235,3 +238,16 @@ def look_back(
             yield held.worker.least_predecessor(held.store, held.ranges(level), target), ""
     except Damaged as error:
         yield None, str(error)
+
+
+def look_for(
+    kit: Any, place: Any, every: Sequence[Sought], packing: Packing, shard: int, _: Iterable[Any]
+) -> Iterator[tuple[list[bool], str]]:
+    """Of each of what is sought whether a shard's states have it, or what is damaged."""
+    kit, place = kit.value, place.value
+    try:
+        with _shard_set(kit, shard) as held:
+            held.bring_to(place.totals[shard], place.runs[shard], kit.storage)
+            yield met(every, packing, map(held.store.rows, held.owned)), ""
+    except (Damaged, NoRoom) as error:
+        yield [], str(error)

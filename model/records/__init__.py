@@ -9,10 +9,11 @@ try:
     import kio as _kio  # noqa: F401  # pyright: ignore[reportUnusedImport]
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
-        f"{missing.name} is not installed: pip install 'epochfence[broker]'", name=missing.name
+        f"{missing.name} is not installed: pip install '.[broker]' in Epochfence's folder",
+        name=missing.name,
     ) from None
 
-from .batch import Flag, Record, RecordBatch, decode_batch, encode_batch
+from .batch import LIMIT, BatchTooLarge, Flag, Record, RecordBatch, decode_batch, encode_batch
 from .codec import UnknownTag
 from .control import decode_control_type, decode_marker, encode_marker
 from .errors import RecordError
@@ -38,7 +39,9 @@ from .transaction_log import (
 )
 
 __all__ = [
+    "LIMIT",
     "AbortedTransaction",
+    "BatchTooLarge",
     "DecodedValue",
     "EndTransactionMarker",
     "Flag",

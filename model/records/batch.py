@@ -16,12 +16,15 @@ from kio.serial.writers import write_int8, write_signed_varint, write_signed_var
 from kio.static.primitive import i8, i32, i64, svarint, svarlong
 
 from .codec import decode, encode, read
-from .compression import codec_name, compress, decompress
+from .compression import TooLarge, codec_name, compress, decompress
 from .errors import RecordError
 from .schema import BatchHeader
 from .stream import Stream
 
 MAGIC = 2
+LIMIT = 256 << 20
+"""Bytes of the largest batch unless told otherwise; brokers take batches of some MiB."""
+RECORD_SIZE = 512  # bytes that a record without key and value takes in memory
 COMPRESSION = 0b111  # the bits of the attributes that say how the records are compressed
 
 
@@ -153,22 +156,33 @@ def _write_bytes(body: io.BytesIO, data: bytes | None) -> None:
     body.write(data or b"")
 
 
-def decode_batch(data: bytes, at: int = 0) -> tuple[RecordBatch, int]:
-    """The batch at offset `at`, and the offset behind it.
+def decode_batch(data: bytes, at: int = 0, limit: int = LIMIT) -> tuple[RecordBatch, int]:
+    """The batch at offset `at`, and the offset behind it. `limit` is the largest size that it may
+    have, in bytes: as it stands, decompressed, and of its records in memory.
 
-    Raises RecordError where a length, the CRC, the message format or a record is wrong.
+    Raises RecordError where a length, the CRC, the message format or a record is wrong, and for a
+    larger batch.
     """
-    stream = Stream(io.BytesIO(data), len(data))
-    stream.file.seek(at)
+    file = io.BytesIO(data)
+    file.seek(at)
+    stream = Stream(file)
     stream.at = at
-    framed = read_frame(stream)
-    return decode_framed(framed, at), stream.at
+    framed = read_frame(stream, limit)
+    return decode_framed(framed, at, limit), stream.at
 
 
-def read_frame(stream: Stream) -> bytes:
+class BatchTooLarge(RecordError):
+    """A batch that is larger than it may be. What is behind it can be read."""
+
+    def __init__(self, field: str, what: str, limit: int, at: int) -> None:
+        super().__init__(field, f"{what} more than the limit of {limit / 2**20:,g} MiB", at)
+
+
+def read_frame(stream: Stream, limit: int = LIMIT) -> bytearray:
     """The bytes of the next batch in a log, by its length: nothing else is looked at.
 
-    Raises RecordError where the length can't be, or the file ends before.
+    Raises RecordError where the length can't be, or the file ends before; BatchTooLarge for one
+    above the limit, which was passed over.
     """
     start = stream.at
     head = stream.take(LENGTH_END, "base_offset and batch_length")
@@ -176,23 +190,31 @@ def read_frame(stream: Stream) -> bytes:
     if length < SMALLEST:
         reason = f"{length} bytes, where the rest of a header alone has {SMALLEST}"
         raise RecordError("batch_length", reason, start + 8)
-    if length > stream.left:
-        reason = f"{length} bytes, where {stream.left} are left in the file"
+    fits = length <= limit
+    rest = stream.read(length) if fits else bytearray()
+    there = len(rest) if fits else stream.skip(length)
+    if there < length:
+        reason = f"{length} bytes, where {there} are left in the file"
         raise RecordError("batch_length", reason, start + 8)
-    return head + stream.take(length, "batch")
+    if not fits:
+        raise BatchTooLarge("batch_length", f"{length} bytes are", limit, start + 8)
+    rest[:0] = head
+    return rest
 
 
-def decode_framed(data: bytes, start: int = 0) -> RecordBatch:
+def decode_framed(framed: bytes | bytearray, start: int = 0, limit: int = LIMIT) -> RecordBatch:
     """The batch that these bytes are; `start` is where they stand, for what an error tells.
 
-    Raises RecordError where the CRC, the message format or a record is wrong.
+    Raises RecordError where the CRC, the message format or a record is wrong, BatchTooLarge where
+    its records are larger than `limit`.
     """
-    header = decode(BatchHeader, data)
+    data = memoryview(framed).toreadonly()
+    header = decode(BatchHeader, bytes(data[:HEADER_SIZE]))
     found, at = header.entity, header.at
     if found.magic != MAGIC:
         reason = f"message format {found.magic} is not decoded, {MAGIC} is"
         raise RecordError("magic", reason, start + at["magic"])
-    computed = crc32c(memoryview(data)[CRC_END:])
+    computed = crc32c(data[CRC_END:])
     if computed != found.crc:
         reason = f"{found.crc:#010x} stands there, {computed:#010x} fits the batch"
         raise RecordError("crc", reason, start + at["crc"])
@@ -201,11 +223,18 @@ def decode_framed(data: bytes, start: int = 0) -> RecordBatch:
         codec_name(codec)
     except ValueError as error:
         raise RecordError("attributes", str(error), start + at["attributes"]) from None
+    count = found.records_count
+    if count * RECORD_SIZE > limit:
+        raise BatchTooLarge(
+            "records_count", f"{count} records take", limit, start + at["records_count"]
+        )
     try:
-        plain = decompress(codec, data[HEADER_SIZE:])
+        plain = decompress(codec, data[HEADER_SIZE:], limit)
+    except TooLarge:
+        what = "decompressed, they are"
+        raise BatchTooLarge("records", what, limit, start + HEADER_SIZE) from None
     except ValueError as error:
         raise RecordError("records", str(error), start + HEADER_SIZE) from None
-    count = found.records_count
     if not 0 <= count <= len(plain):
         reason = f"{count} records in {len(plain)} bytes"
         raise RecordError("records_count", reason, start + at["records_count"])
@@ -231,7 +260,7 @@ def decode_framed(data: bytes, start: int = 0) -> RecordBatch:
     )
 
 
-def _decode_records(data: bytes, count: int) -> tuple[Record, ...]:
+def _decode_records(data: memoryview, count: int) -> tuple[Record, ...]:
     records: list[Record] = []
     at = 0
     for index in range(count):
@@ -252,7 +281,7 @@ def _decode_records(data: bytes, count: int) -> tuple[Record, ...]:
     return tuple(records)
 
 
-def _decode_record(data: bytes, place: int, base: int) -> Record:
+def _decode_record(data: memoryview, place: int, base: int) -> Record:
     """The record in these bytes; `place` is where its length stands, `base` where they do."""
     attributes, at = read(read_int8, data, 0, "attributes")
     timestamp_delta, at = read(read_signed_varlong, data, at, "timestamp_delta")
@@ -291,7 +320,7 @@ def _decode_record(data: bytes, place: int, base: int) -> Record:
     )
 
 
-def _read_bytes(data: bytes, at: int, field: str) -> tuple[bytes | None, int]:
+def _read_bytes(data: memoryview, at: int, field: str) -> tuple[bytes | None, int]:
     start = at
     length, at = read(read_signed_varint, data, at, field)
     if length == -1:
@@ -299,4 +328,4 @@ def _read_bytes(data: bytes, at: int, field: str) -> tuple[bytes | None, int]:
     if not 0 <= length <= len(data) - at:
         reason = f"{length} bytes, where {len(data) - at} are left in the record"
         raise RecordError(field, reason, start)
-    return data[at : at + length], at + length
+    return bytes(data[at : at + length]), at + length

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import Field, dataclass, fields
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Generic, TypeVar, get_args, get_origin
+from typing import Any, Generic, TypeVar, cast, get_args, get_origin
 
 from kio.serial import entity_writer
 from kio.serial.errors import SerialError
@@ -68,10 +68,10 @@ class Decoded(Generic[E]):
     unknown_tags: tuple[UnknownTag, ...]
 
 
-def read(reader: Reader[T], data: bytes, at: int, field: str) -> tuple[T, int]:
+def read(reader: Reader[T], data: bytes | memoryview, at: int, field: str) -> tuple[T, int]:
     """A value and the offset behind it. Raises RecordError where there is none."""
     try:
-        value, size = reader(data, at)
+        value, size = reader(cast("bytes", data), at)  # kio takes any buffer
     except (SerialError, ValueError) as error:
         raise RecordError(field, str(error), at) from None
     return value, at + size

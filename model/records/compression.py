@@ -1,17 +1,27 @@
-"""What compresses the records of a batch, by its number in the batch's attributes."""
+"""What compresses the records of a batch, by its number in the batch's attributes.
+
+Whatever sizes compressed data claims, it is decompressed into a place of a fixed size.
+"""
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import cramjam
 
-Codec: TypeAlias = "tuple[str, Callable[[bytes], bytes], Callable[[bytes], bytes]]"
+Codec: TypeAlias = "tuple[str, Callable[[bytes], bytes], Callable[[Any, Any], int]]"
 
 # Kafka's Java client frames snappy in blocks: this header, two versions, then length and block.
 _SNAPPY_MAGIC = b"\x82SNAPPY\x00"
 _SNAPPY_HEADER = _SNAPPY_MAGIC + (1).to_bytes(4) * 2
+_FULL = "failed to write whole buffer"  # as cramjam says that the place is too small
+_MOST = (1 << 31) - 1  # bytes that Kafka may have in one piece
+
+
+class TooLarge(Exception):
+    """What was compressed has more bytes than there may be."""
 
 
 def _compress_snappy(data: bytes) -> bytes:
@@ -19,25 +29,28 @@ def _compress_snappy(data: bytes) -> bytes:
     return _SNAPPY_HEADER + len(block).to_bytes(4) + block
 
 
-def _decompress_snappy(data: bytes) -> bytes:
-    if not data.startswith(_SNAPPY_MAGIC):
-        return bytes(cramjam.snappy.decompress_raw(data))
-    at, blocks = len(_SNAPPY_HEADER), list[bytes]()
+def _decompress_snappy(data: memoryview, place: memoryview) -> int:
+    if bytes(data[: len(_SNAPPY_MAGIC)]) != _SNAPPY_MAGIC:
+        return _decompress_block(data, place)
+    at, size = len(_SNAPPY_HEADER), 0
     while at < len(data):
         length = int.from_bytes(data[at : at + 4])
         at += 4
         if length > len(data) - at:
             raise ValueError(f"a snappy block of {length} bytes, where {len(data) - at} are left")
-        blocks.append(bytes(cramjam.snappy.decompress_raw(data[at : at + length])))
+        size += _decompress_block(data[at : at + length], place[size:])
         at += length
-    return b"".join(blocks)
+    return size
+
+
+def _decompress_block(data: memoryview, place: memoryview) -> int:
+    if cramjam.snappy.decompress_raw_len(data) > len(place):
+        raise TooLarge
+    return cramjam.snappy.decompress_raw_into(data, place)
 
 
 def _codec_of(name: str, module: Any) -> Codec:
-    def both(change: Callable[[bytes], Any]) -> Callable[[bytes], bytes]:
-        return lambda data: bytes(change(data))
-
-    return name, both(module.compress), both(module.decompress)
+    return name, lambda data: bytes(module.compress(data)), module.decompress_into
 
 
 # Name, compression, decompression; 0 is none. Source: CompressionType.
@@ -57,15 +70,27 @@ def compress(codec: int, data: bytes) -> bytes:
     return data if codec == 0 else _codec(codec)[1](data)
 
 
-def decompress(codec: int, data: bytes) -> bytes:
-    """What was compressed. Raises ValueError where that can't be told."""
+def decompress(codec: int, data: memoryview, most: int) -> memoryview:
+    """What was compressed: at most `most` bytes, whatever it says of itself.
+
+    Raises TooLarge where it has more, ValueError where it can't be told.
+    """
     if codec == 0:
         return data
     name, _, undo = _codec(codec)
     try:
-        return undo(data)
+        # only pages that are written to take memory; one byte is too much
+        place = memoryview(mmap.mmap(-1, min(most, _MOST) + 1))
+        size = undo(data, place)
     except cramjam.DecompressionError as error:
+        if _FULL in str(error):
+            raise TooLarge from None
         raise ValueError(f"{name} can't decompress it: {error}") from None
+    except (OSError, MemoryError):
+        raise TooLarge from None
+    if size > most:
+        raise TooLarge
+    return place[:size].toreadonly()
 
 
 def codec_name(codec: int) -> str:

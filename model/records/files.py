@@ -13,7 +13,16 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .batch import HEADER_SIZE, Flag, Record, RecordBatch, decode_framed, read_frame
+from .batch import (
+    HEADER_SIZE,
+    LIMIT,
+    BatchTooLarge,
+    Flag,
+    Record,
+    RecordBatch,
+    decode_framed,
+    read_frame,
+)
 from .compression import codec_name
 from .control import NAMES, decode_control_type, decode_marker
 from .errors import RecordError
@@ -61,22 +70,32 @@ def kind_of(path: Path) -> Kind:
             raise ValueError(f"{path}: its name doesn't end in .log, .snapshot or .txnindex")
 
 
-def read_file(path: Path, kind: Kind | None = None) -> Iterator[Row | RecordError]:
-    """The rows of a file in their order, one batch or entry in memory at a time.
+def read_file(
+    path: Path, kind: Kind | None = None, limit: int = LIMIT
+) -> Iterator[Row | RecordError]:
+    """The rows of a file in their order, one batch or entry in memory at a time; `path` may be a
+    pipe or device as well.
 
-    What is wrong comes as an error in its place. A batch that is wrong inside is passed over;
-    where lengths make no sense nothing comes behind the error. `kind` overrides what the name
-    says. Raises ValueError for a name that says nothing, OSError for a file that can't be read.
+    What is wrong comes as an error in its place. A batch that is wrong inside, or larger than
+    `limit` (see `decode_batch`), is passed over; where lengths make no sense nothing comes behind
+    the error. `kind` overrides what the name says. Raises ValueError for a name that says nothing,
+    OSError for a file that can't be read.
     """
     chosen = kind or kind_of(path)
     with path.open("rb") as file:
-        yield from read_stream(file, path.stat().st_size, chosen)
+        yield from read_stream(file, chosen, limit)
 
 
-def read_stream(file: BinaryIO, size: int, kind: Kind) -> Iterator[Row | RecordError]:
-    """The same of an open file of so many bytes."""
+def read_stream(file: BinaryIO, kind: Kind, limit: int = LIMIT) -> Iterator[Row | RecordError]:
+    """The same of an open file, up to its end."""
+    stream = Stream(file)
     try:
-        yield from _READERS[kind](Stream(file, size))
+        if kind is Kind.SNAPSHOT:
+            yield from _snapshot(stream)
+        elif kind is Kind.TRANSACTION_INDEX:
+            yield from _index(stream)
+        else:
+            yield from _log(stream, _MEANINGS[kind], limit)
     except RecordError as error:
         yield error
 
@@ -94,15 +113,21 @@ def _index(stream: Stream) -> Iterator[Row]:
 Meaning = Callable[[RecordBatch, Record], "tuple[str, dict[str, Any]]"]
 
 
-def _log(stream: Stream, meaning: Meaning) -> Iterator[Row | RecordError]:
-    while stream.left:
+def _log(stream: Stream, meaning: Meaning, limit: int) -> Iterator[Row | RecordError]:
+    while not stream.ended:
         start = stream.at
-        framed = read_frame(stream)
         try:
-            batch = decode_framed(framed, start)
+            framed = read_frame(stream, limit)
+        except BatchTooLarge as error:
+            yield error
+            continue
+        try:
+            batch = decode_framed(framed, start, limit)
         except RecordError as error:
             yield error
             continue
+        finally:
+            del framed  # it may be large, and its records are copies
         yield Row(start, "batch", _fields(batch))
         for record in batch.records:
             yield _row(batch, record, start + HEADER_SIZE, meaning)
@@ -199,9 +224,4 @@ class _Placed:
             raise error.within(self.at, self.path) from None
 
 
-_READERS: dict[Kind, Callable[[Stream], Iterator[Row | RecordError]]] = {
-    Kind.LOG: lambda stream: _log(stream, _plain),
-    Kind.TRANSACTION_LOG: lambda stream: _log(stream, _transaction),
-    Kind.SNAPSHOT: _snapshot,
-    Kind.TRANSACTION_INDEX: _index,
-}
+_MEANINGS = {Kind.LOG: _plain, Kind.TRANSACTION_LOG: _transaction}

@@ -20,14 +20,14 @@ LONGEST = 60  # characters of a key or value that a table shows
 
 def tell(rows: Iterable[Row], console: Console) -> None:
     """Prints rows as tables, a page at a time; what is -1, Kafka's none, is left out."""
-    left = iter(rows)
+    left = ((str(row.byte), row.what, _line(row.fields)) for row in rows)
     while page := list(islice(left, PAGE)):
         table = Table(box=None, pad_edge=False, header_style="bold")
         table.add_column("byte", justify="right")
         table.add_column("what")
         table.add_column("fields", overflow="fold")
-        for row in page:
-            table.add_row(str(row.byte), row.what, Text(_line(row.fields)))
+        for byte, what, line in page:
+            table.add_row(byte, what, Text(line))
         console.print(table)
 
 

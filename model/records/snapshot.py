@@ -40,7 +40,7 @@ def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
 
 def decode_snapshot(data: bytes) -> tuple[ProducerEntry, ...]:
     """The entries of a snapshot. Raises RecordError where bytes, version or CRC are wrong."""
-    return tuple(entry for _, entry in read_snapshot(Stream(io.BytesIO(data), len(data))))
+    return tuple(entry for _, entry in read_snapshot(Stream(io.BytesIO(data))))
 
 
 def read_snapshot(stream: Stream) -> Iterator[tuple[int, ProducerEntry]]:
@@ -62,9 +62,9 @@ def read_snapshot(stream: Stream) -> Iterator[tuple[int, ProducerEntry]]:
         yield at, decode(ProducerEntry, data).entity
     if header.entries < 0:
         raise RecordError("number of entries", f"{header.entries}", _VERSION_SIZE + _CRC_SIZE)
-    if stream.left:
-        reason = f"{stream.left} bytes behind the last entry"
-        raise RecordError("number of entries", reason, stream.at)
+    end = stream.at
+    if behind := stream.skip():
+        raise RecordError("number of entries", f"{behind} bytes behind the last entry", end)
     if computed != header.crc:
         reason = f"{header.crc:#010x} stands there, {computed:#010x} fits the entries"
         raise RecordError("crc", reason, _VERSION_SIZE)

@@ -6,23 +6,49 @@ from typing import BinaryIO
 
 from .errors import RecordError
 
+PIECE = 1 << 20  # bytes asked for at once: a length that makes no sense costs no memory
+
 
 class Stream:
-    """A file that is read from its start to its end. `at` is the offset of what comes next."""
+    """A file, pipe or device that is read from its start to its end, whatever its size is said to
+    be. `at` is the offset of what comes next."""
 
-    def __init__(self, file: BinaryIO, size: int) -> None:
-        self.file, self.size, self.at = file, size, 0
+    def __init__(self, file: BinaryIO) -> None:
+        self.file, self.at = file, 0
+        self._ahead = b""
 
     @property
-    def left(self) -> int:
-        """The bytes that haven't been read."""
-        return max(self.size - self.at, 0)
+    def ended(self) -> bool:
+        """Whether nothing comes any more."""
+        if not self._ahead:
+            self._ahead = self.file.read(1)
+        return not self._ahead
+
+    def read(self, count: int) -> bytearray:
+        """The next bytes, and fewer than `count` where the file ends."""
+        found = bytearray()
+        while len(found) < count and not self.ended:
+            found += self._ahead
+            self._ahead = b""
+            found += self.file.read(min(PIECE, count - len(found)))
+        self.at += len(found)
+        return found
+
+    def skip(self, count: int | None = None) -> int:
+        """Passes over so many bytes, or all that are left; returns how many there were."""
+        passed = 0
+        while count is None or passed < count:
+            part = len(self.read(PIECE if count is None else min(PIECE, count - passed)))
+            if not part:
+                break
+            passed += part
+        return passed
 
     def take(self, count: int, what: str) -> bytes:
         """The next bytes. Raises RecordError where the file ends before."""
-        data = self.file.read(count)
+        start = self.at
+        data = self.read(count)
         if len(data) < count:
             reason = f"the file ends after {len(data)} of {count} bytes"
-            raise RecordError(what, reason, self.at)
-        self.at += count
-        return data
+            raise RecordError(what, reason, start)
+        return bytes(data)

@@ -28,7 +28,7 @@ def encode_index(entries: Iterable[AbortedTransaction]) -> bytes:
 
 def decode_index(data: bytes) -> tuple[AbortedTransaction, ...]:
     """The entries of an index. Raises RecordError where bytes or version are wrong."""
-    return tuple(entry for _, entry in read_index(Stream(io.BytesIO(data), len(data))))
+    return tuple(entry for _, entry in read_index(Stream(io.BytesIO(data))))
 
 
 def read_index(stream: Stream) -> Iterator[tuple[int, AbortedTransaction]]:
@@ -36,7 +36,7 @@ def read_index(stream: Stream) -> Iterator[tuple[int, AbortedTransaction]]:
 
     Raises RecordError behind the last one that can be read.
     """
-    while stream.left:
+    while not stream.ended:
         at = stream.at
         data = stream.take(_ENTRY_SIZE, "entry")
         version, start = read(read_int16, data, 0, "version")

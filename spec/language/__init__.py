@@ -3,6 +3,7 @@
 from .errors import DeclarationError
 from .expressions import (
     Expression,
+    Operand,
     after,
     all_of,
     all_true,
@@ -17,12 +18,11 @@ from .expressions import (
     first_of,
     if_,
     insert_by,
+    is_prefix,
     keep,
     last,
     lift,
     make,
-    maximum,
-    minimum,
     position,
     push,
     put,
@@ -39,25 +39,26 @@ from .expressions import (
     wrap,
 )
 from .instance import Action, ActionRow, Instance, Variable, instantiate
-from .properties import KnownBug, Property, invariant, step_property
-from .protocols import ONE_PROTOCOL, Protocols, feature
-from .systems import DEFAULT, Channel, System
-from .tables import (
-    Event,
+from .machines import Event, Machine, event
+from .messages import (
+    Dropping,
+    End,
     Loss,
-    Machine,
     Message,
-    Row,
     Sending,
-    Table,
-    event,
+    dropping,
     in_flight,
     in_transit,
     lost,
     message,
-    only,
     to_each,
+    to_others,
 )
+from .numbers import majority, max_of, maximum, min_of, minimum
+from .properties import KnownBug, Property, invariant, step_property
+from .protocols import ONE_PROTOCOL, Protocols, feature
+from .systems import DEFAULT, Channel, System, Unreached
+from .tables import Row, Table, only
 from .types import Bag, Bool, Enum, Int, Key, Map, Optional, Record, Sequence, Set, enum, record
 
 __all__ = [
@@ -69,6 +70,8 @@ __all__ = [
     "Bool",
     "Channel",
     "DeclarationError",
+    "Dropping",
+    "End",
     "Enum",
     "Event",
     "Expression",
@@ -80,6 +83,7 @@ __all__ = [
     "Machine",
     "Map",
     "Message",
+    "Operand",
     "Optional",
     "Property",
     "Protocols",
@@ -90,6 +94,7 @@ __all__ = [
     "Set",
     "System",
     "Table",
+    "Unreached",
     "Variable",
     "after",
     "all_of",
@@ -99,6 +104,7 @@ __all__ = [
     "append",
     "constant",
     "count_of",
+    "dropping",
     "each",
     "element",
     "enum",
@@ -112,14 +118,19 @@ __all__ = [
     "insert_by",
     "instantiate",
     "invariant",
+    "is_prefix",
     "keep",
     "last",
     "lift",
     "lost",
+    "majority",
     "make",
+    "max_of",
     "maximum",
     "message",
-    "minimum", "only",
+    "min_of",
+    "minimum",
+    "only",
     "position",
     "push",
     "put",
@@ -132,6 +143,7 @@ __all__ = [
     "take",
     "those",
     "to_each",
+    "to_others",
     "updated",
     "variable",
     "without_first",

@@ -4,18 +4,22 @@ An `Expression` holds an operator, its arguments and, for leaves, what they stan
 hashed, compared, pickled and printed. Building one checks nothing: `typecheck` does, when the
 expression is declared as part of a row or a property, so that the error can name the row.
 
-Comparison builds an expression. Where Python itself needs a truth (a dictionary key, `in`), the
-expression `a == b` is true when both sides are the same tree.
+Comparison builds an expression, and no expression has a truth: `and`, `if` or `in` raise where they
+are written. Equal trees are one object with a hash of its own, so that dictionaries and sets find
+them by identity; `same_as` tells whether two trees are one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias
 from weakref import WeakValueDictionary
 
 from .errors import DeclarationError, UnsettledError
+from .given import check_kind, check_name, shown
+from .interned import Interned
+from .refused import Refused
 
 if TYPE_CHECKING:
     from .types import Enum, Int, Key, Record, Type
@@ -23,13 +27,13 @@ if TYPE_CHECKING:
 Operand: TypeAlias = "Expression | int | bool | None"
 
 
-class Expression:
+class Expression(Refused):
     """A node: operator `op`, arguments `args`, and `data` where the operator needs more.
 
     Equal trees are one object, so that comparing and remembering them costs nothing.
     """
 
-    __slots__ = ("__weakref__", "_hash", "args", "data", "op")
+    __slots__ = ("__weakref__", "args", "data", "op")
     _known: ClassVar[WeakValueDictionary[tuple[object, ...], Expression]] = WeakValueDictionary()
 
     op: str
@@ -40,37 +44,32 @@ class Expression:
         key: tuple[object, ...] = (op, tuple(map(id, args)), type(data).__name__, data)
         known = cls._known.get(key)
         if known is None:
+            _check_arguments(op, args)
             known = super().__new__(cls)
             object.__setattr__(known, "op", op)
             object.__setattr__(known, "args", args)
             object.__setattr__(known, "data", data)
-            object.__setattr__(known, "_hash", hash(key))
             known = cls._known.setdefault(key, known)
         return known
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"an expression can't be changed (tried to set {name})")
+        raise DeclarationError(f"`{self}` can't be changed: set {name} in a row, as set={{...}}")
 
     def __reduce__(self) -> tuple[object, ...]:
         return Expression, (self.op, self.args, self.data)
 
-    def __hash__(self) -> int:
-        return self._hash
+    __hash__ = object.__hash__  # no two trees have one: no dictionary asks for ==
 
     def same_as(self, other: object) -> bool:
         """Whether both are the same tree."""
         return self is other
 
-    def __bool__(self) -> bool:
-        if self.op == "eq":
-            return self.args[0].same_as(self.args[1])
-        raise DeclarationError(
-            f"`{self}` has no truth of its own while it is being declared: "
-            "use & | ~ in place of and, or, not, and if_ in place of if"
-        )
+    if TYPE_CHECKING:
 
-    def __iter__(self) -> Iterator[Expression]:
-        raise TypeError(f"`{self}` can't be iterated: use all_of, any_of or count_of")
+        def __bool__(self) -> NoReturn: ...
+
+    def __contains__(self, member: object) -> NoReturn:
+        raise DeclarationError(f"`{member} in {self}`: write .is_in({self})")
 
     # Operators. `==` and `!=` answer an expression, which Python's own typing does not foresee.
     def __eq__(self, other: Operand) -> Expression:  # type: ignore[override]
@@ -100,6 +99,21 @@ class Expression:
     def __mul__(self, other: Operand) -> Expression:
         return Expression("mul", (self, lift(other)))
 
+    def __rmul__(self, other: Operand) -> Expression:
+        return Expression("mul", (lift(other), self))
+
+    def __floordiv__(self, other: Operand) -> Expression:
+        return Expression("div", (self, lift(other)))
+
+    def __rfloordiv__(self, other: Operand) -> Expression:
+        return Expression("div", (lift(other), self))
+
+    def __mod__(self, other: Operand) -> Expression:
+        return Expression("mod", (self, lift(other)))
+
+    def __rmod__(self, other: Operand) -> Expression:
+        return Expression("mod", (lift(other), self))
+
     def __sub__(self, other: Operand) -> Expression:
         return Expression("sub", (self, lift(other)))
 
@@ -121,8 +135,13 @@ class Expression:
     def __invert__(self) -> Expression:
         return Expression("not", (self,))
 
-    def __getitem__(self, key: Operand) -> Expression:
-        return Expression("index", (self, lift(key)))
+    def __getitem__(self, key: Operand | slice) -> Expression:
+        if not isinstance(key, slice):
+            return Expression("index", (self, lift(key)))
+        if key.step is not None:
+            raise DeclarationError(f"`{self}`: a slice takes every element: it has no step")
+        start = 0 if key.start is None else key.start
+        return Expression("slice", (self, lift(start), lift(key.stop)))
 
     def __getattr__(self, name: str) -> Expression:
         if name.startswith("_"):
@@ -131,7 +150,7 @@ class Expression:
 
     def implies(self, other: Operand) -> Expression:
         """False only where this holds and `other` doesn't."""
-        return Expression("or", (Expression("not", (self,)), lift(other)))
+        return Expression("or", (Expression("not", (self,)), lift(other)), "implies")
 
     def is_in(self, *choices: Operand) -> Expression:
         """Whether the value is one of `choices`, or an element of the one set given."""
@@ -174,8 +193,8 @@ class Expression:
     __repr__ = __str__
 
 
-@dataclass(frozen=True)
-class Field:
+@dataclass(frozen=True, eq=False)
+class Field(Interned):
     """A field of a machine; `key` is the machine's own (none: there is one instance)."""
 
     machine: str
@@ -184,8 +203,8 @@ class Field:
     key: Key | None
 
 
-@dataclass(frozen=True)
-class Parameter:
+@dataclass(frozen=True, eq=False)
+class Parameter(Interned):
     """A parameter of an event, or a field of a message."""
 
     event: str
@@ -193,8 +212,8 @@ class Parameter:
     type: Type
 
 
-@dataclass(frozen=True)
-class Bound:
+@dataclass(frozen=True, eq=False)
+class Bound(Interned):
     """What a quantifier, `each` or an action binds: a name and the type it ranges over.
 
     An action's `owner` keeps its variables apart from those of one name in a row's quantifiers.
@@ -205,16 +224,16 @@ class Bound:
     owner: str = ""
 
 
-@dataclass(frozen=True)
-class EnumValue:
+@dataclass(frozen=True, eq=False)
+class EnumValue(Interned):
     """One member of an enum."""
 
     enum: Enum
     member: str
 
 
-@dataclass(frozen=True)
-class ConstantInfo:
+@dataclass(frozen=True, eq=False)
+class ConstantInfo(Interned):
     """A number that a system under check sets, within `low`..`high`; `real` is Kafka's own."""
 
     name: str
@@ -239,9 +258,19 @@ def constant(
 
     `real` is its value outside of a bounded system (none: it exists only in a system).
     """
+    check_name("a constant", name)
+    for number in (default, low, high):
+        check_kind(f"constant {name}", number, int)
+    check_kind(f"constant {name}, real", real, int, type(None))
     if not low <= default <= high:
         raise DeclarationError(f"constant {name}: its default {default} is not in {low}..{high}")
     return Expression("constant", (), ConstantInfo(name, default, low, high, real, meaning))
+
+
+def _check_arguments(op: str, arguments: tuple[object, ...]) -> None:
+    for argument in arguments:
+        if not isinstance(argument, Expression):
+            raise DeclarationError(f"{op}: {shown(argument)} is no expression")
 
 
 def lift(value: object) -> Expression:
@@ -250,14 +279,35 @@ def lift(value: object) -> Expression:
         return value
     if value is None or isinstance(value, (bool, int)):
         return Expression("const", (), value)
-    raise DeclarationError(f"{value!r} is neither an expression, a number, a truth nor None")
+    raise DeclarationError(
+        f"{value if isinstance(value, Interned) else repr(value)} is neither an expression, a "
+        f"number, a truth nor None{_hint(value)}"
+    )
+
+
+def _hint(value: object) -> str:
+    match value:
+        case str():
+            return ": write a member of its enum, as State.IDLE"
+        case tuple() | list() | set() | frozenset() | dict():
+            return ": write the values one by one"
+        case Iterator():
+            return ": put * before it, as in all_true(*(... for ...))"
+        case Interned():
+            return f": {type(value).__name__} has no value, a part or member of it has one"
+        case _:
+            return ""
 
 
 def children_first(expression: Expression) -> Iterator[Expression]:
     """Every node of the tree, arguments before the node itself."""
-    for argument in expression.args:
-        yield from children_first(argument)
-    yield expression
+    parents_first: list[Expression] = []
+    left = [expression]
+    while left:
+        node = left.pop()
+        parents_first.append(node)
+        left += node.args
+    return reversed(parents_first)
 
 
 def rewrite(
@@ -274,6 +324,8 @@ def rewrite(
 
 
 # Truths ---------------------------------------------------------------------------------------
+
+TRUE = lift(True)
 
 
 def all_true(*conditions: Operand) -> Expression:
@@ -307,12 +359,17 @@ def after(expression: Expression) -> Expression:
 
 def variable(name: str, domain: Type) -> Expression:
     """A name that a quantifier or `each` binds; `domain` is its type (a key, an enum, an int)."""
+    from .types import check_type
+
+    check_name("a variable", name)
+    check_type(f"variable {name}", domain)
     return Expression("variable", (), Bound(name, domain))
 
 
 def element(name: str, of: Expression) -> Expression:
     """A name for the elements of the set, sequence or bag `of`, for a quantifier to bind."""
-    return Expression("element", (of,), name)
+    check_name("an element", name)
+    return Expression("element", (lift(of),), name)
 
 
 def all_of(bound: Expression, condition: Operand) -> Expression:
@@ -349,7 +406,10 @@ def some(value: Operand) -> Expression:
 
 
 def first_of(bound: Expression, condition: Operand) -> Expression:
-    """The first element of the sequence that `bound` ranges over that satisfies it, if any."""
+    """The first element of the sequence that `bound` ranges over that satisfies it, if any.
+
+    Of a variable, the first value of its type. The first of a key's instances tells them apart.
+    """
     return Expression("first_of", (bound, lift(condition)))
 
 
@@ -370,6 +430,9 @@ def size(collection: Expression) -> Expression:
 
 def make(record: Record, /, **fields: Operand) -> Expression:
     """A record with these fields; a field left out takes its type's initial value."""
+    from .types import Record
+
+    check_kind("make", record, Record)
     names = tuple(sorted(fields))
     return Expression("make", tuple(lift(fields[name]) for name in names), (record, names))
 
@@ -410,6 +473,11 @@ def without_first(sequence: Expression) -> Expression:
     return Expression("without_first", (sequence,))
 
 
+def is_prefix(shorter: Expression, longer: Expression) -> Expression:
+    """Whether the sequence `longer` begins with all of `shorter`; equal ones begin so as well."""
+    return Expression("is_prefix", (shorter, longer))
+
+
 def keep(bound: Expression, condition: Operand) -> Expression:
     """The sequence or bag that `bound` ranges over, with only the elements that satisfy it."""
     return Expression("keep", (bound, lift(condition)))
@@ -448,27 +516,17 @@ def enum_value(enum: Enum, member: str) -> Expression:
     return Expression("const", (), EnumValue(enum, member))
 
 
-def minimum(a: Operand, b: Operand) -> Expression:
-    """The smaller of two numbers."""
-    return if_(lift(a) <= b, a, b)
-
-
-def maximum(a: Operand, b: Operand) -> Expression:
-    """The larger of two numbers."""
-    return if_(lift(a) <= b, b, a)
-
-
-QUANTIFIERS = {"all", "any", "count", "each", "those", "keep", "first_of"}
+QUANTIFIERS = {"all", "any", "count", "each", "those", "keep", "first_of", "max", "min"}
 
 # Printing -------------------------------------------------------------------------------------
 
 _BINARY = {
-    "eq": "==", "lt": "<", "le": "<=", "add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|",
-    "in": "in",
+    "eq": "==", "lt": "<", "le": "<=", "add": "+", "sub": "-", "mul": "*", "div": "//",
+    "mod": "%", "and": "&", "or": "|", "in": "in",
 }  # fmt: skip
 _TIGHT = {
     "const", "constant", "feature", "field", "this", "parameter", "variable", "element", "get",
-    "index", "is_set", "value", "after",
+    "index", "slice", "is_set", "value", "after",
 }  # fmt: skip
 
 
@@ -499,6 +557,12 @@ def show(expression: Expression) -> str:
             return f"{tight(args[0])}.{data}"
         case "index":
             return f"{tight(args[0])}[{show(args[1])}]"
+        case "slice":
+            start, stop = (
+                "" if node.op == "const" and node.data is unsaid else show(node)
+                for node, unsaid in zip(args[1:], (0, None), strict=True)
+            )
+            return f"{tight(args[0])}[{start}:{stop}]"
         case "is_set" | "value":
             return f"{tight(args[0])}.{op}"
         case "not":
@@ -528,6 +592,21 @@ def _named(names: tuple[str, ...], args: tuple[Expression, ...]) -> str:
 # Numbers known from constants and features alone ------------------------------------------------
 
 
+def is_settled(expression: Expression) -> bool:
+    """Whether only numbers and constants are in it."""
+    return all(
+        node.op in ("const", "constant", "add", "sub", "mul", "div", "mod")
+        for node in children_first(expression)
+    )
+
+
+def divisor(division: Expression, by: int) -> int:
+    """The number that a division is by. Raises DeclarationError for one below 1."""
+    if by < 1:
+        raise DeclarationError(f"`{division}` divides by {by}: only 1 and more divide")
+    return by
+
+
 def resolve(bound: Expression | int, constants: Mapping[str, int]) -> int:
     """The number that `bound`, built of constants and numbers alone, comes to.
 
@@ -549,5 +628,9 @@ def resolve(bound: Expression | int, constants: Mapping[str, int]) -> int:
             return resolve(bound.args[0], constants) - resolve(bound.args[1], constants)
         case "mul":
             return resolve(bound.args[0], constants) * resolve(bound.args[1], constants)
+        case "div" | "mod":
+            number, by = (resolve(part, constants) for part in bound.args)
+            whole, rest = divmod(number, divisor(bound, by))
+            return whole if bound.op == "div" else rest
         case _:
             raise DeclarationError(f"a bound is made of numbers and constants, not of `{bound}`")

@@ -19,7 +19,9 @@ from .expressions import (
     Operand,
     all_true,
     append,
+    element,
     first,
+    keep,
     lift,
     put,
     resolve,
@@ -30,14 +32,18 @@ from .expressions import (
     without_first,
 )
 from .expressions import if_ as choose
+from .interned import Interned
+from .machines import Event
+from .messages import Loss, Message, Sending, instance_field
 from .properties import Property
-from .systems import DEFAULT, Channel, System, events_of
-from .tables import Event, Loss, Message, Row, Sending, Table, instances, substitute
-from .types import Bag, Int, Map, Type, Value, choices, contains, initial_value
+from .scopes import instances, substitute
+from .systems import BUDGET, DEFAULT, NETWORK, Channel, System, events_of
+from .tables import Row, Table
+from .typecheck import type_of
+from .types import SCALARS, Bag, Int, Key, Map, Type, Value, choices, contains, initial_value, parts
 from .types import Sequence as Line
 
-NETWORK = "network"
-BUDGET = "budget"
+MOST_PARTS = 100_000  # numbers in a state; the largest shipped system has some hundreds
 
 
 @dataclass(frozen=True)
@@ -49,8 +55,8 @@ class Variable:
     initials: tuple[Value, ...]
 
 
-@dataclass(frozen=True)
-class ActionRow:
+@dataclass(frozen=True, eq=False)
+class ActionRow(Interned):
     """A row of an action: `room` says whether what it sends finds a place."""
 
     name: str
@@ -59,17 +65,24 @@ class ActionRow:
     updates: tuple[tuple[Expression, Expression], ...]
 
 
-@dataclass(frozen=True)
-class Action:
+@dataclass(frozen=True, eq=False)
+class Action(Interned):
     """A table on an event: for every value of `bounds` (and every distinct element of the bag that
     `choice` ranges over) for which `when` holds, the first row whose guard holds is taken, if it
-    has room. From an ordered channel `taken` is the first message: there is nothing to choose."""
+    has room. From an ordered channel `taken` is the first message: there is nothing to choose.
+
+    `this` is the one of `bounds` that is the table's own instance. An action on a message in flight
+    has it as `message`, and takes it from the network unless it `adds` another one.
+    """
 
     table: str
     bounds: tuple[Expression, ...]
     taken: Expression | None
     when: Expression
     rows: tuple[ActionRow, ...]
+    this: Expression | None = None
+    message: Message | None = None
+    adds: bool = False
 
     @property
     def choice(self) -> Expression | None:
@@ -77,7 +90,7 @@ class Action:
         return None if self.taken is None or self.taken.op != "element" else self.taken
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Instance:
     """A system under check. Constants that are left `open` have no value: whatever is found out
     holds for all that they may have, from their lowest on."""
@@ -106,6 +119,11 @@ class Instance:
             if info not in self.open
         }
 
+    @property
+    def may_deadlock(self) -> bool:
+        """Whether there is a state in which a run may not end."""
+        return not self.terminal.same_as(lift(True))
+
     def initial_states(self) -> Iterable[tuple[Value, ...]]:
         """The initial states: a value for each variable."""
         return product(*(variable.initials for variable in self.variables))
@@ -133,7 +151,8 @@ def instantiate(
     on, off = set(switch_on), set(switch_off)
     known = {info.name for info in system.protocols.infos}
     for name in sorted((on | off) - known):
-        raise DeclarationError(f"no feature of {system.name} is called {name}")
+        there = ", ".join(sorted(known)) or "none"
+        raise DeclarationError(f"no feature of {system.name} is called {name} (it has: {there})")
     features = frozenset((system.protocols.features_at(release) | on) - off)
     values = _settled(system, bounds, constants or {})
     left = frozenset(leave_open)
@@ -149,6 +168,11 @@ def with_constants(instance: Instance, values: Mapping[str, int]) -> Instance:
     opened = tuple(info for info in instance.open if info.name not in values)
     builder = _Builder(instance.system, instance.protocol, instance.features, constants, opened)
     return builder.build(names)
+
+
+def ending_anywhere(instance: Instance) -> Instance:
+    """The instance whose runs may end in any state, so that none is a deadlock."""
+    return replace(instance, terminal=lift(True))
 
 
 def _settled(system: System, bounds: str, given: Mapping[str, int]) -> dict[str, int]:
@@ -241,6 +265,10 @@ class _Builder:
             raise DeclarationError(f"system {self.system.name}: {bound} is {number}, below 0")
         return number
 
+    def count(self, key: Key) -> int:
+        """How many instances of a key there are."""
+        return key.count(self.constants)
+
     def limit(self, bound: Operand) -> int | Expression:
         """A budget: a number, unless constants in it are open."""
         try:
@@ -251,6 +279,7 @@ class _Builder:
     # Variables --------------------------------------------------------------------------------
 
     def variables(self) -> Iterable[Variable]:
+        self.check_size()
         for machine in self.system.machines:
             for info in machine.fields.values():
                 copies = 1 if machine.key is None else machine.key.count(self.constants)
@@ -267,6 +296,27 @@ class _Builder:
             yield Variable(f"{NETWORK}.{channel.message.name}", kind, (first,))
         for name, most in self.counters():
             yield Variable(f"{BUDGET}.{name}", Int(0, most), (0,))
+
+    def check_size(self) -> None:
+        """Raises DeclarationError for a state that no engine could hold, before one is made."""
+        total = 0
+        kinds = [
+            (
+                f"{machine.name}.{info.name}",
+                info.type if machine.key is None else Map(machine.key, info.type),
+            )
+            for machine in self.system.machines
+            for info in machine.fields.values()
+        ]
+        kinds += [(c.message.name, self.channel_type(c)) for c in self.system.channels]
+        for name, kind in kinds:
+            taken = parts(kind, self.lowest)
+            total += taken
+            if total > MOST_PARTS:
+                raise DeclarationError(
+                    f"system {self.system.name}: a state would hold more than {MOST_PARTS:,} "
+                    f"numbers, {taken:,} of them for {name}: take smaller bounds"
+                )
 
     def firsts(self, name: str, kind: Type, initial: Expression | None) -> tuple[Value, ...]:
         if initial is None:
@@ -317,9 +367,10 @@ class _Builder:
         travelling = table.on.message if isinstance(table.on, Loss) else table.on
         if isinstance(travelling, Message):
             bounds, taken = self.in_flight(travelling)
+            own = instance_field(table.on, table.machine)
             for bound in bounds:
                 places[getattr(table.on, bound.data.name)] = bound
-                if bound.data.type == key and this is None:
+                if bound.data.name == own:
                     this = bound
             for name, _ in table.on.parameters:
                 if all(name != bound.data.name for bound in bounds):
@@ -332,7 +383,7 @@ class _Builder:
                 bound = Expression("variable", (), Bound(name, kind, table.name))
                 bounds.append(bound)
                 places[getattr(table.on, name)] = bound
-            bounds.extend(table.on.variables)
+            bounds.extend(each for each in table.on.variables if each.op == "variable")
 
         def place(expression: Expression) -> Expression:
             def change(node: Expression) -> Expression | None:
@@ -352,6 +403,8 @@ class _Builder:
             if isinstance(travelling, Message):
                 assert taken is not None
                 traffic.take(travelling, bounds, taken)
+            for dropped in table.droppings(row):
+                traffic.drop(dropped.message, {n: place(v) for n, v in dropped.address})
             for sending in table.sendings(row):
                 self.send(traffic, sending, place)
             updates = [(place(target), place(value)) for target, value in table.updates(row)]
@@ -360,13 +413,24 @@ class _Builder:
             updates += traffic.updates()
             return ActionRow(row.name, place(row.guard), all_true(*traffic.room), tuple(updates))
 
-        when, spent = _is_there(taken) & place(table.when), None
+        when, spent = _is_there(taken), None
+        for chosen in (each for each in table.on.variables if each.op == "element"):
+            kind, (collection,) = type_of(chosen), map(place, chosen.args)
+            if isinstance(kind, SCALARS):
+                bound = Expression("variable", (), Bound(chosen.data, kind, table.name))
+                bounds.append(bound)
+                when = when & Expression("in", (bound, collection))
+            else:
+                bound = taken = Expression("element", (collection,), chosen.data)
+            places[chosen] = bound
+        when = when & place(table.guard)
         if table.on in self.budget_of:
             name = self.budget_of[table.on]
             spent = self.counter(name)
             when = when & (spent < self.budgets[name])
         settled_rows = tuple(settled(row) for row in rows)
-        return Action(table.name, tuple(bounds), taken, when, settled_rows)
+        message = travelling if isinstance(travelling, Message) else None
+        return Action(table.name, tuple(bounds), taken, when, settled_rows, this, message)
 
     def send(
         self, traffic: _Traffic, sending: Sending, place: Callable[[Expression], Expression]
@@ -412,9 +476,7 @@ class _Builder:
             traffic = _Traffic(self)
             traffic.take(message, bounds, taken)
             row = ActionRow("lost", lift(True), lift(True), traffic.updates())
-            yield Action(
-                f"{NETWORK}.{message.name}", tuple(bounds), taken, _is_there(taken), (row,)
-            )
+            yield self.of_network(f"{NETWORK}.{message.name}", message, row)
         name = f"duplicate {message.name}"
         if name in dict(self.counters()):
             traffic = _Traffic(self)
@@ -423,13 +485,15 @@ class _Builder:
             guard = spent < dict(self.counters())[name]
             updates = ((spent, spent + 1), *traffic.updates())
             row = ActionRow("duplicated", guard, all_true(*traffic.room), updates)
-            yield Action(
-                f"{NETWORK}.{message.name} again",
-                tuple(bounds),
-                taken,
-                _is_there(taken),
-                (row,),
-            )
+            yield self.of_network(f"{NETWORK}.{message.name} again", message, row, adds=True)
+
+    def of_network(
+        self, name: str, message: Message, row: ActionRow, *, adds: bool = False
+    ) -> Action:
+        """What may happen to any message in flight of a kind."""
+        bounds, taken = self.in_flight(message)
+        there = _is_there(taken)
+        return Action(name, tuple(bounds), taken, there, (row,), message=message, adds=adds)
 
 
 def _is_there(taken: Expression | None) -> Expression:
@@ -471,6 +535,19 @@ class _Traffic:
             return choose(when, more, bag)
 
         self._change(message, address, grown)
+
+    def drop(self, message: Message, known: Mapping[str, Expression]) -> None:
+        """All messages of the addresses that have these parts leave."""
+
+        def emptied(bag: Expression) -> Expression:
+            return keep(element("dropped", bag), False)
+
+        keys = [
+            [known[name]] if name in known else [lift(at) for at in range(self.builder.count(key))]
+            for name, key in message.address
+        ]
+        for address in product(*keys):
+            self._change(message, address, emptied)
 
     def updates(self) -> tuple[tuple[Expression, Expression], ...]:
         """The channels changed, as updates."""

@@ -6,14 +6,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .errors import DeclarationError
-from .expressions import Expression, children_first
-from .tables import TRUE, free_variables
+from .expressions import TRUE, Expression, children_first
+from .given import check_kind, check_name, items
+from .interned import Interned
+from .protocols import check_feature
+from .scopes import check_scopes, free_variables
 from .typecheck import type_of
 from .types import Bool
 
 
-@dataclass(frozen=True)
-class KnownBug:
+@dataclass(frozen=True, eq=False)
+class KnownBug(Interned):
     """Why a property is known to break where the features `during` are in force: `what` it is, and
     the features with all of which the property holds within a system's default bounds."""
 
@@ -21,9 +24,16 @@ class KnownBug:
     mended_by: tuple[Expression, ...]
     during: Expression = TRUE
 
+    def __post_init__(self) -> None:
+        given = items("a known bug, mended_by", self.mended_by, Expression, "feature")
+        for feature in given:
+            check_feature("a known bug, mended_by", feature)
+        object.__setattr__(self, "mended_by", given)
+        check_kind("a known bug, during", self.during, Expression)
 
-@dataclass(frozen=True)
-class Property:
+
+@dataclass(frozen=True, eq=False)
+class Property(Interned):
     """An invariant (over a state) or a step property (over a step)."""
 
     name: str
@@ -32,6 +42,9 @@ class Property:
     sentence: str
     source: str = ""
     known_bug: KnownBug | None = None
+
+    def __post_init__(self) -> None:
+        check_kind(f"property {self.name}, known_bug", self.known_bug, KnownBug, type(None))
 
     @property
     def machines(self) -> set[str]:
@@ -77,11 +90,14 @@ def check_from_outside(expression: Expression) -> None:
     kind = type_of(expression)
     if not isinstance(kind, Bool):
         raise DeclarationError(f"`{expression}` is {kind} and no condition")
+    check_scopes(expression)
     for name in free_variables(expression):
         raise DeclarationError(f"`{name}` is bound by no all_of, any_of, ...")
 
 
 def _check(name: str, expression: Expression, *, speaks_of_next: bool) -> None:
+    check_name("a property", name)
+    check_kind(f"property {name}", expression, Expression)
     try:
         check_from_outside(expression)
     except DeclarationError as error:

@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 
 from .errors import DeclarationError
 from .expressions import Expression
+from .given import check_kind, check_name, items, shown
+from .interned import Interned
 
 
-@dataclass(frozen=True)
-class FeatureInfo:
+@dataclass(frozen=True, eq=False)
+class FeatureInfo(Interned):
     """Something that a release does: from release `since` on (none: no release does it), and
     before `until` where it ended."""
 
@@ -29,11 +31,18 @@ def feature(
 
     Without a release it is what none does so far, to be switched on.
     """
+    check_name("a feature", name)
     return Expression("feature", (), FeatureInfo(name, since, until, sentence, source))
 
 
-@dataclass(frozen=True)
-class Protocols:
+def check_feature(where: str, given: object) -> None:
+    """Raises DeclarationError for what is no feature."""
+    if not isinstance(given, Expression) or given.op != "feature":
+        raise DeclarationError(f"{where}: {shown(given)} is no feature")
+
+
+@dataclass(frozen=True, eq=False)
+class Protocols(Interned):
     """The releases of a protocol in order, and its features; the last release is the default.
 
     `settled` are features of no release, which shared machines ask for: what each comes to here,
@@ -45,6 +54,12 @@ class Protocols:
     settled: tuple[tuple[Expression, bool], ...] = ()
 
     def __post_init__(self) -> None:
+        for name, kind in (("releases", str), ("features", Expression)):
+            given = items(f"protocols, {name}", getattr(self, name), kind, name[:-1])
+            object.__setattr__(self, name, given)
+        for given, holds in (*((each, True) for each in self.features), *self.settled):
+            check_feature("protocols", given)
+            check_kind(f"protocols, {given}", holds, bool)
         if not self.releases:
             raise DeclarationError("protocols need one release at least")
         names = [info.name for info in self.infos] + [f.data.name for f, _ in self.settled]

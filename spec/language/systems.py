@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 from .errors import DeclarationError
 from .expressions import ConstantInfo, Expression, Operand, children_first, lift
+from .given import check_kind, check_name, items, pairs, shown
+from .interned import Interned
+from .machines import Event, Machine
+from .messages import End, Loss, Message, Sending, instance_field
 from .properties import Property, check_from_outside
 from .protocols import ONE_PROTOCOL, Protocols
-from .tables import Event, Loss, Machine, Message, Table
-from .types import Key
+from .tables import Table
+from .typecheck import type_of
+from .types import Bool, Key, Type, named
+
+_NUMBER = (int, Expression)
+_OF_CHANNEL: dict[str, tuple[type, ...]] = {
+    "capacity": _NUMBER, "ordered": (bool,), "lossy": (bool,), "duplicates": _NUMBER,
+}  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Channel:
+@dataclass(frozen=True, eq=False)
+class Channel(Interned):
     """How messages of one kind travel: delayed at will, at most `capacity` an address.
 
     They overtake each other, unless the channel is `ordered`: then only the first one of an address
@@ -30,6 +41,11 @@ class Channel:
     lossy: bool = False
     duplicates: Operand = 0
 
+    def __post_init__(self) -> None:
+        check_kind("a channel's message", self.message, Message)
+        for name, kinds in _OF_CHANNEL.items():
+            check_kind(f"channel {self.message.name}, {name}", getattr(self, name), *kinds)
+
 
 Budgets: TypeAlias = (
     Mapping[Event, Operand]
@@ -38,7 +54,30 @@ Budgets: TypeAlias = (
 )
 
 
+@dataclass(frozen=True)
+class Unreached:
+    """What no run takes or meets where `when` holds of constants and features, and why.
+
+    `names` are rows as `table/row`, tables with all their rows, and properties whose premise is
+    never true. A run tells these apart from those that nothing explains.
+    """
+
+    why: str
+    names: tuple[str, ...]
+    when: Operand = True
+
+
 DEFAULT = "default"
+NETWORK, BUDGET = "network", "budget"  # what is in flight and what is spent, among the fields
+_COLLECTIONS: dict[str, type] = {
+    "tables": Table, "properties": Property, "constants": Expression, "channels": Channel,
+    "interchangeable": Key, "lemmas": Property, "unreached": Unreached,
+}  # fmt: skip
+_MAPPINGS = {
+    "fixed": "{constant: number}",
+    "bounds": "{name: {constant: number}}",
+    "budgets": "{event: number}",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,12 +91,12 @@ class System:
     keys may be renamed without changing anything, which symmetry reduction uses. A state without a
     successor is a deadlock unless `terminal` holds in it. `lemmas` are further invariants, of no
     interest by themselves, that proofs of the properties may use. `reach` says what the default
-    bounds reach and what they don't.
+    bounds reach and what they don't, `unreached` which rows and premises runs don't reach.
 
     Raises DeclarationError for a feature that the protocols don't declare, a constant that the
     system doesn't, a bound outside of its constant's range, a message without a channel, a property
-    of a machine without a table, a budget of an event without one, and for two tables, machines,
-    properties or channels of one name.
+    of a machine without a table, a budget of an event without one, something unreached that isn't
+    there, and for two tables, machines, properties or channels of one name.
     """
 
     name: str
@@ -76,10 +115,25 @@ class System:
     terminal: Operand = False
     lemmas: tuple[Property, ...] = ()
     reach: str = ""
+    unreached: tuple[Unreached, ...] = ()
 
     def __post_init__(self) -> None:
+        check_name("a system", self.name)
+        for name, kind in _COLLECTIONS.items():
+            where = f"system {self.name}, {name}"
+            given = items(where, getattr(self, name), kind, kind.__name__.lower())
+            object.__setattr__(self, name, given)
+        for name, form in _MAPPINGS.items():
+            pairs(f"system {self.name}, {name}", getattr(self, name), form)
+        self._check_kinds()
         self._unique("table", [table.name for table in self.tables])
         self._unique("machine", [machine.name for machine in self._every_machine()])
+        for name in (NETWORK, BUDGET):
+            if name in [machine.name for machine in self._every_machine()]:
+                raise DeclarationError(
+                    f"system {self.name}: no machine can be called {name}, as traces show the "
+                    "system's own part of the state under that name: take another"
+                )
         self._unique("property", [item.name for item in (*self.properties, *self.lemmas)])
         constants = (*self.constants, *self.fixed)
         self._unique("constant", [constant.data.name for constant in constants])
@@ -107,12 +161,59 @@ class System:
         channels = {channel.message for channel in self.channels}
         for table in self.tables:
             sent = {s.message for row in table.rows for s in table.sendings(row)}
+            sent |= {d.message for row in table.rows for d in table.droppings(row)}
             taken = table.on.message if isinstance(table.on, Loss) else table.on
             wanted = sent | ({taken} if isinstance(taken, Message) else set[Message]())
             for missing in wanted - channels:
                 raise DeclarationError(
                     f"system {self.name}: {missing.name} (table {table.name}) has no channel"
                 )
+
+        self._check_types()
+        self._check_unreached()
+
+    def _check_kinds(self) -> None:
+        where = f"system {self.name}"
+        check_kind(f"{where}, protocols", self.protocols, Protocols)
+        check_kind(f"{where}, reach", self.reach, str)
+        for constant in self.constants:
+            _check_constant(f"{where}, constants", constant)
+        for constant, value in self.fixed.items():
+            _check_constant(f"{where}, fixed", constant)
+            check_kind(f"{where}, fixed, {constant}", value, int)
+        for name, values in self.bounds.items():
+            check_name(f"{where}: bounds", name)
+            pairs(f"{where}, bounds {name}", values, "{constant: number}")
+            for constant, value in values.items():
+                check_kind(f"{where}, bounds {name}", constant, Expression)
+                check_kind(f"{where}, bounds {name}, {constant}", value, int)
+        for events, most in self.budgets.items():
+            for event in events_of(events):
+                check_kind(f"{where}, budgets", event, Event)
+            check_kind(f"{where}, budgets", most, *_NUMBER)
+
+    def _check_unreached(self) -> None:
+        known = {table.name for table in self.tables}
+        known |= {f"{table.name}/{row.name}" for table in self.tables for row in table.rows}
+        known |= {item.name for item in (*self.properties, *self.lemmas)}
+        for item in self.unreached:
+            for name in item.names:
+                if name not in known:
+                    raise DeclarationError(
+                        f"system {self.name}, unreached: no row, table or property is called {name}"
+                    )
+            when = lift(item.when)
+            for node in children_first(when):
+                if node.op not in (*_OF_SETTINGS, "constant", "feature"):
+                    raise DeclarationError(
+                        f"system {self.name}, unreached: `{when}` is not made of constants and "
+                        "features alone"
+                    )
+            if not isinstance(kind := type_of(when), Bool):
+                raise DeclarationError(
+                    f"system {self.name}, unreached: `{when}` is {kind} and no condition"
+                )
+            self._check_names(when)
 
     def _every_machine(self) -> list[Machine]:
         every = [m for table in self.tables for m in (table.machine, *table.elsewhere)]
@@ -121,35 +222,67 @@ class System:
     def parts(self) -> Iterator[tuple[str, Expression]]:
         """Every expression, with where it stands."""
         for table in self.tables:
-            yield f"table {table.name}", table.when
+            yield f"table {table.name}", table.guard
             for row in table.rows:
                 parts = [row.guard, row.during]
                 parts += [part for update in table.updates(row) for part in update]
                 for sending in table.sendings(row):
                     parts += [sending.when, *(value for _, value in sending.fields)]
+                for dropped in table.droppings(row):
+                    parts += [value for _, value in dropped.address]
                 for part in parts:
                     yield f"table {table.name}, row {row.name!r}", part
         for item in (*self.properties, *self.lemmas):
             yield f"property {item.name}", item.expression
         yield f"system {self.name}, terminal", self.end
 
+    @cached_property
+    def _names(self) -> tuple[dict[str, Expression], dict[str, Expression], set[str]]:
+        """The features, constants and machines that expressions may name."""
+        return (
+            {feature.data.name: feature for feature in self.protocols.every_feature},
+            {constant.data.name: constant for constant in (*self.constants, *self.fixed)},
+            {machine.name for machine in self.machines},
+        )
+
     def _check_names(self, expression: Expression) -> None:
-        features = {feature.data.name for feature in self.protocols.every_feature}
-        constants = {constant.data.name for constant in (*self.constants, *self.fixed)}
-        machines = {machine.name for machine in self.machines}
+        features, constants, machines = self._names
         for node in children_first(expression):
             if node.op == "feature" and node.data.name not in features:
                 raise DeclarationError(f"{node.data.name} is no feature of {self.name}'s protocols")
             if node.op == "constant" and node.data.name not in constants:
                 raise DeclarationError(f"{node.data.name} is no constant of {self.name}")
+            if node.op in ("feature", "constant"):
+                own = (features if node.op == "feature" else constants)[node.data.name]
+                if own is not node:
+                    raise DeclarationError(
+                        f"`{node}` is another {node.op} than the one of {self.name} that is called "
+                        "so: declare it once, or take another name"
+                    )
             if node.op == "field" and node.data.machine not in machines:
                 raise DeclarationError(
                     f"`{node}` is a field of {node.data.machine}, which has no table in {self.name}"
                 )
 
+    def _check_types(self) -> None:
+        """One name of a key, an enum or a record is one type."""
+        kinds: list[Type] = [m.key for m in self.machines if m.key is not None]
+        kinds += [info.type for machine in self.machines for info in machine.fields.values()]
+        events = (*(table.on for table in self.tables), *(c.message for c in self.channels))
+        kinds += [kind for event in events for _, kind in event.parameters]
+        for _, part in self.parts():
+            kinds += [node.data.type for node in children_first(part) if node.op == "variable"]
+        known: dict[tuple[type, str], Type] = {}
+        for kind in (each for whole in dict.fromkeys(kinds) for each in named(whole)):
+            if known.setdefault((type(kind), kind.name), kind) is not kind:
+                raise DeclarationError(
+                    f"system {self.name}: two different {type(kind).__name__.lower()} types are "
+                    f"called {kind.name}: declare it once, or take another name"
+                )
+
     def _check_bounds(self, values: Mapping[Expression, int]) -> None:
         for constant, value in values.items():
-            if constant not in self.constants:
+            if all(constant is not known for known in self.constants):
                 raise DeclarationError(f"`{constant}` is no constant of {self.name}")
             constant.data.check(value)
 
@@ -157,6 +290,21 @@ class System:
         for name in names:
             if names.count(name) > 1:
                 raise DeclarationError(f"system {self.name}: two {what} declarations of {name}")
+
+    def origin(self, message: Message) -> End | None:
+        """Where a message comes from: as it is declared, or else as the one machine that sends it
+        names itself in the address. None where that is nowhere said."""
+        if message.comes_from is not None:
+            return message.comes_from
+        found = {
+            _origin(table, sending)
+            for table in self.tables
+            if not (isinstance(table.on, Loss) and table.on.message == message)
+            for row in table.rows
+            for sending in table.sendings(row)
+            if sending.message == message
+        }
+        return found.pop() if len(found) == 1 else None
 
     @property
     def constant_infos(self) -> tuple[ConstantInfo, ...]:
@@ -191,6 +339,28 @@ class System:
     def end(self) -> Expression:
         """`terminal` as an expression."""
         return lift(self.terminal)
+
+
+def _origin(table: Table, sending: Sending) -> End | None:
+    """The end that a row's machine is of what it sends; None where no field has its identity."""
+    machine = table.machine
+    if machine.key is None:
+        return End(machine.name)
+    own = {machine.this}
+    if isinstance(table.on, (Message, Loss)):
+        own.add(getattr(table.on, instance_field(table.on, machine)))
+    address = dict(sending.message.address)
+    named = [n for n, value in sending.fields if n in address and value in own]
+    named = [name for name in named if name != sending.message.goes_to.field]
+    return End(machine.name, named[0]) if len(named) == 1 else None
+
+
+_OF_SETTINGS = ("const", "not", "and", "or", "eq", "lt", "le", "add", "sub", "mul", "if")
+
+
+def _check_constant(where: str, given: object) -> None:
+    if not isinstance(given, Expression) or given.op != "constant":
+        raise DeclarationError(f"{where}: {shown(given)} is no constant")
 
 
 def events_of(events: Event | tuple[Event, ...]) -> tuple[Event, ...]:

@@ -1,262 +1,30 @@
-"""Machines, events, messages, and the tables of rows that say what a machine does on an event."""
+"""Tables of rows: what a machine does on an event or a message."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from .errors import DeclarationError
-from .expressions import (
-    QUANTIFIERS,
-    Expression,
-    Field,
-    Operand,
-    Parameter,
-    children_first,
-    element,
-    lift,
-    rewrite,
-)
+from .expressions import TRUE, Expression, Operand, children_first, lift
+from .given import check_kind, check_name, items, pairs
+from .machines import Event, Machine
+from .messages import SENDER, TO, Dropping, Loss, Message, Sending, fields_of, instance_field
+from .scopes import check_scopes, free_variables
 from .typecheck import check_constant, fits, type_of
-from .types import Bool, Constants, Enum, Key, Record, Type, check_names, choices, literal
-
-TRUE = lift(True)
+from .types import Bool, Sequence
 
 
-@dataclass(frozen=True)
-class FieldInfo:
-    """A field as its machine declares it; `initial` is none where any value may be the first."""
-
-    expression: Expression
-    type: Type
-    initial: Expression | None
-    doc: str = ""
-
-    @property
-    def name(self) -> str:
-        """The field's name."""
-        return self.expression.data.name
-
-
-@dataclass(eq=False)
-class Machine:
-    """A named set of fields, one instance per identity of `key` (none: a single instance)."""
-
-    name: str
-    key: Key | None = None
-    doc: str = ""
-    fields: dict[str, FieldInfo] = field(default_factory=dict[str, FieldInfo])
-    state: Expression | None = None
-
-    def field(
-        self, name: str, kind: Type, initial: Operand = None, *, doc: str = "",
-        any_initial: bool = False,
-    ) -> Expression:  # fmt: skip
-        """Declares a field and answers it as an expression.
-
-        Without `initial` it starts with its type's initial value, with `any_initial` with any.
-        Raises DeclarationError for a second field of the name or an initial value outside the type.
-        """
-        if name in self.fields:
-            raise DeclarationError(f"machine {self.name} has two fields called {name}")
-        this = Expression("field", (), Field(self.name, name, kind, self.key))
-        first = None if initial is None else lift(initial)
-        if first is not None:
-            where = f"machine {self.name}, field {name}"
-            if any(node.op in ("field", "this", "parameter") for node in children_first(first)):
-                raise DeclarationError(f"{where}: its initial value `{first}` reads the state")
-            if not fits(type_of(first), kind):
-                raise DeclarationError(f"{where}: its initial value `{first}` is not {kind}")
-            check_constant(first, kind, where)
-        if any_initial:
-            marker = Expression("any_value", ())
-            self.fields[name] = FieldInfo(this, kind, marker, doc)
-        else:
-            self.fields[name] = FieldInfo(this, kind, first, doc)
-        return this
-
-    @property
-    def this(self) -> Expression:
-        """The instance's own identity, for its rows to use. Raises DeclarationError without key."""
-        if self.key is None:
-            raise DeclarationError(f"{self.name} has one instance, without an identity")
-        return Expression("this", (), Field(self.name, "this", self.key, self.key))
-
-    def state_field(
-        self, name: str, kind: Enum, initial: Operand = None, *, doc: str = ""
-    ) -> Expression:
-        """Declares the field that `goto` sets and that diagrams draw."""
-        self.state = self.field(name, kind, initial, doc=doc)
-        return self.state
-
-
-@dataclass(frozen=True)
-class Event:
-    """Something that happens to a machine: `parameters` are chosen freely within their types.
-
-    A parameter is read as an attribute of the event; `variables` are parameters given as variables
-    that rows use as they are.
-    """
-
-    name: str
-    parameters: tuple[tuple[str, Type], ...] = ()
-    doc: str = ""
-    variables: tuple[Expression, ...] = ()
-
-    def __getattr__(self, name: str) -> Expression:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        kind = dict(self.parameters).get(name)
-        if kind is None:
-            raise DeclarationError(f"{self.name} has no parameter {name}")
-        return Expression("parameter", (), Parameter(self.name, name, kind))
-
-
-def event(
-    event_name: str, *variables: Expression, event_doc: str = "", **parameters: Type
-) -> Event:
-    """An event over these variables and parameters.
-
-    Raises DeclarationError for two of one name, and for a name that can't be read.
-    """
-    check_names(f"event {event_name}", parameters, Event)
-    names = set(parameters)
-    for bound in variables:
-        if bound.op != "variable" or bound.data.name in names:
-            raise DeclarationError(f"event {event_name}: `{bound}` is no variable, or there twice")
-        names.add(bound.data.name)
-    return Event(event_name, tuple(parameters.items()), event_doc, variables)
-
-
-@dataclass(frozen=True)
-class Message(Event):
-    """A typed record sent to the machine called `to`.
-
-    Its fields of a key type, but for those `carried` as content, are its address: they name the
-    instances that it goes between, and messages of one address wait in one bag. `answers` names
-    the request that a response belongs to; a response takes the request's address. `errors` are
-    what its field `error` may say, each with the condition on features under which it may.
-    """
-
-    to: str = ""
-    answers: Message | None = None
-    carried: tuple[str, ...] = ()
-    errors: tuple[tuple[Expression, Expression], ...] = ()
-
-    @property
-    def address(self) -> tuple[tuple[str, Key], ...]:
-        """The fields that name the instances it goes between, in declared order."""
-        return tuple(
-            (n, t) for n, t in self.parameters if isinstance(t, Key) and n not in self.carried
-        )
-
-    @property
-    def content(self) -> Record:
-        """The other fields, as the record that waits in the bag."""
-        address = dict(self.address)
-        fields = tuple((n, t) for n, t in self.parameters if n not in address)
-        return Record(self.name, fields or (("present", Bool()),))
-
-    def __call__(self, **fields: Operand) -> Sending:
-        return Sending(self, tuple((name, lift(value)) for name, value in fields.items()))
-
-
-def message(
-    message_name: str, to: Machine, *, message_doc: str = "", answers: Message | None = None,
-    carried: tuple[str, ...] = (), errors: Mapping[Expression, Operand] | None = None,
-    **fields: Type,
-) -> Message:  # fmt: skip
-    """A message to the machine `to` with these fields; a response also has its request's address.
-
-    Raises DeclarationError where the address does not say which instance of `to` it goes to, and
-    for fields that can't be read or that have one name with a part of the address.
-    """
-    address: dict[str, Type] = dict(answers.address) if answers is not None else {}
-    check_names(f"message {message_name}", fields, Message)
-    for name, kind in fields.items():
-        if address.get(name, kind) != kind:
-            raise DeclarationError(
-                f"message {message_name} has two fields called {name}: the address of "
-                f"{answers.name if answers else ''} has one"
-            )
-    for name in carried:
-        if not isinstance(fields.get(name), Key):
-            raise DeclarationError(f"message {message_name} carries no key called {name}")
-    parameters = {**address, **fields}
-    allowed = tuple((error, lift(during)) for error, during in (errors or {}).items())
-    made = Message(
-        message_name, tuple(parameters.items()), message_doc, (), to.name, answers, carried, allowed
-    )
-    if to.key is not None and to.key not in [key for _, key in made.address]:
-        raise DeclarationError(f"message {message_name}: no field of key {to.key} says to which")
-    return made
-
-
-@dataclass(frozen=True)
-class Loss(Event):
-    """A message leaves the network without having arrived, and the machine with the address's key
-    finds out.
-
-    Its fields are the message's.
-    """
-
-    message: Message | None = None
-
-
-def lost(message: Message) -> Loss:
-    """The event that a message in flight is lost: a table on it says what its machine does then."""
-    return in_transit("lost", message)
-
-
-def in_transit(what: str, message: Message) -> Loss:
-    """The event that something happens to a message in flight, which takes it from the network: a
-    row of its table may send it on."""
-    return Loss(f"{what} {message.name}", message.parameters, message.doc, (), message)
-
-
-def in_flight(name: str, message: Message, *address: Operand) -> Expression:
-    """A name for the messages of a kind that are under way, for a quantifier to bind: between the
-    instances of the `address`, in its order. Only properties look at what is in flight.
-
-    Raises DeclarationError for an address that isn't the message's.
-    """
-    bag = Expression("in_flight", tuple(map(lift, address)), message)
-    type_of(bag)
-    return element(name, bag)
-
-
-@dataclass(frozen=True)
-class Sending:
-    """A message with its fields filled in, sent where `when` holds, once for every value of
-    the variables `to_each`."""
-
-    message: Message
-    fields: tuple[tuple[str, Expression], ...]
-    to_each: tuple[Expression, ...] = ()
-    when: Expression = TRUE
-
-    def __str__(self) -> str:
-        inner = ", ".join(f"{name}={value}" for name, value in self.fields)
-        each = f" to each {', '.join(map(str, self.to_each))}" if self.to_each else ""
-        where = "" if self.when == TRUE else f" where {self.when}"
-        return f"{self.message.name}({inner}){each}{where}"
-
-
-def to_each(bound: Expression, when: Operand, sending: Sending) -> Sending:
-    """The message once for every value of the key variable `bound` for which `when` holds."""
-    both = lift(when) if sending.when == TRUE else lift(when) & sending.when
-    return Sending(sending.message, sending.fields, (bound, *sending.to_each), both)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Row:
     """One line of a table: where `when` holds, what changes and what is answered.
 
     `goto` is the machine's next state, `set` its other updates (all read the state before),
     `reply` the answer to the request (an error alone stands for the response with that error),
     `send` further messages, `during` the features under which the row exists, `source` where the
-    behaviour is written down.
+    behaviour is written down. `drop` is what is lost of the messages in flight before: of a message
+    by itself, all that is under way to or from the row's own instance.
     """
 
     name: str
@@ -268,6 +36,23 @@ class Row:
     during: Expression = TRUE
     source: str = ""
     note: str = ""
+    drop: tuple[Message | Dropping, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_name("a row", self.name)
+        where = f"row {self.name!r}"
+        for name, kinds, what in (
+            ("send", Sending, "message"), ("drop", (Message, Dropping), "message"),
+        ):  # fmt: skip
+            given = items(f"{where}, {name}", getattr(self, name), kinds, what)
+            object.__setattr__(self, name, given)
+        pairs(f"{where}, set", self.set, "{field: value}")
+        for target in self.set:
+            check_kind(f"{where}, set", target, Expression)
+        check_kind(f"{where}, reply", self.reply, Sending, Expression, type(None))
+        check_kind(f"{where}, during", self.during, Expression)
+        for name in ("source", "note"):
+            check_kind(f"{where}, {name}", getattr(self, name), str)
 
     @property
     def guard(self) -> Expression:
@@ -291,14 +76,27 @@ class Table:
     on: Event
     rows: tuple[Row, ...]
     response: Message | None = None
-    when: Expression = TRUE
+    when: Operand = True
     doc: str = ""
     elsewhere: tuple[Machine, ...] = ()
 
     def __post_init__(self) -> None:
+        check_kind("a table's machine", self.machine, Machine)
+        check_kind("what a table is on", self.on, Event)
+        where = f"table {self.name}"
+        check_kind(f"{where}, response", self.response, Message, type(None))
+        for name, kind in (("rows", Row), ("elsewhere", Machine)):
+            given = items(f"{where}, {name}", getattr(self, name), kind, kind.__name__.lower())
+            object.__setattr__(self, name, given)
         names = [row.name for row in self.rows]
         try:
-            self._condition(self.when)
+            self._check_parameters()
+            if isinstance(self.on, (Message, Loss)):
+                instance_field(self.on, self.machine)
+            for chosen in self.on.variables:
+                for collection in chosen.args:
+                    self._owned(collection)
+            self._condition(self.guard)
         except DeclarationError as error:
             raise DeclarationError(f"table {self.name}: {error}") from None
         for row in self.rows:
@@ -314,6 +112,25 @@ class Table:
         """Machine and event."""
         return f"{self.machine.name}.{self.on.name}"
 
+    @property
+    def guard(self) -> Expression:
+        """`when` as an expression."""
+        return lift(self.when)
+
+    def _check_parameters(self) -> None:
+        """A parameter that is called as the instance itself would be taken for it."""
+        key = self.machine.key
+        if key is None or isinstance(self.on, (Message, Loss)):
+            return
+        named = [*self.on.parameters, *((str(v), type_of(v)) for v in self.on.variables)]
+        for name, kind in named:
+            if kind == key and name in (self.machine.name, key.name):
+                raise DeclarationError(
+                    f"the parameter {name} of {self.on.name} isn't the {self.machine.name} that it "
+                    f"happens to: that is {self.machine.name}.this; leave the parameter out, or "
+                    f"call it other_{name} if another one is meant"
+                )
+
     def updates(self, row: Row) -> tuple[tuple[Expression, Expression], ...]:
         """The row's updates, `goto` among them, as pairs of target and value."""
         pairs = [(target, lift(value)) for target, value in row.set.items()]
@@ -324,24 +141,49 @@ class Table:
         return tuple(pairs)
 
     def sendings(self, row: Row) -> tuple[Sending, ...]:
-        """The row's messages, the reply first; a response has its request's address filled in."""
+        """The row's messages, the reply first, each with its sender filled in, and a response with
+        its request's address."""
         sent = list(row.send)
         if isinstance(row.reply, Expression):
             if self.response is None:
                 raise DeclarationError("a reply, but the table names no response")
             sent.insert(0, self.response(error=row.reply))
         elif row.reply is not None:
+            if row.reply.message.comes_from is not None and TO in dict(row.reply.fields):
+                raise DeclarationError(f"{row.reply.message.name} is a reply: leave to= out")
             sent.insert(0, row.reply)
         return tuple(self._addressed(sending) for sending in sent)
 
+    def droppings(self, row: Row) -> Iterator[Dropping]:
+        """What the row drops, a message by itself at each end that its own instance may be."""
+        for item in row.drop:
+            if isinstance(item, Dropping):
+                yield item
+            elif self.machine.key is None:
+                yield Dropping(item, ())
+            else:
+                for name in fields_of(item, self.machine):
+                    yield Dropping(item, ((name, self.machine.this),))
+
     def _addressed(self, sending: Sending) -> Sending:
-        if not isinstance(self.on, Message) or sending.message.answers != self.on:
-            return sending
-        given = dict(sending.fields)
-        filled = tuple(
-            (name, getattr(self.on, name)) for name, _ in self.on.address if name not in given
-        )
-        return Sending(sending.message, filled + sending.fields, sending.to_each, sending.when)
+        message, source = sending.message, sending.message.comes_from
+        if source is not None and SENDER in dict(sending.fields):
+            raise DeclarationError(f"{message.name}: leave sender= out, it is filled in")
+        filled: dict[str, Expression] = {}
+        if isinstance(self.on, Loss) and self.on.message == message:  # sent on
+            filled = {name: getattr(self.on, name) for name, _ in message.address}
+        else:
+            if isinstance(self.on, Message) and message.answers == self.on:
+                asked = dict(self.on.parameters)  # an answer may have an address of its own, too
+                names = [n for n, _ in message.address if source is not None or n in asked]
+                filled = {n: getattr(self.on, SENDER if source and n == TO else n) for n in names
+                          if source is None or n == TO}  # fmt: skip
+            if source is not None and source.machine != self.machine.name:
+                raise DeclarationError(f"{message.name} comes from {source.machine}, not from here")
+            if source is not None and source.field:
+                filled = {source.field: self.machine.this, **filled}
+        fields = {**filled, **dict(sending.fields)}
+        return dataclasses.replace(sending, fields=tuple(fields.items()))
 
     def _check(self, row: Row) -> None:
         self._condition(row.guard)
@@ -349,14 +191,14 @@ class Table:
         for node in children_first(row.during):
             if node.op not in ("feature", "const", "not", "and", "or"):
                 raise DeclarationError(f"`{row.during}` is not made of features alone")
-        targets: list[Expression] = []
+        targets: set[Expression] = set()
         for target, value in self.updates(row):
             self._target(target)
             self._owned(target)
             self._owned(value)
             if target in targets:
                 raise DeclarationError(f"`{target}` is set twice")
-            targets.append(target)
+            targets.add(target)
             expected = type_of(target)
             assert expected is not None
             if not fits(type_of(value), expected):
@@ -366,6 +208,14 @@ class Table:
             check_constant(value, expected, f"`{target}`")
         for sending in self.sendings(row):
             self._check_sending(sending)
+        for dropped in self.droppings(row):
+            address = dict(dropped.message.address)
+            for name, value in dropped.address:
+                if name not in address:
+                    raise DeclarationError(f"the address of {dropped.message.name} has no {name}")
+                self._owned(value)
+                if not fits(type_of(value), address[name]):
+                    raise DeclarationError(f"{dropped.message.name}.{name} is not `{value}`")
 
     def _condition(self, part: Expression, bound: tuple[Expression, ...] = ()) -> None:
         self._owned(part, bound)
@@ -377,6 +227,11 @@ class Table:
         base = target
         while base.op in ("index", "get"):
             base = base.args[0]
+            if isinstance(type_of(base), Sequence):
+                raise DeclarationError(
+                    f"`{target}` can't be set, as `{base}` is a sequence: set it as a whole, for "
+                    f"instance to append({base}[:n], ...)"
+                )
         if base.op != "field":
             raise DeclarationError(f"`{target}` can't be set: it is not a field, nor part of one")
 
@@ -392,8 +247,17 @@ class Table:
                     )
                 if node.data.name not in owner.fields:
                     raise DeclarationError(f"machine {owner.name} has no field {node.data.name}")
+                if owner.fields[node.data.name].expression.data is not node.data:
+                    raise DeclarationError(
+                        f"`{node}` is a field of another machine that is called {owner.name} too"
+                    )
                 if owner is not self.machine and owner.key is not None and not node.args:
                     raise DeclarationError(f"`{node}`: say which {owner.key} with .at()")
+            elif node.op == "this" and node.data.machine != self.machine.name:
+                raise DeclarationError(
+                    f"`{node.data.machine}.this` is no instance here, as the table is "
+                    f"{self.machine.name}'s: take the event's own {node.data.type}, if it has one"
+                )
             elif node.op == "parameter" and node.data.event != self.on.name:
                 raise DeclarationError(
                     f"`{node}` is a parameter of {node.data.event}, not of {self.on.name}"
@@ -402,7 +266,9 @@ class Table:
                 raise DeclarationError(f"`{node}`: only step properties speak of the next state")
             elif node.op == "in_flight":
                 raise DeclarationError(f"`{node}`: only properties speak of what is in flight")
-        for name in free_variables(expression) - {*self.on.variables, *bound}:
+        in_scope = (*self.on.variables, *bound)
+        check_scopes(expression, frozenset(map(str, in_scope)))
+        for name in free_variables(expression) - {*in_scope}:
             raise DeclarationError(
                 f"`{name}` is bound neither by {self.on.name} nor by all_of, ..."
             )
@@ -428,38 +294,9 @@ class Table:
                 raise DeclarationError(f"{sending.message.name}: its address lacks {name}")
 
 
-def free_variables(expression: Expression) -> set[Expression]:
-    """The variables and elements that nothing inside the expression binds."""
-    if expression.op == "variable":
-        return {expression}
-    inside = [free_variables(argument) for argument in expression.args]
-    if expression.op in QUANTIFIERS:
-        return (inside[1] - {expression.args[0]}) | (inside[0] - {expression.args[0]})
-    free = set[Expression]().union(*inside)
-    return free | {expression} if expression.op == "element" else free
-
-
 def only(during: Expression, *rows: Row) -> tuple[Row, ...]:
     """The rows, each only under a further condition on features."""
+    check_kind("only", during, Expression)
+    for row in rows:
+        check_kind("only", row, Row)
     return tuple(dataclasses.replace(row, during=row.during & during) for row in rows)
-
-
-def instances(bound: Expression, body: Expression, constants: Constants) -> list[Expression]:
-    """`body` with the variable `bound` replaced by each of its values in turn."""
-    domain: Type = bound.data.type
-    return [
-        substitute(body, {bound: literal(domain, value)}) for value in choices(domain, constants)
-    ]
-
-
-def substitute(body: Expression, values: dict[Expression, Expression]) -> Expression:
-    """`body` with each of the given variables replaced where nothing in it binds them."""
-
-    def change(node: Expression) -> Expression | None:
-        if node.op in QUANTIFIERS and node.args[0] in values:
-            bound, inner = node.args
-            others = {name: value for name, value in values.items() if not name.same_as(bound)}
-            return Expression(node.op, (bound, substitute(inner, others)), node.data)
-        return values.get(node)
-
-    return rewrite(body, change)

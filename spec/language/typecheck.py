@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from .errors import DeclarationError
-from .expressions import EnumValue, Expression
+from .expressions import EnumValue, Expression, divisor, is_settled, lift
 from .types import (
     HIGHEST,
     LOWEST,
@@ -79,12 +79,13 @@ def type_of(expression: Expression) -> Type | None:
                     if type_of(value) is None and not isinstance(kind, Optional):
                         raise DeclarationError(f"`{expression}`: {kind} is never none")
             return Bool()
-        case "lt" | "le" | "add" | "sub":
+        case "add" if isinstance(type_of(args[0]), Sequence):
+            return _joined_sequence(expression)
+        case "lt" | "le" | "add" | "sub" | "mul" | "div" | "mod":
             for argument in args:
                 _need(argument, NUMBER, f"an operand of {_SIGN[op]}")
+            _check_factors(expression)
             return Bool() if op in ("lt", "le") else NUMBER
-        case "mul":
-            raise DeclarationError(f"`{expression}`: only bounds are made with products")
         case "if":
             _need(args[0], Bool(), "the condition of if_")
             return common(*args[1:])
@@ -99,6 +100,7 @@ def type_of(expression: Expression) -> Type | None:
 
 _SIGN = {
     "and": "&", "or": "|", "not": "~", "lt": "< or >", "le": "<= or >=", "add": "+", "sub": "-",
+    "mul": "*", "div": "//", "mod": "%",
 }  # fmt: skip
 
 
@@ -138,7 +140,7 @@ def check_constant(value: Expression, target: Type, where: str) -> None:
         check_constant(value.args[0], target, where)
     if value.op == "if":
         for branch in value.args[1:]:
-            if branch not in value.args[0].args:
+            if not any(branch.same_as(part) for part in value.args[0].args):
                 check_constant(branch, target, where)
     if value.op in ("set_of", "sequence_of") and isinstance(target, (Set, Sequence)):
         for part in value.args:
@@ -228,20 +230,80 @@ def _sequence(expression: Expression) -> Sequence:
     return kind
 
 
+def _check_factors(expression: Expression) -> None:
+    """Raises DeclarationError for a product of two numbers that both may change, and for a division
+    by one that may, or that is below 1."""
+    op, args = expression.op, expression.args
+    if op == "mul" and not any(map(is_settled, args)):
+        raise DeclarationError(
+            f"`{expression}`: of two factors one is a number or made of constants"
+        )
+    if op in ("div", "mod"):
+        if not is_settled(args[1]):
+            raise DeclarationError(f"`{expression}`: only a number or a constant divides")
+        if args[1].op == "const":
+            divisor(expression, args[1].data)
+
+
+def _joined_sequence(expression: Expression) -> Type:
+    kind = common(*expression.args)
+    parts = [type_of(argument) for argument in expression.args]
+    assert isinstance(kind, Sequence)
+    room = lift(0)
+    for part in parts:
+        assert isinstance(part, Sequence)
+        room = room + part.capacity
+    return replace(kind, capacity=room)
+
+
 def _index(expression: Expression) -> Type:
     collection, key = expression.args
     kind = type_of(collection)
+    if isinstance(kind, Sequence):
+        _position_in(expression, key, "last(...)" if _is_below_0(key) else "")
+        return Optional(kind.of)
     if not isinstance(kind, Map):
-        raise DeclarationError(f"`{collection}` is {_name(kind)}: only a map has [ ]")
+        raise DeclarationError(f"`{collection}` is {_name(kind)}: only maps and sequences have [ ]")
     _need(key, kind.key, "the index")
     return kind.of
 
 
+def _slice(expression: Expression) -> Type:
+    kind = _sequence(expression)
+    for end in expression.args[1:]:
+        if type_of(end) is not None:
+            _position_in(expression, end, "size(...) - 1" if _is_below_0(end) else "")
+    return kind
+
+
+def _is_below_0(number: Expression) -> bool:
+    return number.op == "const" and isinstance(number.data, int) and number.data < 0
+
+
+def _position_in(expression: Expression, number: Expression, remedy: str) -> None:
+    """Raises DeclarationError for what is no place in a sequence."""
+    _need(number, NUMBER, "the position")
+    if remedy:
+        raise DeclarationError(
+            f"`{expression}`: positions count from 0 at the start: write {remedy} for the end"
+        )
+
+
+def _is_prefix(expression: Expression) -> Type:
+    for argument in expression.args:
+        if not isinstance(type_of(argument), Sequence):
+            raise DeclarationError(f"`{argument}` is {_name(type_of(argument))} and not a sequence")
+    common(*expression.args)
+    return Bool()
+
+
 def _updated(expression: Expression) -> Type:
     mapping, key, value = expression.args
-    _need(value, _index(Expression("index", (mapping, key))), "the value put into the map")
     kind = type_of(mapping)
-    assert kind is not None
+    if not isinstance(kind, Map):
+        raise DeclarationError(f"`{mapping}` is {_name(kind)} and not a map")
+    _need(key, kind.key, "the index")
+    _need(value, kind.of, "the value put into the map")
     return kind
 
 
@@ -267,6 +329,15 @@ def _quantified(expression: Expression) -> Type:
     type_of(bound)
     _need(condition, Bool(), "the condition")
     return NUMBER if expression.op == "count" else Bool()
+
+
+def _extreme(expression: Expression) -> Type:
+    bound, number = expression.args
+    if bound.op not in ("variable", "element"):
+        raise DeclarationError(f"`{expression}` binds `{bound}`: not a variable, not an element")
+    type_of(bound)
+    _need(number, NUMBER, "what is compared")
+    return NUMBER
 
 
 def _each(expression: Expression) -> Type:
@@ -296,6 +367,12 @@ def _keep(expression: Expression) -> Type:
 
 
 def _first_of(expression: Expression) -> Type:
+    bound, condition = expression.args
+    if bound.op == "variable":
+        _need(condition, Bool(), "the condition of first_of")
+        if not isinstance(bound.data.type, SCALARS):
+            raise DeclarationError(f"`{expression}`: a first {bound.data.type} is none")
+        return Optional(bound.data.type)
     kind = _keep(expression)
     assert isinstance(kind, (Sequence, Bag))
     return Optional(kind.of)
@@ -396,6 +473,10 @@ def _boolean_of_optional(expression: Expression) -> Type:
 
 _STRUCTURED: dict[str, Callable[[Expression], Type]] = {
     "index": _index,
+    "slice": _slice,
+    "is_prefix": _is_prefix,
+    "max": _extreme,
+    "min": _extreme,
     "updated": _updated,
     "get": _get,
     "is_set": _boolean_of_optional,

@@ -11,28 +11,30 @@ hold them, are plain and immutable:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 from .errors import DeclarationError
 from .expressions import Expression, Operand, enum_value, lift, make, resolve, variable
+from .given import check_kind, check_name, shown
+from .interned import Interned
 
 Bound: TypeAlias = int | Expression
 LOWEST, HIGHEST = -(2**62), 2**62  # native code has room for one addition beyond
 Constants: TypeAlias = Mapping[str, int]
 
 
-@dataclass(frozen=True)
-class Bool:
+@dataclass(frozen=True, eq=False)
+class Bool(Interned):
     """True or false; initially false."""
 
     def __str__(self) -> str:
         return "bool"
 
 
-@dataclass(frozen=True)
-class Int:
+@dataclass(frozen=True, eq=False)
+class Int(Interned):
     """Whole numbers `low`..`high`; initially `low` (a number of no declared range: 0)."""
 
     low: Bound
@@ -40,6 +42,7 @@ class Int:
     name: str = ""
 
     def __post_init__(self) -> None:
+        _check_bounds(self, self.low, self.high)
         if isinstance(self.low, int) and isinstance(self.high, int):
             self.range({})
 
@@ -56,8 +59,8 @@ class Int:
         return low, high
 
 
-@dataclass(frozen=True)
-class Enum:
+@dataclass(frozen=True, eq=False)
+class Enum(Interned):
     """Named members, each with its number in the protocol; initially the first."""
 
     name: str
@@ -81,14 +84,18 @@ class Enum:
 
 def enum(name: str, *names: str, **numbered: int) -> Enum:
     """An enum of `names`, numbered from 0, or of members with the numbers given."""
+    check_name("an enum", name)
+    check_names(f"enum {name}", (*names, *numbered), Enum, "a member")
     members = tuple((n, i) for i, n in enumerate(names)) + tuple(numbered.items())
+    for member, number in members:
+        check_kind(f"enum {name}, {member}", number, int)
     if not members or len({n for n, _ in members}) != len(members):
         raise DeclarationError(f"enum {name}: members must be there and differ")
     return Enum(name, members)
 
 
-@dataclass(frozen=True)
-class Key:
+@dataclass(frozen=True, eq=False)
+class Key(Interned):
     """The identities 0..size-1 of a kind of thing: machine instances, partitions, brokers.
 
     Keys can be compared for equality and index maps; they have no order and no arithmetic, so
@@ -97,6 +104,10 @@ class Key:
 
     name: str
     size: Bound
+
+    def __post_init__(self) -> None:
+        check_name("a key", self.name)
+        _check_bounds(self, self.size)
 
     def __str__(self) -> str:
         return self.name
@@ -113,14 +124,25 @@ class Key:
         return variable(name, self)
 
 
+def _check_bounds(outer: object, *bounds: object) -> None:
+    for bound in bounds:
+        check_kind(f"{type(outer).__name__} {outer}", bound, int, Expression)
+
+
+def _check_inner(outer: object, of: object) -> None:
+    if of is not None:  # of what is empty
+        check_type(type(outer).__name__, of)
+
+
 def _not_optional(outer: object, of: object) -> None:
     """None within none could not be told from none."""
+    _check_inner(outer, of)
     if isinstance(of, Optional):
         raise DeclarationError(f"{outer}: what is optional already must be put into a record first")
 
 
-@dataclass(frozen=True)
-class Optional:
+@dataclass(frozen=True, eq=False)
+class Optional(Interned):
     """A value of `of`, or none; initially none."""
 
     of: Type
@@ -132,13 +154,14 @@ class Optional:
         return f"optional {self.of}"
 
 
-@dataclass(frozen=True)
-class Set:
+@dataclass(frozen=True, eq=False)
+class Set(Interned):
     """A set over a finite type (key, enum, small int); initially empty."""
 
     of: Type
 
     def __post_init__(self) -> None:
+        _check_inner(self, self.of)
         if not isinstance(self.of, (*SCALARS, type(None))):
             raise DeclarationError(f"{self}: only scalars can be in a set")
 
@@ -146,8 +169,8 @@ class Set:
         return f"set of {self.of}"
 
 
-@dataclass(frozen=True)
-class Sequence:
+@dataclass(frozen=True, eq=False)
+class Sequence(Interned):
     """At most `capacity` values in order; initially empty."""
 
     of: Type
@@ -155,13 +178,14 @@ class Sequence:
 
     def __post_init__(self) -> None:
         _not_optional(self, self.of)
+        _check_bounds(self, self.capacity)
 
     def __str__(self) -> str:
         return f"sequence of {self.of} up to {self.capacity}"
 
 
-@dataclass(frozen=True)
-class Bag:
+@dataclass(frozen=True, eq=False)
+class Bag(Interned):
     """A multiset of at most `capacity` values: two orders of one content are the same value."""
 
     of: Type
@@ -169,13 +193,14 @@ class Bag:
 
     def __post_init__(self) -> None:
         _not_optional(self, self.of)
+        _check_bounds(self, self.capacity)
 
     def __str__(self) -> str:
         return f"bag of {self.of} up to {self.capacity}"
 
 
-@dataclass(frozen=True)
-class Record:
+@dataclass(frozen=True, eq=False)
+class Record(Interned):
     """Named fields of their own types."""
 
     name: str
@@ -192,27 +217,35 @@ class Record:
         return dict(self.fields).get(name)
 
 
-def check_names(owner: str, names: Iterable[str], read_from: type) -> None:
+def check_names(owner: str, names: Iterable[str], read_from: type, what: str = "a field") -> None:
     """Raises DeclarationError for a name that can't be read as an attribute of `read_from`, which
     has one of its own that is called so."""
     own = {*dir(read_from), *getattr(read_from, "__dataclass_fields__", ())}
     for name in names:
+        check_name(f"{owner}: {what}", name)
         if name.startswith("_") or name in own:
-            raise DeclarationError(f"{owner}: a field can't be called {name}: take another name")
+            raise DeclarationError(f"{owner}: {what} can't be called {name}: take another name")
 
 
 def record(record_name: str, **fields: Type) -> Record:
     """A record type with these fields. Raises DeclarationError for a name that can't be read."""
+    check_name("a record", record_name)
     check_names(f"record {record_name}", fields, Expression)
+    for name, kind in fields.items():
+        check_type(f"record {record_name}, field {name}", kind)
     return Record(record_name, tuple(fields.items()))
 
 
-@dataclass(frozen=True)
-class Map:
+@dataclass(frozen=True, eq=False)
+class Map(Interned):
     """A value of `of` for every key; initially that type's initial value everywhere."""
 
     key: Key
     of: Type
+
+    def __post_init__(self) -> None:
+        check_kind("Map", self.key, Key)
+        _check_inner(self, self.of)
 
     def __str__(self) -> str:
         return f"{self.of} by {self.key}"
@@ -224,8 +257,76 @@ Value: TypeAlias = "bool | int | str | frozenset[Value] | tuple[Value, ...] | No
 SCALARS = (Bool, Int, Enum, Key)
 
 
+def check_type(where: str, kind: object) -> None:
+    """Raises DeclarationError for what is no type, a class without its brackets among them."""
+    every = (*SCALARS, Optional, Set, Sequence, Bag, Record, Map)
+    for each in every:
+        if kind is each:
+            raise DeclarationError(
+                f"{where}: {each.__name__} lacks its brackets: write {each.__name__}(...)"
+            )
+    if not isinstance(kind, every):
+        raise DeclarationError(f"{where}: {shown(cast('Any', kind))} is no type")
+
+
+def named(kind: Type) -> Iterator[Enum | Key | Record]:
+    """The types with a name of their own that the type is made of, itself among them."""
+    if isinstance(kind, (Enum, Key, Record)):
+        yield kind
+    inner: list[Type | None] = []
+    match kind:
+        case Optional() | Set() | Sequence() | Bag():
+            inner = [kind.of]
+        case Map():
+            inner = [kind.key, kind.of]
+        case Record():
+            inner = [of for _, of in kind.fields]
+        case _:
+            pass
+    for of in inner:
+        if of is not None:  # of what is empty
+            yield from named(of)
+
+
+MOST_CHOICES = 1_000_000  # what is gone through one by one
+
+
+def parts(kind: Type, constants: Constants) -> int:
+    """How many numbers a value of the type takes in a state."""
+    match kind:
+        case Optional():
+            return 1 if isinstance(kind.of, SCALARS) else 1 + parts(kind.of, constants)
+        case Set():
+            return _how_many(kind.of, constants)
+        case Sequence() | Bag():
+            return resolve(kind.capacity, constants) * parts(Optional(kind.of), constants)
+        case Record():
+            return sum(parts(of, constants) for _, of in kind.fields)
+        case Map():
+            return kind.key.count(constants) * parts(kind.of, constants)
+        case _:
+            return 1
+
+
+def _how_many(kind: Type, constants: Constants) -> int:
+    match kind:
+        case Int():
+            low, high = kind.range(constants)
+            return high - low + 1
+        case Key():
+            return kind.count(constants)
+        case _:
+            return len(choices(kind, constants))
+
+
 def choices(kind: Type, constants: Constants) -> tuple[Value, ...]:
-    """Every value of a scalar type, in order. Raises DeclarationError for any other type."""
+    """Every value of a scalar type, in order. Raises DeclarationError for any other type, and for
+    one of more values than can be gone through."""
+    if isinstance(kind, (Int, Key)) and _how_many(kind, constants) > MOST_CHOICES:
+        raise DeclarationError(
+            f"{kind} has {_how_many(kind, constants):,} values, more than the {MOST_CHOICES:,} "
+            "that can be gone through one by one: take a smaller range"
+        )
     match kind:
         case Bool():
             return (False, True)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from .errors import DeclarationError
-from .expressions import QUANTIFIERS, EnumValue, Expression, Field, resolve
+from .expressions import QUANTIFIERS, EnumValue, Expression, Field, divisor, resolve
 from .typecheck import type_of
 from .types import Constants, Record, Sequence, Type, Value, choices, initial_value, rank
 
@@ -105,6 +105,8 @@ class _Evaluation:
                 return sum(results)
             case "each":
                 return tuple(results)
+            case "max" | "min":
+                return (max if e.op == "max" else min)(results, default=0)
             case "first_of":
                 pairs = zip(domain, results, strict=True)
                 return next((value for value, holds in pairs if holds), None)
@@ -127,8 +129,21 @@ class _Evaluation:
                 return v[0] + v[1]
             case "sub":
                 return v[0] - v[1]
+            case "mul":
+                return v[0] * v[1]
+            case "div":
+                return v[0] // divisor(e, v[1])
+            case "mod":
+                return v[0] % divisor(e, v[1])
             case "in":
                 return v[0] in v[1]
+            case "index" if isinstance(type_of(e.args[0]), Sequence):
+                return v[0][v[1]] if 0 <= v[1] < len(v[0]) else None
+            case "slice":
+                start, stop = (end and max(0, end) for end in v[1:])
+                return v[0][start:stop]
+            case "is_prefix":
+                return v[1][: len(v[0])] == v[0]
             case "index":
                 return v[0][_place(v[0], v[1])]
             case "get":

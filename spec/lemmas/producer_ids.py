@@ -120,7 +120,7 @@ def _apart(one: int, other: int) -> Expression:
     is_another = b != c
     if one != other:
         is_another = lift(True)
-    elif x.names == (g,):
+    elif set(x.names) == {g}:
         is_another |= g != h
     apart = (x.end <= y.first) | (y.end <= x.first)
     return _named(

@@ -30,6 +30,7 @@ from ..messages import (
 )
 from ..partition import SPARE
 from ..properties_idempotence import PROPERTIES
+from ..unreached import IDEMPOTENCE as UNREACHED
 
 _p, _r = PARTITION.variable("p"), RECORD.variable("r")
 _ME = 0
@@ -91,6 +92,7 @@ system = System(
     interchangeable=(PARTITION,),
     terminal=((_state == client.UNINITIALIZED) & ~epoch_bump.id_left.at(_ME))
     | all_of(_p, all_of(_r, ~client.is_open(client.batches.at(_ME)[_p][_r]))),
+    unreached=UNREACHED,
     reach="on two partitions three faults of any kinds, each at any step: an epoch that is used "
     "up, a request that arrives after its retry, a batch that expires and arrives, a leader that "
     "starts from a snapshot. They don't reach a cache smaller than what is in flight "

@@ -19,6 +19,7 @@ from ..producer_ids import (
     crash,
 )
 from ..producer_ids_properties import PROPERTIES
+from ..unreached import PRODUCER_ID_BLOCKS as UNREACHED
 
 _SENT_AGAIN = FAULTS + 1  # each fault may leave a request behind
 
@@ -40,6 +41,7 @@ system = System(
     ),
     budgets={(crash, connection_loss, *rpc.FAULTY_EVENTS, *zk.FAULTY_EVENTS): FAULTS},
     interchangeable=(BROKER,),
+    unreached=UNREACHED,
     reach="two brokers that race for three blocks until there are none left, two threads of each "
     "at any step of their calls, and one fault at any step (two with the large bounds): a crash, "
     "a new registration, a session that ends, a failover, a request that is sent again or given up "

@@ -56,6 +56,7 @@ from ..messages import (
     WriteTxnMarkersResponse,
 )
 from ..properties import PROPERTIES
+from ..unreached import TRANSACTIONS as UNREACHED
 
 _i = PRODUCER.variable("i")
 
@@ -142,6 +143,7 @@ system = System(
         _i,
         client.state.at(_i).is_in(client.READY, client.FATAL_ERROR) | client.can_only_close.at(_i),
     ),
+    unreached=UNREACHED,
     reach="two instances that fence each other at any moment, two transactions in a row with a "
     "late request, answer or marker of the first, epochs that are used up and the next "
     "producer id, and any one fault at any step, a failover of the coordinator with or "

@@ -35,6 +35,7 @@ def test_a_quick_run_tells_what_it_measured_and_writes_nothing() -> None:
     assert "| bytes a state beyond the packed state's" in told
 
 
+@pytest.mark.slow
 def test_a_quick_run_of_compilation_tells_what_it_measured_and_writes_nothing() -> None:
     told = quick_run("compile.py")
     assert told.count("| seconds until ") == told.count("| of these to lower and compile") == 3
@@ -43,10 +44,3 @@ def test_a_quick_run_of_compilation_tells_what_it_measured_and_writes_nothing() 
 def test_a_quick_run_of_the_oracle_tells_what_it_measured_and_writes_nothing() -> None:
     told = quick_run("oracle.py")
     assert told.count("| at least") == 5
-
-
-@pytest.mark.slow
-def test_a_quick_run_on_spark_tells_what_it_measured_and_writes_nothing() -> None:
-    told = quick_run("spark.py")
-    assert "592,812" in told
-    assert "| seconds of an almost empty level, 4 shards" in told

@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,8 +13,11 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 import scale  # pyright: ignore[reportMissingImports]
 import spark as bench  # pyright: ignore[reportMissingImports]
 
+from epochfence.checker import object_cache
 from epochfence.model.histories import read_history
 from epochfence.model.judge import Finding, judge
+
+PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
 
 
 def test_events_are_histories_that_are_explained(
@@ -25,6 +29,46 @@ def test_events_are_histories_that_are_explained(
     assert len(found) == keys == 5
     assert {len(operations) for operations in found.values()} == {100}
     assert {judge(operations).finding for operations in found.values()} == {Finding.EXPLAINED}
+
+
+@pytest.mark.slow
+def test_a_small_part_is_measured_and_nothing_written(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = PAGE.read_text(), scale.RECORDED.read_text()
+    tiny = (1, 1, 2, 2)
+    name = "-".join(map(str, tiny))
+    monkeypatch.setattr(bench, "QUICK", tiny)
+    monkeypatch.setattr(bench, "QUICK_HAND_OVER", 300)
+    monkeypatch.setitem(bench.SHARDS, tiny, 4)
+    monkeypatch.setitem(bench.MINUTES, name, 1)
+    monkeypatch.setattr(sys, "argv", ["spark.py", "--quick", "--part", name])
+    monkeypatch.setenv(object_cache.VARIABLE, object_cache.OFF)  # as the program sets it
+    assert bench.main() == 0
+    told = capsys.readouterr().out
+    assert "5,094" in told
+    assert "| seconds of an almost empty level, 4 shards" in told
+    assert (PAGE.read_text(), scale.RECORDED.read_text()) == before
+
+
+def test_histories_are_judged_as_a_user_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without Spark's start, which the tests of the command have."""
+    calls: list[list[str]] = []
+
+    def measure(command: list[str], folder: Path) -> SimpleNamespace:
+        calls.append(command)
+        assert Path(command[command.index("--input") + 1]).stat().st_size > 0
+        return SimpleNamespace(exit_code=0, output="", seconds=2.0, peak_rss_bytes=1)
+
+    monkeypatch.setattr(bench, "TEMPLATES", 3)
+    monkeypatch.setattr(bench, "measure", measure)
+    told = bench.judged(500, tmp_path)
+    assert (told["events"], told["keys"], told["seconds"]) == (500, 5, 2.0)
+    (command,) = calls
+    assert command[1] == "judge"
+    assert not list(tmp_path.glob("*.jsonl"))
 
 
 def test_what_is_recorded_becomes_a_section_with_each_aim() -> None:

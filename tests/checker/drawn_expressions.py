@@ -131,6 +131,10 @@ class Drawing:
         self.random = random
         self.constants = constants
 
+    def name(self) -> str:
+        """A name that hides no other: a variable that is hidden and not used is refused."""
+        return f"i{self.number(1, 10**9)}"
+
     def pick(self, options: Sequence[T]) -> T:
         """One of them."""
         return self.random.choice(options)
@@ -182,22 +186,26 @@ class Drawing:
             if isinstance(step, lang.Key):
                 e = e[self.key(step, scope)]
             elif step == AN_END:
-                e = self.pick((lang.first, lang.last))(e)
+                at = self.number(0, 2) if self.chance(50) else self.arithmetic(scope, 0) % 3
+                e = self.pick((lang.first, lang.last, lambda log, at=at: log[at]))(e)
             else:
                 e = getattr(e, step)
         return e
 
+    def kinds(self, scope: Scope) -> list[Type]:
+        """The types of what can be read."""
+        return [path.type for path in paths(scope)]
+
     def collection(self, scope: Scope, depth: int) -> tuple[Expression, Type]:
         """A set, sequence or bag, with the type of its elements."""
-        kinds: list[Any] = [path.type for path in paths(scope)]
+        kinds: list[Any] = self.kinds(scope)
         kinds = [k for k in kinds if isinstance(k, (lang.Set, lang.Sequence, lang.Bag))]
         kind = self.pick(kinds or [lang.Set(BIT), lang.Sequence(BIT, 2)])
         return self.expression(kind, scope, depth - 1), kind.of
 
     def bound(self, scope: Scope, depth: int) -> tuple[Expression, Scope]:
-        """A variable or an element, and the scope inside of what binds it. Names are few, so that
-        they hide one another."""
-        name = self.pick(("i", "j"))
+        """A variable or an element, and the scope inside of what binds it."""
+        name = self.name()
         collection, kind = self.collection(scope, depth)
         if self.chance(50) and type_of(collection) not in EMPTY:
             bound = lang.element(name, collection)
@@ -280,7 +288,19 @@ class Drawing:
                 return found
             return self.pick((lang.lift(1), lang.lift(2), lang.lift(-1), N, M))
         inner = depth - 1
-        match self.number(0, 8):
+        match self.number(0, 11):
+            case 9:
+                by = self.pick((lang.lift(2), lang.lift(3), lang.lift(-1), N, M * 2))
+                product = (self.arithmetic(scope, inner), by)
+                return product[0] * product[1] if self.chance(50) else product[1] * product[0]
+            case 10:
+                number, by = self.arithmetic(scope, inner), self.pick((lang.lift(2), N, M + 2))
+                return number // by if self.chance(50) else number % by
+            case 11:
+                bound, inside = self.bound(scope, depth)
+                default = self.arithmetic(scope, 0) if bound.op == "element" else None
+                extreme = self.pick((lang.max_of, lang.min_of))
+                return extreme(bound, self.arithmetic(inside, inner), default)
             case 0 | 1:
                 return self.arithmetic(scope, inner) + self.arithmetic(scope, inner)
             case 2:
@@ -303,7 +323,7 @@ class Drawing:
         key = self.read(lambda other: isinstance(other, lang.Key), scope)
         if key is not None and scope.names_keys and self.chance(50):
             return lang.position(key)
-        item = lang.element("p", self.expression(lang.Sequence(BIT, 2), scope, depth - 1))
+        item = lang.element(self.name(), self.expression(lang.Sequence(BIT, 2), scope, depth - 1))
         inside = scope.with_((item, BIT), (lang.position(item), SMALL))
         return lang.count_of(item, self.truth(inside, depth - 1))
 
@@ -315,7 +335,15 @@ class Drawing:
                 return found
             return self.pick((lang.lift(True), lang.lift(False), FAST, OLD))
         inner = depth - 1
-        match self.number(0, 11):
+        match self.number(0, 13):
+            case 12:
+                kinds = [k for k in self.kinds(scope) if isinstance(k, lang.Set)]
+                votes = self.expression(self.pick(kinds or [lang.Set(BIT)]), scope, inner)
+                return lang.majority(votes, self.pick((N, 1, self.arithmetic(scope, 0))))
+            case 13:
+                kinds = [k for k in self.kinds(scope) if isinstance(k, lang.Sequence)]
+                kind = self.pick(kinds or [lang.Sequence(BIT, 2)])
+                return lang.is_prefix(*(self.expression(kind, scope, inner) for _ in range(2)))
             case 0:
                 return self.truth(scope, inner) & self.truth(scope, inner)
             case 1:
@@ -371,10 +399,13 @@ class Drawing:
             case 2 if depth > 0 and lang.Sequence(kind.of, 2) in POOL:
                 items = self.expression(lang.Sequence(kind.of, 2), scope, depth - 1)
                 if self.chance(40):
-                    item = lang.element("f", items)
+                    item = lang.element(self.name(), items)
                     inside = scope.with_((item, kind.of))
                     return lang.first_of(item, self.truth(inside, depth - 1))
-                return self.pick((lang.first, lang.last))(items)
+                return self.pick((lang.first, lang.last, lambda log: log[self.number(0, 2)]))(items)
+            case 3 if depth > 0 and kind.of in (BIT, COLOUR, lang.Bool()):
+                value = lang.variable(self.name(), kind.of)
+                return lang.first_of(value, self.truth(scope.with_((value, kind.of)), depth - 1))
             case _:
                 return self.expression(kind.of, scope, depth - 1)
 
@@ -389,10 +420,10 @@ class Drawing:
             case 2:
                 return self.expression(kind, scope, inner) - self.expression(kind, scope, inner)
             case 3:
-                bound = lang.variable(self.pick(("i", "j")), kind.of)
+                bound = lang.variable(self.name(), kind.of)
                 within = self.expression(kind, scope, inner)
                 if self.chance(30) and type_of(within) not in EMPTY:
-                    bound = lang.element("y", within)
+                    bound = lang.element(self.name(), within)
                 return lang.those(bound, self.truth(scope.with_((bound, kind.of)), inner))
             case _:
                 few = self.number(0, 2)
@@ -421,7 +452,7 @@ class Drawing:
         if depth <= 0 or self.chance(10):
             return whole
         if self.chance(25):
-            item = lang.element("z", whole)
+            item = lang.element(self.name(), whole)
             return lang.keep(item, self.truth(scope.with_((item, kind.of)), depth - 1))
         value = self.expression(kind.of, scope, depth - 1)
         if isinstance(kind, lang.Bag):
@@ -434,6 +465,10 @@ class Drawing:
             grown = lang.insert_by(whole, value, ORDERED_BY[kind.of.name])
         elif self.chance(30):
             return lang.without_first(whole)
+        elif self.chance(35):
+            return self.part(whole, scope, depth - 1)
+        elif self.chance(35):
+            grown = whole + self.part(whole, scope, depth - 1)
         elif self.chance(40):
             return lang.push(whole, value)
         else:
@@ -441,6 +476,14 @@ class Drawing:
         if self.chance(20):
             return grown  # may go beyond the capacity
         return lang.if_(lang.size(whole) < kind.capacity, grown, whole)
+
+    def part(self, whole: Expression, scope: Scope, depth: int) -> Expression:
+        """Some of a sequence's elements that lie side by side."""
+        start, stop = (
+            self.number(0, 2) if self.chance(40) else self.arithmetic(scope, depth) + 0
+            for _ in range(2)
+        )
+        return self.pick((whole[start:], whole[:stop], whole[start:stop]))
 
     def record(self, kind: lang.Record, scope: Scope, depth: int) -> Expression:
         """A record made of its fields, or one with some of them replaced."""
@@ -460,6 +503,6 @@ class Drawing:
         if found is not None and self.has_key(kind.key, scope) and self.chance(60):
             key = self.key(kind.key, scope)
             return lang.updated(found, key, self.expression(kind.of, scope, depth - 1))
-        bound = kind.key.variable(self.pick(("i", "j")))
+        bound = kind.key.variable(self.name())
         inside = scope.with_((bound, kind.key))
         return lang.each(bound, self.expression(kind.of, inside, depth - 1))

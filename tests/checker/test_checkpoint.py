@@ -12,12 +12,15 @@ import pytest
 from epochfence.checker.check import Options, check
 from epochfence.checker.checkpoint import CheckpointError
 from epochfence.checker.explore import Progress
+from epochfence.checker.sealed import checksum, seal
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.spec import language as lang
 from epochfence.spec.language import Instance, Row, System, Table, instantiate
 from epochfence.spec.load import load_system
 
-KTX = Path(__file__).parents[2] / "bench" / "ktx.py"
+ROOT = Path(__file__).parents[2]
+KTX = ROOT / "bench" / "ktx.py"
+TWO_PHASE = ROOT / "docs" / "examples" / "two_phase_commit.py"
 
 
 def ktx(**constants: int) -> Instance:
@@ -66,7 +69,7 @@ def run(tmp_path: Path) -> Path:
 def test_a_resumed_run_comes_to_the_same_result(depth: int, threads: int, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     killed_at(depth, folder, ktx())
-    assert len(manifest(folder)["sizes"]) == depth
+    assert len(manifest(folder)["levels"]) == depth
     result = check(ktx(), Options(threads, resume=folder))
     assert counted(result) == counted(check(ktx()))
     assert (result.states, result.transitions, result.depth) == (5_094, 22_028, 28)
@@ -87,14 +90,14 @@ def test_a_resumed_run_is_saved_and_resumed_again(run: Path) -> None:
 
     with pytest.raises(Killed):
         check(ktx(), Options(resume=run), end)
-    assert len(manifest(run)["sizes"]) == 15
+    assert len(manifest(run)["levels"]) == 15
     assert counted(check(ktx(), Options(resume=run))) == counted(check(ktx()))
     # and what is complete may be resumed, to tell its result once more
     assert counted(check(ktx(), Options(resume=run))) == counted(check(ktx()))
 
 
 def test_under_symmetry_as_well(tmp_path: Path) -> None:
-    two_phase = instantiate(load_system(str(KTX.with_name("two_phase.py"))), constants={"RM": 5})
+    two_phase = instantiate(load_system(str(TWO_PHASE)), constants={"RM": 5})
     killed_at(6, tmp_path / "run", two_phase)
     result = check(two_phase, Options(resume=tmp_path / "run"))
     assert result.states == 314
@@ -103,16 +106,16 @@ def test_under_symmetry_as_well(tmp_path: Path) -> None:
 
 
 def test_a_level_that_was_half_written_is_ignored(run: Path) -> None:
-    (run / ".level-00010.states.part").write_bytes(b"half a le")
+    (run / ".0123.part").write_bytes(b"half a le")
     (run / "level-00010.states").write_bytes(b"whole, but not yet counted")
-    (run / ".manifest.json.part").write_text('{"system": "k')
     assert counted(check(ktx(), Options(resume=run))) == counted(check(ktx()))
+    assert not list(run.glob(".*"))
 
 
 def test_a_copy_of_the_folder_goes_on_by_itself(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run, tmp_path / "copy")
     assert counted(check(ktx(), Options(resume=tmp_path / "copy"))) == counted(check(ktx()))
-    assert len(manifest(run)["sizes"]) == 10
+    assert len(manifest(run)["levels"]) == 10
 
 
 # What is refused ----------------------------------------------------------------------------------
@@ -164,6 +167,7 @@ def test_another_declaration_of_the_same_name_is_refused(tmp_path: Path) -> None
 
 def test_a_new_run_does_not_overwrite_another(run: Path) -> None:
     before = sorted(path.name for path in run.iterdir())
+    assert before[-2:] == ["lock", "manifest.json"]
     with pytest.raises(
         CheckpointError, match=f"already holds a run: resume it with --resume {run}"
     ):
@@ -177,18 +181,89 @@ def test_an_empty_folder_is_nothing_to_resume(tmp_path: Path) -> None:
             check(ktx(), Options(resume=folder))
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"sizes": 1}', '{"sizes": ["x"]}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", "[" * 100_000, '{"levels": []}', "\x00" * 99])
 def test_a_manifest_that_is_none_is_refused(run: Path, text: str) -> None:
     (run / "manifest.json").write_text(text)
-    with pytest.raises(CheckpointError, match=r"manifest\.json can't be read"):
+    with pytest.raises(CheckpointError, match=r"manifest\.json: it (is no JSON|has no checksum)"):
+        check(ktx(), Options(resume=run))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"levels": []}, "levels must contain at least 1 items"),
+        ({"taken": [1]}, "its counts don't fit together"),
+        ({"transitions": 1}, "its counts don't fit together"),
+        ({"transitions": "many"}, "transitions must be integer"),
+        ({"seconds": -1}, "seconds must be bigger than or equal to 0"),
+        ({"program": "epochfence 0.0.1"}, "program is epochfence .* here and epochfence 0.0.1"),
+    ],
+)
+def test_a_manifest_that_says_something_else_is_refused(
+    run: Path, change: dict[str, Any], says: str
+) -> None:
+    """Even with a checksum that fits."""
+    changed = {**manifest(run), **change}
+    (run / "manifest.json").write_text(json.dumps(changed))
+    with pytest.raises(CheckpointError, match=r"manifest\.json: its checksum doesn't fit"):
+        check(ktx(), Options(resume=run))
+    changed.pop("checksum")
+    (run / "manifest.json").write_text(json.dumps(seal(changed)))
+    with pytest.raises(CheckpointError, match=says):
+        check(ktx(), Options(resume=run))
+
+
+def forge(folder: Path, level: int, states: bytes) -> None:
+    """Other states in a level, with checksums that fit."""
+    told = manifest(folder)
+    told.pop("checksum")
+    stride = told["levels"][0]["size"]
+    told["levels"][level] = {
+        "states": len(states) // stride, "size": len(states), "checksum": checksum(states)
+    }  # fmt: skip
+    (folder / f"level-{level:05}.states").write_bytes(states)
+    (folder / "manifest.json").write_text(json.dumps(seal(told)))
+
+
+def test_other_initial_states_are_refused(run: Path) -> None:
+    forge(run, 0, (run / "level-00001.states").read_bytes()[: manifest(run)["levels"][0]["size"]])
+    with pytest.raises(CheckpointError, match="its initial states differ"):
+        check(ktx(), Options(resume=run))
+
+
+def test_a_state_that_stands_there_twice_is_refused(run: Path) -> None:
+    forge(run, 9, (run / "level-00009.states").read_bytes() * 2)
+    with pytest.raises(CheckpointError, match="level 9 holds a state twice"):
         check(ktx(), Options(resume=run))
 
 
 def test_a_level_that_is_cut_short_is_refused(run: Path) -> None:
     level = run / "level-00007.states"
     level.write_bytes(level.read_bytes()[:-8])
-    with pytest.raises(CheckpointError, match=r"level-00007\.states holds \d+ bytes and not \d+"):
+    with pytest.raises(CheckpointError, match=r"level-00007\.states isn't what was written"):
         check(ktx(), Options(resume=run))
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_two_runs_in_one_folder_are_refused(run: Path, resumed: bool) -> None:
+    second = Options(resume=run) if resumed else Options(checkpoint=run)
+
+    def also(progress: Progress) -> None:
+        with pytest.raises(CheckpointError, match="run is in use: another process goes on"):
+            check(ktx(), second)
+        raise Killed
+
+    with pytest.raises(Killed):
+        check(ktx(), Options(resume=run), also)
+    assert counted(check(ktx(), Options(resume=run))) == counted(check(ktx()))
+
+
+def test_memory_that_is_too_little_to_resume_is_inconclusive(run: Path) -> None:
+    before = manifest(run)
+    result = check(ktx(), Options(resume=run, memory=1))
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert "memory limit" in result.reason
+    assert manifest(run) == before
 
 
 def test_a_level_that_is_gone_is_refused(run: Path) -> None:

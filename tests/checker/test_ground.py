@@ -57,6 +57,10 @@ class Evaluation:
                 return v[0] + v[1]
             case "sub":
                 return v[0] - v[1]
+            case "mul":
+                return v[0] * v[1]
+            case "div":
+                return v[0] // node.value
             case "mod":
                 return v[0] % node.value
             case "ite":

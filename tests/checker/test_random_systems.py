@@ -129,13 +129,13 @@ def compare_with_some_properties(instance: Instance) -> None:
         compare(only([max(reference.broken, key=lambda n: reference.broken[n])]), reference)
 
 
-@settings(max_examples=60, suppress_health_check=unhurried)
+@settings(max_examples=30, suppress_health_check=unhurried)
 @given(instances())
 def test_native_code_finds_what_a_plain_search_finds(instance: Instance) -> None:
     compare_with_some_properties(instance)
 
 
-@settings(max_examples=25, suppress_health_check=unhurried)
+@settings(max_examples=12, suppress_health_check=unhurried)
 @given(instances())
 def test_in_many_words_and_compiled_as_large_systems_are(instance: Instance) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -148,14 +148,15 @@ def test_in_many_words_and_compiled_as_large_systems_are(instance: Instance) -> 
 
 # What the examples are made of --------------------------------------------------------------------
 
-# `any_value` marks a field's initial value; a system's protocol and rows settle the others.
-SETTLED = {"any_value", "feature", "constant", "parameter", "this"}
+# A system's protocol and rows settle these.
+SETTLED = {"feature", "constant", "parameter", "this"}
 
 
 def all_operators() -> set[str]:
     """The operators that the language's own source names."""
-    source = Path(expressions.__file__).read_text()
-    return set(re.findall(r'Expression\("(\w+)"', source)) | expressions.QUANTIFIERS
+    sources = (file.read_text() for file in Path(expressions.__file__).parent.glob("*.py"))
+    found = re.findall(r'Expression\(\n? *"(\w+)"', "".join(sources))
+    return set(found) | expressions.QUANTIFIERS
 
 
 def parts(instance: Instance) -> Iterator[Expression]:
@@ -190,7 +191,7 @@ def test_the_examples_use_every_operator() -> None:
         written.update({node.op for part in declared(instance) for node in children_first(part)})
 
     count()
-    wanted = all_operators() - {"mul"}  # of bounds alone
+    wanted = all_operators() - {"in_flight", "any_value"}  # an instance has others in their place
     assert {"eq", "insert_by", "after", "wrap", "first_of"} <= wanted
     rare = {op: read[op] for op in wanted - SETTLED if read[op] < 3}
     rare |= {op: written[op] for op in SETTLED & wanted if written[op] < 3}

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from epochfence.checker import sweep as sweeps
 from epochfence.checker.check import check
-from epochfence.checker.kept import Kept
+from epochfence.checker.kept import Kept, KeptError
 from epochfence.checker.spread import Spread
 from epochfence.checker.verdict import Verdict
 from epochfence.spec.language import DeclarationError, Protocols, instantiate
@@ -19,7 +22,9 @@ from epochfence.tests.test_cli import ROOT, alone, epochfence
 LEASE = str(ROOT / "docs" / "examples" / "lease.py")
 SYSTEM = load_system(LEASE)
 GIVEN = {"leases": (2, 3), "expiries": (1,)}
-TIMES = {"seconds", "compile_seconds", "states_per_second", "memory_bytes"}
+TIMES = {
+    "seconds", "compile_seconds", "kernel_from_cache", "states_per_second", "memory_bytes",
+}  # fmt: skip
 
 
 def some() -> list[sweeps.Piece]:
@@ -49,22 +54,64 @@ def test_more_than_one_process_comes_to_the_same() -> None:
 
 def test_what_is_kept_is_not_done_again(tmp_path: Path) -> None:
     file = tmp_path / "results.jsonl"
-    kept = Kept(file, "now")
     done: list[str] = []
-    first = sweeps.sweep(some()[:3], kept=kept, on_result=lambda r: done.append(r["protocol"]))
+    with closing(Kept(file, "now")) as kept:
+        first = sweeps.sweep(some()[:3], kept=kept, on_result=lambda r: done.append(r["protocol"]))
+        with pytest.raises(KeptError, match=r"results\.jsonl is in use: another process"):
+            Kept(file, "now")
     assert len(done) == 3
     # a run that was killed as it wrote leaves half a line
     with file.open("a") as torn:
         torn.write('{"digest": "now", "chos')
     done.clear()
-    every = sweeps.sweep(
-        some(), kept=Kept(file, "now"), on_result=lambda r: done.append(r["protocol"])
-    )
+    with closing(Kept(file, "now")) as kept:
+        every = sweeps.sweep(some(), kept=kept, on_result=lambda r: done.append(r["protocol"]))
     assert done == ["2"]
     assert every[:3] == first
-    assert len(Kept(file, "now").found) == 4
+    with closing(Kept(file, "now")) as kept:
+        assert len(kept.found) == 4
     # of other declarations nothing is taken
-    assert Kept(file, "later").found == {}
+    with closing(Kept(file, "later")) as kept:
+        assert kept.found == {}
+
+
+def test_what_came_to_no_end_is_done_again(tmp_path: Path) -> None:
+    piece, *_ = some()
+    with closing(Kept(tmp_path / "results.jsonl", "now")) as kept:
+        small = sweeps.sweep([replace(piece, memory=1)], kept=kept)
+        assert sweeps.worst(small) is Verdict.INCONCLUSIVE
+        assert sweeps.sweep([piece], kept=kept) != small
+
+
+@pytest.mark.parametrize("text", ["my notes", '{"digest": "now"}\n', "1\n", "[" * 100_000])
+def test_a_file_of_something_else_stays_as_it_is(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "notes"
+    file.write_text(text)
+    with pytest.raises(KeptError, match="notes, line 1: no result that was kept"):
+        Kept(file, "now")
+    assert file.read_text() == text
+
+
+@pytest.mark.parametrize("kind", ["fifo", "link", "folder"])
+def test_what_is_no_plain_file_is_refused(kind: str, tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    if kind == "fifo":
+        os.mkfifo(place)
+    elif kind == "link":
+        place.symlink_to(tmp_path / "elsewhere")
+    else:
+        place.mkdir()
+    with pytest.raises(KeptError, match=r"can't use .*place: "):
+        Kept(place, "now")
+
+
+def test_an_edited_verdict_is_not_believed(tmp_path: Path) -> None:
+    file = tmp_path / "results.jsonl"
+    with closing(Kept(file, "now")) as kept:
+        assert sweeps.worst(sweeps.sweep(some()[:1], kept=kept)) is Verdict.BROKEN
+    file.write_text(file.read_text().replace('"exit_code": 12', '"exit_code": 0'))
+    with pytest.raises(KeptError, match=r"line 1: .* its checksum doesn't fit"):
+        Kept(file, "now")
 
 
 def test_a_digest_is_of_all_that_matters() -> None:

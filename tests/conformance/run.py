@@ -13,6 +13,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from epochfence.files import CantWrite, Output
 from epochfence.tests.conformance import config, records
 from epochfence.tests.conformance.client_cases import Client
 from epochfence.tests.conformance.coordinator_cases import Coordinator
@@ -93,10 +94,15 @@ def main(arguments: list[str] | None = None) -> int:
     if not list(options.cases.glob("*.json")):
         print(f"{options.cases}: no case files there; name a directory with some", file=sys.stderr)
         return 2
+    try:
+        output = None if options.json is None else Output(options.json)
+    except CantWrite as error:
+        print(error, file=sys.stderr)
+        return 2
     reports = run_directory(options.cases)
     show(reports)
-    if options.json is not None:
-        options.json.write_text(json.dumps(as_json(reports), indent=1) + "\n", encoding="utf-8")
+    if output is not None:
+        output.write(json.dumps(as_json(reports), indent=1) + "\n")
     met = all(r.passed == r.cases - len(r.skipped) for r in reports)
     return 0 if met else 12
 

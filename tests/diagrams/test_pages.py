@@ -2,8 +2,12 @@
 
 import re
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
+import pytest
+
+import epochfence.diagrams.pages
 from epochfence.diagrams.pages import DRAWINGS, FOLDER, PAGE, pages, write
 from epochfence.spec.load import load_system
 from epochfence.spec.systems import SHIPPED, shipped
@@ -13,8 +17,14 @@ ORDERS = load_system(str(Path(__file__).parent / "orders.py"))
 LINK = re.compile(r"\((\S+?\.(?:svg|md))\)")
 
 
+@cache
+def shipped_pages() -> dict[str, bytes]:
+    """Made once for all tests."""
+    return pages(map(shipped, SHIPPED))
+
+
 def test_the_committed_pages_are_up_to_date() -> None:
-    generated = pages(map(shipped, SHIPPED))
+    generated = shipped_pages()
     kept = [*(DOCS / DRAWINGS).glob("*.svg"), *(DOCS / FOLDER).glob("*.md")]
     assert {path.relative_to(DOCS).as_posix() for path in kept} == generated.keys() - {PAGE}
     stale = [name for name, text in generated.items() if (DOCS / name).read_bytes() != text]
@@ -24,16 +34,19 @@ def test_the_committed_pages_are_up_to_date() -> None:
 def test_the_navigation_has_every_page() -> None:
     navigation = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
     listed = re.findall(r"^ +- (protocol\S*\.md)$", navigation, re.MULTILINE)
-    assert listed == [name for name in pages(map(shipped, SHIPPED)) if name.endswith(".md")]
+    assert listed == [name for name in shipped_pages() if name.endswith(".md")]
 
 
-def test_writing_removes_files_of_what_is_gone(tmp_path: Path) -> None:
+def test_writing_removes_files_of_what_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(epochfence.diagrams.pages, "pages", lambda _: shipped_pages())
     for folder, name in ((DRAWINGS, "gone.svg"), (FOLDER, "gone.md")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / name).touch()
     write(tmp_path)
     written = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*")}
-    assert written == pages(map(shipped, SHIPPED)).keys()
+    assert written == shipped_pages().keys()
 
 
 def test_pages_tell_of_every_machine_table_and_row() -> None:

@@ -6,8 +6,6 @@ table, or what a fault comes down to, which is saved as a trace.
 
 from __future__ import annotations
 
-import contextlib
-import io
 import sys
 from dataclasses import dataclass
 from functools import cache
@@ -20,7 +18,7 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from epochfence.model.conformance import Disagreement, System
-from epochfence.model.testing import Conformance
+from epochfence.model.testing import Conformance, search
 
 BROKER = Path(__file__).parents[2] / "docs" / "examples" / "memory_broker.py"
 SEEDS = 3
@@ -180,12 +178,15 @@ def machine(of: type[System], at: str) -> type[Conformance]:
 
 def searched(tested: type[Conformance], examples: int, number: int, *, shrinks: bool) -> None:
     """Looks for a disagreement, with this seed. Raises the one that is found."""
-    phases = [Phase.generate, Phase.shrink] if shrinks else [Phase.generate]
     same = settings(
-        max_examples=examples, database=None, phases=phases, deadline=None, derandomize=False,
-        report_multiple_bugs=False, suppress_health_check=[HealthCheck.too_slow],
+        max_examples=examples, database=None, phases=[Phase.generate], deadline=None,
+        derandomize=False, report_multiple_bugs=False,
+        suppress_health_check=[HealthCheck.too_slow],
     )  # fmt: skip
-    run_state_machine_as_test(seed(number)(tested), settings=same)
+    if shrinks:
+        search(seed(number)(tested), same)
+    else:
+        run_state_machine_as_test(seed(number)(tested), settings=same)
 
 
 def examples_needed(fault: Fault, number: int) -> int:
@@ -224,13 +225,15 @@ def smallest(fault: Fault) -> Disagreement:
     raise AssertionError(f"not found in {MOST} examples: {fault.what}")
 
 
+def row(fault: Fault) -> str:
+    """A fault with the median number of examples that it took."""
+    needed = median(examples_needed(fault, number) for number in range(SEEDS))
+    return f"{fault.release:7} {needed:9.0f}  {fault.what}"
+
+
 def table() -> str:
-    """Each fault with the median number of examples that it took."""
-    rows = ["release  examples  fault"]
-    for fault in FAULTS:
-        needed = median(examples_needed(fault, number) for number in range(SEEDS))
-        rows.append(f"{fault.release:7} {needed:9.0f}  {fault.what}")
-    return "\n".join(rows)
+    """Every fault's row."""
+    return "\n".join(["release  examples  fault", *map(row, FAULTS)])
 
 
 def main(what: str = "", saved: str = "") -> None:
@@ -238,8 +241,7 @@ def main(what: str = "", saved: str = "") -> None:
     if not what:
         print(table())
         return
-    with contextlib.redirect_stdout(io.StringIO()):  # Hypothesis prints the steps
-        found = smallest(next(fault for fault in FAULTS if fault.what == what))
+    found = smallest(next(fault for fault in FAULTS if fault.what == what))
     print(found)
     if saved:
         Path(saved).write_text(found.lines(), encoding="utf-8")

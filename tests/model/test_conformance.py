@@ -12,19 +12,22 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from epochfence.model import Cluster
+from epochfence.model import Cluster, shrink
 from epochfence.model.conformance import Disagreement, Session, System, replay
 from epochfence.model.requests import answer, difference, read, run
 from epochfence.model.testing import Conformance
 from epochfence.tests.model.planted_faults import (
     FAULTS,
+    Fault,
     adapter,
     faultless,
     machine,
+    row,
     searched,
     smallest,
 )
 
+ROOT = Path(__file__).parents[2]
 FEW = settings(
     max_examples=40, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -161,6 +164,13 @@ def test_at_least_twelve_faults_are_planted_in_each_part() -> None:
     assert {fault.release for fault in FAULTS} == {"2.7", "3.6", "4.1"}
 
 
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.what)
+def test_a_fault_is_found_in_as_many_examples_as_the_page_tells(fault: Fault) -> None:
+    shown = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8").splitlines()
+    assert row(fault) in shown, "python tests/documentation.py renews it"
+
+
 def test_a_fault_comes_down_to_a_few_requests_that_show_it() -> None:
     (fault,) = (fault for fault in FAULTS if fault.what == "a repeated batch is appended again")
     found = smallest(fault)
@@ -230,5 +240,138 @@ def test_a_missing_hypothesis_is_one_clear_error() -> None:
     )
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True)
     assert done.stdout.strip() == (
-        "model.testing needs Hypothesis: pip install 'epochfence[testing]'"
+        "model.testing needs Hypothesis: pip install '.[testing]' in Epochfence's folder"
     )
+
+
+# The smallest run ---------------------------------------------------------------------------------
+
+
+def counting(of: type[System]) -> tuple[type[System], list[str]]:
+    """A system that counts, and the requests that it was asked."""
+    asked: list[str] = []
+
+    class Counting(of):
+        def ask(self, request: str, fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
+            asked.append(request)
+            return super().ask(request, fields)
+
+    return Counting, asked
+
+
+SHRUNK = {
+    "a repeated batch is appended again": 3,
+    "only four batches are remembered": 7,
+    "an end can't be asked for again": 5,
+    "a restart forgets the producers": 4,
+}
+"""Faults, and the lines in which each can be seen."""
+
+
+@pytest.mark.parametrize("what", SHRUNK)
+def test_a_smallest_run_takes_few_requests_and_has_nothing_to_spare(what: str) -> None:
+    (fault,) = (fault for fault in FAULTS if fault.what == what)
+    system, asked = counting(fault.system())
+    with pytest.raises(Disagreement) as met:
+        searched(machine(system, fault.release), 1_000, 0, shrinks=False)
+    asked.clear()
+    found = shrink.smallest(met.value, system)
+    assert len(asked) < 600  # Hypothesis takes some thousand
+    assert len(found.trace) <= SHRUNK[what]
+    with pytest.raises(Disagreement) as again:
+        replay(read(found.lines()), system(), fault.release)
+    assert str(again.value) == str(found)
+    assert shrink.smallest(found, system) is found  # no line can be spared
+
+
+def test_what_doesnt_show_again_is_told_as_it_was_found() -> None:
+    session = Session(Oracle(), "4.1")
+    session.ask("InitProducerId", transactional_id="a")
+    session.ask("InitProducerId", transactional_id="b")
+    found = Disagreement(session.trace, [], "4.1")
+    assert shrink.smallest(found, Oracle) is found
+
+
+def test_a_failing_test_tells_the_run_and_nothing_of_hypothesis(tmp_path: Path) -> None:
+    class Tested(machine(FAULTS[0].system(), FAULTS[0].release)):
+        saves_to = tmp_path / "trace.jsonl"
+
+    test = Tested.TestCase
+    assert test is Tested.TestCase
+    test.settings = settings(test.settings, max_examples=100, database=None)
+    with pytest.raises(Disagreement) as found:
+        test("runTest").runTest()
+    assert not getattr(found.value, "__notes__", [])
+    assert found.value.__cause__ is found.value.__context__ is None
+    assert (tmp_path / "trace.jsonl").read_text() == found.value.lines()
+
+
+def test_a_system_without_transactions_is_asked_for_none() -> None:
+    system, asked = counting(Oracle)
+    seen: list[Mapping[str, Any]] = []
+
+    class Watching(system):
+        def ask(self, request: str, fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
+            seen.append(fields)
+            return super().ask(request, fields)
+
+    class Tested(machine(Watching, "4.1")):
+        idempotent_only = True
+
+    run_state_machine_as_test(Tested, settings=settings(FEW, max_examples=10))
+    assert {"InitProducerId", "Produce"} <= set(asked) <= {"InitProducerId", "Produce", "Fetch"}
+    assert all(fields.get("transactional_id") is None for fields in seen)
+
+
+def test_a_disagreement_names_the_row_that_decides_and_what_is_against_the_other() -> None:
+    (fault,) = (fault for fault in FAULTS if fault.what == "a repeated batch is appended again")
+    found = smallest(fault)
+    (deciding, other), *_ = found.reasons
+    assert deciding.startswith("by leader: append, row duplicate")
+    assert "ProducerStateEntry" in deciding or "(" in deciding
+    assert other.startswith("not OUT_OF_ORDER_SEQUENCE_NUMBER: leader: append, row ")
+    assert other.endswith("as row duplicate comes first")
+    assert all(line in str(found) for line in (deciding, other))
+
+
+def test_an_answer_before_the_entry_is_looked_at_has_its_row_as_well() -> None:
+    class Lax(Oracle):
+        def ask(self, request: str, fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
+            return {"error": "NONE"}
+
+    for _ in range(2):  # what is remembered of the first time isn't in the way
+        with pytest.raises(Disagreement) as found:
+            Session(Lax(), "4.1").ask(
+                "InitProducerId", transactional_id="a", transaction_timeout_ms=900_001
+            )
+        ((deciding, other, *_),) = found.value.reasons
+        assert "look up" in deciding
+        assert other.startswith("not NONE: ")
+
+
+def test_each_side_of_a_difference_has_its_row_and_what_is_against_the_other() -> None:
+    empty = [
+        {"request": "InitProducerId", "transactional_id": "a"},
+        {"request": "EndTxn", "transactional_id": "a", "producer_id": 0, "producer_epoch": 0,
+         "result": "ABORT"},
+    ]  # fmt: skip
+    (found,) = difference(empty, "3.6", "4.1")
+    assert (found.before["error"], found.after["error"]) == ("INVALID_TXN_STATE", "NONE")
+    deciding, other, why = found.before_reasons
+    assert deciding.startswith("by transaction: EndTxn, row no transaction to end so (")
+    assert other.startswith("not NONE: transaction: EndTxn, row end (")
+    assert why == "  as state != ONGOING"
+    deciding, other, why = found.after_reasons
+    assert "EndTxn, row abort of nothing" in deciding
+    assert "row answer and send markers" in deciding
+    assert other.startswith("not INVALID_TXN_STATE: transaction: EndTxn, row commit of nothing (")
+    assert why == "  as EndTxn.result != COMMIT"
+
+
+def test_a_batch_too_few_is_remembered() -> None:
+    """The run that finds it begins with an epoch to skip to, which a smaller run can't."""
+    (fault,) = (fault for fault in FAULTS if fault.what == "only four batches are remembered")
+    found = smallest(fault)
+    last = found.trace[-1]
+    assert (last.line["request"], len(found.trace) < 20) == ("Produce", True)
+    assert (last.response or {})["error"] == "OUT_OF_ORDER_SEQUENCE_NUMBER"

@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
+import dataclasses
+import io
 import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import cramjam
 import pytest
+from crc32c import crc32c
 from typer.testing import CliRunner, Result
 
 from epochfence.cli import app
 from epochfence.model.records import (
     AbortedTransaction,
+    BatchTooLarge,
+    Kind,
     ProducerEntry,
     Record,
     RecordBatch,
+    RecordError,
+    decode_batch,
     encode_as_coordinator,
     encode_batch,
     encode_index,
     encode_key,
     encode_snapshot,
+    read_file,
 )
+from epochfence.model.records.files import read_stream
 
 ENTRY = ProducerEntry(
     producer_id=7, epoch=1, last_sequence=4, last_offset=9, offset_delta=4, timestamp=1000,
@@ -50,7 +64,7 @@ def transaction_log(tmp_path: Path) -> Path:
 
 
 def test_a_transaction_log_is_told_by_its_folder(transaction_log: Path) -> None:
-    done = epochfence("decode", transaction_log, "--json")
+    done = epochfence("decode", transaction_log, "--json", "-")
     assert done.exit_code == 0
     batch, transaction, tombstone = map(json.loads, done.stdout.splitlines())
     assert (batch["what"], batch["byte"], batch["records"]) == ("batch", 0, 2)
@@ -64,7 +78,7 @@ def test_a_transaction_log_is_told_by_its_folder(transaction_log: Path) -> None:
 
 
 def test_as_overrides_the_name(transaction_log: Path) -> None:
-    rows = epochfence("decode", transaction_log, "--as", "log", "--json").stdout.splitlines()
+    rows = epochfence("decode", transaction_log, "--as", "log", "--json", "-").stdout.splitlines()
     assert json.loads(rows[1])["key"] == encode_key("a").hex()
 
 
@@ -78,7 +92,7 @@ def test_a_broken_file_shows_what_is_good_and_ends_with_2(transaction_log: Path)
     assert shown.exit_code == 2
     assert shown.stderr == f"epochfence: {transaction_log}: {told}\n"
     assert "tombstone" in shown.stdout
-    *rows, error = epochfence("decode", transaction_log, "--json").stdout.splitlines()
+    *rows, error = epochfence("decode", transaction_log, "--json", "-").stdout.splitlines()
     assert len(rows) == 3
     assert json.loads(error) == {
         "what": "error", "byte": len(good) + 8, "field": "batch_length", "reason": reason,
@@ -88,7 +102,7 @@ def test_a_broken_file_shows_what_is_good_and_ends_with_2(transaction_log: Path)
 def test_a_snapshot_and_an_index(tmp_path: Path) -> None:
     snapshot = tmp_path / "00000000000000000010.snapshot"
     snapshot.write_bytes(encode_snapshot([ENTRY]))
-    (row,) = epochfence("decode", snapshot, "--json").stdout.splitlines()
+    (row,) = epochfence("decode", snapshot, "--json", "-").stdout.splitlines()
     assert json.loads(row)["current_txn_first_offset"] == 5
     data = bytearray(snapshot.read_bytes())
     data[-1] ^= 1
@@ -123,7 +137,7 @@ def test_wrong_usage_is_one_line(
 
 
 def test_settings_are_resolved() -> None:
-    done = epochfence("config", "transactional.id=id", "--protocol", "2.7", "--json")
+    done = epochfence("config", "transactional.id=id", "--protocol", "2.7", "--json", "-")
     assert done.exit_code == 0
     found = json.loads(done.stdout)
     assert (found["enable.idempotence"], found["acks"]) == (True, -1)
@@ -134,7 +148,7 @@ def test_settings_are_resolved() -> None:
 def test_settings_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "producer.properties"
     path.write_text("# a remark\nacks = 1\n\n! another\nretries:3\n", encoding="utf-8")
-    found = json.loads(epochfence("config", path, "retries=4", "--json").stdout)
+    found = json.loads(epochfence("config", path, "retries=4", "--json", "-").stdout)
     assert (found["acks"], found["retries"], found["enable.idempotence"]) == (1, 4, False)
 
 
@@ -153,3 +167,125 @@ def test_settings_that_a_client_refuses(arguments: tuple[str, ...], told: str) -
     done = epochfence("config", *arguments)
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith(f"epochfence: {told}")
+
+
+# Pipes, and batches that are too large -----------------------------------------------------------
+
+
+def piped(data: bytes, *arguments: str | Path) -> subprocess.CompletedProcess[bytes]:
+    """The command in a process of its own, with standard input from a pipe."""
+    command = [sys.executable, "-m", "epochfence.cli", "decode", *map(str, arguments)]
+    return subprocess.run(command, input=data, capture_output=True, check=False)
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdin"])
+def test_a_pipe_is_decoded_as_the_file_is(transaction_log: Path, name: str) -> None:
+    done = piped(transaction_log.read_bytes(), name, "--as", "transaction-log", "--json", "-")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.decode() == epochfence("decode", transaction_log, "--json", "-").stdout
+
+
+def test_a_fifo_is_waited_for(transaction_log: Path, tmp_path: Path) -> None:
+    fifo = tmp_path / "pipe.log"
+    os.mkfifo(fifo)
+    with ThreadPoolExecutor() as threads:
+        threads.submit(fifo.write_bytes, transaction_log.read_bytes())
+        rows = list(read_file(fifo, Kind.TRANSACTION_LOG))
+    assert rows == list(read_file(transaction_log))
+    assert len(rows) == 3
+
+
+def test_a_pipe_that_ends_within_a_batch_says_so(transaction_log: Path) -> None:
+    done = piped(transaction_log.read_bytes()[:-1], "-", "--as", "transaction-log")
+    assert done.returncode == 2
+    assert b"epochfence: -: byte 8, batch_length: " in done.stderr
+
+
+class Growing(io.BytesIO):
+    """A file that somebody adds to once it was read to its end."""
+
+    more = b""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        found = super().read(size)
+        if not found and self.more:
+            self.write(self.more)
+            self.seek(-len(self.more), io.SEEK_END)
+            self.more = b""
+            return super().read(size)
+        return found
+
+
+def test_what_is_added_while_it_is_read_is_decoded(transaction_log: Path) -> None:
+    data = transaction_log.read_bytes()
+    file = Growing(data)
+    file.more = data
+    assert len(list(read_stream(file, Kind.TRANSACTION_LOG))) == 6
+
+
+def compressed(codec: int, body: bytes, count: int) -> bytes:
+    """A batch with these bytes where its compressed records stand."""
+    plain = RecordBatch(base_offset=0, records=(), last_offset_delta=0, attributes=codec)
+    whole = bytearray(encode_batch(dataclasses.replace(plain, attributes=0)) + body)
+    whole[8:12] = (len(whole) - 12).to_bytes(4)
+    whole[21:23] = codec.to_bytes(2)
+    whole[57:61] = count.to_bytes(4)
+    whole[17:21] = crc32c(whole[21:]).to_bytes(4)
+    return bytes(whole)
+
+
+def zstd_bomb(blocks: int) -> bytes:
+    """A zstd frame that claims, and has, 128 KiB for each block of four bytes."""
+    claimed = (blocks << 17).to_bytes(8, "little")
+    heads = [(i == blocks - 1) | 1 << 1 | 1 << 20 for i in range(blocks)]
+    body = b"".join(head.to_bytes(3, "little") + b"a" for head in heads)
+    return b"\x28\xb5\x2f\xfd\xc0\x58" + claimed + body
+
+
+AFTER = encode_batch(
+    RecordBatch(base_offset=9, records=(Record(offset_delta=0),), last_offset_delta=0)
+)
+RECORD = bytes([12, 0, 0, 0, 1, 1, 0])
+BOMBS = {
+    "zstd": (4, zstd_bomb(1 << 16), 1),
+    "gzip": (1, bytes(cramjam.gzip.compress(bytes(2 << 20))), 1),
+    "lz4": (3, bytes(cramjam.lz4.compress(bytes(2 << 20))), 1),
+    "snappy": (2, bytes(cramjam.snappy.compress_raw(bytes(2 << 20))), 1),
+    "snappy that claims 4 GiB": (2, b"\xff\xff\xff\xff\x0f\x00a", 1),
+    "snappy in blocks": (
+        2,
+        b"\x82SNAPPY\x00" + (1).to_bytes(4) * 2
+        + 2 * (lambda block: len(block).to_bytes(4) + block)(
+            bytes(cramjam.snappy.compress_raw(bytes(900_000)))
+        ),
+        1,
+    ),
+    "many records": (4, bytes(cramjam.zstd.compress(RECORD * 3_000)), 3_000),
+    "uncompressed": (0, bytes(2 << 20), 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_batch_above_the_limit_is_passed_over(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "1.log"
+    path.write_bytes(compressed(*BOMBS[name]) + AFTER)
+    done = epochfence("decode", path, "--limit", "1", "--json", "-")
+    assert done.exit_code == 2
+    assert "more than the limit of 1 MiB (--limit takes more)" in done.stderr
+    assert done.stderr.count("\n") == 1
+    error, batch, _ = map(json.loads, done.stdout.splitlines())
+    assert (error["what"], batch["offset"]) == ("error", 9)
+    with pytest.raises(RecordError, match="more than the limit of 1 MiB"):
+        decode_batch(path.read_bytes(), 0, 1 << 20)
+
+
+def test_at_the_limit_it_is_decoded() -> None:
+    batch = RecordBatch(
+        base_offset=0, records=(Record(offset_delta=0, value=bytes(5_000)),), last_offset_delta=0,
+        attributes=4,
+    )  # fmt: skip
+    data = encode_batch(batch)
+    body = 5_000 + 9  # with the record's other fields
+    assert decode_batch(data, 0, body)[0] == batch
+    with pytest.raises(BatchTooLarge):
+        decode_batch(data, 0, body - 1)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from epochfence.model import forms
 from epochfence.model.coordinator import NEW_ENTRY
-from epochfence.model.judge import Operation, Settings, matches
 from epochfence.model.judged import NAME, STEPS, UNSEEN, Coordinator, without_keys
+from epochfence.model.operations import Operation, Settings, matches
 from epochfence.spec.messages import EPOCH, NO_EPOCH, PRODUCER_ID
 from epochfence.tests.model.test_judge import RELEASES
 

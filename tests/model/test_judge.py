@@ -19,8 +19,9 @@ from epochfence.model import PartitionLeader, TransactionCoordinator
 from epochfence.model.anomalies import find_anomalies
 from epochfence.model.forms import machine_for
 from epochfence.model.histories import BadLine, read_history
-from epochfence.model.judge import Finding, Operation, Settings, judge, matches
+from epochfence.model.judge import NOT_ALL, Finding, _until, begin, judge  # type: ignore[reportPrivateUsage]
 from epochfence.model.judged import LEADER_REQUESTS, NAME, STEPS, Coordinator
+from epochfence.model.operations import Operation, Settings, matches
 
 RELEASES = ("2.5", "3.6", "4.3")
 few = settings(max_examples=10, deadline=None)
@@ -317,6 +318,75 @@ def test_forty_at_once_are_decided() -> None:
     assert judge(history).finding is Finding.UNEXPLAINED
 
 
+def at_once(count: int, wrong: int, **fields: Any) -> list[Operation]:
+    """Batches of so many producers, all under way at once; one is told an offset behind all."""
+    history = [produce(0, 0, 100, at, producer=at) for at in range(count)]
+    history[wrong] = produce(0, 0, 100, 100 * count, producer=wrong)
+    return [o._replace(fields={**o.fields, **fields}) for o in history]
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_a_wrong_offset_among_many_at_once_takes_steps_by_their_square(last: bool) -> None:
+    counts = (30, 60)
+    found = [judge(at_once(count, count - 1 if last else 7)) for count in counts]
+    assert [one.finding for one in found] == [Finding.UNEXPLAINED] * 2
+    for count, one in zip(counts, found, strict=True):
+        assert one.configurations < 4 * count**2
+        assert one.operation is not None
+        assert one.operation.fields["producer_id"] == (count - 1 if last else 7)
+
+
+@given(random=seeds, limit=st.integers(1, 400), wrong=st.sampled_from([None, *WRONG]))
+@settings(max_examples=30, deadline=None)
+def test_no_more_steps_are_taken_than_the_limit(
+    random: Random, limit: int, wrong: str | None
+) -> None:
+    machine = random.choice(sorted(RUNS))
+    history = RUNS[machine](Recorder(random, overlap=2, losses=0.1), "4.3", 10)
+    spoil(history, random, wrong)
+    whole = judge(history, limit=100_000)
+    found = judge(history, limit=limit)
+    assert found.configurations <= limit
+    assert found.finding in (whole.finding, Finding.GAVE_UP)
+    if found.finding is Finding.UNEXPLAINED and not found.note:
+        assert (found.operation, found.allowed) == (whole.operation, whole.allowed)
+    if found.note == NOT_ALL:
+        assert found.operation == whole.operation
+        assert set(map(str, found.allowed)) <= set(map(str, whole.allowed))
+
+
+def test_markers_that_may_come_at_any_time_stop_at_the_limit() -> None:
+    found = judge(at_once(200, 7, transactional=True), limit=500)
+    assert (found.finding, found.configurations) == (Finding.GAVE_UP, 500)
+
+
+@each_machine
+@given(random=seeds, release=releases, wrong=st.sampled_from([*WRONG]))
+@settings(max_examples=25, deadline=None)
+def test_what_is_allowed_is_what_would_be_explained(
+    machine: str, random: Random, release: str, wrong: str
+) -> None:
+    history = RUNS[machine](Recorder(random, overlap=2, losses=0.1), release, 6)
+    spoil(history, random, wrong)
+    settings = Settings(protocol=release)
+    found = judge(history, settings)
+    if found.operation is None:
+        return
+    answered = sorted((o for o in history if o.end is not None), key=lambda o: (o.end, o.line))
+    part = _until(history, answered[: answered.index(found.operation) + 1])
+    (at,) = (at for at, operation in part.items() if operation is found.operation)
+    others = [o.response for o in history if o.response and o.request == found.operation.request]
+    others += [answer | {"error": "NONE"} for answer in map(dict, others)]
+    decides = machine_for(history, settings).is_decided
+    for answer in [*found.allowed, *(one for one in others if decides(one["error"]))]:
+        now = list((part | {at: found.operation._replace(response=answer)}).values())
+        is_allowed = any(matches(answer, one) for one in found.allowed)
+        is_lost = not decides(answer["error"])  # as it says nothing
+        # a marker may be of a producer that the part hasn't
+        again = judge(now, carried=begin(history, settings))
+        assert (again.finding is not Finding.UNEXPLAINED) == (is_allowed or is_lost)
+
+
 def test_a_lost_answer_may_have_come_late() -> None:
     lost, after, duplicate = produce(0, 0, None, 0), produce(1, 5, 6, 1), produce(0, 7, 8, 0)
     assert judge([lost, after, duplicate]).finding is Finding.EXPLAINED
@@ -398,7 +468,8 @@ def sound_application(random: Random) -> tuple[Lines, Lines]:
 
 
 def names(lines: Lines) -> set[str]:
-    return {anomaly.name for anomaly in find_anomalies(("f", n, x) for n, x in enumerate(lines))}
+    view = find_anomalies(("f", n, x) for n, x in enumerate(lines))
+    return {anomaly.name for anomaly in view.anomalies}
 
 
 @given(random=seeds)
@@ -435,3 +506,46 @@ def test_no_two_fields_of_a_machine_are_one() -> None:
         for answer in [coordinator.end_txn(NAME, first.producer_id, epoch, "ABORT")]
     ]
     assert errors == ["NONE", "NONE"]
+
+
+def test_an_allowed_answer_has_the_row_behind_it_and_what_is_against_the_one_that_was_seen() -> (
+    None
+):
+    asked = {"producer_id": 1, "producer_epoch": 0, "count": 1}
+    wrong = {"error": "OUT_OF_ORDER_SEQUENCE_NUMBER"}
+    history = [
+        Operation(
+            "Produce", {**asked, "base_sequence": 0}, 1, 2, {"error": "NONE", "base_offset": 0}
+        ),
+        Operation("Produce", {**asked, "base_sequence": 1}, 3, 4, wrong),
+    ]
+    found = judge(history)
+    assert found.allowed == ({"error": "NONE", "base_offset": 1},)
+    ((deciding, other, why),) = found.reasons
+    assert deciding.startswith("by leader: append, row append (")
+    assert other.startswith("not OUT_OF_ORDER_SEQUENCE_NUMBER: leader: append, row ")
+    assert why.startswith("  as ")
+
+
+def test_reasons_of_a_coordinator_are_those_of_the_very_epochs_and_ids() -> None:
+    given = {"error": "NONE", "producer_id": 70, "producer_epoch": 20}
+    asked = {"producer_id": 70, "producer_epoch": 19}
+    history = [
+        Operation("InitProducerId", {"transaction_timeout_ms": 1000}, 1, 2, given),
+        Operation("AddPartitionsToTxn", {**asked, "partitions": ["p"]}, 3, 4, {"error": "NONE"}),
+    ]
+    begun = history[0]._replace(response={**given, "producer_epoch": 0})
+    earlier = {"transaction_timeout_ms": 1000, "producer_id": 70}
+    bumps = [
+        Operation(
+            "InitProducerId", {**earlier, "producer_epoch": epoch}, 2, 2,
+            {**given, "producer_epoch": epoch + 1},
+        )
+        for epoch in range(20)
+    ]  # fmt: skip
+    found = judge([begun, *bumps, history[1]], Settings(protocol="3.6"))
+    assert [answer["error"] for answer in found.allowed][:1] == ["PRODUCER_FENCED"]
+    deciding, other, *why = found.reasons[0]
+    assert deciding.startswith("by transaction: AddPartitions, row other epoch (")
+    assert other.startswith("not NONE: transaction: AddPartitions, row add (")
+    assert why or other.endswith("as row other epoch comes first")

@@ -32,9 +32,11 @@ from epochfence.model.errors import (
 from epochfence.model.values import Sparse, Unbounded
 from epochfence.spec import coordinator, leader
 from epochfence.spec.language import (
+    Bag,
     Int,
     Key,
     Map,
+    Optional,
     Row,
     Set,
     Table,
@@ -43,10 +45,14 @@ from epochfence.spec.language import (
     constant,
     count_of,
     each,
+    element,
     enum,
     event,
     if_,
+    message,
     position,
+    record,
+    size,
     those,
 )
 from epochfence.spec.language import Machine as Declared
@@ -220,6 +226,31 @@ def test_records_and_maps_are_given_as_mappings() -> None:
     known = machine["producers"]
     known[9] = None
     assert machine["producers"][9] is not None
+
+
+def test_messages_carry_records_maps_and_bags() -> None:
+    entry = record("Entry", term=Int(0, 9))
+    who = Key("who", constant("whos", 1, 1, 1, meaning="as many as there are"))
+    keeper = Declared("keeper")
+    kept = keeper.field("kept", Map(who, Optional(entry)))
+    heap = keeper.field("heap", Bag(entry, 3))
+    asked = message("Asked", keeper, by=Map(who, Optional(entry)), heap=Bag(entry, 3))
+    answer = message("Answer", keeper, answers=asked, heap=Bag(entry, 3), kept=Map(who, entry))
+    b = element("b", heap)
+    told = answer(heap=asked.heap, kept=each(who.variable("w"), asked.by[who.variable("w")].value))
+    take = Row(
+        "take", when=size(asked.heap) > 0, set={kept: asked.by, heap: asked.heap}, reply=told
+    )
+    machine = Machine((Table(keeper, asked, rows=(take, Row("nothing")), response=answer),))
+    fields: dict[str, Any] = {"by": {"a": {"term": 1}}, "heap": [{"term": 2}, (1,)]}
+    assert machine.may("Asked", **fields) == "take"
+    outcome = machine.handle("Asked", **fields)
+    assert [part.term for part in outcome.reply.heap] == [1, 2]
+    assert outcome.reply.kept["a"].term == 1
+    assert machine["kept"]["a"].term == 1
+    assert machine["kept"]["b"] is None
+    assert machine.value(count_of(b, b.term > 1)) == 1
+    assert machine.may("Asked", by={}, heap=()) == "nothing"
 
 
 # Keys of any kind -------------------------------------------------------------------------------

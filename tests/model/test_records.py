@@ -480,4 +480,6 @@ def test_without_the_codec_one_line_says_what_to_install() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 2
-    assert done.stderr == "epochfence: kio is not installed: pip install 'epochfence[broker]'\n"
+    assert done.stderr == (
+        "epochfence: kio is not installed: pip install '.[broker]' in Epochfence's folder\n"
+    )

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epochfence.model import PartitionLeader
-from epochfence.model.judge import Finding, Judgement, Operation, Settings, judge
+from epochfence.model.judge import Finding, Judgement, judge
+from epochfence.model.operations import Operation, Settings
 from epochfence.model.windows import distinct, judge_windows
 from epochfence.tests.model.test_judge import (
     RUNS,

@@ -28,6 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from epochfence.checker.check import available_threads
+from epochfence.files import write_whole
 from epochfence.spec.language import System
 from epochfence.spec.systems import SHIPPED
 from epochfence.tests.mutation import report
@@ -210,7 +211,7 @@ def tell(outcomes: list[Outcome], arguments: argparse.Namespace) -> int:
         if outcome.fate == "survivor" and report.reason(outcome.name) is None:
             print(f"survives, unexplained: {outcome.name} ({outcome.by})")
     if arguments.json is not None:
-        arguments.json.write_text(json.dumps(list(map(asdict, outcomes)), indent=1) + "\n")
+        write_whole(arguments.json, json.dumps(list(map(asdict, outcomes)), indent=1) + "\n")
     whole = len(outcomes) == len(every_mutant())
     if whole or arguments.page:
         report.PAGE.write_text(report.page(outcomes, len(every_mutant())), encoding="utf-8")

@@ -23,6 +23,11 @@ def rows_of(system: System) -> set[str]:
     }
 
 
+def never_reached(system: System) -> dict[str, str]:
+    """The rows that the system declares never to be reached, whatever its settings, and why."""
+    return {name: item.why for item in system.unreached if item.when is True for name in item.names}
+
+
 def with_rows(system: System, table: Table, rows: tuple[Row, ...]) -> System:
     """The system with other rows in one of its tables.
 

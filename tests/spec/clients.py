@@ -23,13 +23,13 @@ BOUNDS = {
 _TRANSACTIONS, _IDEMPOTENCE = shipped("transactions"), shipped("idempotence")
 TRANSACTIONAL = replace(
     _TRANSACTIONS, name="transactional client", tables=producer.TABLES + sender.TABLES,
-    properties=(), lemmas=(),
+    properties=(), lemmas=(), unreached=(),
     budgets={producer.FAULTY_EVENTS + sender.FAULTY_EVENTS: kafka.FAULTS},
     terminal=False,
 )  # fmt: skip
 IDEMPOTENT = replace(
     _IDEMPOTENCE, name="idempotent client", tables=sender.TABLES + epoch_bump.TABLES,
-    properties=(), lemmas=(),
+    properties=(), lemmas=(), unreached=(),
     budgets={sender.FAULTY_EVENTS + epoch_bump.FAULTY_EVENTS: kafka.FAULTS},
     terminal=False,
 )  # fmt: skip

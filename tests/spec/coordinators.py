@@ -27,6 +27,7 @@ SYSTEM = replace(
     tables=transaction.TABLES + transaction_log.TABLES + markers.TABLES,
     properties=(),
     lemmas=(),
+    unreached=(),
     budgets={
         (transaction.timeout, *transaction_log.FAULTY_EVENTS, *markers.FAULTY_EVENTS): kafka.FAULTS
     },

@@ -77,7 +77,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         {"set": {held: lang.some(held)}}, "optional 0..9 is no plain value"
     ),
     "arithmetic on an optional": ({"set": {x: held + 1}}, "is `held`, optional 0..9 and not"),
-    "an index of no map": ({"when": x[tick.shelf] == 1}, "`x` is 0..9: only a map has \\[ \\]"),
+    "an index of no map": ({"when": x[tick.shelf] == 1}, "`x` is 0..9: only maps and"),
     "an index of another key": (
         {"when": lang.any_of(r, by_shelf[r] == 1)}, "the index is `r`, lorry and not shelf"
     ),
@@ -107,6 +107,30 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "inserted by an unknown field": (
         {"set": {row: lang.insert_by(row, box, "height")}}, "box has no number height"
+    ),
+    "a product of two numbers": ({"when": x * x == 4}, r"`x \* x`: of two factors one is"),
+    "a product with a truth": ({"when": (x == 1) * 2 == 2}, r"an operand of \* is `x == 1`"),
+    "a division by what may change": ({"when": 4 // x == 2}, "only a number or a constant divides"),
+    "a division by nothing": ({"when": x // 0 == 1}, r"`x // 0` divides by 0"),
+    "a rest of a negative number": ({"when": x % -2 == 1}, r"divides by -2: only 1 and more"),
+    "an element before the first": ({"when": row[-1].is_set}, r"write last\(...\) for the end"),
+    "a slice that ends before the end": ({"when": row[:-1] == row}, r"`row\[:-1\]`: positions"),
+    "a slice of a set": ({"when": few[1:] == few}, "set of shelf and not a sequence"),
+    "a place that is no number": ({"when": row[state].is_set}, "the position is `state`"),
+    "the field of an element by place": ({"when": row[0].weight == 1}, "optional box"),
+    "an element of a sequence set": ({"set": {row[0]: box}}, "`row` is a sequence: set it as a"),
+    "a prefix of a set": ({"when": lang.is_prefix(few, row)}, "`few` is set of shelf and not a se"),
+    "a prefix of another type": (
+        {"when": lang.is_prefix(lang.sequence_of(1), row)}, "is set against `row`"
+    ),
+    "sequences of two types": ({"set": {row: row + lang.sequence_of(1)}}, "is set against"),
+    "a sequence and a number": ({"set": {row: row + 1}}, "is set against `1`, number"),
+    "a largest truth": ({"when": lang.max_of(s, s == s) == 1}, "what is compared is"),
+    "the first of a collection's values": (
+        {"when": lang.first_of(lang.element("e", few), True).is_set}, "of a sequence or a bag"
+    ),
+    "the first record": (
+        {"when": lang.first_of(lang.variable("v", BOX), True).is_set}, "a first box is none"
     ),
     "put into no bag": ({"set": {row: lang.put(row, box)}}, "and not a bag"),
     "kept out of a set": (

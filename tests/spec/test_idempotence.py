@@ -17,7 +17,7 @@ from epochfence.spec.messages import Produce
 from epochfence.spec.properties_idempotence import PROPERTIES
 from epochfence.spec.systems import shipped
 from epochfence.tests.model.counterexamples import checked
-from epochfence.tests.spec.alterations import altered, rows_of
+from epochfence.tests.spec.alterations import altered, never_reached, rows_of
 
 SYSTEM = shipped("idempotence")
 NAMES = [item.name for item in PROPERTIES]
@@ -78,8 +78,8 @@ SMALL = bounds(*KINDS, records=3)
     "release",
     [
         release
-        if release in ("2.0", "2.5", NEWEST)
-        else pytest.param(release, marks=pytest.mark.slow)
+        if release == NEWEST
+        else pytest.param(release, marks=[pytest.mark.slow, pytest.mark.sample(3)])
         for release in KAFKA.releases
     ],
 )
@@ -167,6 +167,7 @@ def test_every_property_has_a_fault_that_breaks_it() -> None:
     assert {fault.breaks for fault in FAULTS} == set(NAMES)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_a_property_fails_where_its_protection_is_missing(fault: Fault) -> None:
     assert broken(run(fault.constants, on=MENDED)) == {}
@@ -178,6 +179,7 @@ def test_a_property_fails_where_its_protection_is_missing(fault: Fault) -> None:
 # Known bugs and findings ------------------------------------------------------------------------
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("cached", [1, 2, 3])
 @pytest.mark.parametrize("in_flight", [1, 2, 3])
 def test_no_duplicate_iff_the_cache_holds_all_that_is_in_flight(
@@ -288,6 +290,7 @@ OPEN = (
 )  # fmt: skip
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("case", OPEN, ids=str)
 def test_what_is_open_in_the_newest_release(case: Open) -> None:
     result = run(case.constants, on=case.on, properties=(case.breaks,))
@@ -327,24 +330,7 @@ RUNS = (
     (NEWEST, MENDED, {}),
     (NEWEST, MENDED, {"producer_expiries": 1}),
 )
-_FENCED = "nobody but this client has its producer id"
-_KNOWN = "its leader takes any sequence of a producer id that it doesn't know (from 2.5)"
-_TRANSACTIONS = "this client has no transactions, so that nothing is asked of a coordinator"
-NEVER_TAKEN = {
-    "producer.ProduceResponse/fenced": _FENCED,
-    "producer.ProduceResponse/unknown at the leader: a new epoch": _KNOWN,
-    "partition.Produce/stale epoch": "requests of one connection arrive in their order, and an "
-    "older one on a closed connection is not answered",
-    **{
-        f"partition.{message}/{row}": _TRANSACTIONS
-        for message in ("Produce", "DelayedProduce")
-        for row in (
-            "starts in mid-sequence",
-            "above the first to come",
-            "not transactional in a transaction",
-        )
-    },
-}
+NEVER_TAKEN = never_reached(SYSTEM)
 
 
 def test_every_row_is_taken_by_a_run_or_listed_with_a_reason() -> None:

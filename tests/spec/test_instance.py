@@ -395,9 +395,7 @@ def test_a_message_s_address_is_not_bound_by_a_quantifier_of_its_name() -> None:
     assert "worker.ask/r" in dict(steps(instance, state))
 
 
-def test_a_message_to_each_leaves_an_inner_quantifier_alone() -> None:
+def test_a_message_to_each_has_no_quantifier_of_its_variable_inside() -> None:
     ask_n = lang.count_of(s, s == s)
-    everyone = Table(depot, tick, (Row("all", send=(lang.to_each(s, ask_n == N, ask(shelf=s)),)),))
-    quiet = Table(worker, ask, (Row("take"),))
-    instance = lang.instantiate(system(everyone, quiet, channels=(lang.Channel(ask),)))
-    assert steps(instance)[0][1] == {"network.ask": (((0,),), ((0,),))}
+    with pytest.raises(lang.DeclarationError, match="binds s a second time: take another name"):
+        Table(depot, tick, (Row("all", send=(lang.to_each(s, ask_n == N, ask(shelf=s)),)),))

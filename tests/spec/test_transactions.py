@@ -16,7 +16,7 @@ from epochfence.spec.language.expressions import children_first
 from epochfence.spec.properties import PROPERTIES
 from epochfence.spec.systems import shipped
 from epochfence.tests.model.counterexamples import checked
-from epochfence.tests.spec.alterations import rows_of
+from epochfence.tests.spec.alterations import never_reached, rows_of
 
 SYSTEM = shipped("transactions")
 NAMES = [item.name for item in PROPERTIES]
@@ -104,6 +104,7 @@ def test_the_defaults_are_those_tested_here() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "bounds", [DEFAULTS, replace(TWO_CLIENTS, faults=2)], ids=["defaults", "two faults"]
 )
@@ -193,6 +194,7 @@ def test_every_feature_is_switched_off_once() -> None:
     )
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("off", WITHOUT, ids=", ".join)
 def test_what_a_feature_protects(off: tuple[str, ...]) -> None:
     result = run(TWO_CLIENTS, off=off)
@@ -200,6 +202,7 @@ def test_what_a_feature_protects(off: tuple[str, ...]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("off", HARMLESS)
 def test_what_holds_without_a_feature(off: str) -> None:
     assert_all_hold(run(TWO_CLIENTS, off=(off,)))
@@ -219,27 +222,7 @@ PROTOCOLS = (
     ("4.0.0", ()),
 )
 NOWHERE_BROKEN = ("DeclaredTransitions",)  # so that no run ends early
-_NO_CAUSE = "No coordinator answers this request so."
-NEVER_TAKEN = {
-    "transaction.EndTxn/commit of nothing": (
-        "A client commits only what a leader has acknowledged, which is in the transaction then."
-    ),
-    "transaction.WriteTxnMarkersResponse/refused for good": (
-        "No leader learns of a newer epoch before the decision is completed."
-    ),
-    "producer.InitProducerIdResponse/abortable": _NO_CAUSE,
-    "producer.AddPartitionsToTxnResponse/abortable": _NO_CAUSE,
-    "producer.ProduceResponse/unknown at the leader, after new sequences": (
-        "Of two batches in flight the first has sequence 0, which no leader calls unknown."
-    ),
-    "producer.ProduceResponse/abortable, and the partition starts at sequence 0": (
-        "From 2.5 on no leader calls a producer id unknown."
-    ),
-    "partition.Produce/not transactional in a transaction": "Every client is transactional here.",
-    "partition.Produce/starts in mid-sequence": (
-        "What verification is about is asked about, but in an open transaction, which has a batch."
-    ),
-}
+NEVER_TAKEN = never_reached(SYSTEM)
 
 
 TAKEN_WITH_TWO_CLIENTS = {"partition.AddPartitionsByLeaderResponse/stale epoch"}
@@ -249,9 +232,11 @@ def covered(protocol: str, off: tuple[str, ...], bounds: Bounds, threads: int = 
     """The rows that a run takes."""
     result = run(bounds, protocol, off, NOWHERE_BROKEN, threads)
     assert result.verdict is Verdict.HOLDS
+    assert [note for note in result.notes if "declared to be unreached" in note] == []
     return taken(result)
 
 
+@pytest.mark.slow
 def test_every_row_is_taken_by_a_run_or_listed_with_a_reason() -> None:
     every = rows_of(SYSTEM)
     reached = set[str]()
@@ -309,7 +294,7 @@ def fields(expression: Expression) -> set[str]:
 
 def decisions(table: Table, row: Row) -> Iterator[Expression]:
     """What decides whether a row is taken, and what it changes."""
-    yield table.when
+    yield table.guard
     yield row.guard
     for target, value in table.updates(row):
         yield target

@@ -34,7 +34,7 @@ def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[InProcess
         monkeypatch.setattr(tasks, "_process", None)
         monkeypatch.setattr(engine, "find_java", lambda: "java")
         monkeypatch.setattr(engine, "is_running", lambda: True)
-        monkeypatch.setattr(engine, "start", lambda *_: session)
+        monkeypatch.setattr(engine, "start", lambda *_, **__: session)
 
     return play
 

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import json
+import pickle
 import shutil
-from collections import Counter
 from pathlib import Path
-from random import Random
 from typing import Any
 
-import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
+from pyspark import cloudpickle
 
-from epochfence.checker.check import check, prepare
+from epochfence.checker.check import Options, check
 from epochfence.checker.checkpoint import CheckpointError
-from epochfence.checker.spark import Explored, decode, frames, records, verdicts
+from epochfence.checker.spark import Explored, decode, records, verdicts
 from epochfence.checker.spark.options import SparkError
 from epochfence.checker.spark.storage import Storage
 from epochfence.model.records.files import Row, read_file
-from epochfence.spec.language import Bool, Enum, Instance, Optional, instantiate
+from epochfence.spec.language import Instance, instantiate
 from epochfence.spec.load import load_system
-from epochfence.spec.systems import shipped
 from epochfence.tests.checker.spark.conftest import on_spark
 from epochfence.tests.checker.spark.in_process import InProcess
 
@@ -31,61 +31,63 @@ def lease(protocol: str = "2") -> Instance:
     return instantiate(load_system(str(EXAMPLES / "lease.py")), protocol)
 
 
-@pytest.mark.slow
-def test_states_and_steps_of_a_run_are_all_there(
-    spark: Any, played: InProcess, tmp_path: Path
+class Reader:
+    """Spark's part in reading a run, played by this process; functions go through a pickle."""
+
+    def __init__(self) -> None:
+        self.read = self
+        self.packed: Any = None
+
+    def parquet(self, *files: str) -> Reader:
+        self.packed = pa.concat_tables([parquet.read_table(file) for file in files])
+        return self
+
+    def mapInArrow(self, function: Any, schema: Any) -> Any:
+        sent = pickle.loads(cloudpickle.dumps(function))
+        return pa.Table.from_batches(list(sent(iter(self.packed.to_batches(max_chunksize=100)))))
+
+
+def in_order(rows: list[Any]) -> list[str]:
+    """Plain data in an order of its own."""
+    return sorted(json.dumps(row, sort_keys=True) for row in rows)
+
+
+def test_states_and_steps_of_a_run_are_those_of_a_local_one(
+    played: InProcess, tmp_path: Path
 ) -> None:
-    result = on_spark(lease(), tmp_path / "run")
+    on_spark(lease(), tmp_path / "run")
+    local = check(lease(), Options(keep_states=True)).data
     before = sorted(tmp_path.rglob("*"))
-    explored = Explored(spark, str(tmp_path / "run"), lease())
-    states, steps = explored.states(), explored.transitions()
-    fields = states.columns[1:]
-    found = states.collect()
-    assert len(found) == len(set(found)) == result.states
-    assert {row.level for row in found} == set(range(result.depth))
-    (first,) = (row for row in found if row.level == 0)
-    assert (first.client_state_0, first.service_newest) == ("IDLE", 0)
-    assert first.service_holders_1 is False
-    assert "WRITING" in {row.client_state_1 for row in found}
-    taken = steps.collect()
-    assert Counter(step.row for step in taken) == {n: count for n, count in result.rows if count}
-    known = {row[1:] for row in found}
-    levels = {row[1:]: row.level for row in found}
-    assert all(tuple(step.target) in known for step in taken)
-    assert all(levels[tuple(step.source)] == step.level for step in taken)
-    assert steps.schema["source"].dataType.names == fields
+    explored = Explored(Reader(), str(tmp_path / "run"), lease())
+    for found, wanted in (
+        (explored.states(), local.states()),
+        (explored.transitions(), local.transitions()),
+    ):
+        assert found.schema == wanted.schema
+        assert in_order(found.to_pylist()) == in_order(wanted.to_pylist())
     assert sorted(tmp_path.rglob("*")) == before  # a look changes nothing
     with pytest.raises(CheckpointError, match="protocol is 1 here and 2 there"):
-        Explored(spark, str(tmp_path / "run"), lease("1"))
+        Explored(None, str(tmp_path / "run"), lease("1"))
+
+
+@pytest.mark.slow
+def test_states_and_steps_in_a_session(spark: Any, played: InProcess, tmp_path: Path) -> None:
+    result = on_spark(lease(), tmp_path / "run")
+    explored = Explored(spark, str(tmp_path / "run"), lease())
+    found = explored.states().collect()
+    assert len(found) == len(set(map(str, found))) == result.states
+    (first,) = (row for row in found if row.level == 0)
+    assert (first["client.state"].client0, first["service.newest"]) == ("IDLE", 0)
+    assert first["service.holders"] == []
+    assert explored.states().where("`client.state`.client1 = 'WRITING'").count() > 0
+    taken = explored.transitions().groupBy("row").count().collect()
+    assert {row.row: row["count"] for row in taken} == {n: c for n, c in result.rows if c}
 
 
 def test_a_run_that_never_got_to_spark_has_no_states(played: InProcess, tmp_path: Path) -> None:
     on_spark(lease(), tmp_path / "run", hand_over=1_000_000)
     with pytest.raises(SparkError, match="was explored in one process"):
         Explored(None, str(tmp_path / "run"), lease()).states()
-
-
-def test_columns_have_what_is_packed() -> None:
-    prepared = prepare(instantiate(shipped("producer-ids")))
-    random, leaves = Random(1), prepared.grounded.leaves
-    vectors = [tuple(random.randint(x.low, x.high) for x in leaves) for _ in range(30)]
-    packed = b"".join(prepared.packing.pack(vector).ljust(64, b"\xff") for vector in vectors)
-    words = np.frombuffer(packed, dtype=np.uint64).reshape(len(vectors), -1)
-    columns = frames.columns_of(leaves, prepared.packing)
-    kept = [leaf for leaf in leaves if leaf.index in prepared.packing.places]
-    assert len({column.name for column in columns}) == len(columns) == len(kept)
-    for column, leaf in zip(columns, kept, strict=True):
-        kind: Any = leaf.type
-        optional = isinstance(kind, Optional)
-        kind = kind.of if optional else kind
-        values = column.values(words).to_pylist()
-        for number, value in zip((v[leaf.index] for v in vectors), values, strict=True):
-            if optional and number == leaf.low:
-                assert value is None
-            elif isinstance(kind, Enum):
-                assert value == kind.names[number]
-            else:
-                assert value == (bool(number) if isinstance(kind, Bool) else number)
 
 
 # A broker's files -----------------------------------------------------------------------------
@@ -120,7 +122,8 @@ def test_a_file_is_decoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "ROWS", 3)
     (log,) = (EXAMPLES / "broker" / "orders-0").glob("*.log")
     batch = records.pa.table({"file": [log.name], "kind": ["log"]})
-    parts = list(records._decode(Storage(str(log.parent)), batch.to_batches()))
+    limit, files = 1 << 20, Storage(str(log.parent))
+    parts = list(records._decode(files, limit, batch.to_batches()))
     assert [len(part) for part in parts] == [3, 1]
     assert [row["byte"] for part in parts for row in part.to_pylist()] == [0, 61, 93, 154]
 

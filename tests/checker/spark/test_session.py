@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
@@ -47,6 +48,7 @@ def test_a_real_session_comes_to_the_same(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("case", sampled(), ids=str)
 def test_each_system_comes_to_the_same(spark: Any, case: Case) -> None:
     assert case.differs() == []
@@ -60,6 +62,42 @@ def test_each_system_comes_to_the_same_on_executors_of_their_own() -> None:
     )  # fmt: skip
     assert (ended.returncode, ended.stdout.splitlines()[-1:]) == (0, ["the same everywhere"]), ended
     assert not re.search("WARN.*(large|broadcast)", ended.stderr, re.IGNORECASE)
+
+
+@pytest.mark.slow
+def test_nobody_else_can_talk_to_it(spark: Any) -> None:
+    java = psutil.Process(spark.sparkContext._gateway.proc.pid)
+    found: set[tuple[str, int]] = set()
+    for process in (java, *java.children(recursive=True), psutil.Process()):
+        for there in process.net_connections("inet"):
+            if there.status == psutil.CONN_LISTEN:
+                found.add((there.laddr.ip.removeprefix("::ffff:"), there.laddr.port))
+    assert found
+    assert {address for address, _ in found} <= {"127.0.0.1", "::1"}
+    context = spark.sparkContext
+    assert context.uiWebUrl is None
+    assert context.getConf().get("spark.authenticate") == "true"
+    assert "SPARK_LOCAL_IP" not in os.environ
+
+
+def test_what_is_asked_of_spark_by_master_and_on_request() -> None:
+    for master in ("local", "local[2]", "local[*,4]"):
+        assert session.settings(master)["spark.authenticate"] == "true"
+    for master in ("spark://a:1", "yarn", "local-cluster[2,1,1024]"):  # theirs to settle
+        assert "spark.authenticate" not in session.settings(master)
+    assert session.settings("local")["spark.ui.enabled"] == "false"
+    assert session.settings("local", ui=True)["spark.ui.enabled"] == "true"
+
+
+def test_a_driver_listens_where_it_faces_the_master(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as master:
+        port = master.getsockname()[1]
+        assert session._own_address(f"spark://127.0.0.1:{port}") == "127.0.0.1"
+    assert session._own_address("local-cluster[2,1,1024]") == "127.0.0.1"
+    assert session._own_address("yarn") is None
+    monkeypatch.setenv("SPARK_LOCAL_IP", "192.0.2.1")
+    with session._listening_on("127.0.0.1"):  # who says otherwise is left alone
+        assert os.environ["SPARK_LOCAL_IP"] == "192.0.2.1"
 
 
 def stages(spark: Any) -> set[str]:

@@ -2,6 +2,9 @@
 
 The protocol of Gray and Lamport, "Consensus on Transaction Commit" (2004), as the TLA+ examples
 have it (transaction_commit/TwoPhase.tla). Messages are never lost nor taken: what was sent stays.
+
+The mistake: a resource manager that has waited too long for the decision aborts by itself. Until it
+has prepared, it may. Afterwards the decision is no longer its own. In release 1 it does it still.
 """
 
 from epochfence.spec.language import (
@@ -10,6 +13,7 @@ from epochfence.spec.language import (
     Key,
     Machine,
     Map,
+    Protocols,
     Row,
     Set,
     System,
@@ -18,17 +22,22 @@ from epochfence.spec.language import (
     constant,
     enum,
     event,
+    feature,
     invariant,
     set_of,
 )
 from epochfence.spec.language.expressions import Operand
 
-RM = constant("RM", 5, 1, 16, meaning="resource managers")
+RM = constant("RM", 3, 1, 16, meaning="resource managers")
 MANAGER = Key("rm", RM)
 PARTICIPANT = enum("rm state", "working", "prepared", "committed", "aborted")
 DECISION = enum("tm state", "init", "committed", "aborted")
 
-machine = Machine("two_phase")
+prepared_waits = feature(
+    "prepared_waits", "2", sentence="A resource manager that has prepared waits for the decision."
+)
+
+machine = Machine("commitment")
 rm_state = machine.field("rm_state", Map(MANAGER, PARTICIPANT))
 tm_state = machine.state_field("tm_state", DECISION)
 tm_prepared = machine.field("tm_prepared", Set(MANAGER), doc="who the tm knows to be prepared")
@@ -39,6 +48,7 @@ abort_sent = machine.field("abort_sent", Bool())
 rm, other = MANAGER.variable("rm"), MANAGER.variable("other")
 undecided = tm_state == DECISION.init
 working = rm_state[rm] == PARTICIPANT.working
+impatient = ~prepared_waits & (rm_state[rm] == PARTICIPANT.prepared)
 
 
 def action(name: str, *over: Expression, when: Expression, set: dict[Expression, Operand]) -> Table:
@@ -60,7 +70,9 @@ TABLES = (
         "RMPrepare", rm, when=working,
         set={rm_state[rm]: PARTICIPANT.prepared, prepared_sent: prepared_sent | set_of(rm)},
     ),
-    action("RMChooseToAbort", rm, when=working, set={rm_state[rm]: PARTICIPANT.aborted}),
+    action(
+        "RMChooseToAbort", rm, when=working | impatient, set={rm_state[rm]: PARTICIPANT.aborted},
+    ),
     action("RMRcvCommitMsg", rm, when=commit_sent, set={rm_state[rm]: PARTICIPANT.committed}),
     action("RMRcvAbortMsg", rm, when=abort_sent, set={rm_state[rm]: PARTICIPANT.aborted}),
 )  # fmt: skip
@@ -68,7 +80,7 @@ TABLES = (
 agree = ~((rm_state[rm] == PARTICIPANT.aborted) & (rm_state[other] == PARTICIPANT.committed))
 
 system = System(
-    name="two_phase",
+    name="two-phase-commit",
     doc="Two-phase commit among RM resource managers.",
     tables=TABLES,
     properties=(
@@ -79,6 +91,7 @@ system = System(
         ),
     ),
     constants=(RM,),
+    protocols=Protocols(("1", "2"), (prepared_waits,)),
     interchangeable=(MANAGER,),
     terminal=True,
     reach="All of the protocol: it is finite for a given number of resource managers.",

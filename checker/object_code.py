@@ -1,0 +1,67 @@
+"""LLVM IR turned into an object file for this machine. This file is also a program, which depends
+on nothing else of the package: IR comes in on standard input, the object file goes out on standard
+output.
+"""
+
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import llvmlite.binding as llvm
+
+PASSES = "--passes"
+QUICK = "-enable-misched=false"  # the order that instructions are chosen in does as well
+
+
+def object_file(text: str, passes: bool) -> bytes:
+    """A module compiled for this machine. Raises RuntimeError for IR that LLVM doesn't take."""
+    machine = target_machine(2 if passes else 1)
+    module = llvm.parse_assembly(text)
+    module.verify()
+    if passes:
+        tuning = llvm.PipelineTuningOptions(speed_level=2)
+        builder = llvm.create_pass_builder(machine, tuning)
+        builder.getModulePassManager().run(module, builder)
+    return machine.emit_object(module)
+
+
+def target_machine(effort: int) -> Any:
+    """LLVM's generator of code for this machine; an effort from 0 to 3."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=effort,
+        codemodel="jitdefault",
+    )
+
+
+@cache
+def processor() -> str:
+    """What object files of this machine run on."""
+    features = llvm.get_host_cpu_features().flatten()
+    return f"{llvm.get_default_triple()} {llvm.get_host_cpu_name()} {features}"
+
+
+@cache
+def compiler() -> str:
+    """All that decides what becomes of a module, but for the arguments of `object_file`."""
+    this_file = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
+    llvm_version = ".".join(map(str, llvm.llvm_version_info))
+    return f"{this_file} llvmlite {llvmlite.__version__} LLVM {llvm_version} {processor()}"
+
+
+if __name__ == "__main__":
+    with_passes = PASSES in sys.argv
+    if not with_passes:
+        llvm.set_option("", QUICK)
+    sys.stdout.buffer.write(object_file(sys.stdin.read(), with_passes))

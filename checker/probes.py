@@ -1,0 +1,183 @@
+"""What a run must meet, lest what it finds say nothing: premises of properties, messages sent.
+
+A property `all_of(x, p.implies(q))` holds of a system in which `p` is never true as well. A probe
+is a condition that some reachable state (or step) meets, unless what it is about is vacuous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from ..spec.language import (
+    Bag,
+    Expression,
+    Instance,
+    Map,
+    Property,
+    Sequence,
+    any_of,
+    lift,
+    size,
+    variable,
+)
+from ..spec.language.expressions import Field, children_first
+from ..spec.language.systems import NETWORK
+from ..spec.language.types import Type
+from ..spec.language.values import field_name
+
+LONGEST = 160  # characters of an expression that is shown
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A condition that some state meets, or with `of_step` some step.
+
+    `about` is the property's or message's name; `shown` is the premise as it was declared, the
+    collection that must have an element, or what is told of a `part` of a property that could say
+    more. `behind` is the condition of the probe around it, without which this one can't be met.
+    """
+
+    kind: Literal["premise", "domain", "part", "message"]
+    about: str
+    shown: str
+    expression: Expression
+    of_step: bool
+    behind: Expression | None = None
+
+
+def probes(instance: Instance) -> tuple[Probe, ...]:
+    """Everything that a run of the instance should meet, each once."""
+    found = [probe for item in instance.properties for probe in _premises(item)]
+    found += _messages(instance)
+    return tuple(dict.fromkeys(found))
+
+
+def _premises(item: Property) -> Iterator[Probe]:
+    def supposed(
+        e: Expression, given: tuple[_Given, ...], behind: Expression | None, *, inside: bool
+    ) -> Iterator[Probe]:
+        """What a condition supposes under what is given around it, outermost first. Inside of a
+        consequent only what `implies` made is a premise: a disjunction may be meant as one."""
+        if e.op == "and":
+            for part in e.args:
+                yield from supposed(part, given, behind, inside=inside)
+        elif e.op == "not" and e.args[0].op in _DUAL:
+            yield from supposed(_negated(e.args[0]), given, behind, inside=True)
+        elif e.op == "all":
+            bound, body = e.args
+            within = (*given, _Given(bound, binds=True))
+            if bound.op == "element":
+                probe = made("domain", bound.args[0], within, behind)
+                yield probe
+                behind = probe.expression
+            yield from supposed(body, within, behind, inside=inside)
+        elif is_implication(e) and (e.data == "implies" or not inside):
+            premise = e.args[0].args[0]
+            within = (*given, _Given(premise))
+            probe = made("premise", premise, within, behind)
+            yield probe
+            yield from supposed(e.args[1], within, probe.expression, inside=True)
+        else:
+            for shown, weaker in _loose(e):
+                yield made("part", shown, (*given, *weaker), behind)
+
+    def made(
+        kind: Literal["premise", "domain", "part"],
+        shown: Expression | str,
+        within: tuple[_Given, ...],
+        behind: Expression | None,
+    ) -> Probe:
+        met = _met(within)
+        of_step = any(node.op == "after" for node in children_first(met))
+        text = shown if isinstance(shown, str) else _short(shown)
+        return Probe(kind, item.name, text, met, of_step, behind)
+
+    yield from supposed(item.expression, (), None, inside=False)
+
+
+@dataclass(frozen=True)
+class _Given:
+    """A premise, or a name that a quantifier binds."""
+
+    expression: Expression
+    binds: bool = False
+
+
+_DUAL = {"and": "or", "or": "and", "all": "any", "any": "all"}
+_COARSE = ("mul", "div", "mod")  # numbers with gaps, which needn't come to a bound
+
+
+def _negated(e: Expression) -> Expression:
+    """What `~e` says, with the negation one level further down."""
+    if e.op in ("all", "any"):
+        return Expression(_DUAL[e.op], (e.args[0], ~e.args[1]))
+    return Expression(_DUAL[e.op], tuple(~part for part in e.args))
+
+
+def _loose(e: Expression) -> Iterator[tuple[str, tuple[_Given, ...]]]:
+    """What should be met lest a stronger condition hold as well, each with what is told where
+    nothing meets it: not all of what `any_of` looks at, an alternative alone, a bound."""
+    if e.op == "any" and e.args[1] is not lift(True):
+        bound, body = e.args
+        yield (
+            f"says any_of, and all_of holds as well: {_short(body)}",
+            (_Given(bound, binds=True), _Given(~body)),
+        )
+    elif e.op == "or":
+        parts = _alternatives(e)
+        for part in parts:
+            others = tuple(_Given(~other) for other in parts if other is not part)
+            yield f"holds as well without the alternative {_short(part)}", others
+    elif e.op in ("le", "lt") and not any(n.op in _COARSE for n in children_first(e)):
+        left, right = e.args
+        edge = left == right if e.op == "le" else left + 1 == right
+        yield f"has room to spare: {_short(e)} never comes to its bound", (_Given(edge),)
+
+
+def _alternatives(e: Expression) -> list[Expression]:
+    """What stands between the signs of a disjunction."""
+    return [part for arg in e.args for part in _alternatives(arg)] if e.op == "or" else [e]
+
+
+def is_implication(e: Expression) -> bool:
+    """Whether a condition has the form of a premise and what follows from it."""
+    return e.op == "or" and len(e.args) == 2 and e.args[0].op == "not"
+
+
+def _met(given: tuple[_Given, ...]) -> Expression:
+    """Whether there are values for the names such that every premise holds."""
+    result = lift(True)
+    for part in reversed(given):
+        if part.binds:
+            result = any_of(part.expression, result)
+        else:
+            result = part.expression if result is lift(True) else part.expression & result
+    return result
+
+
+def _messages(instance: Instance) -> Iterator[Probe]:
+    for declared in instance.variables:
+        machine, _, name = declared.name.partition(".")
+        if machine == NETWORK:
+            bag = Expression("field", (), Field(NETWORK, name, declared.type, None))
+            yield Probe("message", name, name, _holds_some(bag, declared.type), False)
+
+
+def _holds_some(bag: Expression, kind: Type) -> Expression:
+    if isinstance(kind, Map):
+        key = variable(f"key{len(str(bag))}", kind.key)
+        return any_of(key, _holds_some(bag[key], kind.of))
+    assert isinstance(kind, (Bag, Sequence))
+    return size(bag) > 0
+
+
+def fields_read(e: Expression) -> set[str]:
+    """The variables that a condition reads."""
+    return {field_name(node.data) for node in children_first(e) if node.op == "field"}
+
+
+def _short(e: Expression) -> str:
+    text = str(e)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."

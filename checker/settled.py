@@ -1,0 +1,140 @@
+"""What constants and features alone decide of a declared condition, whatever the state is."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from ..spec.language import (
+    DeclarationError,
+    Event,
+    Expression,
+    Instance,
+    Loss,
+    Message,
+    Row,
+    Table,
+    lift,
+)
+from ..spec.language.expressions import children_first, resolve
+from ..spec.language.systems import events_of
+from ..spec.language.types import Constants
+
+
+def truth(e: Expression, constants: Constants, features: Collection[str]) -> bool | None:
+    """The condition's truth where constants and features decide it; none where the state does."""
+
+    def of(part: Expression) -> bool | None:
+        return truth(part, constants, features)
+
+    match e.op:
+        case "const":
+            return bool(e.data) if isinstance(e.data, bool) else None
+        case "feature":
+            return e.data.name in features
+        case "not":
+            inner = of(e.args[0])
+            return None if inner is None else not inner
+        case "and" | "or":
+            parts = [of(part) for part in e.args]
+            decides = e.op == "or"
+            if decides in parts:
+                return decides
+            return None if None in parts else not decides
+        case "all" | "any":
+            inner = of(e.args[1])
+            surely = inner is not None and (e.args[0].op == "variable" or inner == (e.op == "all"))
+            return inner if surely else None
+        case "if":
+            chosen = of(e.args[0])
+            return None if chosen is None else of(e.args[1 if chosen else 2])
+        case "eq" | "lt" | "le":
+            try:
+                left, right = (resolve(part, constants) for part in e.args)
+            except DeclarationError:
+                return None
+            return (
+                left == right if e.op == "eq" else left < right if e.op == "lt" else left <= right
+            )
+        case _:
+            return None
+
+
+def names_settings(e: Expression) -> bool:
+    """Whether a constant or a feature is part of the condition."""
+    return any(node.op in ("constant", "feature") for node in children_first(e))
+
+
+@dataclass(frozen=True)
+class RuledOut:
+    """What an instance's constants and release rule out: rows by their names, and messages, as
+    nothing that sends them is left."""
+
+    rows: frozenset[str]
+    messages: frozenset[Message]
+
+
+def ruled_out(instance: Instance) -> RuledOut:
+    """Rows whose own condition or budget is false by the settings alone, rows on messages that no
+    other row sends then, and so on. What is so at any settings is not among it."""
+    return _Search(instance).run()
+
+
+def message_of(event: Event) -> Message | None:
+    """The message that a table on the event takes from the network."""
+    if isinstance(event, Loss):
+        return event.message
+    return event if isinstance(event, Message) else None
+
+
+class _Search:
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.system = instance.system
+        self.present = set(instance.row_names)
+
+    def run(self) -> RuledOut:
+        tables = self.system.tables
+        off = {
+            f"{table.name}/{row.name}" for table in tables for row in table.rows
+            if self._excluded(table, row)
+        }  # fmt: skip
+        while True:
+            silent = {
+                channel.message for channel in self.system.channels
+                if self._unsent(channel.message, off)
+            }  # fmt: skip
+            more = {
+                f"{table.name}/{row.name}" for table in tables for row in table.rows
+                if message_of(table.on) in silent
+            } - off  # fmt: skip
+            if not more:
+                return RuledOut(frozenset(off), frozenset(silent))
+            off |= more
+
+    def _excluded(self, table: Table, row: Row) -> bool:
+        for events, most in self.system.budgets.items():
+            bound = lift(most)
+            if table.on in events_of(events) and names_settings(bound) and self._is_zero(bound):
+                return True
+        condition = table.guard & row.guard
+        return names_settings(condition) and self._never(condition)
+
+    def _is_zero(self, bound: Expression) -> bool:
+        try:
+            return resolve(bound, self.instance.constants) == 0
+        except DeclarationError:
+            return False
+
+    def _never(self, condition: Expression) -> bool:
+        return truth(condition, self.instance.constants, self.instance.features) is False
+
+    def _unsent(self, message: Message, off: Collection[str]) -> bool:
+        senders = [
+            (f"{table.name}/{row.name}", sending) for table in self.system.tables
+            for row in table.rows for sending in table.sendings(row) if sending.message == message
+        ]  # fmt: skip
+        return bool(senders) and all(
+            name in off or name not in self.present or self._never(sending.when)
+            for name, sending in senders
+        )

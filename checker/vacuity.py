@@ -1,0 +1,179 @@
+"""What a run's verdict leaves out: rows that nothing took, premises that nothing met.
+
+A property that holds says little where its premise is never true, or where the rows that could
+break it are never taken. Each such thing is told; what the settings or the system's own
+declaration explain is told apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..spec.language import Expression, Instance, Message, lift
+from ..spec.language.systems import NETWORK
+from .probes import Probe, fields_read
+from .settled import message_of, names_settings, ruled_out, truth
+
+SETTINGS = "ruled out by these constants and this release"
+
+
+@dataclass(frozen=True)
+class Vacuity:
+    """Something that no state or step of a run has to do with.
+
+    `kind` is `row`, `event`, `message`, `premise`, `property` or `run`; `subject` names it,
+    `what` says what never happens. `rows` are those that are never taken for it; `explained` is the
+    reason, where there is a known one.
+    """
+
+    kind: str
+    subject: str
+    what: str
+    rows: tuple[str, ...] = ()
+    explained: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.subject} {self.what}"
+
+    def as_json(self) -> dict[str, Any]:
+        """The finding as plain data."""
+        return {
+            "kind": self.kind, "subject": self.subject, "what": self.what,
+            "rows": list(self.rows), "explained": self.explained or None,
+        }  # fmt: skip
+
+
+def vacuities(
+    instance: Instance, taken: Sequence[int], unmet: Sequence[Probe], unbreakable: Sequence[str]
+) -> list[Vacuity]:
+    """What is vacuous in a run that took each row so often and didn't meet these probes; nothing
+    that happens can break the properties that are `unbreakable`."""
+    found: list[Vacuity] = []
+    if not instance.properties:
+        found.append(Vacuity("run", "the run", "checks no property"))
+    if not any(taken):
+        return [*found, Vacuity("run", "the run", "takes no step: the initial states are all")]
+    found += _Rows(instance, taken, unmet).found()
+    found += _premises(instance, unmet, unbreakable)
+    return found
+
+
+def could_say_more(unmet: Sequence[Probe]) -> list[str]:
+    """Properties in which something stronger would hold as well, and in what."""
+    return list(dict.fromkeys(f"{x.about} {x.shown}" for x in unmet if x.kind == "part"))
+
+
+def wrongly_unreached(instance: Instance, taken: Sequence[int]) -> list[str]:
+    """Rows that the system declares not to be reached at these settings, and that a run took."""
+    declared = _declared(instance)
+    return [
+        name for name, count in zip(instance.row_names, taken, strict=True)
+        if count and name in declared
+    ]  # fmt: skip
+
+
+def _declared(instance: Instance) -> dict[str, str]:
+    """The rows, tables and properties that the system declares to be unreached here, and why."""
+    return {
+        name: item.why
+        for item in instance.system.unreached
+        if truth(lift(item.when), instance.constants, instance.features)
+        for name in item.names
+    }
+
+
+def _premises(
+    instance: Instance, unmet: Sequence[Probe], unbreakable: Sequence[str]
+) -> Iterator[Vacuity]:
+    declared = _declared(instance)
+    by_name = {item.name: item for item in (*instance.system.properties, *instance.system.lemmas)}
+
+    def explained(name: str, condition: Expression, settled: bool) -> str:
+        of_settings = settled and fields_read(condition) and names_settings(condition)
+        return SETTINGS if of_settings else declared.get(name, "")
+
+    for name in unbreakable:
+        what = "is true whatever happens: no row changes what it depends on"
+        premises = [x for x in unmet if x.about == name and x.kind == "premise"]
+        of_settings = all(names_settings(x.expression) for x in premises)
+        reason = explained(name, by_name[name].expression, settled=of_settings)
+        yield Vacuity("property", name, what, (), reason)
+    never_met = {probe.expression for probe in unmet}
+    told: set[tuple[str, str]] = set()
+    for probe in unmet:
+        inner = probe.behind is not None and probe.behind in never_met
+        if probe.kind in ("message", "part") or probe.about in unbreakable or inner:
+            continue
+        what = f"holds for want of its premise, which is never true: {probe.shown}"
+        if probe.kind == "domain":
+            what = f"is about each element of {probe.shown}, which never has one"
+        if (probe.about, what) not in told:
+            told.add((probe.about, what))
+            settled = truth(probe.expression, instance.constants, instance.features) is False
+            yield Vacuity(
+                "premise", probe.about, what, (), explained(probe.about, probe.expression, settled)
+            )
+
+
+class _Rows:
+    """The rows that a run never took, put together by message and event."""
+
+    def __init__(self, instance: Instance, taken: Sequence[int], unmet: Sequence[Probe]) -> None:
+        self.instance = instance
+        self.unsent = {probe.about for probe in unmet if probe.kind == "message"}
+        self.never = [
+            name for name, count in zip(instance.row_names, taken, strict=True) if not count
+        ]
+        self.left = dict.fromkeys(self.never)
+        self.rows: dict[str, list[str]] = {}
+        for name in instance.row_names:
+            self.rows.setdefault(name.partition("/")[0], []).append(name)
+        self.ruled_out = ruled_out(instance)
+        self.declared = _declared(instance)
+
+    def found(self) -> Iterator[Vacuity]:
+        """First the messages, then the events, then what is left row by row."""
+        for channel in self.instance.system.channels:
+            yield from self._of_message(channel.message)
+        for table in self.instance.system.tables:
+            if table.name in self.rows and all(n in self.left for n in self.rows[table.name]):
+                yield self._made("event", table.name, "never happens", self.rows[table.name])
+        for name in list(self.left):
+            yield self._made("row", name, "is never taken", [name])
+
+    def _of_message(self, message: Message) -> Iterator[Vacuity]:
+        tables = [t for t in self.instance.system.tables if message_of(t.on) == message]
+        names = [t.name for t in tables]
+        names += [f"{NETWORK}.{message.name}", f"{NETWORK}.{message.name} again"]
+        if message.name in self.unsent:
+            every = [row for name in names for row in self.rows.get(name, ())]
+            yield self._made("message", message.name, "is never sent", every, message)
+            return
+        takers = [table for table in tables if table.on == message and table.name in self.rows]
+        if not takers:
+            yield self._made("message", message.name, "is sent, but no table takes it", [])
+        for table in takers:
+            rows = self.rows[table.name]
+            if all(row in self.left for row in rows):
+                what = f"is sent, but {table.machine.name} never takes it"
+                yield self._made("message", message.name, what, rows)
+
+    def _made(
+        self, kind: str, subject: str, what: str, rows: Iterable[str],
+        message: Message | None = None,
+    ) -> Vacuity:  # fmt: skip
+        names = tuple(row for row in rows if row in self.left)
+        for name in names:
+            del self.left[name]
+        reasons = [self._reason(name) for name in names] or [""]
+        if message is not None and message in self.ruled_out.messages:
+            reasons = [SETTINGS]
+        explained = "" if "" in reasons else reasons[0]
+        return Vacuity(kind, subject, what, names, explained)
+
+    def _reason(self, row: str) -> str:
+        if row in self.ruled_out.rows:
+            return SETTINGS
+        return self.declared.get(row) or self.declared.get(row.partition("/")[0], "")

@@ -1,0 +1,62 @@
+"""What a declaration is given: names, types and collections, taken or refused alike everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from typing import Any, cast
+
+from .errors import DeclarationError
+
+_KINDS: dict[type, str] = {
+    int: "whole number", bool: "True or False", str: "text", type(None): "None",
+}  # fmt: skip
+
+
+def check_name(what: str, name: object) -> None:
+    """Raises DeclarationError for what is no name."""
+    if not isinstance(name, str) or not name.strip():
+        raise DeclarationError(f"{what} is called {name!r}: write a name in quotes")
+
+
+def items(where: str, given: Any, kind: type | tuple[type, ...], what: str) -> tuple[Any, ...]:
+    """The collection as a tuple; a list is one as well. Raises DeclarationError for whatever else
+    is no tuple of this kind, with what to write."""
+    if isinstance(given, kind):
+        raise DeclarationError(f"{where} is one {what} alone: put a comma behind it, as in (x,)")
+    if isinstance(given, str):
+        raise DeclarationError(f"{where} is the text {given!r}: write a tuple of each {what}")
+    if isinstance(given, (Set, Mapping)):
+        raise DeclarationError(f"{where} has no order in {{...}}: write a tuple (...)")
+    if isinstance(given, Iterator):
+        raise DeclarationError(f"{where} can be read only once: write tuple(...) around it")
+    if not isinstance(given, (tuple, list)):
+        raise DeclarationError(f"{where} is {shown(given)}: write a tuple of each {what}")
+    for item in cast("tuple[Any, ...]", given):
+        if isinstance(item, (tuple, list)):
+            raise DeclarationError(f"{where} holds a tuple: put * before it, as in (*rows, row)")
+        if not isinstance(item, kind):
+            raise DeclarationError(f"{where} holds {shown(item)}, which is no {what}")
+    return tuple(cast("tuple[Any, ...]", given))
+
+
+def check_kind(where: str, thing: object, *kinds: type) -> None:
+    """Raises DeclarationError for what is of none of these kinds; a truth is no number."""
+    if not isinstance(thing, kinds) or (isinstance(thing, bool) and int in kinds):
+        named = " or ".join(_KINDS.get(kind, kind.__name__) for kind in kinds)
+        raise DeclarationError(f"{where}: {shown(thing)} is no {named}")
+
+
+def pairs(where: str, given: Any, form: str) -> None:
+    """Raises DeclarationError for what is no mapping."""
+    if not isinstance(given, Mapping):
+        raise DeclarationError(f"{where} is {shown(given)}: write {form}")
+
+
+def shown(thing: object) -> str:
+    """A thing by its kind and name."""
+    if isinstance(thing, type):
+        return f"the class {thing.__name__} itself"
+    name = getattr(thing, "name", None)
+    if isinstance(name, str):
+        return f"{type(thing).__name__} {name!r}"
+    return f"`{thing!r}`"

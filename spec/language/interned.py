@@ -1,0 +1,41 @@
+"""Declared things that are one object where they are equal.
+
+What stands in an expression (a type, a field, an event) may hold expressions itself, and these
+have no truth: `==` on them builds a tree. So such things are never compared part by part. Making
+one twice gives the same object, and Python's own identity tells them apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, ClassVar, TypeVar
+from weakref import WeakValueDictionary
+
+from .errors import DeclarationError
+
+T = TypeVar("T")
+
+
+class _Interning(type):
+    known: ClassVar[WeakValueDictionary[tuple[object, ...], Any]] = WeakValueDictionary()
+
+    def __call__(cls: type[T], *args: Any, **kwargs: Any) -> T:
+        made = type.__call__(cls, *args, **kwargs)
+        key = (cls, *_parts(made))
+        try:
+            return _Interning.known.setdefault(key, made)
+        except TypeError:
+            raise DeclarationError(
+                f"{cls.__name__}: one of its parts can be changed later: write a tuple (...)"
+            ) from None
+
+
+class Interned(metaclass=_Interning):
+    """A base for frozen dataclasses with `eq=False`: equal ones are one object."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), _parts(self)
+
+
+def _parts(of: Any) -> tuple[object, ...]:
+    return tuple(getattr(of, part.name) for part in fields(of))

@@ -1,0 +1,146 @@
+"""Machines and their fields, and the events that happen to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .errors import DeclarationError
+from .expressions import Expression, Field, Operand, Parameter, children_first, element, lift
+from .given import check_kind, check_name, items
+from .interned import Interned
+from .scopes import bound_name
+from .typecheck import check_constant, fits, type_of
+from .types import SCALARS, Enum, Key, Type, check_names, check_type
+
+
+@dataclass(frozen=True, eq=False)
+class FieldInfo(Interned):
+    """A field as its machine declares it; `initial` is none where any value may be the first."""
+
+    expression: Expression
+    type: Type
+    initial: Expression | None
+    doc: str = ""
+
+    @property
+    def name(self) -> str:
+        """The field's name."""
+        return self.expression.data.name
+
+
+@dataclass(eq=False)
+class Machine:
+    """A named set of fields, one instance per identity of `key` (none: a single instance)."""
+
+    name: str
+    key: Key | None = None
+    doc: str = ""
+    fields: dict[str, FieldInfo] = field(default_factory=dict[str, FieldInfo])
+    state: Expression | None = None
+
+    def __post_init__(self) -> None:
+        check_name("a machine", self.name)
+        check_kind(f"machine {self.name}, key", self.key, Key, type(None))
+
+    def field(
+        self, name: str, kind: Type, initial: Operand = None, *, doc: str = "",
+        any_initial: bool = False,
+    ) -> Expression:  # fmt: skip
+        """Declares a field and answers it as an expression.
+
+        Without `initial` it starts with its type's initial value, with `any_initial` with any.
+        Raises DeclarationError for a second field of the name or an initial value outside the type.
+        """
+        check_name(f"machine {self.name}: a field", name)
+        check_type(f"machine {self.name}, field {name}", kind)
+        if name in self.fields:
+            raise DeclarationError(f"machine {self.name} has two fields called {name}")
+        this = Expression("field", (), Field(self.name, name, kind, self.key))
+        first = None if initial is None else lift(initial)
+        if first is not None:
+            where = f"machine {self.name}, field {name}"
+            if any(node.op in ("field", "this", "parameter") for node in children_first(first)):
+                raise DeclarationError(f"{where}: its initial value `{first}` reads the state")
+            if not fits(type_of(first), kind):
+                raise DeclarationError(f"{where}: its initial value `{first}` is not {kind}")
+            check_constant(first, kind, where)
+        if any_initial:
+            marker = Expression("any_value", ())
+            self.fields[name] = FieldInfo(this, kind, marker, doc)
+        else:
+            self.fields[name] = FieldInfo(this, kind, first, doc)
+        return this
+
+    @property
+    def this(self) -> Expression:
+        """The instance's own identity, for its rows to use. Raises DeclarationError without key."""
+        if self.key is None:
+            raise DeclarationError(f"{self.name} has one instance, without an identity")
+        return Expression("this", (), Field(self.name, "this", self.key, self.key))
+
+    def state_field(
+        self, name: str, kind: Enum, initial: Operand = None, *, doc: str = ""
+    ) -> Expression:
+        """Declares the field that `goto` sets and that diagrams draw."""
+        self.state = self.field(name, kind, initial, doc=doc)
+        return self.state
+
+
+@dataclass(frozen=True, eq=False)
+class Event(Interned):
+    """Something that happens to a machine: `parameters` are chosen freely within their types.
+
+    A parameter is read as an attribute of the event; `variables` are parameters given as variables
+    that rows use as they are, and as elements of a collection in the state.
+    """
+
+    name: str
+    parameters: tuple[tuple[str, Type], ...] = ()
+    doc: str = ""
+    variables: tuple[Expression, ...] = ()
+
+    def __getattr__(self, name: str) -> Expression:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        kind = dict(self.parameters).get(name)
+        if kind is None:
+            for chosen in self.variables:
+                if chosen.op == "element" and chosen.data == name:
+                    return chosen
+            raise DeclarationError(f"{self.name} has no parameter {name}")
+        return Expression("parameter", (), Parameter(self.name, name, kind))
+
+
+def event(
+    event_name: str, *variables: Expression, event_doc: str = "", **parameters: Type | Expression
+) -> Event:
+    """An event over these variables and parameters.
+
+    A parameter ranges over a type, or over what a set, a sequence or a bag of the machine holds at
+    the time: `event("grant", client=waiting)`.
+
+    Raises DeclarationError for two of one name, for a name that can't be read, and for what has no
+    elements.
+    """
+    check_name("an event", event_name)
+    check_names(f"event {event_name}", parameters, Event)
+    types = {name: kind for name, kind in parameters.items() if not isinstance(kind, Expression)}
+    for name, kind in types.items():
+        check_type(f"event {event_name}, parameter {name}", kind)
+    chosen = [element(n, of) for n, of in parameters.items() if isinstance(of, Expression)]
+    names = set(parameters)
+    for bound in items(f"event {event_name}", variables, Expression, "variable"):
+        named = bound_name(bound)
+        if named is None or named in names:
+            raise DeclarationError(f"event {event_name}: `{bound}` is no variable, or there twice")
+        names.add(named)
+    every = (*variables, *chosen)
+    try:
+        records = [e for e in every if e.op == "element" and not isinstance(type_of(e), SCALARS)]
+    except DeclarationError as error:
+        raise DeclarationError(f"event {event_name}: {error}") from None
+    if len(records) > 1:
+        raise DeclarationError(
+            f"event {event_name}: {' and '.join(e.data for e in records)} are both no plain values"
+        )
+    return Event(event_name, tuple(types.items()), event_doc, every)

@@ -1,0 +1,302 @@
+"""Messages between machines: their addresses, how they are sent, lost and dropped."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .errors import DeclarationError
+from .expressions import TRUE, Bound, Expression, Field, Operand, element, lift
+from .given import check_kind, check_name, items, pairs
+from .interned import Interned
+from .machines import Event, Machine
+from .typecheck import type_of
+from .types import Bool, Key, Record, Type, check_names, check_type
+
+
+@dataclass(frozen=True)
+class End:
+    """An end of a message: the machine there, and the field of the address that says which
+    instance of it ("" where it has one)."""
+
+    machine: str
+    field: str = ""
+
+
+SENDER, TO = "sender", "to"  # the address of a message whose sender is declared
+
+
+@dataclass(frozen=True, eq=False)
+class Message(Event):
+    """A typed record for the machine at the end `goes_to`.
+
+    Its address names the instances that it goes between; messages of one address wait in one bag.
+    Where the machine that sends it is declared (`comes_from`), the address is the fields `sender`
+    and `to`, each where that machine has a key. Otherwise it is all fields of a key type, but for
+    those `carried` as content. `answers` names the request that a response belongs to. `errors` are
+    what its field `error` may say, each with the condition on features under which it may.
+    """
+
+    goes_to: End = End("")
+    comes_from: End | None = None
+    answers: Message | None = None
+    carried: tuple[str, ...] = ()
+    errors: tuple[tuple[Expression, Expression], ...] = ()
+
+    @property
+    def address(self) -> tuple[tuple[str, Key], ...]:
+        """The fields that name the instances it goes between, in declared order."""
+        keys = [(n, t) for n, t in self.parameters if isinstance(t, Key) and n not in self.carried]
+        if self.comes_from is not None:
+            keys = [(n, t) for n, t in keys if n in (SENDER, TO)]
+        return tuple(keys)
+
+    @property
+    def content(self) -> Record:
+        """The other fields, as the record that waits in the bag."""
+        address = dict(self.address)
+        fields = tuple((n, t) for n, t in self.parameters if n not in address)
+        return Record(self.name, fields or (("present", Bool()),))
+
+    @property
+    def is_between_peers(self) -> bool:
+        """Whether it goes from one instance of a machine to another of the same."""
+        source = self.comes_from
+        return source is not None and source.field != "" and source.machine == self.goes_to.machine
+
+    def __call__(self, **fields: Operand) -> Sending:
+        return Sending(self, tuple((name, lift(value)) for name, value in fields.items()))
+
+
+def message(
+    message_name: str, to: Machine, *, sender: Machine | None = None, message_doc: str = "",
+    answers: Message | None = None, carried: tuple[str, ...] = (),
+    errors: Mapping[Expression, Operand] | None = None, **fields: Type,
+) -> Message:  # fmt: skip
+    """A message to the machine `to` with these fields.
+
+    Where its `sender` is said, the fields `sender` and `to` are its address. A response goes back:
+    it has its request's address, with sender and addressee exchanged where the request says them.
+
+    Raises DeclarationError where the address doesn't say which instance of `to` it goes to, or
+    could mean two; for a response that doesn't go back; and for fields that can't be read or that
+    have one name with a part of the address.
+    """
+    where = f"message {message_name}"
+    check_name("a message", message_name)
+    carried = items(f"{where}, carried", carried, str, "name")
+    _check_machines(where, to, *([] if sender is None else [sender]))
+    check_names(where, fields, Message)
+    check_kind(f"{where}, answers", answers, Message, type(None))
+    pairs(f"{where}, errors", {} if errors is None else errors, "{error: condition}")
+    for error in errors or {}:
+        check_kind(f"{where}, errors", error, Expression)
+    if answers is not None:
+        source, address = _back(where, to, sender, answers)
+    else:
+        source, address = _between(sender, to)
+    for name, kind in fields.items():
+        check_type(f"{where}, field {name}", kind)
+        if address.get(name, kind) != kind:
+            raise DeclarationError(
+                f"{where} has two fields called {name}: the address of "
+                f"{answers.name if answers else ''} has one"
+            )
+    for name in carried:
+        if not isinstance(fields.get(name), Key):
+            raise DeclarationError(f"{where} carries no key called {name}")
+    parameters = {**address, **fields}
+    allowed = tuple((error, lift(during)) for error, during in (errors or {}).items())
+    made = Message(
+        message_name, tuple(parameters.items()), message_doc, (), End(to.name), source, answers,
+        carried, allowed,
+    )  # fmt: skip
+    found = [n for n, key in made.address if key == to.key and (source is None or n == TO)]
+    if to.key is not None and not found:
+        raise DeclarationError(f"{where}: no field of key {to.key} says to which")
+    if len(found) > 1:
+        raise DeclarationError(
+            f"{where}: {' and '.join(found)} are both of key {to.key}, and it could go to either. "
+            "Say sender= and to= with the machines, and leave these fields out; a key that is "
+            "content is named in carried="
+        )
+    return dataclasses.replace(made, goes_to=End(to.name, *found))
+
+
+def _check_machines(where: str, *ends: object) -> None:
+    for end in ends:
+        if not isinstance(end, Machine):
+            raise DeclarationError(f"{where}: to= and sender= take a machine, not `{end}`")
+
+
+def _between(sender: Machine | None, to: Machine) -> tuple[End | None, Mapping[str, Key]]:
+    """Where a message comes from, and the address that follows; nothing where that isn't said."""
+    if sender is None:
+        return None, {}
+    ends = {SENDER: sender.key, TO: to.key}
+    address = {name: key for name, key in ends.items() if key is not None}
+    return End(sender.name, SENDER if SENDER in address else ""), address
+
+
+def _back(
+    where: str, to: Machine, sender: Machine | None, request: Message
+) -> tuple[End | None, Mapping[str, Key]]:
+    """Where a response comes from, and its address."""
+    source = request.comes_from
+    if source is None:
+        if sender is not None:
+            raise DeclarationError(
+                f"{where}: say sender= in {request.name} as well, which it answers"
+            )
+        return None, dict(request.address)
+    for said, end in ((to, source), (sender, request.goes_to)):
+        if said is not None and said.name != end.machine:
+            raise DeclarationError(
+                f"{where} answers {request.name}: it goes from {request.goes_to.machine} to "
+                f"{source.machine}, and {said.name} is said"
+            )
+    exchanged = {TO: SENDER, SENDER: TO}
+    address = {exchanged[name]: key for name, key in request.address}
+    return End(request.goes_to.machine, SENDER if SENDER in address else ""), address
+
+
+@dataclass(frozen=True, eq=False)
+class Loss(Event):
+    """A message leaves the network without having arrived, and a machine finds out: an instance at
+    one of its ends, or a machine of one instance.
+
+    Its fields are the message's.
+    """
+
+    message: Message | None = None
+
+
+def lost(message: Message) -> Loss:
+    """The event that a message in flight is lost: a table on it says what its machine does then."""
+    check_kind("lost", message, Message)
+    return in_transit("lost", message)
+
+
+def in_transit(what: str, message: Message) -> Loss:
+    """The event that something happens to a message in flight, which takes it from the network: a
+    row of its table may send it on."""
+    return Loss(f"{what} {message.name}", message.parameters, message.doc, (), message)
+
+
+def instance_field(on: Event, machine: Machine) -> str:
+    """The field of a message's address that says which instance of `machine` a table on it is
+    about: its addressee; on a loss, the end that is of that machine, and between peers the one
+    that asked, or else sent. "" where the machine has one instance.
+
+    Raises DeclarationError where no instance of the machine is meant, or more than one could be.
+    """
+    message = on.message if isinstance(on, Loss) else on
+    assert isinstance(message, Message)
+    if on is message:
+        if machine.name != message.goes_to.machine:
+            raise DeclarationError(f"{on.name} goes to {message.goes_to.machine}")
+        return message.goes_to.field
+    if machine.key is None:
+        return ""
+    found = fields_of(message, machine)
+    if message.comes_from is not None:
+        found = found[:1] if message.answers is None else found[-1:]
+    if len(found) > 1:
+        raise DeclarationError(f"{on.name}: {' or '.join(found)} could be the {machine.name}")
+    return found[0]
+
+
+def fields_of(message: Message, machine: Machine) -> list[str]:
+    """The fields of the address that name an instance of the machine, the sender first.
+
+    Raises DeclarationError where none does.
+    """
+    if message.comes_from is None:
+        found = [name for name, key in message.address if key == machine.key]
+    else:
+        ends = (message.comes_from, message.goes_to)
+        found = [end.field for end in ends if end.machine == machine.name]
+    if not found:
+        raise DeclarationError(
+            f"no part of the address of {message.name} names an instance of {machine.name}"
+        )
+    return found
+
+
+def in_flight(name: str, message: Message, *address: Operand, **named: Operand) -> Expression:
+    """A name for the messages of a kind that are under way, for a quantifier to bind: between the
+    instances of the `address`, in its order or by its names. Only properties look at what is in
+    flight.
+
+    Raises DeclarationError for an address that isn't the message's.
+    """
+    check_kind(f"in_flight {name}", message, Message)
+    rest = [field for field, _ in message.address[len(address) :]]
+    unknown = [field for field in named if field not in rest]
+    if unknown:
+        raise DeclarationError(f"the address of {message.name} has no further {unknown[0]}")
+    every = (*address, *(named[field] for field in rest if field in named))
+    bag = Expression("in_flight", tuple(map(lift, every)), message)
+    type_of(bag)
+    return element(name, bag)
+
+
+@dataclass(frozen=True, eq=False)
+class Sending(Interned):
+    """A message with its fields filled in, sent where `when` holds, once for every value of
+    the variables `to_each`."""
+
+    message: Message
+    fields: tuple[tuple[str, Expression], ...]
+    to_each: tuple[Expression, ...] = ()
+    when: Expression = TRUE
+
+    def __str__(self) -> str:
+        inner = ", ".join(f"{name}={value}" for name, value in self.fields)
+        each = f" to each {', '.join(map(str, self.to_each))}" if self.to_each else ""
+        where = "" if self.when.same_as(TRUE) else f" where {self.when}"
+        return f"{self.message.name}({inner}){each}{where}"
+
+
+@dataclass(frozen=True)
+class Dropping:
+    """What a row drops from the network: the messages of a kind whose address has these values."""
+
+    message: Message
+    address: tuple[tuple[str, Expression], ...]
+
+
+def dropping(message: Message, **address: Operand) -> Dropping:
+    """The messages of a kind in flight whose address has these values, for a row to `drop`."""
+    check_kind("dropping", message, Message)
+    return Dropping(message, tuple((name, lift(value)) for name, value in address.items()))
+
+
+def to_each(bound: Expression, when: Operand, sending: Sending) -> Sending:
+    """The message once for every value of the key variable `bound` for which `when` holds."""
+    check_kind("to_each", bound, Expression)
+    check_kind("to_each", sending, Sending)
+    both = lift(when) if sending.when.same_as(TRUE) else lift(when) & sending.when
+    return Sending(sending.message, sending.fields, (bound, *sending.to_each), both)
+
+
+def to_others(sending: Sending) -> Sending:
+    """The message to every instance of its machine but the one that sends it.
+
+    Raises DeclarationError for a message between other machines, and for one that has its `to`.
+    """
+    check_kind("to_others", sending, Sending)
+    message = sending.message
+    if not message.is_between_peers:
+        raise DeclarationError(
+            f"to_others: {message.name} isn't declared as a message between instances of one "
+            "machine: say sender= and to=, or take to_each"
+        )
+    if TO in dict(sending.fields):
+        raise DeclarationError(f"to_others({message.name}): leave to= out, it is filled in")
+    machine, key = message.goes_to.machine, dict(message.address)[TO]
+    other = Expression("variable", (), Bound("other", key, "to_others"))
+    this = Expression("this", (), Field(machine, "this", key, key))
+    filled = dataclasses.replace(sending, fields=((TO, other), *sending.fields))
+    return to_each(other, other != this, filled)

@@ -1,0 +1,63 @@
+"""Extremes and majorities: numbers and truths that are made of other operators."""
+
+from __future__ import annotations
+
+from .errors import DeclarationError
+from .expressions import Expression, Operand, if_, lift, size
+from .given import check_kind
+from .typecheck import type_of
+from .types import Key, Set
+
+
+def minimum(a: Operand, b: Operand) -> Expression:
+    """The smaller of two numbers."""
+    return if_(lift(a) <= b, a, b)
+
+
+def maximum(a: Operand, b: Operand) -> Expression:
+    """The larger of two numbers."""
+    return if_(lift(a) <= b, b, a)
+
+
+def max_of(bound: Expression, number: Operand, default: Operand = None) -> Expression:
+    """The largest that `number` is for any value of the variable or element `bound`.
+
+    `default` is what it comes to where a collection has no elements, and is needed for an element:
+    a variable always has a value. Raises DeclarationError without it.
+    """
+    return _extreme("max", bound, number, default)
+
+
+def min_of(bound: Expression, number: Operand, default: Operand = None) -> Expression:
+    """The smallest that `number` is; `default` as for `max_of`, and the same error."""
+    return _extreme("min", bound, number, default)
+
+
+def _extreme(op: str, bound: Expression, number: Operand, default: Operand) -> Expression:
+    found = Expression(op, (bound, lift(number)))
+    if bound.op != "element":
+        if default is not None:
+            raise DeclarationError(f"`{found}`: a variable has a value: leave out the default")
+        return found
+    if default is None:
+        raise DeclarationError(
+            f"`{found}`: say default=..., which it comes to where `{bound.args[0]}` is empty"
+        )
+    return if_(size(bound.args[0]) == 0, default, found)
+
+
+def majority(votes: Expression, of: Key | Operand) -> Expression:
+    """Whether the set `votes` has more than half of a key's instances, of a number or of a set.
+
+    Raises DeclarationError where `votes` is no set, or not one of that key's instances.
+    """
+    check_kind("majority", votes, Expression)
+    kind = type_of(votes)
+    if not isinstance(kind, Set):
+        raise DeclarationError(f"`{votes}` is {kind} and not a set: only a set is a majority")
+    if isinstance(of, Key):
+        if kind.of != of:
+            raise DeclarationError(f"`{votes}` is {kind}: it is no majority of {of}")
+        return size(votes) * 2 > of.size
+    whole = lift(of)
+    return size(votes) * 2 > (size(whole) if isinstance(type_of(whole), Set) else whole)

@@ -1,0 +1,65 @@
+"""The variables of quantifiers: what binds them, and values in their place."""
+
+from __future__ import annotations
+
+from .errors import DeclarationError
+from .expressions import QUANTIFIERS, Expression, children_first, rewrite
+from .types import Constants, Type, choices, literal
+
+
+def free_variables(expression: Expression) -> set[Expression]:
+    """The variables and elements that nothing inside the expression binds."""
+    if expression.op == "variable":
+        return {expression}
+    inside = [free_variables(argument) for argument in expression.args]
+    if expression.op in QUANTIFIERS:
+        return (inside[1] - {expression.args[0]}) | (inside[0] - {expression.args[0]})
+    free = set[Expression]().union(*inside)
+    return free | {expression} if expression.op == "element" else free
+
+
+def bound_name(bound: Expression) -> str | None:
+    """What a variable or an element is called; None for anything else."""
+    match bound.op:
+        case "variable":
+            return bound.data.name
+        case "element":
+            return bound.data
+        case _:
+            return None
+
+
+def check_scopes(expression: Expression, names: frozenset[str] = frozenset()) -> None:
+    """Raises DeclarationError where a quantifier binds one of `names` again, or hides the variable
+    of a quantifier around it that then speaks of nothing."""
+    for node in children_first(expression):
+        if node.op not in QUANTIFIERS:
+            continue
+        bound, body = node.args
+        name = bound_name(bound)
+        if name in names:
+            raise DeclarationError(f"`{node}` binds {name} a second time: take another name")
+        hides = (n for n in children_first(body) if n.op in QUANTIFIERS)
+        if any(bound_name(n.args[0]) == name for n in hides) and bound not in free_variables(body):
+            raise DeclarationError(f"`{node}` binds {name} a second time inside: take another name")
+
+
+def instances(bound: Expression, body: Expression, constants: Constants) -> list[Expression]:
+    """`body` with the variable `bound` replaced by each of its values in turn."""
+    domain: Type = bound.data.type
+    return [
+        substitute(body, {bound: literal(domain, value)}) for value in choices(domain, constants)
+    ]
+
+
+def substitute(body: Expression, values: dict[Expression, Expression]) -> Expression:
+    """`body` with each of the given variables replaced where nothing in it binds them."""
+
+    def change(node: Expression) -> Expression | None:
+        if node.op in QUANTIFIERS and node.args[0] in values:
+            bound, inner = node.args
+            others = {name: value for name, value in values.items() if not name.same_as(bound)}
+            return Expression(node.op, (bound, substitute(inner, others)), node.data)
+        return values.get(node)
+
+    return rewrite(body, change)

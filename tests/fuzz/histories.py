@@ -1,0 +1,80 @@
+"""Inputs for `judge`: recorded histories and applications' logs, changed and damaged."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from random import Random
+
+from epochfence.tests.fuzz.harness import REFUSED, Case, Surface
+from epochfence.tests.fuzz.mutations import (
+    changed_lines,
+    changed_object,
+    mutated,
+    rearranged,
+    same_meaning,
+    unreadable,
+)
+
+HISTORIES = Path(__file__).parents[2] / "docs" / "examples" / "histories"
+FILE = "history.jsonl"
+
+
+@cache
+def examples() -> tuple[tuple[str, list[bytes], int], ...]:
+    """Each example: its name, its lines, and the exit code that is documented for it."""
+    return tuple(
+        (path.name, path.read_bytes().splitlines(), 0 if path.stem == "sound" else 12)
+        for path in sorted(HISTORIES.glob("*.jsonl"))
+    )
+
+
+def is_application(lines: list[bytes]) -> bool:
+    """Whether the lines are of an application's view."""
+    return b'"event"' in lines[0]
+
+
+def later(random: Random, lines: list[bytes]) -> list[bytes]:
+    """The same history, recorded some time later: whole ms, so that no time is rounded."""
+    by = random.choice((1, 1_000, 2**40))
+    made: list[bytes] = []
+    for line in lines:
+        found = json.loads(line)
+        moved = {name: found[name] + by for name in ("start", "end") if name in found}
+        made.append(json.dumps(found | moved).encode())
+    return made
+
+
+def generate(random: Random) -> Case:
+    """A history, and what its verdict may be."""
+    _, lines, code = random.choice(examples())
+    application = is_application(lines)
+    words = ["judge", FILE, *(["--application"] if application else [])]
+    if not application and random.random() < 0.1:
+        words += ["--limit", random.choice(("1", "10", "1000"))]
+    limited = "--limit" in words
+    bound = exactly = None
+    match random.randrange(8):
+        case 0:
+            made = changed_lines(random, lines, same_meaning, most=len(lines))
+            exactly = None if limited else code
+        case 1:
+            made = [] if random.random() < 0.1 else later(random, lines)
+            bound = 20 if limited or not made else code  # nobody knows within a limit
+            exactly = code if made and not limited else None
+        case 2 | 3:
+            made, bound = changed_lines(random, lines, unreadable), REFUSED
+        case 4:
+            made = rearranged(random, lines)
+        case 5:
+            made = mutated(random, b"\n".join(lines)).split(b"\n")
+        case _:
+            made = changed_lines(random, lines, changed_object)
+    return Case(
+        tuple(words), {FILE: b"\n".join(made) + b"\n"}, bound=bound, exactly=exactly, place=FILE
+    )
+
+
+# A million steps, which --limit is unless it is given, take 15 seconds.
+SURFACE = Surface("judge", generate, weight=2, seconds=60)

@@ -1,0 +1,131 @@
+"""All drivers for some seconds with a new seed; and the oracle sees what it is there to see."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from epochfence.tests.fuzz import run, traces
+from epochfence.tests.fuzz.harness import REFUSED, Case, Ended, Surface, problem, write_failure
+from epochfence.tests.fuzz.run import replay
+from epochfence.tests.fuzz.workers import run_case, run_for
+
+SECONDS = 45
+
+
+@pytest.mark.slow
+def test_nothing_is_wrong_with_new_inputs(tmp_path: Path) -> None:
+    """In a process of its own: workers are forked, and this one may have threads and a JVM."""
+    seed = random.SystemRandom().randrange(1 << 32)
+    figures = tmp_path / "figures.json"
+    program = Path(run.__file__)
+    options = ("--seconds", SECONDS, "--seed", seed, "--failures", tmp_path, "--json", figures)
+    command = [sys.executable, program, *options]
+    ended = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, f"make fuzz SEED={seed}\n{ended.stdout[-5_000:]}{ended.stderr}"
+    surfaces = json.loads(figures.read_text())["surfaces"]
+    assert set(surfaces) == set(run.SURFACES)
+    assert all(found["inputs"] for found in surfaces.values())
+
+
+@pytest.mark.parametrize(
+    ("case", "ended", "seen"),
+    [
+        (Case(()), Ended(0), None),
+        (Case(()), Ended(2, "epochfence: none.py: no such file\n"), None),
+        (Case(()), Ended(1, "epochfence: internal error\n"), "not documented"),
+        (Case(()), Ended(0, error="Traceback"), "Traceback"),
+        (Case(()), Ended(2, ""), "without a line"),
+        (Case(()), Ended(2, "Error\n"), "of no form"),
+        (Case(()), Ended(2, "epochfence: " + "x" * 2_000), "2012 characters"),
+        (Case(()), Ended(2, "epochfence: a\nepochfence: b\n"), "more than one line"),
+        (Case((), place="file"), Ended(2, "epochfence: wrong\n"), "doesn't name file"),
+        (Case((), bound=12), Ended(0), "better verdict"),
+        (Case((), bound=12), Ended(20), "better verdict"),
+        (Case((), bound=20), Ended(0), "better verdict"),
+        (Case((), bound=20), Ended(12), None),
+        (Case((), bound=REFUSED), Ended(12), "better verdict"),
+        (Case((), bound=12), Ended(2, "epochfence: line 1 is no JSON\n"), None),
+        (Case((), exactly=0), Ended(12), "0 is meant"),
+    ],
+)
+def test_the_oracle(case: Case, ended: Ended, seen: str | None) -> None:
+    found = problem(case, ended)
+    assert (found is None) if seen is None else (seen in (found or ""))
+
+
+def _end(case: Case, _: Path) -> Ended:
+    match case.words[0]:
+        case "dies":
+            os._exit(3)
+        case "hangs":
+            end = time.process_time() + 5
+            while time.process_time() < end:
+                pass
+        case "eats":
+            try:
+                assert bytearray(5 << 30)
+            except MemoryError as error:
+                return Ended(1, error=repr(error))
+    return Ended(0)
+
+
+@pytest.mark.parametrize(
+    ("word", "seen"), [("dies", "ends the process: exit 3"), ("hangs", "processor time"),
+                       ("eats", "MemoryError")],
+)  # fmt: skip
+def test_a_worker_outlives_no_bad_input_unseen(word: str, seen: str) -> None:
+    def generate(random: Random) -> Case:
+        return Case((word if random.random() < 0.5 else "ends",))
+
+    surface = Surface("made up", generate, _end, seconds=0.2)
+    words = [surface.case(1, number).words[0] for number in range(4)]
+    found = run_for(surface, 1, 0, 60, len(words))
+    assert found.inputs == len(words)
+    assert word in words
+    assert [number for number, _ in found.failures] == [
+        at for at, each in enumerate(words) if each == word
+    ]
+    assert all(seen in wrong for _, wrong in found.failures)
+
+
+def test_a_failing_input_is_kept_and_runs_again(tmp_path: Path) -> None:
+    line = b'{"request": "InitProducerId", "transactional_id": 1}\n'
+    words = ("diff", "--protocols", "4.0.0", "4.1", "requests.jsonl")
+    case = Case(words, {"requests.jsonl": line}, exactly=0, place="requests.jsonl")
+    path = write_failure(tmp_path, "requests", case, "", {"seed": 1, "number": 0})
+    assert Case.from_json(json.loads(path.read_text())["case"]) == case
+    assert "transactional_id is a string: not 1" in (replay(path) or "")
+
+
+# What the drivers found ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"request": "EndTxn", "transactional_id": "a", "producer_id": [], "producer_epoch": 0,
+         "result": "COMMIT"},
+        {"request": "EndTxn", "transactional_id": "a", "producer_id": "0", "producer_epoch": 0,
+         "result": "COMMIT"},
+        {"request": "Produce", "partition": "t-0", "producer_id": {}, "producer_epoch": 0,
+         "base_sequence": 0},
+        {"request": "Fetch", "partition": "t-0", "batches": 1},
+        {"skip_to_epoch": 3},
+        {"sleep_ms": 1, "restart": True},
+        {"restart": "x" * 5_000},
+    ],
+)  # fmt: skip
+def test_no_line_of_a_trace_is_replayed_that_is_no_request(line: dict[str, object]) -> None:
+    files = {traces.FILE: json.dumps(line).encode()}
+    for words in (("replay", "4.1"), ("diff", "--protocols", "4.0.0", "4.1", traces.FILE)):
+        case = Case(words, files, bound=REFUSED, place=traces.FILE)
+        assert run_case(traces.SURFACE, case) is None

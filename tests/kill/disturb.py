@@ -1,0 +1,253 @@
+"""One disturbance of a command: what came of it, and of the run that goes on after it.
+
+The moment of a kill is a share of the processor time that an undisturbed run takes, of all its
+processes: on a busy machine, seconds on the clock say little. A full disk is played by a limit on
+the size of files (RLIMIT_FSIZE), short memory by one on the address space (RLIMIT_AS): any user may
+set both, for one process and its children alone. A file that would be longer is cut off there,
+with EFBIG instead of ENOSPC.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import resource
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import psutil
+
+from epochfence.tests.kill.surfaces import TOLD, Surface, steady
+
+LONGEST = 600.0  # seconds; what takes longer hangs
+POLL = 0.004
+GONE_WITHIN = 60.0  # seconds after its driver died, until a process has ended
+INCONCLUSIVE, REFUSED, KILLED = 20, 2, -9
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended, and what was measured of it."""
+
+    code: int
+    error: str
+    told: Any
+    cpu: float
+    space: int
+    """The most address space of its first process, in bytes."""
+    hit: bool = False
+    """Whether a kill found what it was to kill."""
+
+
+@dataclass(frozen=True)
+class Usual:
+    """A surface's undisturbed run."""
+
+    told: Any
+    code: int
+    cpu: float
+    space: int
+    longest_file: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a disturbance: `wrong` says what mustn't be; nothing is wrong if it is empty."""
+
+    hit: bool
+    went_on: bool
+    refused: bool
+    wrong: str = ""
+
+
+def usual(surface: Surface, folder: Path) -> Usual:
+    """Runs a surface's command twice, as the first one may compile."""
+    for name in ("first", "second"):
+        place = folder / name
+        place.mkdir(parents=True)
+        surface.prepare(place)
+        given = set(place.iterdir())
+        ended = run(surface, place)
+        if wrong := unfit(ended) or ("" if ended.told else "it came to no result"):
+            raise AssertionError(f"{surface.name}, undisturbed: {wrong}")
+    sizes = [file.stat().st_size for file in place.rglob("*") if file.is_file()]
+    inputs = [file.stat().st_size for file in given]
+    longest = max(size for size in sizes if size not in inputs)
+    return Usual(steady(ended.told), ended.code, ended.cpu, ended.space, longest)
+
+
+def killed(surface: Surface, normal: Usual, folder: Path, drawn: random.Random) -> Outcome:
+    """Kills one of its processes with signal 9 at a random moment."""
+    moment = drawn.uniform(0, normal.cpu)
+    role = drawn.choice(surface.roles)
+    ended = run(surface, folder, kill=(role, moment))
+    return _afterwards(surface, normal, folder, ended, ended.hit)
+
+
+def full(surface: Surface, normal: Usual, folder: Path, drawn: random.Random) -> Outcome:
+    """Leaves room for files of a random size only."""
+    least, most = math.log(max(1, surface.least_file)), math.log(normal.longest_file)
+    room = int(math.exp(drawn.uniform(least, most)))
+    ended = run(surface, folder, limits={resource.RLIMIT_FSIZE: room})
+    wrong = ""
+    if ended.code == normal.code and ended.told is None:
+        wrong = f"it ends with {ended.code} and no result at room for {room} bytes"
+    return _afterwards(surface, normal, folder, ended, ended.code != normal.code, wrong)
+
+
+def short(surface: Surface, normal: Usual, folder: Path, drawn: random.Random) -> Outcome:
+    """Gives it little memory: by --memory where it takes that, or less address space."""
+    if surface.memory and drawn.random() < 0.5:
+        more = ("--memory", f"{drawn.uniform(0.001, surface.memory):.4f}")
+        ended = run(surface, folder, more=more)
+    else:
+        space = int(drawn.uniform(surface.least_space, 1) * normal.space)
+        ended = run(surface, folder, limits={resource.RLIMIT_AS: space})
+    return _afterwards(surface, normal, folder, ended, ended.code != normal.code)
+
+
+DISTURBANCES: dict[str, Callable[[Surface, Usual, Path, random.Random], Outcome]] = {
+    "kill": killed, "full": full, "short": short,
+}  # fmt: skip
+
+
+def _afterwards(
+    surface: Surface, normal: Usual, folder: Path, ended: Ended, hit: bool, wrong: str = ""
+) -> Outcome:
+    """Goes on after a disturbed run, with nothing in the way."""
+    wrong = wrong or unfit(ended) or surface.left(folder)
+    differs = ended.told is not None and steady(ended.told) != normal.told
+    if differs and ended.code != INCONCLUSIVE:
+        wrong = wrong or f"the disturbed run comes to something else, with {ended.code}"
+    went_on = surface.kept(folder)
+    (folder / TOLD).unlink(missing_ok=True)
+    last = run(surface, folder)
+    wrong = wrong or unfit(last)
+    refused = last.code == REFUSED
+    if not refused and (last.code, steady(last.told)) != (normal.code, normal.told):
+        wrong = wrong or f"the run after it comes to something else, with {last.code}"
+    if refused and not surface.may_refuse:
+        wrong = wrong or f"the run after it is refused: {last.error[-300:]}"
+    return Outcome(hit, went_on, refused, wrong)
+
+
+def unfit(ended: Ended) -> str:
+    """What no run may do, however it was disturbed."""
+    lines = ended.error.strip().splitlines()
+    if any(line.startswith("Traceback") for line in lines):
+        return f"a traceback: {lines[-1][:300]}"
+    if ended.code not in (0, 11, 12, 13, INCONCLUSIVE, REFUSED, KILLED):
+        return f"exit {ended.code}: {' '.join(lines[-2:])[:300]}"
+    if ended.code == REFUSED and not (lines and lines[-1].startswith("epochfence: ")):
+        return f"exit 2 without a line of why: {' '.join(lines[-2:])[:300]}"
+    return ""
+
+
+def run(
+    surface: Surface,
+    folder: Path,
+    *,
+    kill: tuple[str, float] | None = None,
+    limits: dict[int, int] | None = None,
+    more: tuple[str, ...] = (),
+) -> Ended:
+    """Runs a surface's command to its end, or until a process of that role is killed at that
+    processor time, in seconds."""
+
+    def limit() -> None:
+        for which, most in (limits or {}).items():
+            resource.setrlimit(which, (most, most))
+
+    said = list[bytes]()
+    process = subprocess.Popen(
+        [*surface.arguments(folder), *more], cwd=folder, preexec_fn=limit,
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stderr is not None
+    reader = Thread(target=lambda pipe: said.append(pipe.read()), args=[process.stderr])
+    reader.start()  # a file would be cut off by a limit
+    watched = _Watched(psutil.Process(process.pid))
+    hit, begun = False, time.monotonic()
+    while process.poll() is None:
+        watched.look()
+        if kill is not None and not hit and watched.cpu >= kill[1]:
+            hit = watched.kill(kill[0])
+        if time.monotonic() - begun > LONGEST:
+            watched.end()
+            raise AssertionError(f"{surface.name} hangs")
+        time.sleep(POLL)
+    stayed = watched.gone()
+    reader.join()
+    process.stderr.close()
+    error = b"".join(said).decode(errors="replace")
+    if stayed:
+        error += f"\nTraceback: none, but processes stayed: {stayed}"
+    told = None
+    with suppress(FileNotFoundError, ValueError):
+        told = json.loads((folder / TOLD).read_bytes())
+    return Ended(process.returncode, error, told, watched.cpu, watched.space, hit)
+
+
+class _Watched:
+    """A process and all that it started."""
+
+    def __init__(self, first: psutil.Process) -> None:
+        self.first = first
+        self.seen: dict[int, psutil.Process] = {first.pid: first}
+        self.times: dict[int, float] = {}
+        self.space = 0
+
+    def look(self) -> None:
+        """Takes note of new processes, and of the time that all have taken."""
+        with suppress(psutil.Error):
+            for child in self.first.children(recursive=True):
+                self.seen.setdefault(child.pid, child)
+        for pid, process in self.seen.items():
+            with suppress(psutil.Error):
+                times = process.cpu_times()
+                self.times[pid] = times.user + times.system
+                if pid == self.first.pid:
+                    self.space = max(self.space, process.memory_info().vms)
+
+    @property
+    def cpu(self) -> float:
+        """Seconds of processor time."""
+        return sum(self.times.values())
+
+    def kill(self, role: str) -> bool:
+        """Kills a process of that role; False if there is none yet."""
+        for pid, process in reversed(self.seen.items()):
+            with suppress(psutil.Error):
+                java = "java" in process.name()
+                is_first = pid == self.first.pid
+                its = "driver" if is_first else "executor" if java else "worker"
+                if role == its and process.status() != psutil.STATUS_ZOMBIE:
+                    process.kill()
+                    return True
+        return False
+
+    def gone(self) -> list[str]:
+        """Waits for what it started to end; ends what doesn't, and names it."""
+        rest = [process for pid, process in self.seen.items() if pid != self.first.pid]
+        _, alive = psutil.wait_procs(rest, GONE_WITHIN)
+        stayed: list[str] = []
+        for process in alive:
+            with suppress(psutil.Error):
+                if process.status() != psutil.STATUS_ZOMBIE:
+                    stayed.append(" ".join(process.cmdline())[:120])
+                    process.kill()
+        return stayed
+
+    def end(self) -> None:
+        """Ends all of them."""
+        for process in self.seen.values():
+            with suppress(psutil.Error):
+                os.kill(process.pid, 9)

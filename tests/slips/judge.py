@@ -1,0 +1,239 @@
+"""What becomes of a slip: whether the language, the search or what it says of a result notices it.
+
+A slip that nothing notices is compared with the declaration as it was: the same steps between the
+same states, and properties that mean the same, make it equivalent, which is counted apart.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from epochfence.checker.check import check
+from epochfence.checker.solver.lint import lint
+from epochfence.checker.verdict import Result, Verdict
+from epochfence.model.interpreter import FullState, Interpreter
+from epochfence.spec.declared import declared
+from epochfence.spec.language import DeclarationError, Expression, Instance, System, instantiate
+from epochfence.spec.language.expressions import resolve
+from epochfence.spec.language.systems import NETWORK
+from epochfence.spec.language.types import (
+    Bag,
+    Map,
+    Optional,
+    Sequence,
+    Set,
+    Type,
+    choices,
+    initial_value,
+)
+from epochfence.tests.slips.families import draw
+from epochfence.tests.slips.planting import KINDS, plant
+
+PLACE = re.compile(r"^\S*drawn\.py:\d+: |(table|row|property|system|message|machine|event) \S")
+DRAWS = 3_000  # values of the fields, for which properties are compared
+
+
+class Fate(Enum):
+    """What became of a slip."""
+
+    REFUSED = "refused"
+    BROKEN = "broken"
+    TOLD = "told after HOLDS"
+    LINTED = "told by lint"
+    INCONCLUSIVE = "inconclusive"
+    EQUIVALENT = "equivalent"
+    UNNOTICED = "unnoticed"
+
+
+def _alike(one: str, other: str) -> int:
+    """How many characters two texts begin with alike."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+@dataclass(frozen=True)
+class Slip:
+    """A slip, and what became of it: `told` is the line that a user sees."""
+
+    kind: str
+    family: str
+    before: str
+    after: str
+    fate: Fate
+    told: str
+
+    @property
+    def difference(self) -> str:
+        """What the slip changed, and a little around it."""
+        before, after = ast.unparse(ast.parse(self.before)), self.after.strip()
+        start = _alike(before, after)
+        end = _alike(before[start:][::-1], after[start:][::-1])
+        left, right = before[max(0, start - 60) : start], before[len(before) - end :][:40]
+        was, became = before[start : len(before) - end], after[start : len(after) - end]
+        return f"...{left}[{was} -> {became}]{right}..."
+
+
+@dataclass
+class Tally:
+    """How many slips of each kind came to what."""
+
+    kinds: dict[str, Counter[Fate]] = field(default_factory=dict[str, Counter[Fate]])
+    unnoticed: list[Slip] = field(default_factory=list[Slip])
+
+    def add(self, slip: Slip) -> None:
+        """Counts one."""
+        self.kinds.setdefault(slip.kind, Counter())[slip.fate] += 1
+        if slip.fate is Fate.UNNOTICED:
+            self.unnoticed.append(slip)
+
+    @property
+    def counted(self) -> int:
+        """The slips that change something."""
+        return self.total.total() - self.total[Fate.EQUIVALENT]
+
+    @property
+    def rate(self) -> float:
+        """Of these, how many nothing notices."""
+        return len(self.unnoticed) / max(1, self.counted)
+
+    @property
+    def total(self) -> Counter[Fate]:
+        """All kinds together."""
+        return sum(self.kinds.values(), Counter[Fate]())
+
+
+def one(random: Random, folder: Path) -> Slip:
+    """A declaration drawn, a slip planted into it, and what becomes of it."""
+    while True:
+        family, source = draw(random)
+        kind = random.choice(sorted(KINDS))
+        slipped = plant(source, kind, random)
+        if slipped is not None:
+            fate, told = judged(source, slipped, folder)
+            return Slip(kind, family, source, slipped, fate, told)
+
+
+def judged(source: str, slipped: str, folder: Path) -> tuple[Fate, str]:
+    """What becomes of a slip, and what is told of it."""
+    file = folder / "drawn.py"
+    file.write_text(slipped)
+    try:
+        system = declared(str(file))
+        instance = instantiate(system)
+        result = check(instance)
+    except DeclarationError as error:
+        said = str(error)
+        if "\n" in said or not PLACE.search(said):
+            raise AssertionError(f"a message without a place: {said}") from error
+        return Fate.REFUSED, said.rpartition("/")[2]
+    if result.verdict is not Verdict.HOLDS:
+        inconclusive = result.verdict in (Verdict.INCONCLUSIVE, Verdict.INTERRUPTED)
+        return Fate.INCONCLUSIVE if inconclusive else Fate.BROKEN, result.reason
+    if said := [*map(str, result.unexplained), *could_say_more(result)]:
+        return Fate.TOLD, "; ".join(said)
+    file.write_text(source)
+    meant = declared(str(file))
+    if is_equivalent(instantiate(meant), instance):
+        return Fate.EQUIVALENT, ""
+    told = faults(system) - faults(meant)
+    return (Fate.LINTED, "; ".join(sorted(told))) if told else (Fate.UNNOTICED, "")
+
+
+def could_say_more(result: Result) -> list[str]:
+    """What a result notes of properties: each note that begins with the name of one."""
+    names = tuple(f"{item.name} " for item in result.properties)
+    return [note for note in result.notes if note.startswith(names)]
+
+
+def faults(system: System) -> set[str]:
+    """What `lint` calls wrong of a system, whatever is reachable."""
+    found = lint(system, None, system.tables)
+    return {f"{item.kind}: {item.table}/{item.rows}" for item in found if item.is_fault}
+
+
+def is_equivalent(meant: Instance, slipped: Instance) -> bool:
+    """Whether two instances take the same steps, and their properties say the same."""
+    if [v.name for v in meant.variables] != [v.name for v in slipped.variables]:
+        return False
+    if steps(meant) != steps(slipped):
+        return False
+    names = {item.name: item for item in slipped.properties}
+    if {item.name for item in meant.properties} != set(names):
+        return False
+    random = Random(0)
+    machine = Interpreter(meant)
+    states = [any_state(meant, random) for _ in range(DRAWS)]
+    pairs = list(zip(states, random.sample(states, len(states)), strict=True))
+
+    def alike(one: Expression, other: Expression, *, of_step: bool) -> bool:
+        return one.same_as(other) or all(
+            machine.holds(one, state, following if of_step else None)
+            == machine.holds(other, state, following if of_step else None)
+            for state, following in pairs
+        )
+
+    return alike(meant.terminal, slipped.terminal, of_step=False) and all(
+        item.kind == names[item.name].kind
+        and alike(item.expression, names[item.name].expression, of_step=item.kind == "step")
+        for item in meant.properties
+    )
+
+
+def steps(instance: Instance) -> set[tuple[FullState, FullState | None]]:
+    """Every step that some run takes, from state to state, whatever it is called."""
+    machine = Interpreter(instance)
+    frontier = list(machine.initial_states())
+    seen, found = set(frontier), set[tuple[FullState, FullState | None]]()
+    while frontier:
+        state = frontier.pop()
+        for step in machine.steps(state):
+            found.add((state, step.state))
+            if step.state is not None and step.state not in seen:
+                seen.add(step.state)
+                frontier.append(step.state)
+    return found
+
+
+def any_state(instance: Instance, random: Random) -> FullState:
+    """A state that types allow, reachable or not; nothing travels in it."""
+    return tuple(
+        initial_value(of.type, instance.constants)
+        if of.name.startswith(f"{NETWORK}.")
+        else any_value(of.type, instance, random)
+        for of in instance.variables
+    )
+
+
+def any_value(kind: Type, instance: Instance, random: Random) -> Any:
+    """A value of a type."""
+    match kind:
+        case Map(key, of):
+            return tuple(any_value(of, instance, random) for _ in choices(key, instance.constants))
+        case Set(of):
+            every = choices(of, instance.constants)
+            return frozenset(value for value in every if random.random() < 0.5)
+        case Sequence(of) | Bag(of):
+            size = random.randint(0, resolve(kind.capacity, instance.constants))
+            return tuple(any_value(of, instance, random) for _ in range(size))
+        case Optional(of):
+            return None if random.random() < 0.5 else any_value(of, instance, random)
+        case _:
+            return random.choice(choices(kind, instance.constants))
+
+
+def run(count: int, seed: int) -> Tally:
+    """So many slips, drawn with a seed."""
+    random = Random(seed)
+    tally = Tally()
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(count):
+            tally.add(one(random, Path(folder)))
+    return tally

@@ -1,0 +1,65 @@
+"""Of slips planted into declarations, hardly any passes unnoticed: a sample, drawn anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from epochfence.checker.check import check
+from epochfence.checker.verdict import Verdict
+from epochfence.spec.declared import declared
+from epochfence.spec.language import instantiate
+from epochfence.tests.slips.families import FAMILIES, HEAD, draw
+from epochfence.tests.slips.judge import Fate, could_say_more, judged, run
+from epochfence.tests.slips.planting import KINDS, plant
+
+SAMPLE = 100
+ALLOWED = 12  # runs have had up to 4 in a hundred, which gives more than 12 once in 7,000 samples
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_what_slips_are_planted_into_holds_and_is_not_vacuous(name: str, tmp_path: Path) -> None:
+    source, ranges = FAMILIES[name]
+    file = tmp_path / "drawn.py"
+    file.write_text(HEAD + source.format(**{key: of[0] for key, of in ranges.items()}))
+    result = check(instantiate(declared(str(file))))
+    assert result.verdict is Verdict.HOLDS
+    assert not result.vacuous
+    assert not could_say_more(result)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_finds_a_place(kind: str) -> None:
+    random = Random(kind)
+    slipped = [plant(draw(random)[1], kind, random) for _ in range(60)]
+    assert any(slipped)
+
+
+def _lock(old: str, new: str) -> tuple[str, str]:
+    source = HEAD + FAMILIES["lock"][0].format(clients=2, rounds=1)
+    assert old in source
+    return source, source.replace(old, new, 1)
+
+
+FATES = {
+    Fate.REFUSED: ("(state == State.IDLE) & ", "(state == State.IDLE) and "),
+    Fate.BROKEN: ("when=holder == None, ", ""),
+    Fate.TOLD: ("inside & (state.at(j)", "inside & (i != i) & (state.at(j)"),
+    Fate.EQUIVALENT: ("entered < ROUNDS", "entered != ROUNDS"),
+    Fate.UNNOTICED: ("inside.implies(holder == i)", "inside.implies(holder != None)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fate", FATES)
+def test_each_fate_is_told_from_the_others(fate: Fate, tmp_path: Path) -> None:
+    source, slipped = _lock(*FATES[fate])
+    assert judged(source, slipped, tmp_path)[0] is fate
+
+
+@pytest.mark.slow
+def test_hardly_any_slip_passes_unnoticed(seed: int) -> None:
+    tally = run(SAMPLE, seed)
+    shown = "\n".join(f"{slip.kind}: {slip.difference}" for slip in tally.unnoticed)
+    assert len(tally.unnoticed) <= ALLOWED, shown

@@ -1,0 +1,145 @@
+"""Wrong words on the command line, of each command: one line, exit 2, and nothing half-done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from epochfence.tests.test_cli import DECLARED, HISTORY, KTX, LOG, epochfence
+
+DIGITS = "9" * 5_000
+COMMON = [
+    ("{system}", "--protocol", "9"), ("{system}", "--bounds", "huge"), ("{system}", "--set", "N"),
+    ("{system}", "--set", "N=x"), ("{system}", "--set", "Z=1"), ("{system}", "--set", "N=99"),
+    ("{system}", "--set", f"N={DIGITS}"), ("{system}", "--set"), ("{system}", "--property", "X"),
+    ("{system}", "--with", "nope"), ("{system}", "--without", "nope"), ("{system}", "--json", "."),
+    ("{system}", "--json", "no/file"), ("{system}", "--json"), ("{system}", "--nope"),
+    ("{system}", "more"), ("nothing",), ("",), (".",), ("{folder}",), ("none.py",),
+    ("{file}:nope",), ("{file}",), ("{file}:holds:x",), (),
+]  # fmt: skip
+NUMBERS = ("0", "-1", "x", "", "nan", "1.5", DIGITS)
+REALS = ("0", "-1", "x", "", "nan", "inf", "-inf", "1e300")
+RANGES = ("N=3..1", "N=..", "N=1..", "N=1,,2", "N=1..9999999999", "N=", "N=0..1", f"N=1..{DIGITS}")
+ENGINES = [
+    ("--engine", "spork"), ("--master", "local[2]"), ("--spark-ui",), ("--engine",),
+]  # fmt: skip
+
+
+def options(name: str, values: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """An option with each of these values."""
+    return [("{system}", name, value) for value in values]
+
+
+OWN: dict[str, list[tuple[str, ...]]] = {
+    "check": [
+        *COMMON, *options("--threads", (*NUMBERS, "65")), *options("--memory", REALS),
+        *options("--shards", ("4",)), *options("--storage", ("a",)),
+        *options("--hand-over", ("0",)), *(("{system}", *more) for more in ENGINES),
+        ("{system}", "--resume", "none"),
+        ("{system}", "--resume", "{file}"), ("{system}", "--checkpoint", "{file}"),
+        ("{system}", "--checkpoint", "a", "--resume", "b"),
+    ],
+    "sweep": [
+        *(words for words in COMMON if words[1:] != ("--protocol", "9")),
+        *options("--protocols", ("9", "2..1", "", "..", "1,,")), *options("--set", RANGES),
+        *options("--jobs", (*NUMBERS, "65")), *options("--memory", REALS),
+        *options("--results", (".", "no/file", "{file}")),
+        *(("{system}", *more) for more in ENGINES),
+    ],
+    "bound": [
+        *(
+            (*words, "--depth", "1") for words in COMMON
+            if words[1:] not in (("--set",), ("--json",))
+        ),
+        *options("--depth", NUMBERS), ("{system}",),
+    ],
+    "prove": [
+        *(words for words in COMMON if words != ("{system}", "--set", "N=99")),
+        *options("--timeout", (*REALS, "1e6")), *options("--jobs", NUMBERS),
+        *options("--set", RANGES), *options("--certificate", ("{file}", "{file}/a")),
+        *options("--results", (".", "no/file", "{file}")),
+        *(("{system}", *more) for more in ENGINES),
+    ],
+    "lint": [
+        ("nothing",), ("{system}", "--protocol", "9"), ("{system}", "--set", "N=x"),
+        ("{system}", "--json", "."), ("{file}:nope",), ("none.py",), ("{system}", "more"),
+    ],
+    "decode": [
+        (), ("none.log",), ("{folder}",), ("{file}",), (LOG, "--as", "nope"), (LOG, "--as", ""),
+        ("{folder}", "--as", "log"), (LOG, "--json", "."), (LOG, "more"), (LOG, "--limit"),
+    ],
+    "judge": [
+        (), ("none",), ("{folder}",), ("{file}",), (HISTORY, "none"), (HISTORY, "--protocol", "9"),
+        (HISTORY, "--json", "."), (HISTORY, "--limit", "0"), (HISTORY, "--limit", "x"),
+        (HISTORY, "--engine", "spork"), (HISTORY, "--input", "a"), (HISTORY, "--output", "a"),
+        (HISTORY, "--engine", "spark"), ("--engine", "spark", "--input", "a"),
+        ("--engine", "spark", "--input", "a", "--output", "b", "--application"),
+    ],
+    "config": [
+        ("=",), ("=1",), ("none.properties",), ("{folder}",), ("{file}",), ("acks=9",), ("acks=",),
+        (f"linger.ms={DIGITS}",), (f"linger.ms=-{DIGITS}",), ("linger.ms=1.5",), ("linger.ms=nan",),
+        ("aks=1",), ("retrys=3",), ("ACKS=1",), ("nothing.like.it=1",), ("--protocol", "9"),
+        ("--json", "."), ("retries=0", "enable.idempotence=true"), ("enable.idempotence=yes",),
+    ],
+    "diagram": [
+        (), ("nothing",), ("{file}:nope",), ("none.py",), ("{system}", "--machine", "nope"),
+        ("{system}", "--protocol", "9"), ("{system}", "-o", "a"), ("{system}", "-o", "a.jpg"),
+        ("{system}", "-o", "no/a.svg"), ("{system}", "-o", "{folder}"),
+    ],
+    "diff": [
+        ("--protocols", "1"), ("--protocols", "1", "9", KTX), ("--protocols", "1", "9"),
+        ("--protocols", "1", "1", "nothing"), ("--protocols", "1", "1", KTX, "--json", "."),
+        ("--protocols", "2.0", "2.5", "none.jsonl"), (KTX,), (),
+    ],
+    "list": [("more",), ("--nope",)],
+    "new": [(), ("Upper",), ("declared",), ("json",), ("a", "b"), ("folder/a",)],
+    "nothing": [()],
+}  # fmt: skip
+
+CASES = [(command, *words) for command, every in OWN.items() for words in every]
+
+
+@pytest.mark.parametrize("words", CASES, ids=lambda words: " ".join(words)[:60])
+def test_it_is_told_in_a_line(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "declared.py"
+    file.write_text(DECLARED)
+    (tmp_path / "folder.svg").mkdir()
+    monkeypatch.chdir(tmp_path)
+    there = {"system": f"{file}:holds", "file": str(file), "folder": str(tmp_path / "folder.svg")}
+    ended = epochfence(*(word.format(**there) for word in words))
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("epochfence: ")
+    assert ended.err.count("\n") == 1
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left <= {"declared.py", "folder.svg", "__pycache__"}
+    assert file.read_text() == DECLARED
+
+
+def test_what_was_meant_is_named() -> None:
+    assert "did you mean acks?" in epochfence("config", "aks=1").err
+    assert "did you mean retries?" in epochfence("config", "retrys=3").err
+    assert "(it has: none)" in epochfence("check", KTX, "--with", "nope").err
+    wrong = epochfence("check", "transactions", "--with", "nope").err
+    assert "transactions_v2" in wrong or "(it has: " in wrong
+    assert "Did you mean 'check'?" in epochfence("chek").err
+
+
+def test_settings_that_no_rule_looks_at_are_passed_over(tmp_path: Path) -> None:
+    file = tmp_path / "producer.properties"
+    file.write_text("bootstrap.servers=a:1\nsasl.jaas.config=x\nschema.registry.url=http://a\n")
+    ended = epochfence("config", file)
+    assert ended.code == 0
+    assert ended.err == (
+        "epochfence: schema.registry.url is passed over: no setting of a producer's\n"
+    )
+    file.write_text("retrys=3\n")
+    assert epochfence("config", file).code == 2
+
+
+def test_the_version_is_told() -> None:
+    ended = epochfence("--version")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.startswith("epochfence 0.")

@@ -1,0 +1,62 @@
+"""Of a test marked `sample(n)`, n cases are run, the same ones by the same seed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from epochfence.tests.conftest import keep_samples
+
+
+class Case:
+    """As much of a collected test as is looked at."""
+
+    def __init__(self, nodeid: str, sample: int | None) -> None:
+        self.nodeid = nodeid
+        self.marker = None if sample is None else SimpleNamespace(args=(sample,))
+
+    def get_closest_marker(self, name: str) -> Any:
+        return self.marker if name == "sample" else None
+
+
+def kept(seed: int, cases: list[Case]) -> list[str]:
+    told: list[Case] = []
+    hook = SimpleNamespace(pytest_deselected=lambda items: told.extend(items))
+    config: Any = SimpleNamespace(option=SimpleNamespace(seed=seed), hook=hook)
+    items: list[Any] = list(cases)
+    keep_samples(config, items)
+    assert {*told} == {*cases} - {*items}
+    return [item.nodeid for item in items]
+
+
+EVERY = [
+    Case("plain", None),
+    *(Case(f"many[{n}]", 2) for n in range(20)),
+    *(Case(f"mixed[{n}]", 1 if n > 2 else None) for n in range(6)),
+    *(Case(f"few[{n}]", 5) for n in range(3)),
+]
+
+
+def test_so_many_cases_are_kept_and_all_that_are_not_marked() -> None:
+    names = kept(1, EVERY)
+    count = {name: sum(each.startswith(name) for each in names) for name in ("many", "mixed")}
+    assert count == {"many": 2, "mixed": 4}
+    assert {"plain", "few[0]", "few[1]", "few[2]", "mixed[0]", "mixed[1]", "mixed[2]"} <= {*names}
+
+
+def test_a_seed_draws_the_same_and_seeds_together_every_case() -> None:
+    assert kept(7, EVERY) == kept(7, EVERY)
+    drawn = {name for seed in range(200) for name in kept(seed, EVERY)}
+    assert drawn == {case.nodeid for case in EVERY}
+
+
+def test_this_run_has_no_more_cases_than_asked_for(request: pytest.FixtureRequest) -> None:
+    counts: Counter[tuple[str, int]] = Counter()
+    for item in request.session.items:
+        if (marker := item.get_closest_marker("sample")) is not None:
+            name = (item.nodeid.partition("[")[0], marker.args[0])
+            counts[name] += 1
+            assert request.config.option.every_case or counts[name] <= marker.args[0]
