@@ -31,19 +31,24 @@ def answer(path: str, attribute: str, memory: int, result: int, parent: int) -> 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that waits decides
     Thread(target=_end_with, args=(parent,), daemon=True).start()
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
-    sys.argv = [path]
-    sys.path.insert(0, str(Path(path).resolve().parent))
-    try:
-        told = _pickled(declared(path, attribute), path)
-    except DeclarationError as error:
-        told = pickle.dumps(DeclarationError(" ".join(str(error).split())))
-    except BaseException as error:
-        told = pickle.dumps(DeclarationError(f"{path}: {type(error).__name__}: {error}"))
+    told = answered(path, attribute)
     with os.fdopen(result, "wb") as pipe:
         pipe.write(told)
     with suppress(OSError, ValueError):
         sys.stdout.flush()
     os._exit(0)  # neither its threads nor what it left to do at exit is waited for
+
+
+def answered(path: str, attribute: str) -> bytes:
+    """Runs the file in this process; the pickled System, or the DeclarationError."""
+    sys.argv = [path]
+    sys.path.insert(0, str(Path(path).resolve().parent))
+    try:
+        return _pickled(declared(path, attribute), path)
+    except DeclarationError as error:
+        return pickle.dumps(DeclarationError(" ".join(str(error).split())))
+    except BaseException as error:
+        return pickle.dumps(DeclarationError(f"{path}: {type(error).__name__}: {error}"))
 
 
 def declared(path: str, attribute: str = "") -> System:

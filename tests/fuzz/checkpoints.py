@@ -16,6 +16,7 @@ from epochfence.tests.checker.damage import KINDS, apply
 from epochfence.tests.checker.test_checkpoint import counted, killed_at, ktx
 from epochfence.tests.fuzz.harness import Case, Ended, Surface, caught
 from epochfence.tests.fuzz.mutations import changed
+from epochfence.tests.fuzz.workers import QUICK
 
 RUN = "run"
 Folder = dict[str, bytes]
@@ -60,7 +61,7 @@ def _written(folder: Path, files: Folder) -> Path:
 def generate(random: Random) -> Case:
     """A damaged folder."""
     one, other, _ = _runs()
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(dir=QUICK) as name:
         folder, others = _written(Path(name) / "a", one), _written(Path(name) / "b", other)
         if random.random() < 0.2:
             manifest = folder / "manifest.json"

@@ -37,12 +37,15 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "judge": ("history.jsonl", "application.jsonl", LOG),
     "config": ("acks=1", "acks=all", "retries=0", "linger.ms=-1", "enable.idempotence=true", "a=b",
                "transactional.id=t", "acks=9", "=", "linger.ms=" + "9" * 5_000, "retrys=3"),
-    "diagram": ("transaction", "partition", "lease", *SYSTEMS),
-    "diff": ("requests.jsonl", "transaction", *SYSTEMS),
+    "diagram": ("lease", "none.py", *SYSTEMS),
+    "diff": ("requests.jsonl", *SYSTEMS),
     "new": ("mine", "json", "Upper", "a-b", "é"),
     "list": (),
 }  # fmt: skip
-DEAR = {"check": 0.1, "sweep": 0.03, "bound": 0.05, "prove": 0.03, "lint": 0.05}
+DEAR = {
+    "check": 0.05, "sweep": 0.01, "bound": 0.03, "prove": 0.01, "lint": 0.03, "list": 0.02,
+    "diagram": 0.3, "diff": 0.3,
+}  # fmt: skip
 
 
 @cache

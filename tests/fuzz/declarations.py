@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
-import copy
 import io
 import os
 import resource
 import signal
+import sys
 import tokenize
+import warnings
+import zlib
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -21,6 +23,7 @@ from epochfence.tests.test_cli import DECLARED
 
 ROOT = Path(__file__).parents[2]
 FILE = "declared.py"
+FORKED = 16  # one of so many declarations that change has a process of its own
 LOADING = 5  # seconds of processor time for a file that is run
 OPERATORS = ("+", "-", "*", "/", "//", "%", "**", "==", "<", ">=", "&", "|", "~", ".", ",", "=",
              "(", ")", "[", "]", ":", "not", "and", "or", "is", "in", "lambda")  # fmt: skip
@@ -108,7 +111,7 @@ def with_another_tree(random: Random, source: str) -> str:
         del tree.body[random.randrange(len(tree.body))]
     else:
         count = sum(1 for _ in ast.walk(tree))
-        tree = _Changed(random, random.randrange(1, count)).visit(copy.deepcopy(tree))
+        tree = _Changed(random, random.randrange(1, count)).visit(tree)
     return ast.unparse(ast.fix_missing_locations(tree))
 
 
@@ -152,9 +155,23 @@ def forked(path: Path, attribute: str, memory: int) -> tuple[bytes, int]:
     return told, os.waitstatus_to_exitcode(status)
 
 
+def inside(path: Path, attribute: str, memory: int) -> tuple[bytes, int]:
+    """`load._run_apart` in this process, which is a fuzzer's worker: it has its limits already."""
+    kept = sys.argv, list(sys.path), sys.getrecursionlimit()
+    try:
+        with warnings.catch_warnings(action="ignore"):  # the compiler's, of a changed text
+            return declared.answered(str(path), attribute), 0
+    finally:
+        sys.argv, sys.path[:] = kept[:2]
+        sys.setrecursionlimit(kept[2])
+
+
 def run(case: Case, folder: Path) -> Ended:
-    """The command, whose process apart is a fork."""
-    with patch.object(load, "_run_apart", forked):
+    """The command, whose process apart is a fork, or for most inputs this one: a fork takes longer
+    than most declarations. No signal ends a large power, so that it has a fork."""
+    sources = [data for name, data in case.files.items() if name.endswith(".py")]
+    apart = any(b"**" in data or zlib.crc32(data) % FORKED == 0 for data in sources)
+    with patch.object(load, "_run_apart", forked if apart else inside):
         return command(case, folder)
 
 

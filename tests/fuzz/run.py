@@ -29,7 +29,8 @@ from epochfence.tests.fuzz.workers import Figures, run_case, run_for
 ROOMS = (decoding, histories, traces, declarations, commands, checkpoints)
 SURFACES = {room.SURFACE.name: room.SURFACE for room in ROOMS}
 FAILURES = Path(__file__).parents[2] / ".fuzz"
-ROUND = 60  # seconds of a round in which each surface has its turn
+ROUND = 60  # seconds, at least, of a round in which each surface has its turn
+ROUNDS = 12  # at most, as a worker compiles things at the beginning of each turn
 
 
 def fuzz(
@@ -40,11 +41,11 @@ def fuzz(
     after each turn."""
     found = {surface.name: Figures() for surface in surfaces}
     weights = sum(surface.weight for surface in surfaces)
-    end = time.monotonic() + seconds
+    end, whole = time.monotonic() + seconds, max(ROUND, seconds / ROUNDS)
     while (left := end - time.monotonic()) > 0:
         for surface in surfaces:
             figures = found[surface.name]
-            turn = min(left, ROUND) * surface.weight / weights
+            turn = min(left, whole) * surface.weight / weights
             new = run_for(surface, seed, figures.inputs, turn)
             figures.add(new)
             for number, wrong in new.failures:
