@@ -7,7 +7,6 @@ the producer id after the end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from epochfence.spec import markers, transaction, transaction_log
 from epochfence.spec import messages as kafka
 from epochfence.spec.features import RELEASED as RELEASES
 from epochfence.spec.language import lost
+from epochfence.tests.cases import in_each
 from epochfence.tests.spec.coordinators import LARGEST, LAST, VERSION_1, Coordinator
 
 Release = tuple[str, ...]  # and the features that are off
@@ -52,14 +52,9 @@ def at(
     return Coordinator(*release, **(entry | given))
 
 
-def names(releases: Iterable[Release]) -> list[Any]:
-    """Releases as a test's parameters."""
-    return [pytest.param(one, id=" without ".join(one)) for one in releases]
-
-
-every = pytest.mark.parametrize("release", names(EVERY))
-version_1 = pytest.mark.parametrize("release", names(WITH_VERSION_1))
-version_2 = pytest.mark.parametrize("release", names(WITH_VERSION_2))
+every = in_each("release", EVERY)
+version_1 = in_each("release", WITH_VERSION_1)
+version_2 = in_each("release", WITH_VERSION_2)
 
 
 def fenced(release: Release) -> str:
@@ -228,7 +223,7 @@ def test_add_partitions_for_another_producer_id(release: Release, state: str) ->
 VERIFYING = [release for release in WITH_VERSION_1 if release[0] in RELEASES[4:]]
 
 
-@pytest.mark.parametrize("release", names(VERIFYING))
+@in_each("release", VERIFYING)
 @pytest.mark.parametrize("pending", [None, *PENDING])
 def test_a_verification_asks_nothing_of_what_is_pending(
     release: Release, pending: str | None
@@ -637,7 +632,7 @@ def test_a_transaction_ends_before_version_2(release: Release, result: str) -> N
     assert complete(one) == f"COMPLETE_{result} 1/5 after 4{kept}"
 
 
-@pytest.mark.parametrize("release", OLD)
+@in_each("release", OLD)
 @pytest.mark.parametrize("result", ["COMMIT", "ABORT"])
 def test_an_end_under_a_higher_epoch_is_decided_and_left(release: str, result: str) -> None:
     """KAFKA-9600: the epochs are compared again once it is in the log. Only a failover helps."""
@@ -711,7 +706,7 @@ def test_after_a_fence_the_new_producer_asks_again(release: Release) -> None:
     assert one.told(kafka.EndTxnResponse, 0) == ""
 
 
-@pytest.mark.parametrize("release", names(WITH_VERSION_2[1:-1]))
+@in_each("release", WITH_VERSION_2[1:-1])
 def test_before_4_3_a_timeout_at_the_last_epoch_hands_out_the_largest(release: Release) -> None:
     """The abort of a producer that timed out is taken for a retry; KAFKA-20090."""
     one = at(release, "ONGOING", LAST)
@@ -854,7 +849,7 @@ def test_a_tombstone_whose_append_failed_waits_for_a_producer_id() -> None:
     assert one.does(transaction_log.late_failover) is None
 
 
-@pytest.mark.parametrize("release", names(one for one in EVERY if one[0] != "2.0"))
+@in_each("release", [one for one in EVERY if one[0] != "2.0"])
 def test_with_the_epoch_before_in_the_log_a_bump_can_be_asked_for_again(release: Release) -> None:
     """What KAFKA-20357 proposes, whether the record was being appended or its append failed."""
     mended = (*release, "+last_epoch_in_log")
@@ -907,7 +902,7 @@ def test_a_producer_id_given_out_while_the_coordinator_fails_over(release: Relea
         assert one.told(kafka.InitProducerIdResponse, 0) == MOVED
 
 
-@pytest.mark.parametrize("release", names(one for one in EVERY if one[0] != "2.0"))
+@in_each("release", [one for one in EVERY if one[0] != "2.0"])
 def test_a_bump_asked_for_again_across_a_failover_is_refused(release: Release) -> None:
     """KAFKA-20357: the log doesn't have the epoch before."""
     one = at(release, "EMPTY")
