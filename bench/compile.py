@@ -13,9 +13,9 @@ from statistics import median
 
 from run import Aim, publish, tell
 
-from epochfence.checker import object_cache
 from epochfence.checker.check import prepare
-from epochfence.spec.language import Instance, System, instantiate
+from epochfence.checker.native import object_cache
+from epochfence.language import Instance, System, instantiate
 from epochfence.spec.systems import SHIPPED, shipped
 
 MOST = 2

@@ -7,7 +7,7 @@ row is a request that was processed although its answer was lost, so that it is 
 
 from collections.abc import Mapping
 
-from epochfence.spec.language import (
+from epochfence.language import (
     Expression,
     Int,
     Key,
@@ -25,7 +25,7 @@ from epochfence.spec.language import (
     if_,
     invariant,
 )
-from epochfence.spec.language.expressions import Operand
+from epochfence.language.expressions import Operand
 
 I = constant("I", 2, 1, 8, meaning="producer instances")  # noqa: E741
 K = constant("K", 2, 1, 8, meaning="partitions")

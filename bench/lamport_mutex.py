@@ -8,7 +8,7 @@ The clocks are bounded, which cuts steps off. What is cut is counted in a row of
 TLC counts such a step before it drops the state that it leads to.
 """
 
-from epochfence.spec.language import (
+from epochfence.language import (
     Expression,
     Int,
     Key,
@@ -35,7 +35,7 @@ from epochfence.spec.language import (
     size,
     without_first,
 )
-from epochfence.spec.language.expressions import Operand
+from epochfence.language.expressions import Operand
 
 N = constant("N", 3, 1, 8, meaning="processes")
 MAX_CLOCK = constant("MAX_CLOCK", 6, 1, 100, meaning="the clocks' bound")

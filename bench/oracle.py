@@ -20,8 +20,8 @@ from typing import Any
 from run import Aim, publish, tell
 
 from epochfence.model import PartitionLeader, TransactionCoordinator
-from epochfence.model.judge import Finding, judge
-from epochfence.model.operations import Operation, Settings
+from epochfence.model.judge.judge import Finding, judge
+from epochfence.model.judge.operations import Operation, Settings
 
 REQUESTS, QUICK = 60_000, 2_000
 TIMES = 3

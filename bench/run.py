@@ -27,9 +27,9 @@ import psutil
 from peers import Peer, Size, build_peers, measure
 from probe import probes_per_second
 
-from epochfence.checker import object_cache
 from epochfence.checker.check import prepare
-from epochfence.spec.language import instantiate
+from epochfence.checker.native import object_cache
+from epochfence.language import instantiate
 from epochfence.spec.load import load_system
 
 HERE = Path(__file__).resolve().parent

@@ -12,24 +12,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..model.interpreter import FullState
-from ..spec.language import Instance
-from ..spec.language.instance import ending_anywhere
-from .checkpoint import REMEDY, Checkpoint, CheckpointError
-from .coverage import sought
-from .explore import INTERRUPTED, Bad, Carrier, Explorer, Progress, search
+from ..language import Instance
+from ..language.instance import ending_anywhere
+from ..model.engine.interpreter import FullState
 from .fault import Kind, tell_fault
 from .found import Found
 from .ground import Grounded, ground
-from .lower import BROKEN, DEADLOCK, FAULT, Kernel, lower
-from .memory import available
-from .pack import Packing, packed
+from .native.checkpoint import REMEDY, Checkpoint, CheckpointError
+from .native.coverage import sought
+from .native.explore import INTERRUPTED, Bad, Carrier, Explorer, Progress, search
+from .native.lower import BROKEN, DEADLOCK, FAULT, Kernel, lower
+from .native.memory import available
+from .native.pack import Packing, packed
+from .native.symmetry import NO_SYMMETRY, Sorter, Symmetry, find_symmetry
 from .probes import fields_read
 from .sealed import program
 from .size import explain
 from .slicing import sliced, without_constants
 from .spark.options import SparkOptions
-from .symmetry import NO_SYMMETRY, Sorter, Symmetry, find_symmetry
 from .trace import represent
 from .vacuity import could_say_more, vacuities, wrongly_unreached
 from .verdict import PropertyVerdict, Result, Verdict

@@ -22,14 +22,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..spec.language import Bag, Bool, Enum, Int, Key, Map, Optional, Record, Set
-from ..spec.language import Sequence as Line
-from ..spec.language.expressions import resolve
-from ..spec.language.types import SCALARS, Constants, Type, choices
+from ..language import Bag, Bool, Enum, Int, Key, Map, Optional, Record, Set
+from ..language import Sequence as Line
+from ..language.expressions import resolve
+from ..language.types import SCALARS, Constants, Type, choices
 from .ground import Grounded
-from .lower import Kernel
-from .machine_code import Code
-from .pack import Packing, Place
+from .native.lower import Kernel
+from .native.machine_code import Code
+from .native.pack import Packing, Place
 from .trace import Trace
 
 MOST_WORDS = 1 << 16  # of a packed state

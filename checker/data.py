@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..spec.language import Bag, Instance, Key, Map, Optional, Record, Sequence, Set
-from ..spec.language.types import Type, Value
+from ..language import Bag, Instance, Key, Map, Optional, Record, Sequence, Set
+from ..language.types import Type, Value
 
 
 def as_data(kind: Type, value: Value) -> Any:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import TypeVar
 
-from ..model.interpreter import FullState, Interpreter, Step
-from ..spec.language import Instance, Property
+from ..language import Instance, Property
+from ..model.engine.interpreter import FullState, Interpreter, Step
 from .trace import Disagreement, follow, told
 from .verdict import Outcome, PropertyVerdict, Verdict
 

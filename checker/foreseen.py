@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from itertools import product
 
-from ..spec.language import Instance, Table
+from ..language import Instance, Table
 from .graph import Node
 from .ground import GroundAction, Grounded, GroundRow, ground
 from .probes import fields_read

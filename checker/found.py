@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .explore import Explorer
-from .vectors import gathered, in_words
+from .native.explore import Explorer
+from .native.vectors import gathered, in_words
 
 if TYPE_CHECKING:
     from .check import Prepared

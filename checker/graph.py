@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from ..spec.language import DeclarationError
+from ..language import DeclarationError
 
 
 class Node:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise, product, zip_longest
 from typing import Any, TypeAlias
 
-from ..spec.language import (
+from ..language import (
     Action,
     Bag,
     Bool,
@@ -27,11 +27,11 @@ from ..spec.language import (
     Sequence,
     Set,
 )
-from ..spec.language.errors import UnsettledError
-from ..spec.language.expressions import QUANTIFIERS, EnumValue, divisor, resolve
-from ..spec.language.typecheck import common, type_of
-from ..spec.language.types import SCALARS, Type, Value, choices, initial_value
-from ..spec.language.values import field_name
+from ..language.errors import UnsettledError
+from ..language.expressions import QUANTIFIERS, EnumValue, divisor, resolve
+from ..language.typecheck import common, type_of
+from ..language.types import SCALARS, Type, Value, choices, initial_value
+from ..language.values import field_name
 from .graph import Graph, Node, leaves_of
 from .probes import Probe, probes
 

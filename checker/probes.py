@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from ..spec.language import (
+from ..language import (
     Bag,
     Expression,
     Instance,
@@ -22,10 +22,10 @@ from ..spec.language import (
     size,
     variable,
 )
-from ..spec.language.expressions import Field, children_first
-from ..spec.language.systems import NETWORK
-from ..spec.language.types import Type
-from ..spec.language.values import field_name
+from ..language.expressions import Field, children_first
+from ..language.systems import NETWORK
+from ..language.types import Type
+from ..language.values import field_name
 
 LONGEST = 160  # characters of an expression that is shown
 

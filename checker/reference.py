@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..model.interpreter import FullState, Interpreter
-from ..spec.language import Instance
+from ..language import Instance
+from ..model.engine.interpreter import FullState, Interpreter
 from .probes import Probe, probes
 
 

@@ -17,8 +17,8 @@ from .trace import Trace
 from .verdict import Outcome, Result, Verdict
 
 if TYPE_CHECKING:
-    from ..spec.language import System, Table
-    from .explore import Progress
+    from ..language import System, Table
+    from .native.explore import Progress
     from .size import Size
     from .solver.bound import Bounded, Depth
     from .solver.lint import Finding

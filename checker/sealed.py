@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, cast
 
 import fastjsonschema
 
-from ..model.strict_json import NotJson, read_json
+from ..strict_json import NotJson, read_json
 
 LAST = "checksum"  # the name of the checksum among sealed data
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from ..spec.language import (
+from ..language import (
     DeclarationError,
     Event,
     Expression,
@@ -16,9 +16,9 @@ from ..spec.language import (
     Table,
     lift,
 )
-from ..spec.language.expressions import children_first, resolve
-from ..spec.language.systems import events_of
-from ..spec.language.types import Constants
+from ..language.expressions import children_first, resolve
+from ..language.systems import events_of
+from ..language.types import Constants
 
 
 def truth(e: Expression, constants: Constants, features: Collection[str]) -> bool | None:

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
 
-from ..spec.language import Expression
-from ..spec.language.expressions import Operand, children_first
-from ..spec.language.systems import BUDGET, NETWORK, Channel, events_of
-from ..spec.language.types import Bag, Int, Key, Map, Optional, Record, Set, Type
-from ..spec.language.types import Sequence as Line
-from .distinct import Count, Distinct, Mask, bits_set, mask_of
+from ..language import Expression
+from ..language.expressions import Operand, children_first
+from ..language.systems import BUDGET, NETWORK, Channel, events_of
+from ..language.types import Bag, Int, Key, Map, Optional, Record, Set, Type
+from ..language.types import Sequence as Line
 from .ground import Grounded, Leaf
-from .pack import Packing
-from .store import SHARDS, Store
+from .native.distinct import Count, Distinct, Mask, bits_set, mask_of
+from .native.pack import Packing
+from .native.store import SHARDS, Store
 
 SAMPLE = 1 << 18  # states of which single leaves are looked at
 

@@ -12,13 +12,13 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from ..spec.language import DEFAULT, DeclarationError, Instance, Protocols, System, instantiate
+from ..language import DEFAULT, DeclarationError, Instance, Protocols, System, instantiate
 from .check import Options, available_threads, check
-from .kept import Kept
-from .memory import available
+from .journal import Kept
+from .native.memory import available
 from .sealed import checksum, program
-from .spread import Spread
 from .verdict import Verdict
+from .workers import Spread
 
 _ALONE = Spread()
 MOST_PIECES = 10_000
@@ -133,7 +133,9 @@ def digest(piece: Piece) -> str:
     declaration and what it imports, and how the system is instantiated."""
     package = Path(__file__).resolve().parent.parent
     files = {
-        file for room in ("spec", "model", "checker") for file in (package / room).rglob("*.py")
+        file
+        for room in ("language", "spec", "model", "checker")
+        for file in (package / room).rglob("*.py")
     }
     installed = [Path(sysconfig.get_path(name)).resolve() for name in _INSTALLED]
     for name, module in list(sys.modules.items()):

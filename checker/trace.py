@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
-from ..model.interpreter import FullState, Interpreter, Step
-from ..spec.language import Bag, Instance, Map, Message, Record, Sequence, Set
-from ..spec.language.systems import NETWORK
-from ..spec.language.typecheck import type_of
-from ..spec.language.types import Type, Value, show_value
-from ..spec.language.values import evaluate
+from ..language import Bag, Instance, Map, Message, Record, Sequence, Set
+from ..language.systems import NETWORK
+from ..language.typecheck import type_of
+from ..language.types import Type, Value, show_value
+from ..language.values import evaluate
+from ..model.engine.interpreter import FullState, Interpreter, Step
 from .data import as_data, state_as_data
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..spec.language import Expression, Instance, Message, lift
-from ..spec.language.systems import NETWORK
+from ..language import Expression, Instance, Message, lift
+from ..language.systems import NETWORK
 from .probes import Probe, fields_read
 from .settled import message_of, names_settings, ruled_out, truth
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from ..spec.language import DEFAULT, DeclarationError
+from ..language import DEFAULT, DeclarationError
 from ..spec.load import load_system
 from .endings import fail, internal, needing, write_json
 from .options import (
@@ -116,7 +116,7 @@ def check(
         from ..checker import report
         from ..checker.check import Options, available_threads
         from ..checker.check import check as run
-        from ..checker.checkpoint import CheckpointError
+        from ..checker.native.checkpoint import CheckpointError
         from ..checker.spark.options import HAND_OVER, SparkError, SparkOptions
         from ..checker.trace import Disagreement
     threads = threads or available_threads()
@@ -185,7 +185,7 @@ def sweep(
     with needing("check"):
         from ..checker import report
         from ..checker import sweep as sweeps
-        from ..checker.kept import Kept, KeptError
+        from ..checker.journal import Kept, KeptError
         from ..checker.spark.options import SparkError
     spread = spread_of(jobs, engine, master, spark_ui)
     try:

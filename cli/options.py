@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from ..files import Output
-from ..spec.language import DeclarationError, Instance, instantiate
+from ..language import DeclarationError, Instance, instantiate
 from ..spec.load import load_system
 from .endings import fail, needing
 
 if TYPE_CHECKING:
-    from ..checker.spread import Spread
+    from ..checker.workers import Spread
 
 T = TypeVar("T")
 
@@ -117,7 +117,7 @@ def spread_of(jobs: int | None, engine: str, master: str | None, spark_ui: bool 
     with needing("check"):
         from ..checker.check import available_threads
         from ..checker.spark.options import SparkOptions
-        from ..checker.spread import Spread
+        from ..checker.workers import Spread
     threads = jobs or available_threads()
     return Spread(
         threads, SparkOptions(threads, master, ui=bool(spark_ui)) if engine == "spark" else None

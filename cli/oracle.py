@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from ..files import Output
-from ..spec.language import DeclarationError
+from ..language import DeclarationError
 from .endings import USAGE, fail, needing, write_json
 from .options import Engine, Json, JsonLines, Master, Protocol, SparkUi, check_engine
 
@@ -129,9 +129,9 @@ def judge(
         if runs is not None:
             fail("--runs is for --engine local: on Spark, give lines the field run")
         return judge_on_spark(files, application, protocol, limit, inputs, folder, spark, output)
-    from ..model.errors import ModelError
-    from ..model.histories import BadLine, NoHistory, files_in
-    from ..model.verdicts import tell_anomalies, tell_judgements
+    from ..model.engine.errors import ModelError
+    from ..model.judge.histories import BadLine, NoHistory, files_in
+    from ..model.judge.verdicts import tell_anomalies, tell_judgements
 
     if not files:
         fail("give FILEs with histories, or --engine spark with --input and --output")
@@ -174,7 +174,7 @@ def judge_on_spark(
         from ..checker.spark.histories import Judging, judge_histories
         from ..checker.spark.options import SparkError, SparkOptions
         from ..checker.spark.session import session
-        from ..model.operations import Settings
+        from ..model.judge.operations import Settings
     judging = Judging(Settings() if protocol is None else Settings(protocol=protocol), limit)
     master, ui = spark
     options = SparkOptions(available_threads(), master, ui=ui)
@@ -197,7 +197,7 @@ def config(
     output: Json = None,
 ) -> None:
     """What a producer makes of its settings, or the error that it raises."""
-    from ..model.config import ConfigError, read_properties, resolve, unknown
+    from ..model.client.config import ConfigError, read_properties, resolve, unknown
 
     given: dict[str, str] = {}
     from_files: set[str] = set()

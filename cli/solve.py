@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from ..spec.language import DEFAULT, DeclarationError, instantiate
+from ..language import DEFAULT, DeclarationError, instantiate
 from .endings import BROKEN, INTERRUPTED, fail, internal, needing, write_json
 from .options import (
     Bounds,
@@ -125,7 +125,7 @@ def prove(
     with needing("check"):
         from ..checker import report
         from ..checker import sweep as sweeps
-        from ..checker.kept import KeptError
+        from ..checker.journal import KeptError
         from ..checker.solver.obligations import Answers
         from ..checker.solver.prove import Options
         from ..checker.solver.prove import prove as run

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from ..files import Output
-from ..spec.language import DeclarationError
+from ..language import DeclarationError
 from ..spec.systems import SHIPPED, shipped
 from .endings import fail, write_json
 from .options import Json
@@ -97,7 +97,7 @@ def diff(
 
 def diff_answers(trace: Path, before: str, after: str, output: Output | None) -> None:
     """Runs the requests of a trace on two releases, and prints the answers that differ."""
-    from ..model.errors import ModelError
+    from ..model.engine.errors import ModelError
     from ..model.requests import difference, read, told
 
     try:

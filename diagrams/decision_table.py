@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 
-from ..spec.language import Protocols, Row, Sending, Table, lift
+from ..language import Protocols, Row, Sending, Table, lift
 from .facts import settled, taken
 from .graph import span
 from .notation import readable, readable_sending, readable_update

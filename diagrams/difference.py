@@ -16,9 +16,9 @@ from rich.console import Console
 from rich.table import Table as Columns
 from rich.text import Text
 
-from ..spec.language import Expression, Protocols, Row, Sending, System, Table, lift
-from ..spec.language.expressions import children_first
-from ..spec.language.protocols import FeatureInfo
+from ..language import Expression, Protocols, Row, Sending, System, Table, lift
+from ..language.expressions import children_first
+from ..language.protocols import FeatureInfo
 from .decision_table import effects, replies
 from .facts import Facts, feature_facts, happening, possible, settled, taken, truth_of
 from .notation import readable

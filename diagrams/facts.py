@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import TypeAlias
 
-from ..spec.language import (
+from ..language import (
     Bool,
     Enum,
     Event,
@@ -28,9 +28,9 @@ from ..spec.language import (
     any_true,
     lift,
 )
-from ..spec.language.expressions import QUANTIFIERS, EnumValue, children_first, rewrite
-from ..spec.language.typecheck import type_of
-from ..spec.language.types import Type, Value
+from ..language.expressions import QUANTIFIERS, EnumValue, children_first, rewrite
+from ..language.typecheck import type_of
+from ..language.types import Type, Value
 
 Values: TypeAlias = frozenset[Value]
 Facts: TypeAlias = Mapping[Expression, Values]

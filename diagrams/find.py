@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..spec.language import DeclarationError, Machine, System, Table
+from ..language import DeclarationError, Machine, System, Table
 from ..spec.load import load_system
 from ..spec.systems import SHIPPED, shipped
 from .graph import Graph

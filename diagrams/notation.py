@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..spec.language import Event, Expression, Sending, set_of
-from ..spec.language.expressions import QUANTIFIERS, rewrite, show
+from ..language import Event, Expression, Sending, set_of
+from ..language.expressions import QUANTIFIERS, rewrite, show
 
 WIDTH = 48
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ..files import write_whole
-from ..spec.language import Machine, Message, System, Table
-from ..spec.language.expressions import show
-from ..spec.language.machines import FieldInfo
+from ..language import Machine, Message, System, Table
+from ..language.expressions import show
+from ..language.machines import FieldInfo
 from ..spec.systems import SHIPPED, shipped
 from .decision_table import code, decision_table, plain
 from .facts import happening

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from itertools import groupby, product
 from typing import TypeAlias
 
-from ..spec.language import DeclarationError, Enum, Expression, Machine, Optional, System, Table
-from ..spec.language.machines import FieldInfo
-from ..spec.language.types import Value, initial_value
+from ..language import DeclarationError, Enum, Expression, Machine, Optional, System, Table
+from ..language.machines import FieldInfo
+from ..language.types import Value, initial_value
 from .facts import Facts, Values, happening, possible, taken
 from .graph import Edge, Graph, Node, span
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias, TypeVar
 
-from ..spec.language import Event, Loss, Machine, Message, Row, System, Table, lift
-from ..spec.language.expressions import children_first
+from ..language import Event, Loss, Machine, Message, Row, System, Table, lift
+from ..language.expressions import children_first
 from .facts import happening, sendings, taken
 from .graph import Edge, Graph, Node, span
 

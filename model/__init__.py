@@ -9,28 +9,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .client import ProducerClient
+    from .broker.coordinator import TransactionCoordinator, TransactionMetadata, partition_for
+    from .broker.leader import PartitionLeader
+    from .broker.producer_ids import ProducerIdController, ProducerIdManager
+    from .client.partitioner import Partitioner
+    from .client.producer import ProducerClient
     from .cluster import Cluster
-    from .coordinator import TransactionCoordinator, TransactionMetadata, partition_for
-    from .face import states
-    from .leader import PartitionLeader
-    from .machine import Machine, Outcome
-    from .partitioner import Partitioner
-    from .producer_ids import ProducerIdController, ProducerIdManager
+    from .engine.fsm import states
+    from .engine.machine import Machine, Outcome
 
 _HOMES = {
     "Cluster": "cluster",
-    "Machine": "machine",
-    "Outcome": "machine",
-    "PartitionLeader": "leader",
-    "Partitioner": "partitioner",
-    "ProducerClient": "client",
-    "ProducerIdController": "producer_ids",
-    "ProducerIdManager": "producer_ids",
-    "TransactionCoordinator": "coordinator",
-    "TransactionMetadata": "coordinator",
-    "partition_for": "coordinator",
-    "states": "face",
+    "Machine": "engine.machine",
+    "Outcome": "engine.machine",
+    "PartitionLeader": "broker.leader",
+    "Partitioner": "client.partitioner",
+    "ProducerClient": "client.producer",
+    "ProducerIdController": "broker.producer_ids",
+    "ProducerIdManager": "broker.producer_ids",
+    "TransactionCoordinator": "broker.coordinator",
+    "TransactionMetadata": "broker.coordinator",
+    "partition_for": "broker.coordinator",
+    "states": "engine.fsm",
 }
 __all__ = [
     "Cluster",

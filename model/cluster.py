@@ -10,17 +10,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from typing import Any, NamedTuple
 
-from ..spec import leader as declared
-from .accumulator import Produce
-from .client import ProducerClient, Request
-from .coordinator import (
+from ..spec.leader import leader as declared
+from .broker.coordinator import (
     PENDING,
     Marker,
     ProducerIdAndEpoch,
     TransactionCoordinator,
     partition_for,
 )
-from .leader import Batch, PartitionLeader
+from .broker.leader import Batch, PartitionLeader
+from .client.accumulator import Produce
+from .client.producer import ProducerClient, Request
 
 STATE_PARTITIONS = 50
 

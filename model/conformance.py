@@ -18,8 +18,8 @@ from itertools import zip_longest
 from typing import Any, ClassVar, NamedTuple
 
 from .cluster import Cluster
+from .possible_states import World, Worlds
 from .requests import Answer, Line, checked, told
-from .worlds import World, Worlds
 
 
 class System(ABC):

@@ -22,11 +22,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from ..strict_json import NotJson, read_json
 from .cluster import Cluster
-from .errors import MissingField, ModelError, UnknownEvent, UnknownField, refusal, text, whole
-from .machine import Taken, watched
-from .reasons import reasons
-from .strict_json import NotJson, read_json
+from .engine.errors import (
+    MissingField,
+    ModelError,
+    UnknownEvent,
+    UnknownField,
+    refusal,
+    text,
+    whole,
+)
+from .engine.machine import Taken, watched
+from .engine.reasons import reasons
 
 LONGEST_SLEEP_MS = 2**53
 LARGEST_EPOCH = 2**15 - 1
@@ -116,7 +124,7 @@ def _answer_at(place: int, cluster: Cluster, request: Line) -> Answer:
 
 class Difference(NamedTuple):
     """A request, by its place, that two releases answer differently; with each answer, the row that
-    gives it and what is nearest to the other (see `model.reasons`)."""
+    gives it and what is nearest to the other (see `model.engine.reasons`)."""
 
     place: int
     request: str

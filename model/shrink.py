@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .conformance import Disagreement, Exchange, Session, System
-from .errors import ModelError
+from .engine.errors import ModelError
 
 USUAL_TIMEOUT_MS = 60_000
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .client import ACKNOWLEDGED as _ACKNOWLEDGED
-from .client import COMMITTING, batches, q, s, state, txn
-from .language import Expression, Machine, Map, Set, each, enum, event, if_, those
-from .language.expressions import Operand
+from ..language import Expression, Machine, Map, Set, each, enum, event, if_, those
+from ..language.expressions import Operand
+from .client.state import ACKNOWLEDGED as _ACKNOWLEDGED
+from .client.state import COMMITTING, batches, q, s, state, txn
 from .messages import PARTITION, RECORD, TRANSACTION
 
 Outcome = enum("Outcome", "NOT_BEGUN", "BEGUN", "COMMITTING", "COMMITTED", "ABORTED")

@@ -7,7 +7,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from .language import System
+from ..language import System
 
 
 def describe(system: System, console: Console) -> None:

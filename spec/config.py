@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from .language import (
+from ..language import (
     Bool,
     Expression,
     Int,
@@ -28,7 +28,7 @@ from .language import (
     minimum,
     only,
 )
-from .language.expressions import TRUE, Operand
+from ..language.expressions import TRUE, Operand
 
 # Releases -----------------------------------------------------------------------------------------
 

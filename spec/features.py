@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .language import Protocols, feature
+from ..language import Protocols, feature
 
 # Two numbers name the last release of their line: 2.0 is 2.0.1, and 2.7 is 2.7.2. 4.0-2024-10 is
 # the trunk of 25 October 2024 (commit 1eb7644349), with half of 4.0 in it.

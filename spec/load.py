@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .language import DeclarationError, System
+from ..language import DeclarationError, System
 from .systems import SHIPPED, shipped
 
 MEMORY = 4 * 2**30  # bytes that a file may take while it is run; declarations take a few millions
@@ -18,7 +18,7 @@ LEAST = 2**28  # bytes that it may take in any case: Python itself needs some of
 
 _CHILD = (
     "import json, sys; request = json.loads(sys.argv[1]); sys.path[:] = request.pop('search'); "
-    "from epochfence.spec.declared import answer; answer(**request)"
+    "from epochfence.language.declared import answer; answer(**request)"
 )
 
 

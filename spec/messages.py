@@ -7,8 +7,7 @@ but its answer reaches nobody. Such an answer is never put in flight, as nobody 
 
 from __future__ import annotations
 
-from .features import abortable_error, producer_fenced_error
-from .language import (
+from ..language import (
     Bool,
     Expression,
     Int,
@@ -20,7 +19,8 @@ from .language import (
     enum,
     message,
 )
-from .language.expressions import Operand
+from ..language.expressions import Operand
+from .features import abortable_error, producer_fenced_error
 
 PRODUCERS = constant(
     "producers", 2, 1, 4, meaning="client instances that share the transactional id"

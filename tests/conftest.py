@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from epochfence.checker import object_cache
+from epochfence.checker.native import object_cache
 
 SPARK = "tests/checker/spark/"
 IN_CI = os.environ.get("CI", "").lower() not in ("", "0", "false")

@@ -19,16 +19,16 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from epochfence.checker import object_cache
 from epochfence.checker.check import Options, available_threads, check
+from epochfence.checker.native import object_cache
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.cli import app
 from epochfence.diagrams.decision_table import decision_table
 from epochfence.diagrams.graph import span
+from epochfence.language import System, instantiate
 from epochfence.model.records import schema
 from epochfence.model.records.codec import shapes
 from epochfence.spec.config import CLIENTS, SETTINGS, STEPS
-from epochfence.spec.language import System, instantiate
 from epochfence.spec.systems import shipped
 from epochfence.tests.broker import mock_disagreements
 

@@ -23,7 +23,7 @@ KTX = str(ROOT / "bench" / "ktx.py")
 TINY = ("--set", "I=1", "--set", "K=1", "--set", "E=2", "--set", "S=2")
 
 DECLARED = """\
-from epochfence.spec.language import *
+from epochfence.language import *
 
 N = constant("N", 2, 1, 3, meaning="how far it counts [in steps]")
 KEY = Key("key", 2)
@@ -344,9 +344,9 @@ def heavy_after(statement: str) -> list[str]:
 @pytest.mark.parametrize(
     "statement",
     [
-        "import epochfence.model.interpreter",
+        "import epochfence.model.engine.interpreter",
         "import epochfence.model",
-        "import epochfence.spec.language",
+        "import epochfence.language",
         "import epochfence.cli",
         "from epochfence.spec.systems import shipped; shipped('transactions')",
         "import contextlib, io\n"

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from epochfence import language
 from epochfence.checker.check import check
 from epochfence.checker.verdict import Verdict
-from epochfence.spec import language
-from epochfence.spec.language import instantiate
+from epochfence.language import instantiate
 from epochfence.spec.load import load_system
 from epochfence.tests.documentation import (
     BLOCKS,
@@ -38,16 +38,10 @@ from epochfence.tests.documentation import (
 )
 
 DOCS = ROOT / "docs"
-ROOMS = (
-    "cli",
-    "spec",
-    "spec/language",
-    "spec/systems",
-    "model",
-    "model/records",
-    "checker",
-    "checker/spark",
-    "diagrams",
+ROOMS = tuple(
+    init.parent.relative_to(ROOT)
+    for room in ("cli", "language", "spec", "model", "checker", "diagrams")
+    for init in sorted((ROOT / room).rglob("__init__.py"))
 )
 COMMANDS = [found for page in PAGES for found in commands(page)]
 RENEW = "python tests/documentation.py renews it (--slow: long runs as well)"
@@ -165,7 +159,7 @@ def test_every_exit_code_and_field_of_the_result_is_told() -> None:
 
 CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 PATH = re.compile(r"[\w.-]+(/[\w.*-]*)+|[\w-]+\.(py|md|yml|toml|txt)")
-DOTTED = re.compile(r"(spec|model|checker|diagrams)(\.\w+)+")
+DOTTED = re.compile(r"(language|spec|model|checker|diagrams)(\.\w+)+")
 
 
 def code(page: Path) -> list[str]:
@@ -189,7 +183,7 @@ def unknown(piece: str) -> Iterator[str]:
 @cache
 def program() -> str:
     """The program's text."""
-    files = [ROOT / name for name in ("Makefile", "pyproject.toml", "__init__.py")]
+    files = [ROOT / name for name in ("Makefile", "pyproject.toml", "strict_json.py")]
     for room in (*ROOMS, "bench", "docs/examples"):
         files += (ROOT / room).rglob("*.py")
     return "\n".join(path.read_text(encoding="utf-8") for path in files)
@@ -227,7 +221,7 @@ def test_names_exist(page: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["checker/gone.py", "checker.lower.gone", "--no-such", "no_such_word(1)", "gone.md"]
+    "piece", ["checker/gone.py", "checker.check.gone", "--no-such", "no_such_word(1)", "gone.md"]
 )
 def test_names_that_are_gone_are_seen(piece: str) -> None:
     assert list(unknown(piece))

@@ -15,7 +15,7 @@ import pytest
 from epochfence.checker.check import Options, check
 from epochfence.checker.reference import search
 from epochfence.checker.verdict import Verdict
-from epochfence.spec.language import Instance, System, instantiate
+from epochfence.language import Instance, System, instantiate
 from epochfence.spec.load import load_system
 
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"

@@ -18,8 +18,8 @@ from epochfence.checker.solver import bound
 from epochfence.checker.solver.obligations import Answers
 from epochfence.checker.solver.prove import prove
 from epochfence.checker.verdict import Verdict
-from epochfence.model.judge import Judgement, judge
-from epochfence.spec.language import instantiate
+from epochfence.language import instantiate
+from epochfence.model.judge.judge import Judgement, judge
 from epochfence.spec.load import load_system
 from epochfence.tests.test_cli import KTX, ROOT, TINY, epochfence
 
@@ -116,7 +116,7 @@ def test_judge_tells_of_the_keys_that_it_has_judged(
         after()
         return judge(*given)
 
-    monkeypatch.setattr("epochfence.model.verdicts.judge", judged)
+    monkeypatch.setattr("epochfence.model.judge.verdicts.judge", judged)
     history = ROOT / "docs" / "examples" / "histories" / "fenced.jsonl"
     ended = epochfence("judge", str(history), "--protocol", "3.6", "--json", str(told))
     assert ended.code == 130

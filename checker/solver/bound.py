@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ...spec.language import Instance
-from ...spec.language.instance import ending_anywhere, with_constants
+from ...language import Instance
+from ...language.instance import ending_anywhere, with_constants
 from ..fault import Kind, tell_fault
 from ..ground import ground
 from ..slicing import sliced, without_constants

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...spec.language import Key, System
+from ...language import Key, System
 from ..graph import Graph, Node, leaves_of
 from ..ground import GroundAction, Grounded, PathPart
-from ..symmetry import find_symmetry
+from ..native.symmetry import find_symmetry
 from .lifted import lifted, relevant
 
 _IN_ANY_ORDER = ("and", "or", "eq", "add")

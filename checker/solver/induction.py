@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...spec.language import Instance
+from ...language import Instance
 from ..graph import Node, leaves_of
 from ..ground import GroundAction, GroundRow
 from .lifted import relevant

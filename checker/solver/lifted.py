@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ...spec.language import DEFAULT, Instance, System, instantiate
-from ...spec.language.errors import UnsettledError
+from ...language import DEFAULT, Instance, System, instantiate
+from ...language.errors import UnsettledError
 from ..ground import Grounded, ground
 from ..slicing import sliced, without_constants
 

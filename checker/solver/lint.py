@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from ...spec.language import Enum, Instance, System, Table, instantiate
-from ...spec.language.expressions import EnumValue, Expression, children_first
+from ...language import Enum, Instance, System, Table, instantiate
+from ...language.expressions import EnumValue, Expression, children_first
 from ..graph import Node, leaves_of
 from ..ground import GroundAction, Grounded, ground
 from .terms import Bits, Relation, Term, z3

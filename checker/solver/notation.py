@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...spec.language import Enum, Optional
+from ...language import Enum, Optional
 from ..graph import Node
 from ..ground import Leaf
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from ...files import write_whole
-from ..kept import Kept, KeptError
+from ..journal import Kept, KeptError
 from ..sealed import checksum
-from ..spread import Spread
+from ..workers import Spread
 from .terms import VERSION, Term, z3
 
 _NAMED = "assumed: "

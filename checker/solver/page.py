@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...files import write_whole
-from ...spec.language import Key, System
+from ...language import Key, System
 from ...spec.load import load_system
-from ...spec.producer_ids import BROKER
+from ...spec.producer_ids.state import BROKER
 from ..check import available_threads
-from ..spread import Spread
+from ..workers import Spread
 from .cutoff import cutoff
 from .prove import Options, Proof, Proofs, prove
 

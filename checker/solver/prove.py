@@ -9,13 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...model.interpreter import Interpreter
-from ...spec.language import DEFAULT, DeclarationError, Instance, Property, System, instantiate
-from ...spec.language.instance import with_constants
+from ...language import DEFAULT, DeclarationError, Instance, Property, System, instantiate
+from ...language.instance import with_constants
+from ...model.engine.interpreter import Interpreter
 from ..graph import Node
-from ..spread import Spread
 from ..trace import Trace, told
 from ..verdict import Verdict
+from ..workers import Spread
 from .bound import bound
 from .induction import Induction, Subject
 from .invariants import conditions, find_invariant, question

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 import psutil
 
-from ..explore import Carrier, Explorer, Progress, search
-from ..lower import Kernel
+from ..native.explore import Carrier, Explorer, Progress, search
+from ..native.lower import Kernel
 from .levels import RolledBack, SparkExplorer, take_over
 from .manifest import Manifest
 from .options import SparkOptions

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...spec.language import Instance
+from ...language import Instance
 from .. import columns
 from ..check import Prepared, identity, prepare
 from ..verdict import Result

@@ -1,7 +1,8 @@
 """Recorded histories of any size, judged on Spark: read, checked, grouped by key and judged.
 
 Spark reads, sorts, groups and writes; each key's operations come to one task in the order of their
-starts, and there `model.judge` judges them, or `model.windows` where they are very many.
+starts, and there `model.judge.judge` judges them, or `model.judge.windows` where they are very
+many.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -23,11 +24,11 @@ from typing import IO, Any
 import numpy as np
 import pyarrow as pa
 
-from ...model.errors import ModelError
-from ...model.histories import BadLine, operation_of, read_line, schema_of
-from ...model.judge import Finding, Judgement, begin, judge, worst
-from ...model.operations import Operation, Settings
-from ...model.windows import WINDOW, distinct, judge_windows
+from ...model.engine.errors import ModelError
+from ...model.judge.histories import BadLine, operation_of, read_line, schema_of
+from ...model.judge.judge import Finding, Judgement, begin, judge, worst
+from ...model.judge.operations import Operation, Settings
+from ...model.judge.windows import WINDOW, distinct, judge_windows
 from .hadoop import LOCAL, Paths, local
 from .options import SparkError
 from .session import reason, stage

@@ -1,4 +1,5 @@
-"""Breadth-first search on Spark: the same levels and the same shards as in `checker.explore`.
+"""Breadth-first search on Spark: the same levels and the same shards as in
+`checker.native.explore`.
 
 A level is a job of two stages (see `tasks`); when it is finished, a manifest says so, and nothing
 of Spark's own keeps it. So no lineage grows, and a run can go on in another process.
@@ -17,9 +18,9 @@ from typing import Any
 import numpy as np
 import psutil
 
-from ..coverage import Sought
-from ..explore import NO_PREDECESSOR, Bad, Explorer, Search
-from ..pack import Packing
+from ..native.coverage import Sought
+from ..native.explore import NO_PREDECESSOR, Bad, Explorer, Search
+from ..native.pack import Packing
 from .manifest import Level, Manifest
 from .options import SparkError
 from .runs import Run, write_run
@@ -58,7 +59,7 @@ def take_over(manifest: Manifest, explorer: Explorer) -> None:
 
 
 class SparkExplorer:
-    """A run on Spark, from its last finished level on; a `Carrier` of `checker.explore.search`."""
+    """A run on Spark, from its last finished level on: a `Carrier` of the explorer's `search`."""
 
     def __init__(self, session: Any, manifest: Manifest, kit: Kit) -> None:
         self.session = session

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..checkpoint import CheckpointError, differences
+from ..native.checkpoint import CheckpointError, differences
 from ..sealed import Damaged, seal, unseal, validator
 from .runs import Run
 from .storage import Storage, Taken

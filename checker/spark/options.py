@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from ..store import SHARDS
+from ..native.store import SHARDS
 
 HAND_OVER = 200_000
 LEAST_SHARDS = 4

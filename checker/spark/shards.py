@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 import psutil
 
-from ..explore import Worker
-from ..memory import Region
+from ..native.explore import Worker
+from ..native.memory import Region
+from ..native.store import MOST_PER_SHARD, SHARDS, Store
 from ..sealed import Damaged
-from ..store import MOST_PER_SHARD, SHARDS, Store
 from .runs import Run, read_run
 from .storage import Storage
 

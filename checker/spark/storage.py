@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import fs
 
-from ..checkpoint import CheckpointError
+from ..native.checkpoint import CheckpointError
 
 TRIES = 3  # of a write, before the storage is said to be at fault
 

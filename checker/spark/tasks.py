@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from ..coverage import Sought, met
-from ..explore import SPAN, Bad, Worker
-from ..lower import BROKEN, DEADLOCK, FAULT, Kernel
-from ..machine_code import Code
-from ..pack import Packing
+from ..native.coverage import Sought, met
+from ..native.explore import SPAN, Bad, Worker
+from ..native.lower import BROKEN, DEADLOCK, FAULT, Kernel
+from ..native.machine_code import Code
+from ..native.pack import Packing
+from ..native.store import SHARDS
 from ..sealed import Damaged
-from ..store import SHARDS
 from .runs import Run, to_merge, write_run
 from .shards import NoRoom, ShardSet, block_of, owned_by
 from .storage import Storage

@@ -5,7 +5,7 @@ In release 1 the wake-up of a put may go to another producer. It finds the queue
 again, until all sleep for ever. Few threads don't show it: it takes more than twice the capacity.
 """
 
-from epochfence.spec.language import (
+from epochfence.language import (
     Int,
     Key,
     Machine,

@@ -7,7 +7,7 @@ Memcache at Facebook, 2013). A token is of one miss: the reader's name won't do.
 without leases.
 """
 
-from epochfence.spec.language import (
+from epochfence.language import (
     Channel,
     Int,
     Key,

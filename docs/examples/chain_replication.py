@@ -7,7 +7,7 @@ The mistake: the predecessor goes on behind what it sent last. What the failed s
 not passed on, never arrives. In release 2 the new successor says first what it has.
 """
 
-from epochfence.spec.language import (
+from epochfence.language import (
     Bool,
     Channel,
     Int,

@@ -4,7 +4,7 @@ A client that is slow may write after its lease has expired. What saves the stor
 that each lease has: it refuses a write under an older lease than it has seen.
 """
 
-from epochfence.spec.language import (
+from epochfence.language import (
     Channel,
     Int,
     Key,

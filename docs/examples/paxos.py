@@ -7,7 +7,7 @@ The mistake: the leader of a ballot that finds older votes proposes its own valu
 release 1 it does, and two values are chosen.
 """
 
-from epochfence.spec.language import (
+from epochfence.language import (
     Int,
     Key,
     Machine,

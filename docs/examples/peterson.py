@@ -4,7 +4,7 @@ The mistake: a process gives the turn away before it raises its flag. Both order
 review. In release 1 both processes get in.
 """
 
-from epochfence.spec.language import (
+from epochfence.language import (
     Bool,
     Expression,
     Key,

@@ -8,7 +8,7 @@ may have been acknowledged. When the leader fails before the replica has fetched
 lost. In release 2 the replica asks the leader where its last epoch ends, and cuts there.
 """
 
-from epochfence.spec.language import (
+from epochfence.language import (
     Bool,
     Channel,
     Int,

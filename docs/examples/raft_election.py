@@ -4,7 +4,7 @@ The mistake: a server keeps its vote in memory alone. It crashes, forgets, and v
 the same term: two leaders. In release 1 votes aren't written to disk.
 """
 
-from epochfence.spec.language import (
+from epochfence.language import (
     Bool,
     Channel,
     Int,

@@ -7,7 +7,7 @@ a newer last entry can still be elected, and overwrites what was committed (figu
 In release 1 a leader counts entries of any term, in release 2 only of its own.
 """
 
-from epochfence.spec.language import (
+from epochfence.language import (
     Bool,
     Int,
     Key,

@@ -7,7 +7,7 @@ The mistake: counters with too few values. With `--set values=2`, four nodes pas
 for ever. Progress is said here as a bound: after so many moves, one token is left.
 """
 
-from epochfence.spec.language import (
+from epochfence.language import (
     Int,
     Key,
     Machine,

@@ -7,7 +7,7 @@ The mistake: a resource manager that has waited too long for the decision aborts
 has prepared, it may. Afterwards the decision is no longer its own. In release 1 it does it still.
 """
 
-from epochfence.spec.language import (
+from epochfence.language import (
     Bool,
     Expression,
     Key,
@@ -26,7 +26,7 @@ from epochfence.spec.language import (
     invariant,
     set_of,
 )
-from epochfence.spec.language.expressions import Operand
+from epochfence.language.expressions import Operand
 
 RM = constant("RM", 3, 1, 16, meaning="resource managers")
 MANAGER = Key("rm", RM)

@@ -8,11 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .. import client
-from .. import partition as leader
-from ..application import Outcome, outcome
-from ..isolation import log_entry
-from ..language import (
+from ...language import (
     Expression,
     all_of,
     all_true,
@@ -23,6 +19,11 @@ from ..language import (
     lift,
     position,
 )
+from ..application import Outcome, outcome
+from ..client import state as client
+from ..coordinator.entry import is_prepared, producer_epoch, producer_id
+from ..leader import partition as leader
+from ..leader.isolation import log_entry
 from ..messages import (
     PARTITION,
     PRODUCER,
@@ -32,8 +33,7 @@ from ..messages import (
     TRANSACTION,
     Produce,
 )
-from ..properties import is_older
-from ..transaction import is_prepared, producer_epoch, producer_id
+from ..properties.transactions import is_older
 from .clients import is_current, is_given_out, pairs_held
 
 i, j, k = (PRODUCER.variable(name) for name in "ijk")

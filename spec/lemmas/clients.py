@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .. import client
-from ..language import (
+from ...language import (
     Expression,
     all_of,
     all_true,
@@ -19,19 +18,9 @@ from ..language import (
     invariant,
     position,
 )
-from ..messages import (
-    LARGEST_EPOCH,
-    NO_EPOCH,
-    PRODUCER,
-    EndTxn,
-    EndTxnResponse,
-    Errors,
-    InitProducerId,
-    InitProducerIdResponse,
-    connection,
-)
-from ..producer import EARLY_ENDS
-from ..transaction import (
+from ..client import state as client
+from ..client.producer import EARLY_ENDS
+from ..coordinator.entry import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
     EMPTY,
@@ -49,6 +38,17 @@ from ..transaction import (
     producer_epoch,
     producer_id,
     state,
+)
+from ..messages import (
+    LARGEST_EPOCH,
+    NO_EPOCH,
+    PRODUCER,
+    EndTxn,
+    EndTxnResponse,
+    Errors,
+    InitProducerId,
+    InitProducerIdResponse,
+    connection,
 )
 from .counting import one
 

@@ -5,19 +5,9 @@ The lemmas are of the newest release.
 
 from __future__ import annotations
 
-from .. import transaction_log as log
-from ..language import (
-    Expression,
-    all_of,
-    all_true,
-    invariant,
-    position,
-)
-from ..messages import (
-    LARGEST_EPOCH,
-    PARTITION,
-)
-from ..transaction import (
+from ...language import Expression, all_of, all_true, invariant, position
+from ..coordinator import log as log
+from ..coordinator.entry import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
     DEAD,
@@ -40,7 +30,11 @@ from ..transaction import (
     producer_id,
     state,
 )
-from ..transaction_log import unsettled
+from ..coordinator.log import unsettled
+from ..messages import (
+    LARGEST_EPOCH,
+    PARTITION,
+)
 
 p = PARTITION.variable("p")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..language import Expression, if_
+from ...language import Expression, if_
 
 
 def one(condition: Expression) -> Expression:

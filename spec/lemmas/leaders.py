@@ -5,8 +5,7 @@ The lemmas are of the newest release.
 
 from __future__ import annotations
 
-from .. import partition as leader
-from ..language import (
+from ...language import (
     Expression,
     all_of,
     all_true,
@@ -17,19 +16,7 @@ from ..language import (
     lift,
     position,
 )
-from ..markers import marker_connection, marker_sent
-from ..messages import (
-    PARTITION,
-    PRODUCER,
-    PRODUCER_ID,
-    AddPartitionsByLeader,
-    AddPartitionsByLeaderResponse,
-    Errors,
-    Result,
-    WriteTxnMarkers,
-    WriteTxnMarkersResponse,
-)
-from ..transaction import (
+from ..coordinator.entry import (
     ONGOING,
     PREPARE_COMMIT,
     adding_for,
@@ -41,6 +28,19 @@ from ..transaction import (
     producer_epoch,
     producer_id,
     state,
+)
+from ..coordinator.markers import marker_connection, marker_sent
+from ..leader import partition as leader
+from ..messages import (
+    PARTITION,
+    PRODUCER,
+    PRODUCER_ID,
+    AddPartitionsByLeader,
+    AddPartitionsByLeaderResponse,
+    Errors,
+    Result,
+    WriteTxnMarkers,
+    WriteTxnMarkersResponse,
 )
 from .counting import one
 

@@ -15,10 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import product
 
-from .. import producer_ids_controller as rpc
-from .. import producer_ids_zookeeper as zk
-from ..features import controller_hands_out_ids
-from ..language import (
+from ...language import (
     Expression,
     all_of,
     all_true,
@@ -30,7 +27,18 @@ from ..language import (
     invariant,
     lift,
 )
-from ..producer_ids import BLOCK_SIZE, BROKER, HANDLER, NO_PRODUCER_ID, Errors, handed_out, last_of
+from ..features import controller_hands_out_ids
+from ..producer_ids import controller as rpc
+from ..producer_ids import zookeeper as zk
+from ..producer_ids.state import (
+    BLOCK_SIZE,
+    BROKER,
+    HANDLER,
+    NO_PRODUCER_ID,
+    Errors,
+    handed_out,
+    last_of,
+)
 from .counting import one
 
 b, c = BROKER.variable("b"), BROKER.variable("c")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..language import DeclarationError, System
+from ...language import DeclarationError, System
 
 
 def _transactions() -> System:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from .. import client, epoch_bump, sender
-from .. import partition_idempotent as leader
+from ...language import DEFAULT, Channel, System, all_of
+from ..client import epochs as epoch_bump
+from ..client import sender
+from ..client import state as client
 from ..features import KAFKA, transactional
-from ..language import DEFAULT, Channel, System, all_of
+from ..leader import idempotent as leader
+from ..leader.partition import SPARE
 from ..messages import (
     CACHED_BATCHES,
     DELAYS,
@@ -28,9 +31,8 @@ from ..messages import (
     Produce,
     ProduceResponse,
 )
-from ..partition import SPARE
-from ..properties_idempotence import PROPERTIES
-from ..unreached import IDEMPOTENCE as UNREACHED
+from ..properties.idempotence import PROPERTIES
+from .unreached import IDEMPOTENCE as UNREACHED
 
 _p, _r = PARTITION.variable("p"), RECORD.variable("r")
 _ME = 0

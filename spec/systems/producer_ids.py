@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from .. import producer_ids_controller as rpc
-from .. import producer_ids_zookeeper as zk
+from ...language import Channel, System
 from ..features import KAFKA
-from ..language import Channel, System
 from ..lemmas.producer_ids import LEMMAS
-from ..producer_ids import (
+from ..producer_ids import controller as rpc
+from ..producer_ids import zookeeper as zk
+from ..producer_ids.state import (
     BLOCK_SIZE,
     BROKER,
     BROKERS,
@@ -18,8 +18,8 @@ from ..producer_ids import (
     connection_loss,
     crash,
 )
-from ..producer_ids_properties import PROPERTIES
-from ..unreached import PRODUCER_ID_BLOCKS as UNREACHED
+from ..properties.producer_ids import PROPERTIES
+from .unreached import PRODUCER_ID_BLOCKS as UNREACHED
 
 _SENT_AGAIN = FAULTS + 1  # each fault may leave a request behind
 

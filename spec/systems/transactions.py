@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from .. import (
-    client,
-    markers,
-    partition,
-    partition_markers,
-    partition_recovery,
-    producer,
-    sender,
-    transaction,
-    transaction_log,
-)
+from ...language import DEFAULT, Channel, System, all_of
+from ..client import producer, sender
+from ..client import state as client
+from ..coordinator import entry as transaction
+from ..coordinator import log as transaction_log
+from ..coordinator import markers
 from ..features import KAFKA, transactional
-from ..language import DEFAULT, Channel, System, all_of
+from ..leader import markers as partition_markers
+from ..leader import partition
+from ..leader import recovery as partition_recovery
 from ..lemmas import batches, clients, coordinator, leaders
 from ..messages import (
     APPEND_FAILURES,
@@ -55,8 +52,8 @@ from ..messages import (
     WriteTxnMarkers,
     WriteTxnMarkersResponse,
 )
-from ..properties import PROPERTIES
-from ..unreached import TRANSACTIONS as UNREACHED
+from ..properties.transactions import PROPERTIES
+from .unreached import TRANSACTIONS as UNREACHED
 
 _i = PRODUCER.variable("i")
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from epochfence.checker import object_cache
+from epochfence.checker.native import object_cache
 from epochfence.tests.agreement.systems import agree
 
 RESULTS = Path(__file__).parents[2] / ".fuzz" / "agreement.jsonl"

@@ -18,13 +18,13 @@ from unittest.mock import patch
 
 from epochfence.checker import check as checks
 from epochfence.checker.check import Options, Prepared, check
-from epochfence.checker.explore import Progress
+from epochfence.checker.native.explore import Progress
 from epochfence.checker.reference import search
 from epochfence.checker.solver.bound import bound
 from epochfence.checker.spark import engine, tasks
 from epochfence.checker.spark.options import SparkOptions
 from epochfence.checker.verdict import Result, Verdict
-from epochfence.spec.language import (
+from epochfence.language import (
     DeclarationError,
     Enum,
     Expression,

@@ -12,7 +12,7 @@ import pytest
 
 from epochfence.checker.check import Options, check
 from epochfence.checker.verdict import Result
-from epochfence.spec.language import Instance
+from epochfence.language import Instance
 from epochfence.tests.agreement import systems
 from epochfence.tests.agreement.run import done, run, tell
 

@@ -7,7 +7,7 @@ import pytest
 
 from epochfence.checker.check import Options, check
 from epochfence.checker.verdict import Result, Verdict
-from epochfence.spec.language import instantiate
+from epochfence.language import instantiate
 from epochfence.spec.load import load_system
 
 ROOT = Path(__file__).parents[2]

@@ -13,9 +13,9 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 import scale  # pyright: ignore[reportMissingImports]
 import spark as bench  # pyright: ignore[reportMissingImports]
 
-from epochfence.checker import object_cache
-from epochfence.model.histories import read_history
-from epochfence.model.judge import Finding, judge
+from epochfence.checker.native import object_cache
+from epochfence.model.judge.histories import read_history
+from epochfence.model.judge.judge import Finding, judge
 
 PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
 

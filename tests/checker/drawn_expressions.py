@@ -9,12 +9,12 @@ from math import prod
 from random import Random
 from typing import Any, TypeVar
 
-from epochfence.spec import language as lang
-from epochfence.spec.language import Expression
-from epochfence.spec.language.expressions import enum_value, resolve
-from epochfence.spec.language.typecheck import type_of
-from epochfence.spec.language.types import Constants, Type, Value, choices
-from epochfence.spec.language.values import canonical
+from epochfence import language as lang
+from epochfence.language import Expression
+from epochfence.language.expressions import enum_value, resolve
+from epochfence.language.typecheck import type_of
+from epochfence.language.types import Constants, Type, Value, choices
+from epochfence.language.values import canonical
 
 T = TypeVar("T")
 

@@ -12,11 +12,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from epochfence.spec import language as lang
-from epochfence.spec.language import Event, Expression, Machine, Message, Property, Row, Table
-from epochfence.spec.language.expressions import Operand, resolve
-from epochfence.spec.language.typecheck import type_of
-from epochfence.spec.language.types import Type
+from epochfence import language as lang
+from epochfence.language import Event, Expression, Machine, Message, Property, Row, Table
+from epochfence.language.expressions import Operand, resolve
+from epochfence.language.typecheck import type_of
+from epochfence.language.types import Type
 from epochfence.tests.checker.drawn_expressions import (
     BIT,
     COLOUR,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from epochfence.spec.language import (
+from epochfence.language import (
     Bool,
     Channel,
     Int,

@@ -8,14 +8,14 @@ from typing import Any
 import psutil
 import pytest
 
+from epochfence import language as lang
 from epochfence.checker.check import Options, check
 from epochfence.checker.fault import RANGE
 from epochfence.checker.reference import search
 from epochfence.checker.trace import Trace
 from epochfence.checker.verdict import Result, Verdict
-from epochfence.model.interpreter import Interpreter
-from epochfence.spec import language as lang
-from epochfence.spec.language import Instance, Row, System, Table, instantiate
+from epochfence.language import Instance, Row, System, Table, instantiate
+from epochfence.model.engine.interpreter import Interpreter
 from epochfence.spec.load import load_system
 
 BENCH = Path(__file__).parents[2] / "bench"

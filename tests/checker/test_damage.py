@@ -14,12 +14,12 @@ from hypothesis import HealthCheck, given, settings
 
 from epochfence.checker import check as checks
 from epochfence.checker.check import Options, Prepared, check
-from epochfence.checker.checkpoint import CheckpointError
-from epochfence.checker.kept import Kept, KeptError
+from epochfence.checker.journal import Kept, KeptError
+from epochfence.checker.native.checkpoint import CheckpointError
 from epochfence.checker.verdict import Result, Verdict
-from epochfence.spec.language import Instance
+from epochfence.language import Instance
 from epochfence.tests.checker.damage import apply, damages
-from epochfence.tests.checker.test_checkpoint import counted, killed_at, ktx
+from epochfence.tests.checker.native.test_checkpoint import counted, killed_at, ktx
 
 Damages = list[tuple[str, int, int, int]]
 MANY = settings(

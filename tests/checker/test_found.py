@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, given, reject, settings
 
 from epochfence.checker.check import Options, check
 from epochfence.checker.data import state_as_data
-from epochfence.model.interpreter import Interpreter
-from epochfence.spec.language import (
+from epochfence.language import (
     Instance,
     Int,
     Machine,
@@ -23,6 +22,7 @@ from epochfence.spec.language import (
     instantiate,
     invariant,
 )
+from epochfence.model.engine.interpreter import Interpreter
 from epochfence.spec.load import load_system
 from epochfence.tests.checker.drawn_systems import instances
 

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from epochfence import language as lang
 from epochfence.checker.graph import Graph, Node
 from epochfence.checker.ground import Grounded, GroundRow, choice_leaf, ground
 from epochfence.checker.slicing import sliced, without_constants
-from epochfence.model.interpreter import FullState, Interpreter
-from epochfence.spec import language as lang
-from epochfence.spec.language import DeclarationError, Expression, Instance, Row, System, Table
-from epochfence.spec.language.expressions import Operand
-from epochfence.spec.language.types import Type, Value
+from epochfence.language import DeclarationError, Expression, Instance, Row, System, Table
+from epochfence.language.expressions import Operand
+from epochfence.language.types import Type, Value
+from epochfence.model.engine.interpreter import FullState, Interpreter
 from epochfence.tests.checker.drawn_expressions import Drawing
 from epochfence.tests.checker.drawn_systems import instances
 

@@ -4,7 +4,7 @@ import pytest
 
 from epochfence.checker.check import Options, check
 from epochfence.checker.reference import search
-from epochfence.spec.language import (
+from epochfence.language import (
     Bool,
     DeclarationError,
     Expression,

@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, reject, settings
 
-from epochfence.checker import lower, pack, symmetry
 from epochfence.checker.check import Options, check
 from epochfence.checker.fault import RANGE
+from epochfence.checker.native import lower, pack, symmetry
 from epochfence.checker.reference import Reference, search
 from epochfence.checker.verdict import Outcome as Ran
 from epochfence.checker.verdict import Result, Verdict
-from epochfence.model.interpreter import Interpreter
-from epochfence.spec.language import Expression, Instance, expressions, instantiate
-from epochfence.spec.language.expressions import children_first
+from epochfence.language import Expression, Instance, expressions, instantiate
+from epochfence.language.expressions import children_first
+from epochfence.model.engine.interpreter import Interpreter
 from epochfence.tests.checker.drawn_systems import instances
 
 MOST_STATES = 1_500

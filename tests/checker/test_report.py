@@ -6,12 +6,12 @@ from io import StringIO
 
 from rich.console import Console
 
+from epochfence import language as lang
 from epochfence.checker import report
 from epochfence.checker.check import check
 from epochfence.checker.solver.bound import Bounded, bound
 from epochfence.checker.verdict import Result
-from epochfence.spec import language as lang
-from epochfence.spec.language import Machine, Row, System, Table, event, instantiate, invariant
+from epochfence.language import Machine, Row, System, Table, event, instantiate, invariant
 
 NODES = lang.constant("nodes", 2, 1, 3)
 NODE = lang.Key("node", NODES)

@@ -10,9 +10,9 @@ from typing import Any
 import fastjsonschema
 import pytest
 
+from epochfence import language as lang
 from epochfence.checker.check import Options, check
-from epochfence.spec import language as lang
-from epochfence.spec.language import Machine, Row, System, Table, event, instantiate, invariant
+from epochfence.language import Machine, Row, System, Table, event, instantiate, invariant
 from epochfence.spec.load import load_system
 
 SCHEMA = json.loads((files("epochfence.checker") / "result.schema.json").read_text("utf-8"))

@@ -9,10 +9,10 @@ import psutil
 import pytest
 
 from epochfence.checker.check import Options, check
-from epochfence.checker.distinct import Distinct, mask_of
+from epochfence.checker.native.distinct import Distinct, mask_of
 from epochfence.checker.size import Size
-from epochfence.model.interpreter import FullState, Interpreter
-from epochfence.spec.language import Instance, instantiate
+from epochfence.language import Instance, instantiate
+from epochfence.model.engine.interpreter import FullState, Interpreter
 from epochfence.spec.load import load_system
 from epochfence.tests.test_cli import KTX, epochfence
 

@@ -12,10 +12,10 @@ import pytest
 
 from epochfence.checker import sweep as sweeps
 from epochfence.checker.check import check
-from epochfence.checker.kept import Kept, KeptError
-from epochfence.checker.spread import Spread
+from epochfence.checker.journal import Kept, KeptError
 from epochfence.checker.verdict import Verdict
-from epochfence.spec.language import DeclarationError, Protocols, instantiate
+from epochfence.checker.workers import Spread
+from epochfence.language import DeclarationError, Protocols, instantiate
 from epochfence.spec.load import load_system
 from epochfence.tests.test_cli import ROOT, alone, epochfence
 

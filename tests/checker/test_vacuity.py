@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, reject, settings
 
+from epochfence import language as lang
 from epochfence.checker.check import Options, check, prepare
 from epochfence.checker.foreseen import foreseen
 from epochfence.checker.probes import probes
 from epochfence.checker.reference import Reference, search
 from epochfence.checker.vacuity import vacuities
 from epochfence.checker.verdict import Result, Verdict
-from epochfence.spec import language as lang
-from epochfence.spec.language import (
+from epochfence.language import (
     Channel,
     DeclarationError,
     Instance,

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from epochfence.model import ProducerClient
-from epochfence.model.accumulator import Produce, Record
-from epochfence.model.client import CallFailed, CallResult, Request
-from epochfence.spec import transaction_manager
-from epochfence.spec.accumulator import ONE
+from epochfence.model.client.accumulator import Produce, Record
+from epochfence.model.client.producer import CallFailed, CallResult, Request
+from epochfence.spec.client import transaction_manager
+from epochfence.spec.client.accumulator import ONE
 from epochfence.tests.conformance.harness import RELEASE, Adapter, Raised
 
 HALF_A_BATCH = 8_200  # bytes; two of them don't fit into one uncompressed

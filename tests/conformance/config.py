@@ -1,11 +1,11 @@
-"""The operations of config.json, on the public functions of `epochfence.model.config`."""
+"""The operations of config.json, on the public functions of `epochfence.model.client.config`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from epochfence.model.config import ConfigError, broker_defaults, resolve
+from epochfence.model.client.config import ConfigError, broker_defaults, resolve
 
 Step = Mapping[str, Any]
 Result = dict[str, Any]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from epochfence.model import TransactionCoordinator, TransactionMetadata
-from epochfence.model.coordinator import IllegalArgument, IllegalState, Marker
+from epochfence.model.broker.coordinator import IllegalArgument, IllegalState, Marker
 from epochfence.tests.conformance.harness import RELEASE, Adapter, Raised
 
 

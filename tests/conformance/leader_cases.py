@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from epochfence.model import Machine, PartitionLeader
-from epochfence.model.leader import Batch
-from epochfence.spec import leader as declared
+from epochfence.model.broker.leader import Batch
+from epochfence.spec.leader import leader as declared
 from epochfence.tests.conformance.harness import RELEASE, Adapter, Raised
 
 NOT_IN_MEMORY = "the model has snapshots, but no files of them that others change"

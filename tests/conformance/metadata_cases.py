@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from epochfence.model import TransactionCoordinator, TransactionMetadata, partition_for
-from epochfence.model.coordinator import (
+from epochfence.model.broker.coordinator import (
     NEW_ENTRY,
     STATE_NAMES,
     IllegalArgument,
     IllegalState,
     TombstoneBatch,
 )
-from epochfence.spec import transaction
+from epochfence.spec.coordinator import entry as transaction
 from epochfence.tests.conformance.coordinator_cases import metadata_from, metadata_to
 from epochfence.tests.conformance.harness import RELEASE, Adapter, Raised
 

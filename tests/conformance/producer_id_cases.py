@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from epochfence.model import ProducerIdController, ProducerIdManager
-from epochfence.model.producer_ids import (
+from epochfence.model.broker.producer_ids import (
     LOADING,
     Exhausted,
     SharedStore,

@@ -1,6 +1,6 @@
 """A small system to draw: an order, its customers, and releases that differ."""
 
-from epochfence.spec.language import (
+from epochfence.language import (
     Bool,
     Channel,
     Expression,

@@ -9,7 +9,7 @@ from markdown import markdown
 
 from epochfence.diagrams.decision_table import code, decision_table, plain
 from epochfence.diagrams.notation import readable
-from epochfence.spec.language import (
+from epochfence.language import (
     Bool,
     Expression,
     Int,

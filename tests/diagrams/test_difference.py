@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from epochfence.cli import app
 from epochfence.diagrams.difference import Difference, TableDifference, compare, tell
 from epochfence.diagrams.find import find_tables
+from epochfence.language import Enum, Row, Table, event
 from epochfence.spec.features import RELEASES
-from epochfence.spec.language import Enum, Row, Table, event
 from epochfence.spec.load import load_system
 
 ORDERS = str(Path(__file__).parent / "orders.py")

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochfence.diagrams.facts import Facts, assume, possible, settled
-from epochfence.spec.language import (
+from epochfence.language import (
     Bool,
     Expression,
     Int,
@@ -22,8 +22,8 @@ from epochfence.spec.language import (
     set_of,
     some,
 )
-from epochfence.spec.language.types import Value, choices
-from epochfence.spec.language.values import evaluate
+from epochfence.language.types import Value, choices
+from epochfence.language.values import evaluate
 
 Color = enum("Color", "RED", "GREEN", "BLUE")
 PLACE = Key("place", 2)

@@ -9,8 +9,7 @@ import pytest
 
 from epochfence.diagrams.graph import Graph
 from epochfence.diagrams.state import ANY, StateDiagram, state_diagram
-from epochfence.model.interpreter import Interpreter
-from epochfence.spec.language import (
+from epochfence.language import (
     Bool,
     DeclarationError,
     Enum,
@@ -25,7 +24,8 @@ from epochfence.spec.language import (
     instantiate,
     lift,
 )
-from epochfence.spec.language.types import Value
+from epochfence.language.types import Value
+from epochfence.model.engine.interpreter import Interpreter
 from epochfence.spec.load import load_system
 from epochfence.spec.systems import SHIPPED, shipped
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from epochfence.diagrams.state import state_diagram
 from epochfence.diagrams.system import system_graph
+from epochfence.language import Channel, System
 from epochfence.spec.features import RELEASES
-from epochfence.spec.language import Channel, System
 from epochfence.spec.load import load_system
 from epochfence.spec.systems import shipped
 

@@ -10,10 +10,10 @@ from random import Random
 
 from epochfence.checker import check as checks
 from epochfence.checker.check import Options, Prepared, check, prepare
-from epochfence.checker.checkpoint import CheckpointError
+from epochfence.checker.native.checkpoint import CheckpointError
 from epochfence.checker.verdict import Result
 from epochfence.tests.checker.damage import KINDS, apply
-from epochfence.tests.checker.test_checkpoint import counted, killed_at, ktx
+from epochfence.tests.checker.native.test_checkpoint import counted, killed_at, ktx
 from epochfence.tests.fuzz.harness import Case, Ended, Surface, caught
 from epochfence.tests.fuzz.mutations import changed
 from epochfence.tests.fuzz.workers import QUICK

@@ -11,7 +11,7 @@ from typing import Any
 from epochfence.cli.endings import in_a_line
 from epochfence.model import Cluster
 from epochfence.model.conformance import System, replay
-from epochfence.model.errors import ModelError
+from epochfence.model.engine.errors import ModelError
 from epochfence.model.requests import answer, read
 from epochfence.spec.features import KAFKA
 from epochfence.tests.fuzz.harness import REFUSED, Case, Ended, Surface, caught, command

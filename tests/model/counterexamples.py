@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from epochfence.checker.check import Options, check
 from epochfence.checker.trace import Trace
 from epochfence.checker.verdict import Result
-from epochfence.model.interpreter import FullState, Interpreter, Step
-from epochfence.model.machine import Machine
+from epochfence.language import Instance
+from epochfence.model.engine.interpreter import FullState, Interpreter, Step
+from epochfence.model.engine.machine import Machine
 from epochfence.spec.features import transaction_version_2
-from epochfence.spec.language import Instance
 from epochfence.spec.systems import SHIPPED, shipped
 from epochfence.tests.model.test_client_replay import AT_ONCE, Clients, event_of
 from epochfence.tests.model.test_open_keys import in_the_open

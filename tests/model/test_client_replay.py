@@ -19,13 +19,13 @@ from typing import Any
 
 import pytest
 
+from epochfence.language import Instance, instantiate
 from epochfence.model import ProducerClient
-from epochfence.model.accumulator import Produce, Record
-from epochfence.model.client import CallFailed, CallResult, Request
-from epochfence.model.interpreter import FullState, Step
-from epochfence.model.stepper import Stepper
+from epochfence.model.client.accumulator import Produce, Record
+from epochfence.model.client.producer import CallFailed, CallResult, Request
+from epochfence.model.engine.interpreter import FullState, Step
+from epochfence.model.engine.stepper import Stepper
 from epochfence.spec.features import transaction_version_2, transactional
-from epochfence.spec.language import Instance, instantiate
 from epochfence.spec.systems import shipped
 
 LARGEST = 2**15 - 1

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from epochfence.language import Instance, Table, instantiate
+from epochfence.language.types import Map, Sequence, Value, initial_value
 from epochfence.model import Machine
-from epochfence.model.interpreter import FullState, Step
-from epochfence.model.stepper import Stepper
-from epochfence.model.values import Sparse
-from epochfence.spec.language import Instance, Table, instantiate
-from epochfence.spec.language.types import Map, Sequence, Value, initial_value
+from epochfence.model.engine.interpreter import FullState, Step
+from epochfence.model.engine.stepper import Stepper
+from epochfence.model.engine.values import Sparse
 from epochfence.spec.systems import shipped
 
 

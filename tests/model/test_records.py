@@ -43,7 +43,7 @@ from epochfence.model.records import (
     kind_of,
     read_file,
 )
-from epochfence.spec.transaction import TransactionState
+from epochfence.spec.coordinator.entry import TransactionState
 
 
 def whole(bits: int) -> st.SearchStrategy[int]:
@@ -466,7 +466,7 @@ def test_a_segment_is_never_whole_in_memory(tmp_path: Path) -> None:
 
 def test_the_model_does_not_import_the_codec() -> None:
     program = (
-        "import sys, epochfence.model, epochfence.model.config, epochfence.cli;"
+        "import sys, epochfence.model, epochfence.model.client.config, epochfence.cli;"
         "print({'kio', 'crc32c', 'cramjam'} & sys.modules.keys())"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -22,8 +22,8 @@ import pytest
 from hypothesis import is_hypothesis_test
 
 from epochfence.checker import check
-from epochfence.model.interpreter import Interpreter, Step
-from epochfence.spec.language import Instance, Table, instantiate
+from epochfence.language import Instance, Table, instantiate
+from epochfence.model.engine.interpreter import Interpreter, Step
 from epochfence.tests.mutation.mutants import Mutant
 from epochfence.tests.spec.alterations import with_rows
 

@@ -1,7 +1,7 @@
 """A small system to put faults into: somebody who wants to cross, and the light there."""
 
-from epochfence.spec import language as lang
-from epochfence.spec.language import Row, System, Table
+from epochfence import language as lang
+from epochfence.language import Row, System, Table
 
 N = lang.constant("N", 2, 1, 4)
 Light = lang.enum("Light", RED=0, GREEN=1, BROKEN=2)

@@ -22,7 +22,7 @@ from functools import partial
 from typing import Literal, TypeAlias
 
 from epochfence.checker.verdict import Result, Verdict
-from epochfence.spec.language import DeclarationError
+from epochfence.language import DeclarationError
 from epochfence.tests.mutation.answers import Answers
 from epochfence.tests.mutation.mutants import Mutant
 from epochfence.tests.mutation.scenarios import Counts, TooLarge, Trial, found, run

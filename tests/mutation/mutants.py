@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from epochfence.diagrams.facts import assume
-from epochfence.spec.language import Expression, Row, Sending, System, Table, lift
-from epochfence.spec.language.errors import DeclarationError
-from epochfence.spec.language.expressions import EnumValue, rewrite, show
+from epochfence.language import Expression, Row, Sending, System, Table, lift
+from epochfence.language.errors import DeclarationError
+from epochfence.language.expressions import EnumValue, rewrite, show
 from epochfence.spec.systems import SHIPPED, shipped
 from epochfence.tests.spec.alterations import with_rows
 

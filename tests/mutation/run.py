@@ -29,7 +29,7 @@ from rich.table import Table
 
 from epochfence.checker.check import available_threads
 from epochfence.files import write_whole
-from epochfence.spec.language import System
+from epochfence.language import System
 from epochfence.spec.systems import SHIPPED
 from epochfence.tests.mutation import report
 from epochfence.tests.mutation.answers import ROOT, SPEC, Answers
@@ -138,7 +138,9 @@ class Kept:
 def digests(*, quick: bool) -> tuple[str, str]:
     """Those of what outcomes depend on, as it is now."""
     digest = hashlib.sha256(b"quick" if quick else b"")
-    readers = [path for room in ("checker", "model") for path in (ROOT / room).glob("*.py")]
+    readers = [
+        path for room in ("language", "checker", "model") for path in (ROOT / room).rglob("*.py")
+    ]
     machinery = (Path(__file__).with_name(f"{name}.py") for name in MACHINERY)
     runs = [*(ROOT / "spec").rglob("*.py"), *readers, *machinery, BASELINE]
     for path in sorted(runs):

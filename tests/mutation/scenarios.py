@@ -15,11 +15,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from epochfence.checker import machine_code
 from epochfence.checker.check import Options, Prepared, check, prepare
-from epochfence.checker.explore import Progress
+from epochfence.checker.native import machine_code
+from epochfence.checker.native.explore import Progress
 from epochfence.checker.verdict import Result, Verdict
-from epochfence.spec.language import DEFAULT, Instance, System, instantiate
+from epochfence.language import DEFAULT, Instance, System, instantiate
 from epochfence.spec.systems import SHIPPED, shipped
 
 BASELINE = Path(__file__).parent / "baseline.json"

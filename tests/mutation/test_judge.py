@@ -111,8 +111,8 @@ def test_answers_kill_what_no_run_sees(
     """The tests run against the system with the fault, in a process of their own."""
     file = tmp_path / "test_crossing_answers.py"
     file.write_text(
-        "from epochfence.model.interpreter import Interpreter\n"
-        "from epochfence.spec.language import instantiate\n"
+        "from epochfence.model.engine.interpreter import Interpreter\n"
+        "from epochfence.language import instantiate\n"
         "from epochfence.tests.mutation.crossing import system\n"
         "def test_refused():\n"
         "    model = Interpreter(instantiate(system))\n"

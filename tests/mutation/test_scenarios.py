@@ -3,7 +3,7 @@
 import pytest
 
 from epochfence.checker.verdict import Verdict
-from epochfence.spec.language import System
+from epochfence.language import System
 from epochfence.spec.systems import SHIPPED, shipped
 from epochfence.tests.mutation.crossing import system as crossing
 from epochfence.tests.mutation.scenarios import (

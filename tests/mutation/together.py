@@ -16,11 +16,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from epochfence.checker.explore import Bad, Explorer, Progress, search
+from epochfence import language as lang
 from epochfence.checker.graph import Node
-from epochfence.checker.lower import BROKEN, DEADLOCK
-from epochfence.spec import language as lang
-from epochfence.spec.language import Expression, Machine, Row, Sending, System, Table
+from epochfence.checker.native.explore import Bad, Explorer, Progress, search
+from epochfence.checker.native.lower import BROKEN, DEADLOCK
+from epochfence.language import Expression, Machine, Row, Sending, System, Table
 from epochfence.tests.mutation.mutants import Mutant
 from epochfence.tests.mutation.scenarios import (
     MEMORY,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from random import Random
 
-HEAD = "from epochfence.spec.language import *\n"
+HEAD = "from epochfence.language import *\n"
 
 LOCK = """
 CLIENTS = constant("clients", {clients}, 1, 4)

@@ -19,12 +19,11 @@ from typing import Any
 from epochfence.checker.check import check
 from epochfence.checker.solver.lint import lint
 from epochfence.checker.verdict import Result, Verdict
-from epochfence.model.interpreter import FullState, Interpreter
-from epochfence.spec.declared import declared
-from epochfence.spec.language import DeclarationError, Expression, Instance, System, instantiate
-from epochfence.spec.language.expressions import resolve
-from epochfence.spec.language.systems import NETWORK
-from epochfence.spec.language.types import (
+from epochfence.language import DeclarationError, Expression, Instance, System, instantiate
+from epochfence.language.declared import declared
+from epochfence.language.expressions import resolve
+from epochfence.language.systems import NETWORK
+from epochfence.language.types import (
     Bag,
     Map,
     Optional,
@@ -34,6 +33,7 @@ from epochfence.spec.language.types import (
     choices,
     initial_value,
 )
+from epochfence.model.engine.interpreter import FullState, Interpreter
 from epochfence.tests.slips.families import draw
 from epochfence.tests.slips.planting import KINDS, plant
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from epochfence.diagrams.facts import assume, truth_of
-from epochfence.spec.language import Expression, Row, System, Table
-from epochfence.spec.language.expressions import Operand
+from epochfence.language import Expression, Row, System, Table
+from epochfence.language.expressions import Operand
 
 
 def rows_of(system: System) -> set[str]:

@@ -7,12 +7,13 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from epochfence.model.interpreter import Interpreter
-from epochfence.spec import epoch_bump, producer, sender
+from epochfence.language import Event, Message, System, instantiate
+from epochfence.language.types import Value
+from epochfence.model.engine.interpreter import Interpreter
 from epochfence.spec import messages as kafka
+from epochfence.spec.client import epochs as epoch_bump
+from epochfence.spec.client import producer, sender
 from epochfence.spec.features import NEWEST
-from epochfence.spec.language import Event, Message, System, instantiate
-from epochfence.spec.language.types import Value
 from epochfence.spec.systems import shipped
 from epochfence.tests.spec import network
 

@@ -7,12 +7,14 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from epochfence.model.interpreter import Interpreter, Step
-from epochfence.spec import markers, transaction, transaction_log
+from epochfence.language import Event, Message, instantiate
+from epochfence.language.types import Value
+from epochfence.model.engine.interpreter import Interpreter, Step
 from epochfence.spec import messages as kafka
+from epochfence.spec.coordinator import entry as transaction
+from epochfence.spec.coordinator import log as transaction_log
+from epochfence.spec.coordinator import markers
 from epochfence.spec.features import NEWEST
-from epochfence.spec.language import Event, Message, instantiate
-from epochfence.spec.language.types import Value
 from epochfence.spec.systems import shipped
 from epochfence.tests.spec import network
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from epochfence.model.interpreter import Interpreter
+from epochfence.language import Event, Message, instantiate, lost
+from epochfence.language.types import Value
+from epochfence.language.values import evaluate
+from epochfence.model.engine.interpreter import Interpreter
 from epochfence.spec import messages
 from epochfence.spec.features import NEWEST
-from epochfence.spec.language import Event, Message, instantiate, lost
-from epochfence.spec.language.types import Value
-from epochfence.spec.language.values import evaluate
-from epochfence.spec.partition import last_stable_offset
+from epochfence.spec.leader.partition import last_stable_offset
 from epochfence.spec.systems import shipped
 from epochfence.tests.spec import network
 

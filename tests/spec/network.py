@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from epochfence.model.interpreter import Interpreter
-from epochfence.spec.language import Message
-from epochfence.spec.language.types import Value, initial_value
+from epochfence.language import Message
+from epochfence.language.types import Value, initial_value
+from epochfence.model.engine.interpreter import Interpreter
 
 
 def put(

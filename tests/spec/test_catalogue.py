@@ -4,9 +4,9 @@ from io import StringIO
 
 from rich.console import Console
 
-from epochfence.spec import language as lang
+from epochfence import language as lang
+from epochfence.language import Row, System, Table
 from epochfence.spec.catalogue import describe
-from epochfence.spec.language import Row, System, Table
 
 N = lang.constant("N", 2, 1, 3, meaning="how far it counts [in steps]")
 FAST = lang.feature("fast", "2", until="3", sentence="It runs [not walks].")

@@ -31,11 +31,11 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from epochfence.language import Message, lost
+from epochfence.language.types import Value
 from epochfence.spec import messages as kafka
-from epochfence.spec.epoch_bump import hold_up
+from epochfence.spec.client.epochs import hold_up
 from epochfence.spec.features import RELEASED as RELEASES
-from epochfence.spec.language import Message, lost
-from epochfence.spec.language.types import Value
 from epochfence.tests.spec.clients import ACKED, FAILED, UNSENT, Client, TransactionalClient, batch
 
 KINDS = {"transactional": TransactionalClient, "idempotent": Client}

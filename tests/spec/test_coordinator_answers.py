@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
-from epochfence.spec import markers, transaction, transaction_log
+from epochfence.language import lost
 from epochfence.spec import messages as kafka
+from epochfence.spec.coordinator import entry as transaction
+from epochfence.spec.coordinator import log as transaction_log
+from epochfence.spec.coordinator import markers
 from epochfence.spec.features import RELEASED as RELEASES
-from epochfence.spec.language import lost
 from epochfence.tests.cases import in_each
 from epochfence.tests.spec.coordinators import LARGEST, LAST, VERSION_1, Coordinator
 

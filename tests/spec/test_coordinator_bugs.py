@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import pytest
 
 from epochfence.checker.verdict import Result, Verdict
+from epochfence.language import instantiate
 from epochfence.spec.features import NEWEST
-from epochfence.spec.language import instantiate
 from epochfence.spec.systems import shipped
 from epochfence.tests.model.counterexamples import checked
 

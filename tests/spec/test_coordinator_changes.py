@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from epochfence.language import Event, Message
 from epochfence.spec import messages as kafka
-from epochfence.spec import transaction, transaction_log
+from epochfence.spec.coordinator import entry as transaction
+from epochfence.spec.coordinator import log as transaction_log
 from epochfence.spec.features import NEWEST
-from epochfence.spec.language import Event, Message
 from epochfence.tests.spec.coordinators import Coordinator
 
 Fields = dict[str, Any]

@@ -9,12 +9,12 @@ import pytest
 
 from epochfence.checker.check import Options, available_threads
 from epochfence.checker.verdict import Result, Verdict
-from epochfence.spec import partition as leader
+from epochfence.language import Expression, Row, System, Table, instantiate, without_first
+from epochfence.language.expressions import children_first
 from epochfence.spec.features import KAFKA, NEWEST
-from epochfence.spec.language import Expression, Row, System, Table, instantiate, without_first
-from epochfence.spec.language.expressions import children_first
+from epochfence.spec.leader import partition as leader
 from epochfence.spec.messages import Produce
-from epochfence.spec.properties_idempotence import PROPERTIES
+from epochfence.spec.properties.idempotence import PROPERTIES
 from epochfence.spec.systems import shipped
 from epochfence.tests.model.counterexamples import checked
 from epochfence.tests.spec.alterations import altered, never_reached, rows_of

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochfence.spec import isolation
-from epochfence.spec.language import Expression, position
-from epochfence.spec.language.expressions import lift
-from epochfence.spec.language.values import evaluate
+from epochfence.language import Expression, position
+from epochfence.language.expressions import lift
+from epochfence.language.values import evaluate
+from epochfence.spec.leader import isolation
 from epochfence.tests.spec.leaders import Leader
 
 HERE = lift(0)  # the only partition

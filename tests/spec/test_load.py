@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from epochfence.spec.language import DeclarationError
+from epochfence.language import DeclarationError
 from epochfence.spec.load import load_system
 
 BENCH = Path(__file__).parents[2] / "bench"
 
 ONE = """\
-from epochfence.spec.language import *
+from epochfence.language import *
 
 machine = Machine("machine")
 x = machine.field("x", Int(0, 3))
@@ -60,7 +60,7 @@ def test_a_file_is_read_each_time(file: Path) -> None:
     assert load_system(str(file)).name == "changed"
 
 
-GIVEN = "from epochfence.spec.language import *\nmachine = Machine('m')\n" + (
+GIVEN = "from epochfence.language import *\nmachine = Machine('m')\n" + (
     "x = machine.field('x', Int(0, 3))\ntick = event('tick')\n"
 )
 

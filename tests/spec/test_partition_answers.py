@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from epochfence.language.types import Value
 from epochfence.spec.features import DRAFT, RELEASES
-from epochfence.spec.language.types import Value
 from epochfence.tests.spec.leaders import (
     BOUNDS,
     IDEMPOTENCE_ONLY,

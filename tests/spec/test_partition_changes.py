@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from epochfence.language import Event, Loss, Message, lost
+from epochfence.language.types import Value
 from epochfence.spec import messages as kafka
-from epochfence.spec import partition_recovery as recovery
 from epochfence.spec.features import NEWEST
-from epochfence.spec.language import Event, Loss, Message, lost
-from epochfence.spec.language.types import Value
+from epochfence.spec.leader import recovery as recovery
 from epochfence.tests.spec.leaders import IDEMPOTENCE_ONLY, NOBODY, VERSION_1, Leader, entry
 
 Fields = dict[str, Any]

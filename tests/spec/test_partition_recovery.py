@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import pytest
 
 from epochfence.checker.verdict import Result, Verdict
+from epochfence.language import instantiate
+from epochfence.language.types import Value
 from epochfence.spec import messages
-from epochfence.spec import partition_recovery as recovery
 from epochfence.spec.features import NEWEST
-from epochfence.spec.language import instantiate
-from epochfence.spec.language.types import Value
+from epochfence.spec.leader import recovery as recovery
 from epochfence.spec.systems import shipped
 from epochfence.tests.model.counterexamples import checked
 from epochfence.tests.spec.leaders import entry, leader

@@ -10,26 +10,19 @@ import pytest
 
 from epochfence.checker.check import Options, available_threads
 from epochfence.checker.verdict import Result, Verdict
-from epochfence.spec import producer_ids_controller as rpc
-from epochfence.spec import producer_ids_zookeeper as zk
+from epochfence.language import Expression, Row, System, Table, if_, instantiate
+from epochfence.language.expressions import children_first
 from epochfence.spec.features import NEWEST, RELEASES
-from epochfence.spec.language import (
-    Expression,
-    Row,
-    System,
-    Table,
-    if_,
-    instantiate,
-)
-from epochfence.spec.language.expressions import children_first
-from epochfence.spec.producer_ids import (
+from epochfence.spec.producer_ids import controller as rpc
+from epochfence.spec.producer_ids import zookeeper as zk
+from epochfence.spec.producer_ids.state import (
     BLOCK_SIZE,
     LARGEST_PRODUCER_ID,
     NO_PRODUCER_ID,
     Errors,
     last_of,
 )
-from epochfence.spec.producer_ids_properties import PROPERTIES
+from epochfence.spec.properties.producer_ids import PROPERTIES
 from epochfence.spec.systems import shipped
 from epochfence.tests.model.counterexamples import checked
 from epochfence.tests.spec.alterations import altered, never_reached

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from epochfence.model.interpreter import Interpreter
-from epochfence.spec.language import instantiate
-from epochfence.spec.language.types import Value
+from epochfence.language import instantiate
+from epochfence.language.types import Value
+from epochfence.model.engine.interpreter import Interpreter
 from epochfence.spec.systems import shipped
 
 FIELDS = (

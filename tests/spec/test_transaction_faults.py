@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from epochfence.checker.verdict import Result, Verdict
-from epochfence.spec import client
-from epochfence.spec import partition as leader
-from epochfence.spec import transaction as coordinator
+from epochfence.language import System, if_, instantiate, lost, some, without_first
+from epochfence.spec.client import state as client
+from epochfence.spec.coordinator import entry as coordinator
 from epochfence.spec.features import BEFORE, NEWEST
-from epochfence.spec.language import System, if_, instantiate, lost, some, without_first
+from epochfence.spec.leader import partition as leader
 from epochfence.spec.messages import (
     NO_EPOCH,
     AddPartitionsByLeaderResponse,
@@ -22,7 +22,7 @@ from epochfence.spec.messages import (
     ProduceResponse,
     producer,
 )
-from epochfence.spec.properties import PROPERTIES
+from epochfence.spec.properties.transactions import PROPERTIES
 from epochfence.spec.systems import shipped
 from epochfence.tests.model.counterexamples import checked
 from epochfence.tests.spec.alterations import altered

@@ -10,10 +10,10 @@ import pytest
 
 from epochfence.checker.check import Options, available_threads
 from epochfence.checker.verdict import Result, Verdict
+from epochfence.language import Expression, Row, Table, instantiate
+from epochfence.language.expressions import children_first
 from epochfence.spec.features import BEFORE, DRAFT, NEWEST
-from epochfence.spec.language import Expression, Row, Table, instantiate
-from epochfence.spec.language.expressions import children_first
-from epochfence.spec.properties import PROPERTIES
+from epochfence.spec.properties.transactions import PROPERTIES
 from epochfence.spec.systems import shipped
 from epochfence.tests.model.counterexamples import checked
 from epochfence.tests.spec.alterations import never_reached, rows_of

@@ -15,7 +15,7 @@ from epochfence.checker.solver.bound import bound
 from epochfence.checker.solver.lifted import lifted
 from epochfence.checker.solver.terms import Integers, Relation, SolverError, z3
 from epochfence.checker.verdict import Verdict
-from epochfence.spec.language import (
+from epochfence.language import (
     Bool,
     Instance,
     Int,
@@ -28,7 +28,7 @@ from epochfence.spec.language import (
     instantiate,
     invariant,
 )
-from epochfence.spec.language.expressions import children_first
+from epochfence.language.expressions import children_first
 from epochfence.spec.load import load_system
 from epochfence.tests.checker.drawn_systems import instances
 from epochfence.tests.checker.test_random_systems import Outcome, expected, replay

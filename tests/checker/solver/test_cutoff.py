@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from epochfence.checker.solver.cutoff import cutoff
-from epochfence.spec.language import (
+from epochfence.language import (
     Expression,
     Int,
     Key,
@@ -19,7 +19,7 @@ from epochfence.spec.language import (
     event,
     invariant,
 )
-from epochfence.spec.producer_ids import BROKER
+from epochfence.spec.producer_ids.state import BROKER
 from epochfence.spec.systems.producer_ids import system as producer_ids
 
 CLIENTS = constant("clients", 2, 1, 5)

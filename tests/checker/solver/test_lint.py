@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from epochfence.checker.solver.lint import Finding, lint
-from epochfence.spec.language import (
+from epochfence.language import (
     Channel,
     Int,
     Machine,

@@ -18,11 +18,11 @@ from epochfence.checker.solver.obligations import settle
 from epochfence.checker.solver.page import CASES
 from epochfence.checker.solver.prove import Options, prove
 from epochfence.checker.verdict import Verdict
-from epochfence.spec import partition as leader
-from epochfence.spec import producer_ids_controller as rpc
-from epochfence.spec.language import System, each, instantiate
+from epochfence.language import System, each, instantiate
+from epochfence.spec.leader import partition as leader
+from epochfence.spec.leader.recovery import UNKNOWN
 from epochfence.spec.lemmas import batches, clients, coordinator, leaders
-from epochfence.spec.partition_recovery import UNKNOWN
+from epochfence.spec.producer_ids import controller as rpc
 from epochfence.spec.systems.producer_ids import system as producer_ids
 from epochfence.spec.systems.transactions import system as transactions
 from epochfence.tests.spec.alterations import altered

@@ -21,8 +21,7 @@ from epochfence.checker.solver.obligations import Answers, Obligation, Script, S
 from epochfence.checker.solver.prove import Options, Proof, Proofs, prove
 from epochfence.checker.solver.terms import SolverError
 from epochfence.checker.verdict import Verdict
-from epochfence.model.interpreter import Interpreter
-from epochfence.spec.language import (
+from epochfence.language import (
     Int,
     Machine,
     Row,
@@ -34,7 +33,8 @@ from epochfence.spec.language import (
     instantiate,
     invariant,
 )
-from epochfence.spec.language.instance import with_constants
+from epochfence.language.instance import with_constants
+from epochfence.model.engine.interpreter import Interpreter
 from epochfence.tests.spec.alterations import altered
 
 QUICK = Options(timeout=20, depth=10, spacer=False)

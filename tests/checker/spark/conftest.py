@@ -13,7 +13,7 @@ from epochfence.checker.spark import engine, tasks
 from epochfence.checker.spark.options import SparkOptions
 from epochfence.checker.spark.session import start
 from epochfence.checker.verdict import Result
-from epochfence.spec.language import Instance
+from epochfence.language import Instance
 from epochfence.tests.checker.spark.in_process import InProcess
 
 

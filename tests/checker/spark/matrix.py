@@ -25,7 +25,7 @@ from unittest import mock
 from epochfence.checker import check as checking
 from epochfence.checker.spark import engine
 from epochfence.checker.spark.session import start
-from epochfence.spec.language import instantiate
+from epochfence.language import instantiate
 from epochfence.spec.systems import SHIPPED, shipped
 from epochfence.tests.checker.spark.conftest import found, on_spark
 from epochfence.tests.checker.spark.in_process import InProcess

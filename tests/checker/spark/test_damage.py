@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from epochfence.checker.checkpoint import CheckpointError
+from epochfence.checker.native.checkpoint import CheckpointError
 from epochfence.checker.sealed import Damaged
 from epochfence.checker.spark.manifest import Level, Manifest
 from epochfence.checker.spark.runs import read_run, write_run

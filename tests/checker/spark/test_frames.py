@@ -14,12 +14,12 @@ from pyarrow import parquet
 from pyspark import cloudpickle
 
 from epochfence.checker.check import Options, check
-from epochfence.checker.checkpoint import CheckpointError
+from epochfence.checker.native.checkpoint import CheckpointError
 from epochfence.checker.spark import Explored, decode, records, verdicts
 from epochfence.checker.spark.options import SparkError
 from epochfence.checker.spark.storage import Storage
+from epochfence.language import Instance, instantiate
 from epochfence.model.records.files import Row, read_file
-from epochfence.spec.language import Instance, instantiate
 from epochfence.spec.load import load_system
 from epochfence.tests.checker.spark.conftest import on_spark
 from epochfence.tests.checker.spark.in_process import InProcess

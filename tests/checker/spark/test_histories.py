@@ -16,10 +16,10 @@ from epochfence.checker.spark import histories
 from epochfence.checker.spark.hadoop import Paths
 from epochfence.checker.spark.histories import Judging, columns, judge_histories
 from epochfence.checker.spark.options import SparkError
-from epochfence.model.histories import read_history
-from epochfence.model.judge import Finding, judge
-from epochfence.model.operations import Operation, Settings
-from epochfence.tests.model.test_judge import Recorder, coordinator_run, leader_run
+from epochfence.model.judge.histories import read_history
+from epochfence.model.judge.judge import Finding, judge
+from epochfence.model.judge.operations import Operation, Settings
+from epochfence.tests.model.judge.test_judge import Recorder, coordinator_run, leader_run
 from epochfence.tests.test_cli import Ended, epochfence
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples" / "histories"

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
+from epochfence import language as lang
 from epochfence.checker.check import check
-from epochfence.checker.checkpoint import CheckpointError
-from epochfence.checker.explore import Progress
+from epochfence.checker.native.checkpoint import CheckpointError
+from epochfence.checker.native.explore import Progress
 from epochfence.checker.spark import runs, shards, tasks
 from epochfence.checker.spark.storage import Storage, StorageError
 from epochfence.checker.verdict import Verdict
-from epochfence.spec import language as lang
-from epochfence.spec.language import Instance, Row, System, Table, instantiate
+from epochfence.language import Instance, Row, System, Table, instantiate
 from epochfence.spec.load import load_system
 from epochfence.tests.checker.spark.conftest import found, on_spark
 from epochfence.tests.checker.spark.in_process import InProcess

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from epochfence import language as lang
 from epochfence.checker.check import Options, check
 from epochfence.checker.verdict import Result, Verdict
-from epochfence.spec import language as lang
-from epochfence.spec.language import (
+from epochfence.language import (
     Instance,
     Machine,
     Row,

@@ -1,0 +1,1 @@
+"""The search in native code: packed states, generated LLVM IR, the visited set."""

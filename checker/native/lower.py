@@ -1,0 +1,668 @@
+"""A grounded system as LLVM IR, compiled: a function that expands a block of packed states.
+
+    expand(states, count, out, rows, bad, bad_count) -> successors written
+
+For each of `count` packed states from address `states` on, every successor is written to `out`
+(packed, one behind the other, with room for one word beyond the last), the index of its row to
+`rows` (uint32). A state that breaks an invariant, has a step that breaks a step property or leaves
+a range, or has no successor where it should is noted in `bad` (uint64: the state's index in the
+block shifted by 8, and what is wrong in the lower bits).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..graph import Node
+from ..ground import GroundAction, Grounded, GroundRow
+from .instructions import (
+    I1,
+    I8,
+    I32,
+    I64,
+    POINTER,
+    VOID,
+    Block,
+    Builder,
+    Function,
+    Value,
+    module,
+    number,
+    truth,
+)
+from .machine_code import Code, Compilation, load
+from .pack import Packing, Place
+from .symmetry import Orbit, Sorter
+
+BROKEN, FAULT, DEADLOCK = 1, 2, 4
+
+COMMON = 8  # rows for which the same fault is looked for once, in the state before the step
+INLINE = 120  # nodes up to which rows are written where they are tried
+PART = 13_000  # instructions in rows from which on they are a module
+COPIED = 4  # words up to which a successor is written word by word
+
+
+@dataclass
+class Kernel:
+    """The compiled functions: how many successors a state can have at most, and the code.
+
+    Holds the engine that owns the code: the addresses are valid while the kernel lives.
+    """
+
+    most_successors: int
+    code: Code
+    engine: Any = field(init=False, repr=False)
+    address: int = field(init=False)
+    canonical_address: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.engine = load(self.code)
+        self.address = self.engine.get_function_address("expand")
+        self.canonical_address = self.engine.get_function_address("represent")
+
+
+def lower(grounded: Grounded, packing: Packing, canonical: Sorter | None = None) -> Kernel:
+    """Compiles the system. `canonical` writes how a state becomes its representative."""
+    writer = _Writer(grounded, packing, canonical)
+    return Kernel(writer.most_successors, writer.code())
+
+
+class _Writer:
+    def __init__(self, grounded: Grounded, packing: Packing, canonical: Sorter | None) -> None:
+        self.grounded = grounded
+        self.packing = packing
+        self.canonical = canonical
+        self.most_successors = sum(len(action.possible) for action in grounded.actions)
+        self.faults = _Faults(grounded)
+        self.compilation = Compilation()
+        self.functions: list[Function] = []  # of the module that begins it all
+        self.rows_functions: list[Function] = []  # that are in no module yet
+        self.elsewhere: list[Function] = []  # in modules of their own
+
+    def code(self) -> Code:
+        """Everything written and compiled."""
+        self.represent()
+        self.expand()
+        self.close_part()
+        self.compilation.begin(module(self.functions, self.elsewhere))
+        return self.compilation.end()
+
+    def close_part(self) -> None:
+        """Makes a module of the rows that are written, and has it compiled."""
+        self.compilation.begin(module(self.rows_functions))
+        for function in self.rows_functions:
+            function.blocks.clear()
+        self.elsewhere += self.rows_functions
+        self.rows_functions = []
+
+    def function(
+        self, name: str, result: str, *arguments: str, shared: bool = False
+    ) -> tuple[Function, Builder]:
+        """A function of the first module, and what writes it."""
+        function = Function(name, result, arguments, shared=shared)
+        self.functions.append(function)
+        return function, Builder(function, function.new_block("entry"))
+
+    # Frame ---------------------------------------------------------------------------------
+
+    def expand(self) -> None:
+        function, b = self.function("expand", I64, *[I64] * 6, shared=True)
+        states, count, out, rows, bad, bad_count = (
+            b.inttoptr(arg) if at != 1 else arg for at, arg in enumerate(function.args)
+        )
+        fault = b.alloca(I64, size=2)  # whether there is one; those that many rows would make
+        exchanged = b.alloca(I64, size=self.packing.words)
+        head = b.append_basic_block("head")
+        body = b.append_basic_block("body")
+        done = b.append_basic_block("done")
+        entry = b.block
+        b.branch(head)
+
+        b.position_at_end(head)
+        at_phi, written_phi = b.phi(I64), b.phi(I64)
+        at_phi.add_incoming(number(0), entry)
+        written_phi.add_incoming(number(0), entry)
+        at, written = at_phi.value, written_phi.value
+        b.cbranch(b.icmp("ult", at, count), body, done)
+
+        b.position_at_end(body)
+        source = b.gep(states, b.mul(at, number(self.packing.stride)), I8)
+        values = _Values(self, b, self.load(b, source))
+        b.store(number(0), fault)
+        cursor = written
+        alone, alike = self.divided()
+        self.note_common(b, values, fault)
+        for action in alone:
+            cursor = self.action(b, action, values, source, out, rows, cursor, fault)
+        for orbit, actions in alike:
+            first = self.actions_function(actions)
+            cursor = b.call(first, (source, out, rows, cursor, fault))
+            for instance in range(1, len(orbit.rows)):
+                assert self.canonical is not None
+                words = self.canonical.swapped(b, values.words, orbit, instance)
+                self.store_within(b, exchanged, words)
+                cursor = b.call(first, (exchanged, out, rows, cursor, fault))
+        if self.canonical is not None:
+            self.call_represent(b, out, written, cursor)
+        broken, terminal = self.judged(b, values, source)
+        stuck = b.and_(b.icmp("eq", cursor, written), b.not_(terminal))
+        flags = b.zext(broken, I64)
+        flags = b.or_(flags, b.load(fault, I64))
+        flags = b.or_(flags, b.shl(b.zext(stuck, I64), number(2)))
+        with b.if_unlikely(b.icmp("ne", flags, number(0))):
+            noted = b.load(bad_count, I64)
+            note = b.or_(b.shl(at, number(8)), flags)
+            b.store(note, b.gep(bad, noted, I64))
+            b.store(b.add(noted, number(1)), bad_count)
+        at_phi.add_incoming(b.add(at, number(1)), b.block)
+        written_phi.add_incoming(cursor, b.block)
+        b.branch(head)
+
+        b.position_at_end(done)
+        b.ret(written)
+
+    def divided(self) -> tuple[list[GroundAction], list[tuple[Orbit, list[GroundAction]]]]:
+        """The actions, apart from those of orbits' instances, of which only the first's are kept.
+
+        What another instance does is what the first would do if both were exchanged, as successors
+        count up to such exchanges.
+        """
+        orbits = () if self.canonical is None else self.canonical.symmetry.orbits
+        alone = list(self.grounded.actions)
+        alike: list[tuple[Orbit, list[GroundAction]]] = []
+        for orbit in orbits:
+            key = orbit.key
+            alike.append((orbit, [action for action in alone if action.instance_of(key) == 0]))
+            alone = [action for action in alone if action.instance_of(key) is None]
+        return alone, alike
+
+    def actions_function(self, actions: list[GroundAction]) -> Function:
+        """Several actions as a function of their own."""
+        name = f"actions{len(self.functions)}"
+        function, b = self.function(name, I64, POINTER, POINTER, POINTER, I64, POINTER)
+        source, out, rows, cursor, fault = function.args
+        values = _Values(self, b, self.load(b, source))
+        self.note_common(b, values, fault)
+        for action in actions:
+            cursor = self.action(b, action, values, source, out, rows, cursor, fault)
+        b.ret(cursor)
+        return function
+
+    def represent(self) -> None:
+        """represent(state): replaces the packed state at the address by its representative."""
+        function, b = self.function("represent", VOID, I64, shared=True)
+        place = b.inttoptr(function.args[0])
+        if self.canonical is not None:
+            words = self.canonical(b, self.load(b, place), self.function)
+            self.store_within(b, place, words)
+        b.ret()
+
+    def call_represent(self, b: Builder, out: Value, first: Value, end: Value) -> None:
+        """Every state from index `first` up to `end` becomes its representative."""
+        before = b.block
+        head = b.append_basic_block("representing")
+        body = b.append_basic_block("represented")
+        after = b.append_basic_block("next")
+        b.branch(head)
+        b.position_at_end(head)
+        at_phi = b.phi(I64)
+        at_phi.add_incoming(first, before)
+        at = at_phi.value
+        b.cbranch(b.icmp("ult", at, end), body, after)
+        b.position_at_end(body)
+        place = b.gep(out, b.mul(at, number(self.packing.stride)), I8)
+        b.call(self.functions[0], [b.ptrtoint(place)])
+        at_phi.add_incoming(b.add(at, number(1)), b.block)
+        b.branch(head)
+        b.position_at_end(after)
+
+    def judged(self, b: Builder, values: _Values, source: Value) -> tuple[Value, Value]:
+        """Whether an invariant is broken, and whether the run may end here."""
+        nodes = [*self.grounded.invariants, self.grounded.terminal]
+        if _cost(nodes) <= INLINE:
+            return self.judgement(b, values)
+        function, inner = self.function("judge", I64, POINTER)
+        words = self.load(inner, function.args[0])
+        judged = self.judgement(inner, _Values(self, inner, words))
+        broken, terminal = (inner.zext(value, I64) for value in judged)
+        inner.ret(inner.or_(broken, inner.shl(terminal, number(1))))
+        both = b.call(function, [source])
+        broken, terminal = (b.icmp("ne", b.and_(both, number(bit)), number(0)) for bit in (1, 2))
+        return broken, terminal
+
+    def judgement(self, b: Builder, values: _Values) -> tuple[Value, Value]:
+        broken = truth(False)
+        for node in self.grounded.invariants:
+            broken = b.or_(broken, b.not_(values.truth(node)))
+        return broken, values.truth(self.grounded.terminal)
+
+    def load(self, b: Builder, source: Value) -> list[Value]:
+        words: list[Value] = []
+        for at in range(self.packing.words):
+            left = self.packing.stride - 8 * at
+            if left >= 8:
+                place = b.gep(source, number(8 * at), I8)
+                words.append(b.load(place, I64, align=1))
+            else:  # the last bytes of the state: they end where the state ends
+                place = b.gep(source, number(self.packing.stride - 8), I8)
+                whole = b.load(place, I64, align=1)
+                words.append(b.lshr(whole, number(8 * (8 - left))))
+        return words
+
+    def store_within(self, b: Builder, target: Value, words: list[Value]) -> None:
+        """Stores a state's words without touching a byte behind them."""
+        for at, word in enumerate(words):
+            left = self.packing.stride - 8 * at
+            value, offset = word, 8 * at
+            if left < 8:
+                high = b.shl(word, number(8 * (8 - left)))
+                value = b.or_(high, b.lshr(words[at - 1], number(8 * left)))
+                offset = self.packing.stride - 8
+            b.store(value, b.gep(target, number(offset), I8), align=1)
+
+    def note_common(self, b: Builder, values: _Values, fault: Value) -> None:
+        """Stores which of the faults that many rows would make they would make in this state."""
+        found = number(0)
+        for bit, node in enumerate(self.faults.common):
+            found = b.or_(found, b.shl(b.zext(values.truth(node), I64), number(bit)))
+        b.store(found, self.common(b, fault))
+
+    def common(self, b: Builder, fault: Value) -> Value:
+        return b.gep(fault, number(1), I64)
+
+    # Rows ----------------------------------------------------------------------------------
+
+    def action(
+        self, b: Builder, action: GroundAction, values: _Values, source: Value, out: Value,
+        rows: Value, cursor: Value, fault: Value,
+    ) -> Value:  # fmt: skip
+        """Writes the successors by the rows of an action; returns the index behind the last."""
+        parts = [n for row in action.rows for n in self.nodes(row)]
+        called = None
+        if len(action.possible) > 1 or _cost(parts) > INLINE:
+            called = self.rows_function(action)
+        elif all(node.is_constant for node in action.possible):
+            return self.rows(b, action, values, source, out, rows, cursor, fault)
+        for place, possible in enumerate(action.possible):
+            before = b.block
+            inside = b.append_basic_block("possible")
+            after = b.append_basic_block("next")
+            b.cbranch(values.truth(possible), inside, after)
+            b.position_at_end(inside)
+            if called is not None:
+                grown = b.call(called, (source, out, rows, cursor, fault, number(place)))
+            else:
+                grown = self.rows(b, action, values.inner(), source, out, rows, cursor, fault)
+            end = b.block
+            b.branch(after)
+            b.position_at_end(after)
+            cursor = self.join(b, [(cursor, before), (grown, end)])
+        return cursor
+
+    def rows_function(self, action: GroundAction) -> Function:
+        """The rows of an action as a function of their own: what is rare and long."""
+        name = f"rows{len(self.elsewhere) + len(self.rows_functions)}"
+        arguments = (POINTER, POINTER, POINTER, I64, POINTER, I64)
+        function = Function(name, I64, arguments, shared=True)
+        b = Builder(function, function.new_block("entry"))
+        source, out, rows, cursor, fault, place = function.args
+        values = _Values(self, b, self.load(b, source), place=place)
+        b.ret(self.rows(b, action, values, source, out, rows, cursor, fault))
+        self.rows_functions.append(function)
+        if sum(each.size for each in self.rows_functions) > PART:
+            self.close_part()
+        return function
+
+    def bits(self, b: Builder, values: _Values, items: list[tuple[Place, Node]]) -> Value:
+        """The new bits of a word, each at its place and all others 0.
+
+        Leaves that move by the same distance are moved at once, and what one condition chooses is
+        chosen at once.
+        """
+        constant = 0
+        moved: dict[tuple[int, int], int] = {}
+        chosen: dict[int, list[tuple[Place, Node]]] = {}
+        parts: list[Value] = []
+        for place, node in items:
+            source = self.packing.places.get(node.value) if node.op == "leaf" else None
+            if node.is_constant:
+                constant |= (node.value - place.low) << place.shift
+            elif source is not None and (source.low, source.width) == (place.low, place.width):
+                key = (source.word, place.shift - source.shift)
+                moved[key] = moved.get(key, 0) | source.mask
+            elif node.op == "ite":
+                chosen.setdefault(node.args[0].number, []).append((place, node))
+            else:
+                parts.append(self.placed(b, values, place, node))
+        for (word, distance), mask in moved.items():
+            value = b.and_(values.words[word], number(mask))
+            if distance > 0:
+                value = b.shl(value, number(distance))
+            elif distance < 0:
+                value = b.lshr(value, number(-distance))
+            parts.append(value)
+        for group in chosen.values():
+            condition = values.truth(group[0][1].args[0])
+            then = self.bits(b, values, [(place, node.args[1]) for place, node in group])
+            otherwise = self.bits(b, values, [(place, node.args[2]) for place, node in group])
+            parts.append(b.select(condition, then, otherwise))
+        if constant or not parts:
+            parts.append(number(constant))
+        result = parts[0]
+        for part in parts[1:]:
+            result = b.or_(result, part)
+        return result
+
+    def placed(self, b: Builder, values: _Values, place: Place, node: Node) -> Value:
+        """The bits of a value at its place; a value out of range, a fault, loses what is over."""
+        bits = values.number(node)
+        if place.low:
+            bits = b.sub(bits, number(place.low))
+        if place.shift:
+            bits = b.shl(bits, number(place.shift))
+        if node.low < place.low or node.high - place.low >= 1 << place.width:
+            bits = b.and_(bits, number(place.mask))
+        return bits
+
+    def join(self, b: Builder, incoming: Sequence[tuple[Value, Block]]) -> Value:
+        """A value that depends on the block that leads here; one that doesn't stays as it is."""
+        first, _ = incoming[0]
+        if all(value.text == first.text for value, _ in incoming):
+            return first
+        phi = b.phi(first.type)
+        for value, block in incoming:
+            phi.add_incoming(value, block)
+        return phi.value
+
+    def rows(
+        self, b: Builder, action: GroundAction, values: _Values, source: Value, out: Value,
+        rows: Value, cursor: Value, fault: Value,
+    ) -> Value:  # fmt: skip
+        """Writes the successor by the one row whose guard holds, if there is one.
+
+        What all rows do alike is written once, where they come together.
+        """
+        alike = _alike(action.rows)
+        own = list(self.apart(action.rows, alike))
+        for node in _shared([*(each.nodes for each in own), [*alike.values()]]):
+            values.value(node)
+        tried = values.inner()  # what is known on the way through the conditions
+        taken, after = b.append_basic_block("taken"), b.append_basic_block("next")
+        ends: list[Block] = []
+        words: list[list[Value]] = []
+        faults: list[Value] = []
+        for each in own:
+            inside, otherwise = b.append_basic_block("row"), b.append_basic_block("otherwise")
+            b.cbranch(tried.truth(each.condition), inside, otherwise)
+            b.position_at_end(inside)
+            inner = tried.inner()
+            words.append(self.updated(b, inner, values.words, each.updates))
+            faults.append(inner.truth(each.fault))
+            ends.append(inside)
+            b.branch(taken)
+            b.position_at_end(otherwise)
+        none = b.block
+        b.branch(after)
+
+        b.position_at_end(taken)
+
+        def by_row(of: Iterable[Value]) -> Value:
+            return self.join(b, list(zip(of, ends, strict=True)))
+
+        row = by_row(Value(I32, str(row.row)) for row in action.rows)
+        common = by_row(number(self.faults.of(row)[0]) for row in action.rows)
+        wrong = by_row(faults)
+        together = [by_row(of_word) for of_word in zip(*words, strict=True)]
+        together = self.updated(b, values.inner(), together, alike)
+        self.store(b, values.words, together, row, source, out, rows, cursor)
+        if common.text != number(0).text:
+            known = b.and_(b.load(self.common(b, fault), I64), common)
+            wrong = b.or_(wrong, b.icmp("ne", known, number(0)))
+        if wrong.text != truth(False).text:
+            with b.if_unlikely(wrong):
+                b.store(number(FAULT), fault)
+        grown = b.add(cursor, number(1))
+        end = b.block
+        b.branch(after)
+        b.position_at_end(after)
+        return self.join(b, [(cursor, none), (grown, end)])
+
+    def apart(self, rows: Sequence[GroundRow], alike: Mapping[int, Node]) -> Iterator[_Own]:
+        """What each row does that the others don't, tried one after the other."""
+        graph = self.grounded.graph
+        failed: set[Node] = set()  # what holds where no row before was taken
+        for row in rows:
+            condition = graph.and_(*(part for part in _parts(row.guard) if part not in failed))
+            failed.update(_parts(graph.not_(condition)))
+            updates = {i: node for i, node in row.updates.items() if i not in alike}
+            yield _Own(condition, self.faults.of(row)[1], updates)
+
+    def nodes(self, row: GroundRow) -> list[Node]:
+        """What a row computes for itself."""
+        return [row.guard, self.faults.of(row)[1], *row.updates.values()]
+
+    def updated(
+        self, b: Builder, values: _Values, words: list[Value], updates: Mapping[int, Node]
+    ) -> list[Value]:
+        """A state's words as they are after the updates."""
+        written: dict[int, list[tuple[Place, Node]]] = {}
+        for index, node in updates.items():
+            place = self.packing.places[index]
+            written.setdefault(place.word, []).append((place, node))
+        words = list(words)
+        for at, items in written.items():
+            kept = b.and_(words[at], number(~sum(place.mask for place, _ in items)))
+            words[at] = b.or_(kept, self.bits(b, values, items))
+        return words
+
+    def store(
+        self, b: Builder, old: list[Value], new: list[Value], row: Value, source: Value,
+        out: Value, rows: Value, cursor: Value,
+    ) -> None:  # fmt: skip
+        """Writes a successor's words, of which some are those of the state, and its row."""
+        target = b.gep(out, b.mul(cursor, number(self.packing.stride)), I8)
+        # the last word's bytes behind the state are overwritten by the next successor
+        copied = self.packing.words > COPIED
+        if copied:
+            b.copy(target, source, self.packing.stride)
+        for at, word in enumerate(new):
+            if not (copied and word is old[at]):
+                b.store(word, b.gep(target, number(8 * at), I8), align=1)
+        b.store(row, b.gep(rows, cursor, I32))
+
+
+@dataclass(frozen=True)
+class _Own:
+    """What a row does by itself: when those before it aren't taken, when it is at fault, what it
+    updates."""
+
+    condition: Node
+    fault: Node
+    updates: dict[int, Node]
+
+    @property
+    def nodes(self) -> list[Node]:
+        return [self.condition, self.fault, *self.updates.values()]
+
+
+class _Faults:
+    """What is wrong with a step by a row: what many rows have in common, and what is the row's own.
+
+    A step that has nothing to do with a property breaks it if the state before does by itself:
+    `common` are such nodes, each for a bit.
+    """
+
+    def __init__(self, grounded: Grounded) -> None:
+        self.graph = grounded.graph
+        rows = [row for action in grounded.actions for row in action.rows]
+        parts = {id(row): self._parts(self.graph.or_(row.fault, *row.broken)) for row in rows}
+        users = Counter(node for of_row in parts.values() for node in of_row)
+        self.common = [
+            node
+            for node, count in users.most_common(64)
+            if count >= COMMON and not node.is_constant
+        ]
+        self.found = {row: self._divided(of_row) for row, of_row in parts.items()}
+
+    def _parts(self, node: Node) -> list[Node]:
+        """The nodes one of which holds if the node does."""
+        if node.op == "or":
+            return [part for arg in node.args for part in self._parts(arg)]
+        if node.op == "not" and node.args[0].op == "and":
+            return [p for arg in node.args[0].args for p in self._parts(self.graph.not_(arg))]
+        return [node]
+
+    def of(self, row: GroundRow) -> tuple[int, Node]:
+        """The bits of the common ones among a row's, and the others."""
+        return self.found[id(row)]
+
+    def _divided(self, parts: list[Node]) -> tuple[int, Node]:
+        bits = sum(1 << bit for bit, node in enumerate(self.common) if node in parts)
+        return bits, self.graph.or_(*(node for node in parts if node not in self.common))
+
+
+def _alike(rows: Sequence[GroundRow]) -> dict[int, Node]:
+    """The updates that all rows have."""
+    first, *others = (row.updates for row in rows)
+    return {i: n for i, n in first.items() if all(each.get(i) is n for each in others)}
+
+
+def _parts(node: Node) -> tuple[Node, ...]:
+    """The nodes that must all hold for the node to hold."""
+    return node.args if node.op == "and" else (node,)
+
+
+def _shared(rows: list[list[Node]]) -> list[Node]:
+    """The largest nodes that more than one of the rows computes."""
+    users: dict[int, int] = {}
+    known: dict[int, Node] = {}
+    for nodes in rows:
+        seen: set[int] = set()
+        stack = list(nodes)
+        while stack:
+            node = stack.pop()
+            if node.number in seen or node.is_constant:
+                continue
+            seen.add(node.number)
+            known[node.number] = node
+            users[node.number] = users.get(node.number, 0) + 1
+            stack.extend(node.args)
+    shared = {number for number, count in users.items() if count > 1}
+    inner = {arg.number for number in shared for arg in known[number].args}
+    return [known[n] for n in sorted(shared - inner) if known[n].op != "leaf"]
+
+
+def _cost(nodes: list[Node]) -> int:
+    """How many different nodes there are to compute, up to a little over `INLINE`."""
+    seen: set[int] = set()
+    stack = list(nodes)
+    while stack and len(seen) <= INLINE:
+        node = stack.pop()
+        if node.number not in seen and not node.is_constant:
+            seen.add(node.number)
+            stack.extend(node.args)
+    return len(seen)
+
+
+class _Values:
+    """Nodes as LLVM values, each computed once along a path of blocks."""
+
+    def __init__(
+        self,
+        writer: _Writer,
+        b: Builder,
+        words: list[Value],
+        known: dict[int, Value] | None = None,
+        place: Value | None = None,
+    ) -> None:
+        self.writer = writer
+        self.place = place  # the one of an action's choices that is being tried
+        self.b = b
+        self.words = words
+        self.known = known or {}
+
+    def inner(self) -> _Values:
+        """The same values, for a block that not every path runs through."""
+        return _Values(self.writer, self.b, self.words, dict(self.known), self.place)
+
+    def truth(self, node: Node) -> Value:
+        """The node as an i1."""
+        value = self.value(node)
+        return value if value.type == I1 else self.b.icmp("ne", value, number(0))
+
+    def number(self, node: Node) -> Value:
+        """The node as an i64."""
+        value = self.value(node)
+        return value if value.type == I64 else self.b.zext(value, I64)
+
+    def value(self, node: Node) -> Value:
+        found = self.known.get(node.number)
+        if found is None:
+            found = self.known[node.number] = self._value(node)
+        return found
+
+    def _value(self, node: Node) -> Value:
+        b = self.b
+        match node.op:
+            case "const":
+                return truth(bool(node.value)) if node.is_truth else number(node.value)
+            case "leaf" if node.value < 0:
+                assert self.place is not None
+                return self.place
+            case "leaf":
+                place = self.writer.packing.places[node.value]
+                raw = b.and_(self.words[place.word], number(place.mask))
+                if node.is_truth:
+                    return b.icmp("ne", raw, number(0))
+                if place.shift:
+                    raw = b.lshr(raw, number(place.shift))
+                return b.add(raw, number(place.low)) if place.low else raw
+            case "not":
+                return b.not_(self.truth(node.args[0]))
+            case "and" | "or":
+                result = self.truth(node.args[0])
+                for arg in node.args[1:]:
+                    other = self.truth(arg)
+                    result = b.and_(result, other) if node.op == "and" else b.or_(result, other)
+                return result
+            case "eq":
+                left, right = node.args
+                for leaf, constant in ((left, right), (right, left)):
+                    of_state = leaf.op == "leaf" and leaf.value >= 0
+                    if of_state and constant.is_constant and not leaf.is_truth:
+                        place = self.writer.packing.places[leaf.value]
+                        raw = b.and_(self.words[place.word], number(place.mask))
+                        wanted = (constant.value - place.low) << place.shift
+                        return b.icmp("eq", raw, number(wanted))
+                if left.is_truth and right.is_truth:
+                    return b.icmp("eq", self.truth(left), self.truth(right))
+                return b.icmp("eq", self.number(left), self.number(right))
+            case "lt":
+                return b.icmp("slt", self.number(node.args[0]), self.number(node.args[1]))
+            case "add":
+                return b.add(self.number(node.args[0]), self.number(node.args[1]))
+            case "sub":
+                return b.sub(self.number(node.args[0]), self.number(node.args[1]))
+            case "mul":
+                return b.mul(self.number(node.args[0]), self.number(node.args[1]))
+            case "div":
+                whole = self.number(node.args[0])
+                return b.sdiv(b.sub(whole, self._rest(whole, node.value)), number(node.value))
+            case "mod":
+                return self._rest(self.number(node.args[0]), node.value)
+            case _:
+                condition = self.truth(node.args[0])
+                if node.is_truth:
+                    then, otherwise = self.truth(node.args[1]), self.truth(node.args[2])
+                else:
+                    then, otherwise = self.number(node.args[1]), self.number(node.args[2])
+                return b.select(condition, then, otherwise)
+
+    def _rest(self, a: Value, size: int) -> Value:
+        """a modulo `size`, never negative."""
+        b = self.b
+        rest = b.srem(a, number(size))
+        return b.select(b.icmp("slt", rest, number(0)), b.add(rest, number(size)), rest)

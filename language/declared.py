@@ -1,0 +1,142 @@
+"""A reader's file as it is run: in a process of its own, and the declaration comes back.
+
+The file may do anything that Python can: end the process, take all memory, print. The process that
+tells a verdict runs none of it. It reads one line, the answer, and without one there is no system.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import os
+import pickle
+import resource
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
+from types import ModuleType, TracebackType
+from typing import Any
+
+from . import DeclarationError, System
+from .slips import NAMES, rewritten
+
+_DEEP = 20_000  # pickling takes three levels for each level of a tree
+
+
+def answer(path: str, attribute: str, memory: int, result: int, parent: int) -> None:
+    """Runs the file and writes the pickled System, or the DeclarationError, to the descriptor
+    `result`. At most `memory` bytes are taken; ends with who holds the other end of `parent`."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that waits decides
+    Thread(target=_end_with, args=(parent,), daemon=True).start()
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    told = answered(path, attribute)
+    with os.fdopen(result, "wb") as pipe:
+        pipe.write(told)
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+    os._exit(0)  # neither its threads nor what it left to do at exit is waited for
+
+
+def answered(path: str, attribute: str) -> bytes:
+    """Runs the file in this process; the pickled System, or the DeclarationError."""
+    sys.argv = [path]
+    sys.path.insert(0, str(Path(path).resolve().parent))
+    try:
+        return _pickled(declared(path, attribute), path)
+    except DeclarationError as error:
+        return pickle.dumps(DeclarationError(" ".join(str(error).split())))
+    except BaseException as error:
+        return pickle.dumps(DeclarationError(f"{path}: {type(error).__name__}: {error}"))
+
+
+def declared(path: str, attribute: str = "") -> System:
+    """The system of a file, run in this process: for files that one has written oneself.
+
+    Raises DeclarationError, naming the file and the line, where it isn't one.
+    """
+    return _system(_run(path), path, attribute)
+
+
+def _end_with(parent: int) -> None:
+    os.read(parent, 1)
+    os._exit(1)
+
+
+def _run(path: str) -> ModuleType:
+    module = ModuleType(f"_declared_{Path(path).stem}")
+    module.__file__ = path
+    sys.modules[module.__name__] = module
+    vars(module).update(NAMES)
+    try:
+        tree = ast.parse(Path(path).read_bytes(), filename=path)
+        exec(compile(rewritten(tree), path, "exec", dont_inherit=True), vars(module))
+    except DeclarationError as error:
+        raise DeclarationError(f"{_place(error, path)}: {error}") from None
+    except MemoryError as error:
+        where = _place(error, path)
+        raise DeclarationError(f"{where}: takes more memory than it may, see --memory") from None
+    except OSError as error:
+        if error.__traceback__ is not None and error.__traceback__.tb_next is None:
+            raise DeclarationError(f"can't read {path}: {error.strerror}") from None
+        raise DeclarationError(_told(error, path)) from None
+    except BaseException as error:
+        raise DeclarationError(_told(error, path)) from None
+    return module
+
+
+def _told(error: BaseException, path: str) -> str:
+    what = error.msg if isinstance(error, SyntaxError) else str(error)
+    name = type(error).__name__
+    return f"{_place(error, path)}: {name}: {what}" if what else f"{_place(error, path)}: {name}"
+
+
+def _system(module: ModuleType, path: str, attribute: str) -> System:
+    systems = {n: v for n, v in vars(module).items() if isinstance(v, System)}
+    held = ", ".join(systems) or "none"
+    if attribute:
+        if attribute not in systems:
+            raise DeclarationError(f"{path} has no system called {attribute} (it has: {held})")
+        return systems[attribute]
+    if len(set(systems.values())) != 1:
+        raise DeclarationError(f"{path} must hold one system or be given as FILE.py:NAME: {held}")
+    return next(iter(systems.values()))
+
+
+def _pickled(system: System, path: str) -> bytes:
+    sys.setrecursionlimit(_DEEP)
+    whole = io.BytesIO()
+    try:
+        _Plain(whole, pickle.HIGHEST_PROTOCOL).dump(system)
+    except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
+        raise DeclarationError(
+            f"{path}: {system.name} holds more than declarations: {error}"
+        ) from None
+    return whole.getvalue()
+
+
+class _Plain(pickle.Pickler):
+    """Refuses what the process that reads it couldn't make: the file's own classes."""
+
+    def reducer_override(self, made: Any, /) -> Any:
+        if isinstance(made, type) and not made.__module__.startswith(("epochfence.", "builtins")):
+            raise pickle.PicklingError(f"an object of its own class {made.__name__}")
+        return NotImplemented
+
+
+def _place(error: BaseException, path: str) -> str:
+    """The statement of the file that the error came from, and the line of a helper below it."""
+    line: int | None = error.lineno if isinstance(error, SyntaxError) else None
+    helper = ""
+    package = str(Path(__file__).parents[1])
+    folder = str(Path(path).resolve().parent)
+    trace: TracebackType | None = error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if file == path:
+            line, helper = trace.tb_lineno, ""
+        elif line and file.startswith(folder + os.sep) and not file.startswith(package + os.sep):
+            helper = f" ({os.path.relpath(file, folder)}:{trace.tb_lineno})"
+        trace = trace.tb_next
+    return f"{path}:{line}{helper}" if line else path

@@ -1,0 +1,110 @@
+"""What Python decides in silence, found in a reader's file before it runs.
+
+`x in {a, b}` and `x is None` never ask an expression, and a dictionary that names a target twice
+keeps the last. So a file's own tree is rewritten as it is loaded: these go through functions that
+look at the values. What decides an `if` of the file's own is left as it is: there, `x is None` asks
+whether a helper was given an argument.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+from . import DeclarationError, Expression
+
+_COMPARE, _DISPLAY = "__epochfence_compare__", "__epochfence_display__"
+_SIGNS: dict[type[ast.cmpop], str] = {
+    ast.In: "in", ast.NotIn: "not in", ast.Is: "is", ast.IsNot: "is not",
+}  # fmt: skip
+
+
+def compare(sign: str, left: Any, right: Any) -> bool:
+    """What Python makes of it. Raises DeclarationError where an expression is asked."""
+    asked = isinstance(left, Expression) or (
+        isinstance(right, Expression) and sign in ("is", "is not")
+    )
+    if asked and sign in ("in", "not in"):
+        raise DeclarationError(f"`{left}` {sign} ...: write .is_in(...), with ~ before it for not")
+    if asked:
+        wanted = "==" if sign == "is" else "!="
+        raise DeclarationError(f"`{left} {sign} {right}`: write {left} {wanted} {right}")
+    match sign:
+        case "in":
+            return left in right
+        case "not in":
+            return left not in right
+        case "is":
+            return left is right
+        case _:
+            return left is not right
+
+
+def display(*parts: tuple[Any, Any] | Mapping[Any, Any]) -> dict[Any, Any]:
+    """The dictionary of these pairs and, for `**`, mappings. Raises DeclarationError for a key that
+    stands there twice."""
+    whole: dict[Any, Any] = {}
+    named: set[Any] = set()
+    for part in parts:
+        if not isinstance(part, tuple):
+            whole.update(part)
+            continue
+        key, value = part
+        if key in named:
+            raise DeclarationError(
+                f"{{...}} has `{key}` twice, and Python would keep the last: leave one out"
+            )
+        named.add(key)
+        whole[key] = value
+    return whole
+
+
+NAMES = {_COMPARE: compare, _DISPLAY: display}
+
+
+class _Rewriting(ast.NodeTransformer):
+    def __init__(self) -> None:
+        self.tests: set[ast.expr] = set()
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        if isinstance(node, (ast.If, ast.IfExp, ast.While, ast.Assert)):
+            self.tests.add(node.test)
+        elif isinstance(node, ast.comprehension):
+            self.tests.update(node.ifs)
+        elif node in self.tests and isinstance(node, ast.BoolOp):
+            self.tests.update(node.values)
+        elif node in self.tests and isinstance(node, ast.UnaryOp):
+            self.tests.add(node.operand)
+        return super().visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        self.generic_visit(node)
+        sign = _SIGNS.get(type(node.ops[0]))
+        if len(node.ops) != 1 or sign is None:
+            return node
+        if node in self.tests and not isinstance(node.comparators[0], ast.Set):
+            return node
+        return self.call(node, _COMPARE, [ast.Constant(sign), node.left, node.comparators[0]])
+
+    def visit_Dict(self, node: ast.Dict) -> ast.AST:
+        self.generic_visit(node)
+        parts = [
+            value if key is None else ast.Tuple([key, value], ast.Load())
+            for key, value in zip(node.keys, node.values, strict=True)
+        ]
+        return self.call(node, _DISPLAY, parts)
+
+    def visit_MatchMapping(self, node: ast.MatchMapping) -> ast.AST:
+        return node
+
+    @staticmethod
+    def call(at: ast.expr, name: str, arguments: list[ast.expr]) -> ast.AST:
+        made = ast.Call(ast.Name(name, ast.Load()), arguments, [])
+        return ast.fix_missing_locations(ast.copy_location(made, at))
+
+
+def rewritten(tree: ast.Module) -> ast.Module:
+    """The tree with such comparisons and dictionaries through `NAMES`, which must be in scope."""
+    _Rewriting().generic_visit(tree)
+    return tree

@@ -1,0 +1,1 @@
+"""The machines of a broker that users drive."""

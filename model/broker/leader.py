@@ -1,0 +1,338 @@
+"""A partition's leader to send batches and markers to: its log, and the machine that judges them.
+
+The rows are `spec.leader.leader`'s. Kept here is what they leave to the broker: the log's batches,
+its segments, and what happens after what (a marker that was taken completes its transaction; a log
+that was cut is read again).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from copy import copy
+from typing import Any, NamedTuple
+
+from ...spec.leader import leader as declared
+from ...spec.messages import Errors
+from ..engine.errors import whole
+from ..engine.machine import Machine
+
+
+class Batch(NamedTuple):
+    """A batch as it lies in the log. `kind` is data, marker or plain (no producer id); a marker
+    has its `result` and `coordinator_epoch`."""
+
+    kind: str
+    base_offset: int
+    last_offset: int
+    producer_id: int = -1
+    producer_epoch: int = -1
+    base_sequence: int = -1
+    last_sequence: int = -1
+    transactional: bool = False
+    timestamp: int = -1
+    result: str = "ABORT"
+    coordinator_epoch: int = -1
+
+
+class PartitionLeader:
+    """The leader of one partition, with an empty log.
+
+    `protocol` is the release; `now_ms` is the time, which only the caller moves. The other numbers
+    are the broker's settings under their own names. `machine` is the machine beneath.
+    """
+
+    def __init__(
+        self, *, protocol: str | None = None, now_ms: int = 0, verification: bool = True,
+        producer_id_expiration_ms: int = 86_400_000, max_transaction_timeout_ms: int = 900_000,
+        late_transaction_buffer_ms: int = 300_000,
+    ) -> None:  # fmt: skip
+        settings = {
+            "producer_id_expiration_ms": producer_id_expiration_ms,
+            "max_transaction_timeout_ms": max_transaction_timeout_ms,
+            "late_transaction_buffer_ms": late_transaction_buffer_ms,
+        }
+        self.machine = Machine(declared.TABLES, protocol=protocol, constants=settings)
+        self.machine.put(verification_enabled=verification)
+        self.now_ms = now_ms
+        self.batches: list[Batch] = []
+        self.segments = [0]
+        self.index_fails = False
+
+    def copy(self) -> PartitionLeader:
+        """Another leader in the same state."""
+        made = copy(self)
+        made.machine = self.machine.copy()
+        made.batches, made.segments = list(self.batches), list(self.segments)
+        return made
+
+    @property
+    def now_ms(self) -> int:
+        """The time in ms."""
+        return self._now_ms
+
+    @now_ms.setter
+    def now_ms(self, value: int) -> None:
+        self.machine.outside(clock__now=value)
+        self._now_ms = value
+
+    # Reading ----------------------------------------------------------------------------------
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that hasn't been deleted."""
+        return self.machine["log_start_offset"]
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset of the next record."""
+        return self.machine["log_end_offset"]
+
+    @property
+    def high_watermark(self) -> int:
+        """What lies below it is replicated."""
+        return self.machine["high_watermark"]
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where the first transaction starts that is open, or whose marker isn't replicated."""
+        return self.machine.value(declared.first_unstable_offset)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """What lies below it is what a read_committed reader gets to."""
+        return self.machine.value(declared.last_stable_offset)
+
+    @property
+    def producers(self) -> dict[int, Any]:
+        """What is known of each producer id: a ProducerStateEntry."""
+        return {key: entry for key, entry in self.machine["producers"].items() if entry is not None}
+
+    def aborted(self, from_offset: int, to_offset: int | None = None) -> tuple[Any, ...]:
+        """The aborted transactions that a fetch from an offset on lists; up to the last stable
+        offset, unless said otherwise."""
+        to_offset = self.last_stable_offset if to_offset is None else to_offset
+        asked: dict[str, Any] = {"from_offset": from_offset, "to_offset": to_offset}
+        return self.machine.handle("collect aborted", **asked).reply.aborted
+
+    def is_ongoing(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether a transaction of this producer is open here."""
+        asked: dict[str, Any] = {"producer_id": producer_id, "producer_epoch": producer_epoch}
+        return self.machine.handle("has ongoing transaction", **asked).reply.is_ongoing
+
+    # Appending --------------------------------------------------------------------------------
+
+    def append(
+        self, *, producer_id: int, producer_epoch: int, base_sequence: int, count: int,
+        transactional: bool = False, origin: str = "CLIENT", guard: int | None = None,
+        timestamp: int | None = None, transaction_version: int | None = None,
+    ) -> Any:  # fmt: skip
+        """A batch of `count` records: its AppendResponse.
+
+        `guard` is that which `start_verification` gave. `transaction_version` is that of the
+        request (the release's own if none is given).
+        """
+        whole("count", count, 1)
+        if timestamp is None:
+            timestamp = self._now_ms
+        answer = self.machine.handle(
+            "append", switch_off=_without(transaction_version), producer_id=producer_id,
+            producer_epoch=producer_epoch, base_sequence=base_sequence,
+            offset_delta=count - 1, transactional=transactional, timestamp=timestamp,
+            origin=origin, guard=guard,
+        ).reply  # fmt: skip
+        if answer.error == "NONE" and not answer.is_duplicate:
+            last = -1 if base_sequence < 0 else (base_sequence + count - 1) % 2**31
+            batch = Batch(
+                "data", answer.first_offset, answer.last_offset, producer_id, producer_epoch,
+                base_sequence, last, transactional, timestamp,
+            )  # fmt: skip
+            self.batches.append(batch)
+        return answer
+
+    def append_plain(self, count: int) -> None:
+        """A batch of `count` records without producer id."""
+        whole("count", count, 1)
+        base = self.log_end_offset
+        self._plain(Batch("plain", base, base + count - 1))
+
+    def append_marker(
+        self, *, producer_id: int, producer_epoch: int, result: str, coordinator_epoch: int = 0,
+        timestamp: int | None = None, transaction_version: int | None = None,
+    ) -> Any:  # fmt: skip
+        """The marker that ends a transaction: its MarkerResponse."""
+        offset = self.log_end_offset
+        batch = Batch(
+            "marker", offset, offset, producer_id, producer_epoch, transactional=True,
+            timestamp=self.now_ms if timestamp is None else timestamp, result=result,
+            coordinator_epoch=coordinator_epoch,
+        )  # fmt: skip
+        return self._marker(batch, "COORDINATOR", transaction_version)
+
+    def replicate(self, batches: Iterable[Batch]) -> None:
+        """Batches as a follower fetches them, at their own offsets: no check refuses them (before
+        2.5, markers are checked)."""
+        for batch in batches:
+            self._apply(batch)
+
+    def _plain(self, batch: Batch) -> None:
+        self.machine.handle("append plain", last_offset=batch.last_offset)
+        self.batches.append(batch)
+
+    def _marker(self, batch: Batch, origin: str, transaction_version: int | None = None) -> Any:
+        outcome = self.machine.handle(
+            "append marker", producer_id=batch.producer_id, producer_epoch=batch.producer_epoch,
+            coordinator_epoch=batch.coordinator_epoch, result=batch.result,
+            offset=batch.base_offset, timestamp=batch.timestamp, origin=origin,
+            switch_off=_without(transaction_version),
+        )  # fmt: skip
+        answer = outcome.reply
+        if answer.error != "NONE":
+            return answer
+        if answer.completed_txn is not None:
+            if self.index_fails and answer.completed_txn.is_aborted:
+                self.batches.append(batch)
+                return answer._replace(error="KAFKA_STORAGE_ERROR")
+            self.machine.handle("complete transaction", **answer.completed_txn._asdict())
+        self.machine.handle(
+            "marker written", producer_id=batch.producer_id,
+            producer_epoch=batch.producer_epoch, offset=batch.base_offset,
+            switch_off=_without(transaction_version),
+        )  # fmt: skip
+        self.batches.append(batch)
+        return answer
+
+    def _apply(self, batch: Batch) -> None:
+        match batch.kind:
+            case "plain":
+                self._plain(batch)
+            case "marker":
+                self._marker(batch, "REPLICATION")
+            case _:
+                self.machine.handle(
+                    "append batch", producer_id=batch.producer_id,
+                    producer_epoch=batch.producer_epoch, base_sequence=batch.base_sequence,
+                    last_sequence=batch.last_sequence, first_offset=batch.base_offset,
+                    last_offset=batch.last_offset, transactional=batch.transactional,
+                    timestamp=batch.timestamp, origin="REPLICATION",
+                )  # fmt: skip
+                self.machine.put(log_end_offset=batch.last_offset + 1)
+                if batch.transactional:
+                    self.machine.handle("clear verification", producer_id=batch.producer_id)
+                self.batches.append(batch)
+
+    # Verification -----------------------------------------------------------------------------
+
+    def start_verification(
+        self, *, producer_id: int, producer_epoch: int, base_sequence: int
+    ) -> Any:
+        """A GuardResponse: an error, or the guard under which the coordinator is to be asked, or
+        neither where a transaction is open."""
+        return self.machine.handle(
+            "start verification", producer_id=producer_id, producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+        ).reply  # fmt: skip
+
+    def verdict(
+        self, error: str, *, origin: str = "CLIENT", transaction_version: int | None = None
+    ) -> str:
+        """What is told where the coordinator has answered so about a batch of this origin; NONE:
+        append."""
+        known = error if error in Errors.names else "UNKNOWN_SERVER_ERROR"
+        answer = self.machine.handle(
+            "coordinator answers", error=known, origin=origin,
+            switch_off=_without(transaction_version),
+        ).reply  # fmt: skip
+        return answer.error if answer.error != known else error
+
+    # What moves without a batch -----------------------------------------------------------------
+
+    def move_high_watermark(self, offset: int) -> None:
+        """What lies below `offset` is replicated."""
+        self.machine.handle("high watermark", offset=min(offset, self.log_end_offset))
+
+    def remove_expired(self) -> None:
+        """Producers that have been idle for long are forgotten."""
+        self.machine.handle("remove expired producers")
+
+    def roll(self) -> None:
+        """A new segment, with a snapshot of the producers where it starts."""
+        if self.segments[-1] != self.log_end_offset:
+            self.segments.append(self.log_end_offset)
+            self.machine.handle("take snapshot")
+
+    def delete_records(self, before: int) -> None:
+        """The log starts at this offset from now on."""
+        self.machine.handle("log start", offset=before)
+
+    def delete_segments(self, count: int) -> None:
+        """The oldest segments are gone, and the log starts behind them."""
+        for base in self.segments[:count]:
+            self.machine.handle("delete snapshots", from_offset=base, to_offset=base)
+        del self.segments[:count]
+        start = self.segments[0] if self.segments else self.log_end_offset
+        self.segments = self.segments or [start]
+        self.batches = [batch for batch in self.batches if batch.base_offset >= start]
+        if start > self.log_start_offset:
+            self.machine.handle("log start", offset=start)
+        entries = self.machine["aborted_txns"]
+        self.machine.put(aborted_txns=[entry for entry in entries if entry.last_offset >= start])
+
+    def truncate(self, offset: int) -> None:
+        """What lies at `offset` or behind it is gone, as for a follower."""
+        if offset >= self.log_end_offset:
+            return
+        if offset < self.segments[0]:
+            return self.truncate_fully(offset)
+        self.batches = [batch for batch in self.batches if batch.last_offset < offset]
+        self.segments = [base for base in self.segments if base <= offset]
+        self.machine.put(log_start_offset=min(offset, self.log_start_offset))
+        self.machine.put(log_end_offset=offset)
+        self.machine.handle("truncate index", offset=offset)
+        self._load(is_fresh=False, with_index=False)
+        self.move_high_watermark(self.high_watermark)
+
+    def truncate_fully(self, offset: int, log_start: int | None = None) -> None:
+        """Everything is gone, and the log goes on at `offset`."""
+        self.batches.clear()
+        self.segments = [offset]
+        self.machine.put(log_start_offset=offset if log_start is None else log_start)
+        self.machine.put(log_end_offset=offset, aborted_txns=())
+        self.machine.handle("truncate fully", offset=offset)
+        self.move_high_watermark(offset)
+
+    def reopen(self, *, clean: bool = True) -> None:
+        """The broker stops, starts again and reads the log; `clean` if it had time to take a
+        snapshot. Not clean, the transaction index is made anew from the log."""
+        if clean:
+            self.machine.handle("take snapshot")
+        self.index_fails = False
+        self.machine.put(high_watermark=self.log_start_offset, verification_states={})
+        if not clean:
+            self.machine.handle("delete snapshots", from_offset=0, to_offset=self.log_end_offset)
+            self.machine.put(aborted_txns=())
+        self._load(is_fresh=True, with_index=not clean)
+
+    def _load(self, *, is_fresh: bool, with_index: bool) -> None:
+        """Loads a snapshot and reads the log from there on."""
+        end = self.log_end_offset
+        entries = self.machine["aborted_txns"]
+        self.machine.handle(
+            "truncate and reload", log_start=self.log_start_offset, log_end=end, is_fresh=is_fresh
+        )
+        start = self.machine["map_end_offset"]
+        found, self.batches = self.batches, []
+        for batch in found:
+            if batch.last_offset >= start:
+                self._apply(batch)
+            else:
+                self.batches.append(batch)
+        self.machine.put(log_end_offset=end, map_end_offset=end)
+        if not with_index:
+            self.machine.put(aborted_txns=entries)
+
+
+def _without(transaction_version: int | None) -> tuple[str, ...]:
+    """What a request of an older transaction version does without."""
+    if transaction_version is None or transaction_version >= 2:
+        return ()
+    return ("transaction_version_2",)

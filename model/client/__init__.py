@@ -1,0 +1,1 @@
+"""The producer that users drive, and its settings."""

@@ -1,0 +1,90 @@
+"""The producer's partitioner: a given partition, a key's hash, or one that records stick to.
+
+The rows are `spec.client.partitioner`'s; here are the hash and the choice of the next partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+
+from ...spec.client import partitioner as declared
+from ..engine.errors import OutOfRange
+from ..engine.machine import Machine
+
+_MASK = 0xFFFFFFFF
+
+
+def murmur2(data: bytes) -> int:
+    """Kafka's hash of a key, an int32.
+
+    Utils.murmur2
+    """
+    multiplier = 0x5BD1E995
+    length = len(data)
+    value = (0x9747B28C ^ length) & _MASK
+    for at in range(0, length - length % 4, 4):
+        word = int.from_bytes(data[at : at + 4], "little") * multiplier & _MASK
+        word = (word ^ word >> 24) * multiplier & _MASK
+        value = value * multiplier & _MASK ^ word
+    rest = data[length - length % 4 :]
+    if rest:
+        value = (value ^ int.from_bytes(rest, "little")) * multiplier & _MASK
+    value = (value ^ value >> 13) * multiplier & _MASK
+    value ^= value >> 15
+    return value - (1 << 32) if value >> 31 else value
+
+
+def partition_for_key(key: bytes, partitions: int) -> int:
+    """The partition of a key: the same on every client.
+
+    BuiltInPartitioner.partitionForKey
+    """
+    return (murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+class Partitioner:
+    """The partitioner of one topic with so many `partitions`.
+
+    `choose` answers the next partition to stick to (by default one after the other; Kafka's is
+    random). With `round_robin` every record goes to the next partition, whatever its key.
+    """
+
+    def __init__(
+        self, partitions: int, *, round_robin: bool = False, ignores_keys: bool = False,
+        batch_size: int = 16_384, choose: Callable[[], int] | None = None,
+    ) -> None:  # fmt: skip
+        if partitions < 1:
+            raise OutOfRange(f"partitions is 1 or more: not {partitions}", "partitions")
+        self.machine = Machine(declared.TABLES, constants={"batch_size": batch_size})
+        self.machine.put(is_round_robin=round_robin, ignores_keys=ignores_keys)
+        self.partitions = partitions
+        turns = count()
+        self._choose = choose or (lambda: next(turns))
+        self._turns = count()
+        self._sticky: int | None = None
+
+    def partition(self, key: bytes | None = None, given: int | None = None) -> int:
+        """The partition of a record. Raises OutOfRange for one that is given and isn't there."""
+        answer = self.machine.handle(
+            "choose partition", is_given=given is not None, has_key=key is not None
+        ).reply
+        match answer.by:
+            case "GIVEN" if given is not None:
+                if not 0 <= given < self.partitions:
+                    raise OutOfRange(f"given is 0..{self.partitions - 1}: not {given}", "given")
+                return given
+            case "KEY_HASH" if key is not None:
+                return partition_for_key(key, self.partitions)
+            case "ROUND_ROBIN":
+                return next(self._turns) % self.partitions
+            case _:
+                if self._sticky is None:
+                    self._sticky = self._choose() % self.partitions
+                return self._sticky
+
+    def appended(self, size: int, *, ends_batch: bool = True) -> None:
+        """A record of `size` bytes, without a key, is in a batch, which perhaps is full with it."""
+        answer = self.machine.handle("appended", size=size, ends_batch=ends_batch).reply
+        if answer.switches:
+            self._sticky = None

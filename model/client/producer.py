@@ -1,0 +1,686 @@
+"""A producer client to call and to answer: what it sends, and what its calls and records come to.
+
+The rows are `spec.client.transaction_manager`'s and `spec.client.accumulator`'s. Kept here is what
+they leave to the client: the queue of its requests, the records of its batches, the results that
+the application waits for, and the sending loop, which does things in the order in which Kafka's
+does them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...spec.client import accumulator as sending
+from ...spec.client import calls as calls
+from ...spec.client import requests as requests
+from ...spec.client import transaction_manager as manager
+from ...spec.features import KAFKA, transactional
+from ..engine.errors import ModelError, NotNow, text, whole
+from ..engine.machine import Machine
+from .accumulator import Accumulator, Produce, Record, topic_of
+
+NONE = "NONE"
+TABLES = calls.TABLES + requests.TABLES + manager.TABLES + sending.TABLES
+"""What the client's machine does."""
+_PROTOCOLS = {kind: KAFKA.settling({transactional: kind}) for kind in (True, False)}
+
+
+class CallFailed(ModelError):
+    """A call raised `error`, an error's name; `cause` is the one inside, if there is one."""
+
+    def __init__(self, error: str, cause: str | None = None) -> None:
+        super().__init__(error if cause is None else f"{error} ({cause})")
+        self.error = error
+        self.cause = cause
+
+
+@dataclass(eq=False)
+class CallResult:
+    """What a call that goes on in the background comes to; `is_acknowledged` once waited for."""
+
+    is_completed: bool = False
+    error: str | None = None
+    is_acknowledged: bool = False
+
+    @property
+    def is_successful(self) -> bool:
+        """It is there, and no error."""
+        return self.is_completed and self.error is None
+
+    def complete(self, error: str | None = None) -> None:
+        """It is there from now on; a later error takes the place of what it was."""
+        self.error = error if error is not None else self.error
+        self.is_completed = True
+
+
+@dataclass(eq=False)
+class Request:
+    """A request to a coordinator, with its fields under Kafka's names."""
+
+    api: str
+    priority: int
+    result: CallResult
+    backoff_ms: int
+    fields: dict[str, Any] = field(default_factory=dict[str, Any])
+    is_bump: bool = False
+    is_retry: bool = False
+
+
+class ProducerClient:
+    """A producer, transactional where it has a transactional id, else idempotent only.
+
+    `protocol` is the client's release; `now_ms` is the time, which the caller moves, and `run`
+    where the client waits before it tries again. The other numbers are the producer's settings
+    under their own names. `compression_ratio` is what compression comes to; None: there is none.
+    What the brokers can do: the highest versions of requests, and the `transaction_version`.
+
+    Calls raise CallFailed. `initTransactions`, commit, abort and offsets go on in the background,
+    and answer a `CallResult`. `run` answers what was sent, in order; each of it is then answered
+    with `answer`, `disconnect` or `reject_version`.
+
+    Raises WrongType or OutOfRange for a setting that can't be so.
+    """
+
+    def __init__(
+        self, transactional_id: str | None = None, *, protocol: str | None = None, now_ms: int = 0,
+        transaction_timeout_ms: int = 60_000, delivery_timeout_ms: int = 120_000,
+        request_timeout_ms: int = 30_000,
+        linger_ms: int = 0, retries: int = 2**31 - 1, retry_backoff_ms: int = 100,
+        retry_backoff_max_ms: int = 1000, batch_size: int = 16_384, max_in_flight: int = 5,
+        compression_ratio: float | None = None, transaction_version: int = 0,
+        init_producer_id_version: int = 5, txn_offset_commit_version: int = 5,
+        produce_version: int = 12,
+    ) -> None:  # fmt: skip
+        if transactional_id is not None:
+            text("transactional_id", transactional_id)
+        whole("max_in_flight", max_in_flight, 1)
+        settings = {
+            "delivery_timeout_ms": delivery_timeout_ms,
+            "request_timeout_ms": request_timeout_ms,
+            "linger_ms": linger_ms,
+            "retries": retries,
+            "retry_backoff_ms": retry_backoff_ms,
+            "retry_backoff_max_ms": retry_backoff_max_ms,
+            "batch_size": batch_size,
+            "in_flight": max_in_flight,
+        }
+        for name, value in settings.items():
+            whole(name, value, 0)
+        settings["retry_backoff_max_ms"] = max(retry_backoff_ms, retry_backoff_max_ms)
+        self.machine = Machine(
+            TABLES, protocol=protocol, constants=settings,
+            protocols=_PROTOCOLS[transactional_id is not None],
+        )  # fmt: skip
+        self.machine.put(
+            init_version=init_producer_id_version, offsets_version=txn_offset_commit_version,
+            produce_version=produce_version, finalized_version=transaction_version,
+            keeps_order=max_in_flight == 1,
+        )  # fmt: skip
+        self.transactional_id = transactional_id
+        self.transaction_timeout_ms = transaction_timeout_ms
+        self.retry_backoff_ms = retry_backoff_ms
+        self.accumulator = Accumulator(self.machine, compression_ratio)
+        self.is_node_up = True
+        self.topic_metrics: dict[Any, Counter[str]] = {}
+        self._counters: Counter[str] = Counter()
+        self.outstanding: list[Request | Produce] = []
+        self.unauthorized_topics: list[Any] = []
+        self._lost: list[Request | Produce] = []
+        self._is_stopped = False
+        self._requests: list[Request] = []
+        self._offsets: dict[Any, Any] = {}
+        self._call = CallResult()
+        self._sent: list[Request | Produce] = []
+        self.now_ms = now_ms
+
+    @property
+    def now_ms(self) -> int:
+        """The time in ms."""
+        return self._now_ms
+
+    @now_ms.setter
+    def now_ms(self, value: int) -> None:
+        self.machine.outside(clock__now=value)
+        self._now_ms = value
+
+    # Calls ------------------------------------------------------------------------------------
+
+    def init_transactions(self) -> CallResult:
+        """initTransactions"""
+        if not self._begins("initTransactions"):
+            self._call = self._enqueue(self._init_request()).result
+        return self._call
+
+    def begin_transaction(self) -> None:
+        """beginTransaction"""
+        self._begins("beginTransaction")
+
+    def commit_transaction(self) -> CallResult:
+        """commitTransaction"""
+        if not self._begins("commitTransaction"):
+            self._call = self._complete_transaction("COMMIT")
+        return self._call
+
+    def abort_transaction(self) -> CallResult:
+        """abortTransaction"""
+        if not self._begins("abortTransaction"):
+            self._call = self._complete_transaction("ABORT")
+        return self._call
+
+    def add_partition(self, partition: Any) -> None:
+        """Half of what `send` does: the partition is to be in the transaction."""
+        self._begins("send", partition=partition)
+
+    def append(self, partition: Any, size: int = 100) -> Record:
+        """The other half: a record of `size` bytes goes into a batch, or a new one."""
+        record = Record(partition, size)
+        error = self.accumulator.append(record)
+        if error is not None:
+            raise CallFailed(error)
+        return record
+
+    def send(self, partition: Any, size: int = 100) -> Record:
+        """send, to a given partition."""
+        if self.machine.value(calls.appends_first):
+            record = self.append(partition, size)
+            self.add_partition(partition)
+            return record
+        self.add_partition(partition)
+        return self.append(partition, size)
+
+    def fail_send(self, error: str) -> Record:
+        """A send that fails before its record has a batch: no metadata, too large."""
+        reaction = self.machine.handle("send failed", error=error).reply
+        if reaction.error == "ILLEGAL_STATE":
+            raise CallFailed(reaction.error)
+        self._react(reaction)
+        return Record(None, 0, is_done=True, error=error)
+
+    def send_offsets(
+        self, offsets: Mapping[Any, int], group: Mapping[str, Any] | None
+    ) -> CallResult:
+        """sendOffsetsToTransaction. `group` has group_id, and generation, member_id and
+        group_instance_id of a member."""
+        self._begins("sendOffsetsToTransaction", names_group=group is not None)
+        assert group is not None
+        result = CallResult()
+        if self.machine.value(manager.adds_implicitly):
+            self._enqueue(self._offsets_request(result, offsets, group))
+        else:
+            request = self._request("ADD_OFFSETS_TO_TXN", result, group_id=group["group_id"])
+            request.fields |= {"offsets": offsets, "group": group}
+            self._enqueue(request)
+        return result
+
+    def wait(self, result: CallResult, timeout_ms: int | None = None) -> None:
+        """The application waits for a call's result. Raises CallFailed where it is an error, or
+        TIMEOUT where it isn't there; NotNow without a timeout."""
+        if not result.is_completed:
+            if timeout_ms is None:
+                raise NotNow("the result isn't there: run the client, and answer what it sends")
+            raise CallFailed("TIMEOUT")
+        result.is_acknowledged = True
+        if result is self._call:
+            self.machine.handle("acknowledge call")
+        if result.error is not None:
+            raise CallFailed(result.error)
+
+    def close(self, *, force: bool = False) -> None:
+        """Not by force, `run` from now on finishes what there is, and aborts a transaction."""
+        self.machine.handle("close")
+        if force:
+            self._is_stopped = True
+            for request in self._requests:
+                request.result.complete("KAFKA_EXCEPTION")
+                self.fail("KAFKA_EXCEPTION", is_fatal=True)
+            self._call.complete(None if self._call.is_completed else "KAFKA_EXCEPTION")
+            self._drop("KAFKA_EXCEPTION", undrained_only=False)
+
+    def fail(self, error: str, *, is_fatal: bool) -> None:
+        """An error from elsewhere brings the client to its abortable or its fatal state."""
+        self._react(self.machine.handle("error", error=error, is_fatal=is_fatal).reply)
+
+    def _begins(self, call: str, **fields: Any) -> bool:
+        """Makes a call; whether it goes on with the one before. Raises CallFailed."""
+        answer = self.machine.handle(call, **fields).reply
+        if answer.raises is not None:
+            raise CallFailed(answer.raises, answer.cause)
+        return answer.continues
+
+    def _complete_transaction(self, result: str) -> CallResult:
+        self._ask_for_partitions()
+        end = self._enqueue(self._request("END_TXN", CallResult(), result=result))
+        self.machine.handle("begin completing")
+        if not self.machine["epoch_bump_required"]:
+            return end.result
+        return self._enqueue(self._init_request(is_bump=True)).result
+
+    # Requests ---------------------------------------------------------------------------------
+
+    @property
+    def producer_id(self) -> int:
+        """Its producer id; -1: none."""
+        return self.machine["producer_id"] if self.producer_epoch >= 0 else -1
+
+    @property
+    def producer_epoch(self) -> int:
+        """Its epoch; -1: none."""
+        return self.machine["producer_epoch"]
+
+    def _request(self, api: str, result: CallResult, /, **fields: Any) -> Request:
+        named = {"producer_id": self.producer_id, "producer_epoch": self.producer_epoch}
+        named |= {"transactional_id": self.transactional_id} | fields
+        named |= {"transaction_version": self._version}
+        return Request(api, requests.PRIORITIES[api], result, self.retry_backoff_ms, named)
+
+    def _init_request(self, *, is_bump: bool = False) -> Request:
+        timeout = 2**31 - 1 if self.transactional_id is None else self.transaction_timeout_ms
+        request = self._request("INIT_PRODUCER_ID", CallResult(), transaction_timeout_ms=timeout)
+        if is_bump:
+            request.is_bump, request.priority = True, requests.BUMP_PRIORITY
+        else:
+            request.fields |= {"producer_id": -1, "producer_epoch": -1}
+        return request
+
+    def _offsets_request(
+        self, result: CallResult, offsets: Mapping[Any, int], group: Mapping[str, Any]
+    ) -> Request:
+        self._offsets.update(offsets)
+        member: dict[str, Any] = {"generation": -1, "member_id": "", "group_instance_id": None}
+        return self._request(
+            "TXN_OFFSET_COMMIT", result, offsets=dict(self._offsets), **{**member, **group}
+        )
+
+    def _enqueue(self, request: Request) -> Request:
+        at = next(
+            (i for i, r in enumerate(self._requests) if r.priority > request.priority),
+            len(self._requests),
+        )
+        self._requests.insert(at, request)
+        return request
+
+    def _look_up(self, coordinator: str, key: Any) -> None:
+        request = self._request("FIND_COORDINATOR", CallResult(), key_type=coordinator, key=key)
+        self._enqueue(request)
+
+    def _retry(self, request: Request, reaction: Any) -> None:
+        """Again, once the coordinator is found where it has to be looked up."""
+        if reaction.step == "LOOK_UP":
+            self._look_up_for(request)
+        request.is_retry, request.backoff_ms = True, reaction.backoff_ms
+        self._enqueue(request)
+
+    def _look_up_for(self, request: Request) -> None:
+        if request.api == "TXN_OFFSET_COMMIT":
+            self._look_up("GROUP", request.fields["group_id"])
+        else:
+            self._look_up("TRANSACTION", self.transactional_id)
+
+    def _ask_for_partitions(self) -> None:
+        if self.machine.attempt("ask for partitions") is not None:
+            asked = self.machine["pending_partitions"]
+            self._enqueue(self._request("ADD_PARTITIONS_TO_TXN", CallResult(), partitions=asked))
+
+    def _react(self, reaction: Any, request: Request | None = None) -> None:
+        """What becomes of a request, or of nothing but the client, as a row has decided."""
+        result = request.result if request is not None else CallResult()
+        match reaction.step:
+            case "DONE":
+                result.complete()
+            case "FAIL":
+                result.complete(reaction.error)
+                if reaction.ends_call:
+                    self._call.complete(reaction.error)
+            case "RETRY" | "LOOK_UP" if request is not None:
+                self._retry(request, reaction)
+            case _:
+                pass
+
+    @property
+    def metrics(self) -> dict[str, int]:
+        """The producer's metrics that concern this, by name; `topic_metrics` has a topic's."""
+        return {**self._counters, "requests-in-flight": len(self.outstanding)}
+
+    def _count(self, name: str, partition: Any, records: int) -> None:
+        self._counters[name] += records
+        self.topic_metrics.setdefault(topic_of(partition), Counter())[name] += records
+
+    @property
+    def _version(self) -> int:
+        """The transaction version of what it sends."""
+        return 2 if self.machine.value(manager.adds_implicitly) else 0
+
+    def next_request(self) -> Request | None:
+        """Takes out the request that would go next."""
+        self._ask_for_partitions()
+        while self._requests:
+            reaction = self.machine.handle(
+                "next request", request=self._requests[0].api,
+                has_incomplete_batches=self.accumulator.has_incomplete,
+            ).reply  # fmt: skip
+            if reaction.step == "WAIT":
+                return None
+            request = self._requests.pop(0)
+            self._goes_on = True
+            if reaction.step == "GO_ON":
+                return request
+            self._react(reaction, request)
+            if reaction.step == "FAIL":
+                return None
+            return self._requests.pop(0) if self._requests else None
+        return None
+
+    # The sending loop -------------------------------------------------------------------------
+
+    def run(self) -> list[Request | Produce]:
+        """Works until there is nothing to do without an answer; what was sent."""
+        self._sent = []
+        while not self._is_stopped:
+            if not (self._iterate() or self._shut_down() or self._back_off()):
+                break
+        return self._sent
+
+    def _iterate(self) -> bool:
+        """One round of the loop; whether anything came of it."""
+        self._goes_on = False
+        self._send_what_is_due()
+        lost, self._lost = self._lost, []
+        for sent in lost:
+            self._goes_on = True
+            self._disconnected(sent)
+        return self._goes_on
+
+    def _send_what_is_due(self) -> None:
+        """Sender.runOnce"""
+        machine = self.machine
+        for partition, mark in list(machine["unresolved"].items()):
+            if mark is not None:
+                outcome = machine.attempt("resolve sequences", partition=partition)
+                if outcome is not None:
+                    self._goes_on = True
+                    self._react(outcome.reply)
+        if machine["state"] == "FATAL_ERROR":
+            self._drop(machine["last_error"], undrained_only=False)
+            return
+        given_up = machine.attempt("give up initializing")
+        if given_up is not None:
+            for request in self._requests:
+                request.result.complete("AUTHENTICATION_FAILED")
+            self._drop(given_up.reply.error, undrained_only=False)
+            self._react(given_up.reply)
+            self._goes_on = True
+            return
+        self._bump()
+        if not self._send_request():
+            self._send_batches()
+
+    def _bump(self) -> None:
+        asked = sorted(self.machine["bump_for"], key=repr)
+        if self.machine.attempt("bump epoch") is not None:
+            self._goes_on = True
+            for partition in asked:
+                self.accumulator.restart(partition)
+        wanted = self.machine.attempt("want a producer id")
+        if wanted is not None and self.machine.value(manager.is_initializing):
+            self._enqueue(self._init_request())
+
+    def _send_request(self) -> bool:
+        """Sends a request to a coordinator, if one may go; whether batches wait for it.
+
+        Sender.maybeSendAndPollTransactionalRequest
+        """
+        machine = self.machine
+        if machine["request_in_flight"]:
+            return True
+        if machine.value(manager.drops_undrained):
+            self._drop(machine.value(manager.reason_to_drop), undrained_only=True)
+        request = self.next_request()
+        if request is None:
+            return False
+        member = request.fields
+        reaction = machine.handle(
+            "send request", request=request.api, is_node_up=self.is_node_up,
+            names_member=member.get("generation", -1) != -1
+            or bool(member.get("member_id"))
+            or member.get("group_instance_id") is not None,
+        ).reply  # fmt: skip
+        if reaction.step != "SEND":
+            self._goes_on = self.is_node_up or reaction.step != "RETRY"
+            self._react(reaction, request)
+            return True
+        if request.is_retry:
+            self.now_ms += request.backoff_ms
+        self._send(request)
+        return True
+
+    def _send(self, request: Request | Produce) -> None:
+        self._goes_on = True
+        self._sent.append(request)
+        self.outstanding.append(request)
+
+    def _send_batches(self) -> None:
+        """Sender.sendProducerData"""
+        drained: list[Produce] = []
+        if self.is_node_up:
+            drained = self.accumulator.drain(
+                is_transactional=self.transactional_id is not None,
+                transaction_version=self._version,
+            )
+        for produce in drained:
+            self._count("record-send-total", produce.partition, len(produce.records))
+            self._send(produce)
+        for number in self.accumulator.expired():
+            self._goes_on = True
+            in_retry = self.accumulator.held(number).in_retry
+            self._fail_batch(number, "TIMEOUT", adjusts=False)
+            if in_retry:
+                self.machine.handle("mark sequence unresolved", batch=number)
+            self._release(number)
+
+    def _shut_down(self) -> bool:
+        """What a closed client does when all is sent: it aborts a transaction that is open.
+
+        Sender.run
+        """
+        machine = self.machine
+        if not machine["is_closed"] or self.accumulator.has_undrained:
+            return False
+        if self.outstanding or self._lost:
+            return False
+        if not machine.value(manager.aborts_as_it_closes):
+            return False
+        try:
+            self.abort_transaction()
+        except CallFailed:
+            self.close(force=True)
+        return True
+
+    def _back_off(self) -> bool:
+        """Lets the time go by after which a batch may be sent again, if one waits for that."""
+        if not self.is_node_up or self.machine["request_in_flight"]:
+            return False
+        due = self.accumulator.next_retry_ms(self.now_ms)
+        if due is not None:
+            self.now_ms = due
+        return due is not None
+
+    # Answers ----------------------------------------------------------------------------------
+
+    def answer(
+        self, sent: Request | Produce, error: str = NONE, *, producer_id: int = -1,
+        producer_epoch: int = -1, partition_errors: Mapping[Any, str] | None = None,
+        base_offset: int = -1, log_start_offset: int = -1,
+    ) -> None:  # fmt: skip
+        """The answer to something sent: with an error for each of its partitions where it has
+        several, or one for all. Raises NotNow for what has been answered."""
+        self._take(sent)
+        if isinstance(sent, Produce):
+            self._answer_batch(sent, error, base_offset, log_start_offset)
+            return
+        self.machine.handle("answer came")
+        match sent.api:
+            case "ADD_PARTITIONS_TO_TXN":
+                asked = dict.fromkeys(sent.fields["partitions"], error)
+                self._partitions_answered(sent, partition_errors or asked)
+            case "TXN_OFFSET_COMMIT":
+                asked = dict.fromkeys(sent.fields["offsets"], error)
+                self._offsets_answered(sent, partition_errors or asked)
+            case api:
+                fields: dict[str, Any] = {"error": error}
+                if api in ("INIT_PRODUCER_ID", "END_TXN"):
+                    fields |= {"producer_id": max(producer_id, 0), "producer_epoch": producer_epoch}
+                elif api == "FIND_COORDINATOR":
+                    fields["coordinator"] = sent.fields["key_type"]
+                reaction = self.machine.handle(f"{_EVENTS[api]} answered", **fields).reply
+                self._react(reaction, sent)
+                if reaction.step == "DONE" and sent.is_bump:
+                    self.machine.handle("forget sequences")
+                elif reaction.step == "GO_ON" and api == "END_TXN":
+                    self.machine.handle("forget sequences")
+                    sent.result.complete()
+                elif reaction.step == "GO_ON":
+                    held = sent.fields
+                    self._enqueue(
+                        self._offsets_request(sent.result, held["offsets"], held["group"])
+                    )
+
+    def disconnect(self, sent: Request | Produce) -> None:
+        """The connection closes before the answer."""
+        self._take(sent)
+        self._disconnected(sent)
+
+    def lose_connections(self) -> None:
+        """All connections close. `run` finds out when it has sent what it can."""
+        self._lost += self.outstanding
+        self.outstanding.clear()
+
+    def _disconnected(self, sent: Request | Produce) -> None:
+        if isinstance(sent, Produce):
+            self._answer_batch(sent, "NETWORK_EXCEPTION", -1, -1)
+        else:
+            self._react(self.machine.handle("answer lost", request=sent.api).reply, sent)
+
+    def reject_version(self, sent: Request | Produce) -> None:
+        """The broker turns out not to have the version that is needed."""
+        self._take(sent)
+        if isinstance(sent, Produce):
+            self._answer_batch(sent, "UNSUPPORTED_VERSION", -1, -1)
+        else:
+            self.machine.handle("answer came")
+            self._react(self.machine.handle("version mismatch").reply, sent)
+
+    def _take(self, sent: Request | Produce) -> None:
+        if sent not in self.outstanding:
+            raise NotNow(f"{sent.api} isn't waiting for an answer")
+        self.outstanding.remove(sent)
+
+    def _partitions_answered(self, request: Request, errors: Mapping[Any, str]) -> None:
+        outcome = NONE
+        for error in errors.values():
+            step = self.machine.handle("AddPartitionsToTxn for a partition", error=error).reply.step
+            if step == "REQUEST":
+                outcome = error
+                break
+            if step == "UNAUTHORIZED" or (step == "REFUSED" and outcome == NONE):
+                outcome = error
+        answered = self.machine.handle(
+            "AddPartitionsToTxn answered", error=outcome, partitions=frozenset(errors)
+        )
+        if outcome == "TOPIC_AUTHORIZATION_FAILED":
+            self.unauthorized_topics = sorted(
+                {topic_of(p) for p, error in errors.items() if error == outcome}
+            )
+        self._react(answered.reply, request)
+
+    def _offsets_answered(self, request: Request, errors: Mapping[Any, str]) -> None:
+        is_looked_up = False
+        for partition, error in errors.items():
+            reaction = self.machine.handle("TxnOffsetCommit for a partition", error=error).reply
+            if reaction.step == "DONE":
+                self._offsets.pop(partition, None)
+            elif reaction.step == "LOOK_UP" and not is_looked_up:
+                is_looked_up = True
+                self._look_up_for(request)
+            elif reaction.step == "FAIL":
+                self._react(reaction, request)
+                break
+        if request.result.is_completed:
+            self._offsets.clear()
+        elif not self._offsets:
+            request.result.complete()
+        else:
+            request.is_retry = True
+            self._enqueue(request)
+
+    def _answer_batch(self, sent: Produce, error: str, base: int, log_start: int) -> None:
+        number = sent.batch
+        batch = self.accumulator.batches[number]
+        reaction = self.machine.handle(
+            "Produce answered", batch=number, error=error, base_offset=max(base, -1),
+            log_start_offset=max(log_start, -1), is_done=batch.is_done,
+        ).reply  # fmt: skip
+        match reaction.step:
+            case "COMPLETE":
+                batch.finish(base_offset=base)
+            case "AGAIN":
+                self._count("record-retry-total", sent.partition, len(batch.records))
+                if reaction.restarts:
+                    self.accumulator.restart(sent.partition)
+            case "SPLIT":
+                self._counters["batch-split-total"] += 1
+                self.accumulator.split(number)
+            case _:
+                self._fail_batch(number, error, adjusts=reaction.adjusts)
+        self._release(number)
+
+    # Batches ----------------------------------------------------------------------------------
+
+    @property
+    def has_pending_offsets(self) -> bool:
+        """Whether a group's offsets wait to be committed."""
+        return bool(self._offsets)
+
+    def expire(self, record: Record, *, is_unresolved: bool) -> None:
+        """The time of a record's batch is up, all others' is not."""
+        number = self.accumulator.number_of(record)
+        self._fail_batch(number, "TIMEOUT", adjusts=False)
+        if is_unresolved:
+            self.machine.handle("mark sequence unresolved", batch=number)
+
+    def fail_batch(self, record: Record, error: str, *, adjusts: bool) -> None:
+        """A record's batch fails for good. `adjusts`: nothing was appended, for sure."""
+        number = self.accumulator.number_of(record)
+        self._fail_batch(number, error, adjusts=adjusts)
+
+    def _fail_batch(self, number: int, error: str, *, adjusts: bool) -> None:
+        batch = self.accumulator.batches[number]
+        partition = self.accumulator.held(number).partition
+        self._count("record-error-total", partition, len(batch.records))
+        if batch.is_done and self.machine.value(sending.ignores_late_errors):
+            return
+        batch.finish(error)
+        self._react(self.machine.handle("failure", error=error).reply)
+        self.machine.handle("batch failed", batch=number, error=error, adjusts=adjusts)
+
+    def _drop(self, error: str, *, undrained_only: bool) -> None:
+        """Gives batches up."""
+        for number in self.accumulator.drop(error, undrained_only=undrained_only):
+            self._goes_on = True
+            self._release(number)
+
+    def _release(self, number: int) -> None:
+        """Forgets a batch once no answer can be for it."""
+        under_way = (*self.outstanding, *self._lost)
+        if not any(isinstance(sent, Produce) and sent.batch == number for sent in under_way):
+            self.accumulator.release(number)
+
+
+_EVENTS = {
+    "FIND_COORDINATOR": "FindCoordinator",
+    "INIT_PRODUCER_ID": "InitProducerId",
+    "ADD_OFFSETS_TO_TXN": "AddOffsetsToTxn",
+    "END_TXN": "EndTxn",
+}

@@ -1,0 +1,109 @@
+"""A machine as one of `transitions`: its states, its events as triggers, `may_...` and callbacks.
+
+    account = states(Machine(TABLES, protocol="4.1"))
+    account.may_EndTxn(producer_id=7, ...)     # whether the event would be taken
+    account.EndTxn(producer_id=7, ...)         # takes it; callbacks run, the state moves
+    account.outcome.reply                      # what it answered
+    account.state
+
+Rows decide: each row that an event can take is a transition whose condition is that the row is the
+one. `transitions`' own tools (diagrams, `get_triggers`, callbacks on states) work on `face`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from transitions import EventData
+from transitions import Machine as TransitionsMachine
+
+from ...language.expressions import Expression
+from ...language.tables import Row, Table
+from .machine import Machine, Outcome
+
+ONLY = "RUNNING"  # the state of a machine that declares none
+
+
+def trigger_name(event: str) -> str:
+    """An event's name as that of a method."""
+    return "".join(c if c.isalnum() else "_" for c in event)
+
+
+def goals(row: Row) -> tuple[str, ...]:
+    """The states that a row may go to; none where it stays."""
+
+    def found(node: Expression) -> Iterator[str]:
+        if node.op == "if":
+            yield from found(node.args[1])
+            yield from found(node.args[2])
+        elif node.op == "const":
+            yield node.data.member
+
+    return tuple(dict.fromkeys(found(row.goto))) if isinstance(row.goto, Expression) else ()
+
+
+class States:
+    """The model of a `transitions` machine: a `Machine` and what its last event did."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.outcome: Outcome | None = None
+        self.state: str = ONLY
+        tables = machine.tables
+        declared = tables[0].machine
+        names = (ONLY,)
+        self.field: str | None = None
+        if declared.state is not None:
+            self.field = str(declared.state.data.name)
+            names = declared.state.data.type.names
+            self.state = machine[self.field]
+        self.face = TransitionsMachine(
+            model=self, states=list(names), initial=self.state, send_event=True,
+            auto_transitions=False, ignore_invalid_triggers=False,
+        )  # fmt: skip
+        for table in tables:
+            self._add(table)
+
+    def _add(self, table: Table) -> None:
+        for row in self.machine.rows_of(table.on.name):
+            for goal in goals(row) or (None,):
+                self.face.add_transition(
+                    trigger_name(table.on.name), "*", "=" if goal is None else goal,
+                    conditions=_Takes(self, table.on.name, row.name, goal),
+                    before=_Take(self, table.on.name),
+                )  # fmt: skip
+
+
+class _Takes:
+    """Whether an event takes a row, and goes where the transition says."""
+
+    def __init__(self, model: States, event: str, row: str, goal: str | None) -> None:
+        self.model, self.event, self.row, self.goal = model, event, row, goal
+        self.__name__ = row
+
+    def __call__(self, data: EventData) -> bool:
+        machine = self.model.machine
+        if machine.may(self.event, **data.kwargs) != self.row:
+            return False
+        if self.goal is None or self.model.field is None:
+            return True
+        tried = machine.copy()
+        tried.handle(self.event, **data.kwargs)
+        return tried[self.model.field] == self.goal
+
+
+class _Take:
+    """Takes the event."""
+
+    def __init__(self, model: States, event: str) -> None:
+        self.model, self.event = model, event
+        self.__name__ = event
+
+    def __call__(self, data: EventData) -> None:
+        self.model.outcome = self.model.machine.handle(self.event, **data.kwargs)
+
+
+def states(machine: Machine) -> Any:
+    """The machine with its events as methods. Triggers are added at run time, hence Any."""
+    return States(machine)

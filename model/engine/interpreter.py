@@ -1,0 +1,115 @@
+"""Systems run on plain values, a step at a time: the executable meaning of a declaration.
+
+Slow and simple on purpose: traces are replayed here, and the native explorer is compared with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import TypeAlias
+
+from ...language import Action, Expression, Instance, Property
+from ...language.types import Value, choices, contains, show_value
+from ...language.values import assign, evaluate
+
+FullState: TypeAlias = tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step taken: the row's index in `Instance.row_names`, what was bound, the state reached.
+
+    `fault` says which update leaves its type's range; the step then reaches no state.
+    """
+
+    row: int
+    action: Action
+    bound: tuple[tuple[Expression, Value], ...]
+    state: FullState | None
+    fault: str = ""
+
+
+class Interpreter:
+    """An instance's states and steps. A state is a tuple with a value per variable."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.names = tuple(variable.name for variable in instance.variables)
+        self.types = {variable.name: variable.type for variable in instance.variables}
+
+    def initial_states(self) -> Iterator[FullState]:
+        """The initial states."""
+        yield from self.instance.initial_states()
+
+    def as_mapping(self, state: FullState) -> dict[str, Value]:
+        """The state by variable name."""
+        return dict(zip(self.names, state, strict=True))
+
+    def holds(
+        self, condition: Expression, state: FullState, following: FullState | None = None
+    ) -> bool:
+        """Whether a condition holds in a state, or of the step from it to the `following` one."""
+        next_ = None if following is None else self.as_mapping(following)
+        constants = self.instance.constants
+        return bool(evaluate(condition, self.as_mapping(state), constants, following=next_))
+
+    def step_holds(self, item: Property, state: FullState, following: FullState) -> bool:
+        """Whether a step property holds of a step."""
+        return self.holds(item.expression, state, following)
+
+    def steps(self, state: FullState, table: str | None = None) -> Iterator[Step]:
+        """Every step enabled in a state, of the one table where it is named; rows in declared
+        order."""
+        before = self.as_mapping(state)
+        index = 0
+        for action in self.instance.actions:
+            wanted = table in (None, action.table)
+            for bound in self._bindings(action, before) if wanted else ():
+                step = self._take(action, index, before, bound)
+                if step is not None:
+                    yield step
+            index += len(action.rows)
+
+    def _bindings(
+        self, action: Action, before: Mapping[str, Value]
+    ) -> Iterator[dict[Expression, Value]]:
+        constants = self.instance.constants
+        domains = [choices(bound.data.type, constants) for bound in action.bounds]
+        for values in product(*domains):
+            bound = dict(zip(action.bounds, values, strict=True))
+            if action.choice is None:
+                yield bound
+                continue
+            bag = evaluate(action.choice.args[0], before, constants, bound)
+            assert isinstance(bag, tuple)
+            for content in dict.fromkeys(bag):
+                yield {**bound, action.choice: content}
+
+    def _take(
+        self,
+        action: Action,
+        index: int,
+        before: Mapping[str, Value],
+        bound: dict[Expression, Value],
+    ) -> Step | None:
+        constants = self.instance.constants
+        if not evaluate(action.when, before, constants, bound):
+            return None
+        for offset, row in enumerate(action.rows):
+            if not evaluate(row.guard, before, constants, bound):
+                continue
+            if not evaluate(row.room, before, constants, bound):
+                return None
+            after = dict(before)
+            named = tuple(bound.items())
+            for target, expression in row.updates:
+                value = evaluate(expression, before, constants, bound)
+                assign(target, value, after, before, constants, bound)
+            for name, kind in self.types.items():
+                if after[name] is not before[name] and not contains(kind, after[name], constants):
+                    fault = f"{name} would be {show_value(kind, after[name])}: not {kind}"
+                    return Step(index + offset, action, named, None, fault)
+            return Step(index + offset, action, named, tuple(after[n] for n in self.names))
+        return None

@@ -1,0 +1,364 @@
+"""Machines that run: a declared machine at real ranges, one event at a time.
+
+    machine = Machine(TABLES, protocol="4.1")
+    machine.put(state="ONGOING", producer_epoch=3)        # a given state
+    outcome = machine.handle("EndTxn", producer_id=7, ...)  # an event or a message
+    outcome.row, outcome.reply, outcome.sent              # what it did and said
+    machine.state["pending"]                              # the new state
+
+Whatever the rows leave open is chosen by the caller: when an append is acknowledged, what the clock
+says, what another machine's fields are (`outside`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from ...language.errors import DeclarationError
+from ...language.expressions import Expression
+from ...language.messages import Message
+from ...language.protocols import Protocols
+from ...language.tables import Row, Table
+from ...language.types import SCALARS, Map, Optional, Type
+from ...spec.features import KAFKA
+from .errors import MissingField, NotNow, UnknownField, refusal
+from .program import message_class, program_of
+from .values import Sparse, mapped, shown, stored
+
+
+class Outcome(NamedTuple):
+    """What an event did: the row taken, the messages sent (the reply among them), the reply."""
+
+    row: str
+    sent: tuple[Any, ...]
+    reply: Any
+
+
+class Taken(NamedTuple):
+    """A row that was taken: the machine as it was before, what it took, what it sent, and what of
+    that is the reply."""
+
+    machine: Machine
+    table: Table
+    row: Row
+    switch_off: tuple[str, ...]
+    fields: Mapping[str, Any]
+    sent: tuple[Any, ...]
+    reply: Any
+
+    def value(self, expression: Expression) -> Any:
+        """What an expression of the table came to, before."""
+        return self.machine.meaning(self.table.on.name, expression, self.switch_off, self.fields)
+
+
+_watching: list[list[Taken]] = []
+
+
+@contextmanager
+def watched() -> Generator[list[Taken]]:
+    """Keeps all rows that any machine takes meanwhile, in their order."""
+    taken: list[Taken] = []
+    _watching.append(taken)
+    try:
+        yield taken
+    finally:
+        _watching.remove(taken)
+
+
+def is_watched() -> bool:
+    """Whether rows are kept now."""
+    return bool(_watching)
+
+
+class Machine:
+    """One instance of a declared machine, at real ranges.
+
+    `tables` say what it does, one table for each event. `protocol` is the release (the newest),
+    `switch_on` and `switch_off` name single features. `this` is its identity, where rows use one,
+    `constants` overrides numbers such as a broker's settings.
+
+    Raises DeclarationError for an unknown protocol or feature, or where rows look at more keys
+    than can be told apart.
+    """
+
+    def __init__(
+        self, tables: Iterable[Table], *, protocol: str | None = None,
+        protocols: Protocols = KAFKA, switch_on: Iterable[str] = (),
+        switch_off: Iterable[str] = (), this: Any = None,
+        constants: Mapping[str, int] | None = None,
+    ) -> None:  # fmt: skip
+        for name, number in (constants or {}).items():
+            if type(number) is not int:
+                raise refusal(name, "a whole number", number, of_type=False)
+        given = tuple(sorted((constants or {}).items()))
+        self._program = program_of(tuple(tables), protocols, given)
+        self.protocol = protocol or protocols.newest
+        known = {info.name for info in protocols.infos}
+        on, off = frozenset(switch_on), frozenset(switch_off)
+        for name in sorted((on | off) - known):
+            raise DeclarationError(f"no feature is called {name}")
+        self.features = (protocols.features_at(self.protocol) | on) - off
+        self.this = this
+        self._s = self._program.first_state()
+        self._o = self._program.first_outside()
+        self._taken = self._program.taken.setdefault(self.features, {})
+
+    # State ------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """Every field by its name; a copy."""
+        program = self._program
+        kinds = (info.type for info in program.declared.fields.values())
+        return {
+            name: shown(kind, value)
+            for name, kind, value in zip(program.fields, kinds, self._s, strict=True)
+        }
+
+    def kept(
+        self, but: frozenset[str], of_map: Callable[[Sparse], Hashable]
+    ) -> tuple[Hashable, ...]:
+        """Every field but these as it is kept, to compare by: quicker than `state`. `of_map` is
+        what tells one map from another."""
+        known = self._program.kept.get(but)
+        if known is None:
+            known = self._program.kept[but] = self._program.places_but(but)
+        plain, maps = known
+        values = self._s
+        return plain(values), *[of_map(values[at]) for at in maps]
+
+    def is_as(self, other: Machine) -> bool:
+        """Whether every field is as another machine of the same tables has it."""
+        return self._s == other._s
+
+    def __getitem__(self, name: str) -> Any:
+        """One field. Raises UnknownField."""
+        plain = self._program.plain.get(name)
+        if plain is not None:
+            return self._s[plain]
+        return shown(self._kind(name), self._s[self._program.place[name]])
+
+    def at(self, name: str, key: Any) -> Any:
+        """What a field that is a map has for one key. Raises UnknownField."""
+        kind = self._kind(name)
+        if not isinstance(kind, Map):
+            raise UnknownField(f"{name} is no map", name)
+        return shown(kind.of, self._s[self._program.place[name]][key])
+
+    def _kind(self, name: str) -> Type:
+        declared = self._program.declared
+        if name not in declared.fields:
+            known = ", ".join(declared.fields)
+            raise UnknownField(f"{declared.name} has no field {name} (it has: {known})", name)
+        return declared.fields[name].type
+
+    def put(self, /, **fields: Any) -> None:
+        """Sets fields to given values. Raises UnknownField, WrongType or OutOfRange."""
+        program, taken = self._program, list[tuple[int, Any]]()
+        for name, value in fields.items():
+            number = program.numbers.get(name)
+            if number is None or type(value) is not int or not number[1] <= value <= number[2]:
+                value = self._read(name, self._kind(name), value)
+            taken.append((program.place[name], value))
+        for at, value in taken:
+            self._s[at] = value
+
+    def outside(self, /, **fields: Any) -> None:
+        """Sets fields of other machines that rows read, by machine and field (`clock__now=5` is
+        the field `now` of the clock). Raises UnknownField, WrongType or OutOfRange."""
+        for name, value in fields.items():
+            count = self._program.counts.get(name)
+            if count is not None and type(value) is int and count[1] <= value <= count[2]:
+                self._o[count[0]] = value
+                continue
+            place = self._program.outside.get(name)
+            if place is None:
+                known = ", ".join(self._program.outside) or "none"
+                raise UnknownField(f"nothing reads {name} here (what is read: {known})", name)
+            at, kind = place
+            if self._o[at] != value:
+                self._o[at] = self._read(name, kind, value)
+
+    def _read(self, name: str, kind: Type, value: Any) -> Any:
+        read = stored(self._program.ranges, kind, value)
+        if not self._program.ranges.contains(kind, read):
+            raise self._program.refused(name, kind, value)
+        return read
+
+    def copy(self) -> Machine:
+        """Another machine in the same state."""
+        made = object.__new__(Machine)
+        made.__dict__.update(self.__dict__)
+        made._s, made._o = self._s.copy(), self._o.copy()
+        for at in self._program.maps:  # whose keys rows set in place
+            self._s[at].shared = True
+        return made
+
+    def mapped(self, of: Type, change: Callable[[Any], Any]) -> Machine:
+        """Another machine in which every value of a type, in fields and in records that they hold,
+        is what `change` makes of it."""
+        made, kinds = self.copy(), self._program.declared.fields.values()
+        made._s = [
+            mapped(info.type, of, change, value) for info, value in zip(kinds, made._s, strict=True)
+        ]
+        return made
+
+    def value(self, expression: Expression) -> Any:
+        """What an expression over the machine's fields comes to, as its rows would read it."""
+        program = self._program
+        known = self._taken.get(expression)
+        if known is None:
+            from ...language.typecheck import type_of
+
+            compiler = program.compiler({})
+            function = compiler.expression(program.settled(expression, self.features), {})
+            known = self._taken[expression] = function, type_of(expression)
+        function, kind = known
+        value = function(self._s, self._o, self.this)
+        return value if kind is None else shown(kind, value)
+
+    def meaning(
+        self, event: str, expression: Expression, switch_off: tuple[str, ...],
+        fields: Mapping[str, Any],
+    ) -> Any:  # fmt: skip
+        """What an expression in the table on an event comes to, with these fields of the event."""
+        program, features = self._program, self.features - set(switch_off)
+        table = program.tables[event]
+        compiler = program.compiler(program.names(table))
+        settled = program.settled(expression, features)
+        function = compiler.expression(settled, program.parameters(table))
+        return function(self._s, self._o, self.this, **fields)
+
+    # Events -----------------------------------------------------------------------------------
+
+    @property
+    def events(self) -> tuple[str, ...]:
+        """The names of the events and messages that it takes."""
+        return tuple(self._program.tables)
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """What it does, as declared."""
+        return tuple(self._program.tables.values())
+
+    def rows_of(self, event: str) -> tuple[Row, ...]:
+        """The rows that an event may take in this release. Raises UnknownEvent."""
+        self._program.function(event, self.features)
+        rows = self._program.tables[event].rows
+        return tuple(r for r in rows if self._program.protocols.holds(r.during, self.features))
+
+    def fields_of(self, event: str) -> dict[str, Type]:
+        """What an event brings, with its types. Raises UnknownEvent."""
+        self._program.function(event, self.features)
+        return self._program.parameters(self._program.tables[event])
+
+    def handle(self, event: str, /, *, switch_off: tuple[str, ...] = (), **fields: Any) -> Outcome:
+        """Takes an event; `switch_off` names features that this event does without, as a request
+        of an older version does.
+
+        Raises UnknownEvent, UnknownField, MissingField, WrongType or OutOfRange for what can't
+        be, NotNow where the event can't happen in this state; the state is then as before.
+        """
+        outcome = self._take(event, switch_off, fields)
+        if outcome is None:
+            raise NotNow(f"{event} can't happen to {self._program.declared.name} in this state")
+        return outcome
+
+    def attempt(
+        self, event: str, /, *, switch_off: tuple[str, ...] = (), **fields: Any
+    ) -> Outcome | None:
+        """As `handle`, and None where the event can't happen."""
+        return self._take(event, switch_off, fields)
+
+    def _take(
+        self, event: str, switch_off: tuple[str, ...], fields: dict[str, Any]
+    ) -> Outcome | None:
+        known = self._taken.get((event, switch_off))
+        if known is None:
+            known = self._bound(event, switch_off)
+            self._taken[event, switch_off] = known
+        function, rows, reply, structured = known
+        before = self.copy() if _watching else None
+        result: Any
+        try:
+            given = fields | self._brought(structured, fields) if structured else fields
+            result = function(self._s, self._o, self.this, **given)
+        except TypeError:
+            self._explain(event, fields)
+            raise
+        if result is None:
+            return None
+        at, sent = result
+        outcome = Outcome(rows[at], sent, reply(sent) if sent else None)
+        if before is not None:
+            table = self._program.tables[event]
+            (row,) = (row for row in table.rows if row.name == outcome.row)
+            for taken in _watching:
+                taken.append(Taken(before, table, row, switch_off, given, sent, outcome.reply))
+        return outcome
+
+    def may(self, event: str, /, *, switch_off: tuple[str, ...] = (), **fields: Any) -> str | None:
+        """The row that the event would take, None where it can't happen; nothing changes."""
+        features = self.features - set(switch_off)
+        function = self._program.function(event, features, apply=False)
+        at: int | None
+        try:
+            structured = self._structured(event)
+            given = fields | self._brought(structured, fields) if structured else fields
+            at = function(self._s, self._o, self.this, **given)
+        except TypeError:
+            self._explain(event, fields)
+            raise
+        return None if at is None else self._program.rows[event, features][at]
+
+    def _bound(self, event: str, switch_off: tuple[str, ...]) -> Any:
+        features = self.features - set(switch_off)
+        function = self._program.function(event, features)
+        table = self._program.tables[event]
+        on = table.on
+        messages = {s.message for row in table.rows for s in table.sendings(row)}
+        answers = tuple(
+            message_class(m)
+            for m in messages
+            if m is table.response or (isinstance(on, Message) and m.answers is on)
+        )
+
+        def reply(sent: tuple[Any, ...]) -> Any:
+            for message in sent:
+                if type(message) in answers:
+                    return message
+            return None
+
+        return function, self._program.rows[event, features], reply, self._structured(event)
+
+    def _structured(self, event: str) -> dict[str, Type]:
+        """What an event brings that isn't a plain value."""
+        known = self._program.structured.get(event)
+        if known is None:
+            known = self._program.structured[event] = {
+                name: kind
+                for name, kind in self.fields_of(event).items()
+                if not isinstance(kind.of if isinstance(kind, Optional) else kind, SCALARS)
+            }
+        return known
+
+    def _brought(self, structured: Mapping[str, Type], fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of an event's fields, as rows take them."""
+        ranges = self._program.ranges
+        return {
+            name: stored(ranges, kind, fields[name])
+            for name, kind in structured.items()
+            if name in fields
+        }
+
+    def _explain(self, event: str, fields: Mapping[str, Any]) -> None:
+        known = self.fields_of(event)
+        for name in fields:
+            if name not in known:
+                has = ", ".join(known) or "none"
+                raise UnknownField(f"{event} has no field {name} (it has: {has})", name) from None
+        for name in known:
+            if name not in fields:
+                raise MissingField(f"{event} lacks its field {name}", name) from None

@@ -1,0 +1,291 @@
+"""The functions that a machine's rows are compiled to: its layout, its ranges, and its constants.
+
+`model.engine.machine` runs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from operator import itemgetter
+from typing import Any
+
+from ...language.errors import DeclarationError
+from ...language.expressions import Expression, Parameter, children_first, lift, rewrite
+from ...language.protocols import Protocols
+from ...language.tables import Machine as Declared
+from ...language.tables import Message, Row, Sending, Table
+from ...language.types import Bag, Bool, Enum, Int, Key, Map, Optional, Record, Sequence, Set, Type
+from .compiler import Compiler, Layout, Rule, Sent
+from .errors import ModelError, OutOfRange, UnknownEvent, refusal
+from .values import Ranges, has_record, shown, tuple_class
+
+
+@cache
+def message_class(message: Message) -> type:
+    """The class that holds a message: its fields by name, in declared order."""
+    made = tuple_class(message.name, [name for name, _ in message.parameters])
+    made.__doc__ = message.doc or f"{message.name}, as it was sent."
+    return made
+
+
+@cache
+def _maker(message: Message) -> Callable[..., Any]:
+    """What makes a message of plain values: its class, or what gives its records names first."""
+    made = message_class(message)
+    kinds = [kind for _, kind in message.parameters]
+    if not any(has_record(kind) for kind in kinds):
+        return made
+    return lambda *values: made(*map(shown, kinds, values))
+
+
+def real_constants(tables: Iterable[Table]) -> dict[str, int]:
+    """The real values of the constants that tables use."""
+    found: dict[str, int] = {}
+
+    def look(expression: Expression) -> None:
+        for node in children_first(expression):
+            if node.op == "constant" and node.data.real is not None:
+                found[node.data.name] = node.data.real
+            elif node.op in ("field", "parameter", "variable"):
+                in_type(node.data.type)
+
+    def in_type(kind: Type) -> None:
+        match kind:
+            case Int():
+                bounds = (kind.low, kind.high)
+            case Key():
+                bounds = (kind.size,)
+            case Sequence() | Bag():
+                bounds = (kind.capacity,)
+            case Record():
+                for _, of in kind.fields:
+                    in_type(of)
+                return
+            case Map():
+                in_type(kind.key)
+                return in_type(kind.of)
+            case Optional() | Set():
+                return in_type(kind.of)
+            case _:
+                return None
+        for bound in bounds:
+            if isinstance(bound, Expression):
+                look(bound)
+        if isinstance(kind, (Sequence, Bag)):
+            in_type(kind.of)
+
+    for table in tables:
+        for machine in (table.machine, *table.elsewhere):
+            for info in machine.fields.values():
+                in_type(info.type)
+                if info.initial is not None:
+                    look(info.initial)
+        for _, kind in table.on.parameters:
+            in_type(kind)
+        look(table.guard)
+        for row in table.rows:
+            for part in (row.guard, *(e for update in table.updates(row) for e in update)):
+                look(part)
+            for sending in table.sendings(row):
+                for _, kind in sending.message.parameters:
+                    in_type(kind)
+                for part in (sending.when, *(value for _, value in sending.fields)):
+                    look(part)
+    return found
+
+
+class Program:
+    """Tables of one machine for a protocol: layout, ranges, and the functions compiled so far."""
+
+    def __init__(
+        self, tables: tuple[Table, ...], protocols: Protocols, constants: Mapping[str, int]
+    ) -> None:
+        self.tables = {table.on.name: table for table in tables}
+        if len(self.tables) != len(tables) or len({t.machine.name for t in tables}) != 1:
+            raise DeclarationError("a machine runs tables of its own, one for each event")
+        self.protocols = protocols
+        self.declared: Declared = tables[0].machine
+        self.constants = {**real_constants(tables), **constants}
+        self.ranges = Ranges(self.constants, open_keys=True)
+        self.fields = list(self.declared.fields)
+        self.place = {name: at for at, name in enumerate(self.fields)}
+        self.plain = {
+            name: at
+            for at, (name, info) in enumerate(self.declared.fields.items())
+            if not has_record(info.type)
+        }
+        places = {(self.declared.name, name): f"s[{at}]" for at, name in enumerate(self.fields)}
+        self.outside: dict[str, tuple[int, Type]] = {}
+        self.counts: dict[str, tuple[int, int, int]] = {}  # of these, numbers and their ends
+        self.numbers = {
+            name: ends
+            for name, at in self.place.items()
+            if (ends := self._ends(at, self.declared.fields[name].type)) is not None
+        }
+        for machine in (m for table in tables for m in table.elsewhere):
+            for name, info in machine.fields.items():
+                keyword = f"{machine.name}__{name}"
+                if keyword not in self.outside and machine is not self.declared:
+                    kind = info.type if machine.key is None else Map(machine.key, info.type)
+                    places[machine.name, name] = f"o[{len(self.outside)}]"
+                    at = len(self.outside)
+                    self.outside[keyword] = (at, kind)
+                    if (ends := self._ends(at, kind)) is not None:
+                        self.counts[keyword] = ends
+        kinds = [info.type for info in self.declared.fields.values()]
+        self.maps = [at for at, kind in enumerate(kinds) if isinstance(kind, Map)]
+        self.first: list[Any] | None = None
+        self.taken: dict[frozenset[str], dict[Any, Any]] = {}
+        self.structured: dict[str, dict[str, Type]] = {}
+        self.kept: dict[frozenset[str], tuple[Callable[..., Any], list[int]]] = {}
+        self.places = places
+        self.functions: dict[tuple[str, frozenset[str], bool], Callable[..., Any]] = {}
+        self.rows: dict[tuple[str, frozenset[str]], tuple[str, ...]] = {}
+
+    def _ends(self, at: int, kind: Type) -> tuple[int, int, int] | None:
+        """A place and the ends of what it holds, if that is a number with ends."""
+        low, high = self.ranges.of_int(kind) if isinstance(kind, Int) else (None, None)
+        return None if low is None or high is None else (at, low, high)
+
+    def places_but(self, but: frozenset[str]) -> tuple[Callable[..., Any], list[int]]:
+        """What reads all fields but these that are no maps, and the places of the maps."""
+        places = [at for at, name in enumerate(self.fields) if name not in but]
+        plain = [at for at in places if at not in self.maps]
+        return itemgetter(*plain), [at for at in places if at in self.maps]
+
+    def first_state(self) -> list[Any]:
+        """A machine's fields as they are declared to start."""
+        if self.first is None:
+            fields = self.declared.fields.values()
+            self.first = [self.initial(info.type, info.initial) for info in fields]
+            for at in self.maps:
+                self.first[at].shared = True
+        return self.first.copy()
+
+    def initial(self, kind: Type, given: Expression | None) -> Any:
+        """A field's first value."""
+        if given is None or given.op == "any_value":
+            return self.ranges.initial(kind)
+        return self.compiler({}).expression(given, {})([], [], None)
+
+    def first_outside(self) -> list[Any]:
+        """The fields outside of the machine, as they start."""
+        return [self.ranges.initial(kind) for _, kind in self.outside.values()]
+
+    def compiler(self, names: Mapping[Expression, str]) -> Compiler:
+        """A compiler with these names for parameters."""
+        return Compiler(
+            Layout(self.places, names), self.ranges,
+            out_of_range=lambda field, value: OutOfRange(f"{field} can't be {value!r}", field),
+            refused=self.refused,
+        )  # fmt: skip
+
+    def refused(self, field: str, kind: Type, value: Any) -> ModelError:
+        """The error for a value that doesn't belong to a field."""
+        inner = kind.of if isinstance(kind, Optional) else kind
+        whole = isinstance(inner, (Int, Key)) and type(value) is int
+        named = isinstance(inner, Enum) and isinstance(value, str)
+        return refusal(field, self.ranges.expected(kind), value, of_type=whole or named)
+
+    def parameters(self, table: Table) -> dict[str, Type]:
+        """What an event brings: the variables that its rows use as they are, and its fields."""
+        for bound in table.on.variables:
+            if bound.op == "element":
+                raise DeclarationError(f"{table.name}: a machine by itself chooses no `{bound}`")
+        variables = {name.data.name: name.data.type for name in table.on.variables}
+        return variables | dict(table.on.parameters)
+
+    def names(self, table: Table) -> dict[Expression, str]:
+        """The Python names of what an event brings."""
+        found = {name: name.data.name for name in table.on.variables}
+        for name, kind in table.on.parameters:
+            found[Expression("parameter", (), Parameter(table.on.name, name, kind))] = name
+        return found
+
+    def settled(self, expression: Expression, features: frozenset[str]) -> Expression:
+        """The expression with features as truths, and what they decide gone."""
+
+        def settle(node: Expression) -> Expression | None:
+            if node.op == "feature":
+                return lift(node.data.name in features)
+            return None
+
+        return _folded(rewrite(expression, settle))
+
+    def function(
+        self, event: str, features: frozenset[str], *, apply: bool = True
+    ) -> Callable[..., Any]:
+        """The compiled table. Raises UnknownEvent."""
+        found = self.functions.get((event, features, apply))
+        if found is not None:
+            return found
+        table = self.tables.get(event)
+        if table is None:
+            known = ", ".join(self.tables)
+            raise UnknownEvent(f"{self.declared.name} has no event {event!r} (it has: {known})")
+        rows = [r for r in table.rows if self.protocols.holds(r.during, features)]
+        rules = [self._rule(table, row, features) for row in rows]
+        compiler = self.compiler(self.names(table))
+        made = compiler.function(
+            self.parameters(table), self.settled(table.guard, features), rules, apply=apply
+        )
+        self.rows[event, features] = tuple(row.name for row in rows)
+        self.functions[event, features, apply] = made
+        return made
+
+    def _rule(self, table: Table, row: Row, features: frozenset[str]) -> Rule:
+        def settled(expression: Expression) -> Expression:
+            return self.settled(expression, features)
+
+        def sent(sending: Sending) -> Sent:
+            given = dict(sending.fields)
+            fields = tuple(
+                settled(given[name]) if name in given else self._nothing(kind)
+                for name, kind in sending.message.parameters
+            )
+            when = settled(sending.when)
+            return Sent(_maker(sending.message), fields, sending.to_each, when)
+
+        sends = tuple(sent(sending) for sending in table.sendings(row))
+        updates = tuple((target, settled(value)) for target, value in table.updates(row))
+        return Rule(row.name, settled(row.guard), updates, sends)
+
+    def _nothing(self, kind: Type) -> Expression:
+        from ...language.types import literal
+
+        value = self.ranges.initial(kind)
+        if isinstance(kind, (Bool, Int, Enum, Key)):
+            return literal(kind, value)
+        return lift(None)
+
+
+def _folded(e: Expression) -> Expression:
+    """The expression without the parts that constant truths decide."""
+    if not e.args:
+        return e
+    args = tuple(_folded(part) for part in e.args)
+    truths = [
+        part.data if part.op == "const" and isinstance(part.data, bool) else None for part in args
+    ]
+    match e.op:
+        case "not" if truths[0] is not None:
+            return lift(not truths[0])
+        case "and" | "or" if any(truth is not None for truth in truths):
+            decides = e.op == "or"
+            for truth, other in zip(truths, args[::-1], strict=True):
+                if truth is not None:
+                    return lift(decides) if truth == decides else other
+        case "if" if truths[0] is not None:
+            return args[1] if truths[0] else args[2]
+        case _:
+            pass
+    return Expression(e.op, args, e.data)
+
+
+@cache
+def program_of(
+    tables: tuple[Table, ...], protocols: Protocols, constants: tuple[tuple[str, int], ...]
+) -> Program:
+    """The one program of these tables."""
+    return Program(tables, protocols, dict(constants))

@@ -1,0 +1,120 @@
+"""Why the oracle answers as it does: the row that decides, and what other answers would need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ...language.expressions import EnumValue, Expression, show
+from ...language.tables import Row
+from .machine import Taken
+
+MOST = 4
+"""So many parts of a guard are told."""
+_SIGNS = {"eq": ("==", "!="), "lt": ("<", ">="), "le": ("<=", ">")}
+
+
+def reasons(taken: Sequence[Taken], request: str, answered: str, other: str | None) -> list[str]:
+    """Lines on a request, from the rows that it took: the row that answered with the error
+    `answered`, and its source; then the nearest row that answers with `other`, where that is
+    another error, and why it wasn't taken. None where no row gave this answer."""
+    response = f"{request}Response"
+    telling = [
+        (type(message).__name__ == response, at)
+        for at, one in enumerate(taken)
+        for message in one.sent
+        if getattr(message, "error", None) == answered
+    ]
+    if not telling:
+        return []
+    last = max(telling)[1]
+    deciding, until = taken[last], taken[: last + 1]
+    first = next(one for one in until if one.table.machine is deciding.table.machine)
+    if deciding.reply is None:  # it is answered by a later event than the one that it came with
+        rows = dict.fromkeys(_named(one, one.row) for one in (first, deciding))
+    else:
+        rows = [_named(deciding, deciding.row)]
+    found = [f"by {', then '.join(rows)}"]
+    if other is None or other == answered:
+        return found
+    others = [
+        (len(facts), -at, one, row, facts)
+        for at, one in enumerate(until)
+        for row in one.machine.rows_of(one.table.on.name)
+        if other in _errors(one, row, response, is_last=one.table is deciding.table)
+        or (other == "NONE" and one is first and one.table.updates(row) and not _tells(one, row))
+        for facts in [list(dict.fromkeys(_against(one, row.guard)))]
+    ]
+    if not others:
+        return [*found, f"not {other}: no row that this request comes to answers so"]
+    *_, one, row, facts = min(others, key=lambda each: each[:2])
+    if row is one.row:
+        return [*found, f"not {other}: the same row answers so in other states"]
+    nearest = f"not {other}: {_named(one, row)} isn't taken,"
+    if not facts:
+        return [*found, f"{nearest} as row {one.row.name} comes first"]
+    more = [f"{len(facts) - MOST} more"] if len(facts) > MOST else []
+    return [*found, nearest, f"  as {' and '.join([*facts[:MOST], *more])}"]
+
+
+def _named(one: Taken, row: Row) -> str:
+    source = f" ({row.source})" if row.source else ""
+    return f"{one.table.machine.name}: {one.table.on.name}, row {row.name}{source}"
+
+
+def _errors(one: Taken, row: Row, response: str, *, is_last: bool) -> set[str]:
+    """The errors that a row may answer a request with, as far as it names them. Where it is none,
+    the request goes on, but for the event that `is_last`."""
+    found = {
+        error
+        for sending in one.table.sendings(row)
+        if sending.message.name == response or sending.message is one.table.response
+        for name, value in sending.fields
+        if name == "error"
+        for error in _named_errors(one, value)
+    }
+    return found if is_last else found - {"NONE"}
+
+
+def _tells(one: Taken, row: Row) -> bool:
+    """Whether a row answers with an error, or with none: what doesn't is answered later, with
+    none."""
+    return any(name == "error" for sent in one.table.sendings(row) for name, _ in sent.fields)
+
+
+def _named_errors(one: Taken, value: Expression) -> Iterator[str]:
+    match value.op:
+        case "if" if value.args[0].op == "feature":
+            yield from _named_errors(one, value.args[1 if one.value(value.args[0]) else 2])
+        case "if":
+            yield from _named_errors(one, value.args[1])
+            yield from _named_errors(one, value.args[2])
+        case "const" if isinstance(value.data, EnumValue):
+            yield value.data.member
+        case _:
+            pass
+
+
+def _against(one: Taken, guard: Expression) -> Iterator[str]:
+    """What holds that is against a guard, as far down as it is clear which parts are."""
+    if not one.value(guard):
+        yield from _facts(one, guard)
+
+
+def _facts(one: Taken, guard: Expression) -> Iterator[str]:
+    """What makes a guard as true or false as it is."""
+    is_true = bool(one.value(guard))
+    match guard.op:
+        case "not":
+            yield from _facts(one, guard.args[0])
+        case "if":
+            yield from _facts(one, guard.args[1] if one.value(guard.args[0]) else guard.args[2])
+        case "and" | "or":
+            for part in guard.args:
+                if bool(one.value(part)) == is_true:
+                    yield from _facts(one, part)
+        case "eq" | "lt" | "le":
+            left, right = map(show, guard.args)
+            yield f"{left} {_SIGNS[guard.op][not is_true]} {right}"
+        case _:
+            text = show(guard)
+            yield text if is_true else f"not {text}"

@@ -1,0 +1,367 @@
+"""Values at real ranges: maps over keys of any kind, and the ranges that types have there.
+
+A bounded system numbers its keys 0, 1, ... and holds a map as a tuple. Outside of it a key is any
+hashable value, and a map a `Sparse` one: a value for the keys that were touched, and one for all
+others. A quantifier over such keys looks at those that its condition can tell apart, and at
+`FRESH`, which stands for every other one. `shown` gives values the form that users see, `stored`
+takes theirs.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from ...language.errors import DeclarationError, UnsettledError
+from ...language.expressions import Expression, children_first, resolve
+from ...language.types import Bag, Bool, Enum, Int, Key, Map, Optional, Record, Sequence, Set, Type
+from ...language.values import canonical
+
+
+class Fresh:
+    """A key that no other is equal to."""
+
+    def __repr__(self) -> str:
+        return "<any other>"
+
+
+FRESH = Fresh()
+
+
+class Sparse(dict[Any, Any]):
+    """A map with a `default` for all keys that it doesn't name. A `shared` one belongs to several
+    machines: it is no longer changed, and who would set a key takes a copy."""
+
+    __slots__ = ("default", "shared")
+
+    def __init__(self, default: Any, given: Mapping[Any, Any] | Iterable[Any] = ()) -> None:
+        super().__init__(given)
+        self.default = default
+        self.shared = False
+
+    def __missing__(self, key: object) -> Any:
+        return self.default
+
+    def copy(self) -> Sparse:
+        """Another map of the same content."""
+        made = Sparse.__new__(Sparse)
+        made.update(self)
+        made.default, made.shared = self.default, False
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sparse):
+            return False
+        return self.default == other.default and all(
+            self[key] == other[key] for key in {*self, *other}
+        )
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Sparse, (self.default, dict(self))
+
+
+def no_others(holds: bool, what: str) -> None:
+    """Raises DeclarationError where a condition holds of every key that there could be."""
+    if holds:
+        raise DeclarationError(f"{what} holds of keys without end")
+
+
+def known_keys(
+    maps: Iterable[Any], items: Iterable[Any], sets: Iterable[Iterable[Any]]
+) -> list[Any]:
+    """The keys that these maps, values and sets tell apart, each once, in a fixed order."""
+    found: dict[Any, None] = {}
+    for mapping in maps:
+        if mapping:
+            found.update(dict.fromkeys(mapping))
+    for item in items:
+        if item is not None and item is not FRESH:
+            found[item] = None
+    for collection in sets:
+        found.update(dict.fromkeys(sorted(collection, key=repr)))
+    return list(found)
+
+
+class Ranges:
+    """What types range over: `constants` gives the numbers; with `open_keys` keys are any values,
+    unless their number is a real one of the protocol."""
+
+    def __init__(self, constants: Mapping[str, int], *, open_keys: bool) -> None:
+        self.constants = constants
+        self.open_keys = open_keys
+        self._numbers: dict[Expression, int | None] = {}
+
+    def number(self, bound: Expression | int) -> int | None:
+        """The number that a bound comes to; none where a constant in it has no real value."""
+        if isinstance(bound, int):
+            return bound
+        if bound not in self._numbers:
+            try:
+                self._numbers[bound] = resolve(bound, self.constants)
+            except UnsettledError:
+                self._numbers[bound] = None
+        return self._numbers[bound]
+
+    def of_int(self, kind: Int) -> tuple[int | None, int | None]:
+        """The ends of a range; none where there is no end."""
+        return self.number(kind.low), self.number(kind.high)
+
+    def keys(self, kind: Key) -> int | None:
+        """How many keys there are; none where any value is one."""
+        return self.number(kind.size)
+
+    def initial(self, kind: Type) -> Any:
+        """The value that a field of the type has at first."""
+        match kind:
+            case Bool():
+                return False
+            case Int():
+                low, _ = self.of_int(kind)
+                return 0 if low is None or low < -(2**61) else low
+            case Enum():
+                return kind.names[0]
+            case Key():
+                return 0
+            case Optional():
+                return None
+            case Set():
+                return frozenset[Any]()
+            case Sequence() | Bag():
+                return ()
+            case Record():
+                return tuple(self.initial(of) for _, of in kind.fields)
+            case Map():
+                inner = self.initial(kind.of)
+                if self.open_keys:
+                    return Sparse(inner)
+                return (inner,) * (self.keys(kind.key) or 0)
+
+    def expected(self, kind: Type) -> str:
+        """What the type takes, in words."""
+        match kind:
+            case Bool():
+                return "true or false"
+            case Int():
+                low, high = self.of_int(kind)
+                return f"a whole number {low}..{'' if high is None else high}"
+            case Enum():
+                return f"one of {', '.join(kind.names)}"
+            case Key():
+                count = self.keys(kind)
+                return "a hashable value" if count is None else f"a whole number 0..{count - 1}"
+            case Optional():
+                return f"None or {self.expected(kind.of)}"
+            case Set():
+                return f"a set of {self.expected(kind.of)}"
+            case Sequence() | Bag():
+                return f"a tuple of {self.expected(kind.of)}"
+            case Record():
+                return f"a {kind.name} ({', '.join(name for name, _ in kind.fields)})"
+            case Map():
+                return f"a mapping to {self.expected(kind.of)}"
+
+    def contains(self, kind: Type, value: Any) -> bool:
+        """Whether a value belongs to a type."""
+        match kind:
+            case Bool():
+                return isinstance(value, bool)
+            case Int():
+                low, high = self.of_int(kind)
+                return (
+                    type(value) is int
+                    and (low is None or low <= value)
+                    and (high is None or value <= high)
+                )
+            case Enum():
+                return isinstance(value, str) and value in kind.names
+            case Key():
+                count = self.keys(kind)
+                if count is not None:
+                    return type(value) is int and 0 <= value < count
+                return type(value).__hash__ is not None
+            case Optional():
+                return value is None or self.contains(kind.of, value)
+            case Set():
+                return isinstance(value, frozenset) and all(
+                    self.contains(kind.of, part)
+                    for part in value  # type: ignore[reportUnknownVariableType]
+                )
+            case Sequence() | Bag():
+                most = self.number(kind.capacity)
+                return (
+                    isinstance(value, tuple)
+                    and (most is None or len(value) <= most)  # type: ignore[reportUnknownArgumentType]
+                    and all(self.contains(kind.of, part) for part in value)  # type: ignore[reportUnknownVariableType]
+                )
+            case Record():
+                return (
+                    isinstance(value, tuple)
+                    and len(value) == len(kind.fields)  # type: ignore[reportUnknownArgumentType]
+                    and all(
+                        self.contains(of, part)
+                        for (_, of), part in zip(kind.fields, value, strict=True)  # type: ignore[reportUnknownArgumentType]
+                    )
+                )
+            case Map():
+                if isinstance(value, Sparse):
+                    parts = (value.default, *value.values())
+                    return all(self.contains(kind.of, part) for part in parts)
+                return isinstance(value, tuple) and all(
+                    self.contains(kind.of, part)
+                    for part in value  # type: ignore[reportUnknownVariableType]
+                )
+
+
+class Unbounded(DeclarationError):
+    """An expression over keys of any kind that would have to look at all of them."""
+
+
+def tells_apart(
+    bound: Expression, body: Expression, free: Callable[[Expression], bool]
+) -> tuple[list[Expression], list[Expression], list[Expression]]:
+    """What in `body` tells one value of the key variable `bound` from another: maps read there,
+    values that it is compared with, and sets that it may be in. `free` says whether an expression
+    can be evaluated outside of the quantifier.
+
+    Raises Unbounded where it does more than that.
+    """
+    maps: list[Expression] = []
+    items: list[Expression] = []
+    sets: list[Expression] = []
+
+    def need(part: Expression, among: list[Expression]) -> None:
+        if not free(part) or any(node.same_as(bound) for node in children_first(part)):
+            raise Unbounded(f"`{body}` uses `{bound}` in more than one place at once")
+        among.append(part)
+
+    def walk(node: Expression) -> None:
+        if node.same_as(bound):
+            raise Unbounded(f"`{body}` takes `{bound}` for a value")
+        match node.op:
+            case "index" if node.args[1].same_as(bound):
+                if node.args[0].op == "each":
+                    walk(node.args[0])
+                else:
+                    need(node.args[0], maps)
+            case "field" if node.args and node.args[0].same_as(bound):
+                maps.append(node)
+            case "eq" if any(part.same_as(bound) for part in node.args):
+                left, right = node.args
+                need(right if left.same_as(bound) else left, items)
+            case "in" if node.args[0].same_as(bound):
+                need(node.args[1], sets)
+            case _:
+                for part in node.args:
+                    walk(part)
+
+    walk(body)
+    return maps, items, sets
+
+
+def items_of(value: Any) -> Iterator[tuple[Any, Any]]:
+    """A map's keys and values, whichever way it is held."""
+    if isinstance(value, Sparse):
+        yield from value.items()
+    else:
+        yield from enumerate(value)
+
+
+def tuple_class(name: str, fields: list[str]) -> type:
+    """A class of named tuples."""
+    return namedtuple(name, fields)  # type: ignore[reportUntypedNamedTuple]
+
+
+def has_record(kind: Type) -> bool:
+    """Whether values of a type hold records, or maps."""
+    match kind:
+        case Record() | Map():
+            return True
+        case Optional() | Sequence() | Bag():
+            return has_record(kind.of)
+        case _:
+            return False
+
+
+@cache
+def record_class(record: Record) -> type:
+    """The class that holds a record: its fields by name, in declared order."""
+    return tuple_class(record.name, [name for name, _ in record.fields])
+
+
+def mapped(kind: Type, of: Type, change: Callable[[Any], Any], value: Any) -> Any:
+    """The value with each part of the type `of` as `change` makes it."""
+    match kind:
+        case _ if kind == of:
+            return change(value)
+        case Optional():
+            return None if value is None else mapped(kind.of, of, change, value)
+        case Record():
+            parts = zip(kind.fields, value, strict=True)
+            return tuple(mapped(part, of, change, each) for (_, part), each in parts)
+        case _:
+            return value
+
+
+def shown(kind: Type, value: Any) -> Any:
+    """A value as users see it: records have names, maps are copies."""
+    match kind:
+        case Optional():
+            return None if value is None else shown(kind.of, value)
+        case Record():
+            parts = (shown(of, part) for (_, of), part in zip(kind.fields, value, strict=True))
+            return record_class(kind)(*parts)
+        case Sequence() | Bag():
+            return tuple(shown(kind.of, part) for part in value)
+        case Map():
+            inner = ((key, shown(kind.of, part)) for key, part in value.items())
+            return Sparse(shown(kind.of, value.default), inner)
+        case _:
+            return value
+
+
+def _is(value: object, *types: Any) -> bool:
+    return isinstance(value, types)
+
+
+def stored(ranges: Ranges, kind: Type, given: Any) -> Any:
+    """A user's value as rows take it: mappings for records and maps, any collection for sets and
+    sequences."""
+    if given is None:
+        return None
+    value: Any = given
+    match kind:
+        case Optional():
+            return stored(ranges, kind.of, value)
+        case Record() if _is(value, Mapping):
+            initial = ranges.initial(kind)
+            if not set(value) <= {name for name, _ in kind.fields}:
+                return value
+            return tuple(
+                stored(ranges, of, value[name]) if name in value else initial[at]
+                for at, (name, of) in enumerate(kind.fields)
+            )
+        case Record() if _is(value, tuple) and len(value) == len(kind.fields):
+            parts = zip(kind.fields, value, strict=True)
+            return tuple(stored(ranges, of, part) for (_, of), part in parts)
+        case Set() if _is(value, set, list, tuple, frozenset):
+            return frozenset(value)
+        case Sequence() if _is(value, list, tuple):
+            return tuple(stored(ranges, kind.of, part) for part in value)
+        case Bag() if _is(value, list, tuple):
+            parts = (stored(ranges, kind.of, part) for part in value)
+            return canonical(kind.of, tuple(parts), ranges.constants)
+        case Map() if _is(value, Mapping):
+            default = value.default if _is(value, Sparse) else ranges.initial(kind.of)
+            return Sparse(
+                stored(ranges, kind.of, default),
+                {key: stored(ranges, kind.of, part) for key, part in value.items()},
+            )
+        case _:
+            return value

@@ -1,0 +1,1 @@
+"""Recorded histories: is there an order that explains them?"""

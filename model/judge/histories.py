@@ -1,0 +1,177 @@
+"""Recorded histories as files: JSON lines, checked against the schema that lies beside this."""
+
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import fastjsonschema
+
+from ...spec.client.errors import ClientError
+from ...strict_json import NotJson, read_json
+from .operations import Operation
+
+Line = dict[str, Any]
+_ERRORS = frozenset(ClientError.names)
+TIMES = ("start", "end")
+MOST_TOLD = 300
+"""Characters of what is wrong with a line; the line itself may be in it."""
+
+
+class BadLine(ValueError):
+    """A line that is no line of a history: which, and the reason, with what to do."""
+
+    def __init__(self, path: Path | str, number: int, what: str, remedy: str) -> None:
+        super().__init__(f"{path}, line {number}: {what}: {remedy}")
+        self.reason = f"{what}: {remedy}"
+
+
+@cache
+def schema_of(name: str) -> dict[str, Any]:
+    """The JSON schema of a kind of line (history or application)."""
+    return json.loads(Path(__file__).with_name(f"{name}.schema.json").read_text(encoding="utf-8"))
+
+
+class _Validators:
+    """A schema as functions. To ask for the one kind that a line is of takes a third of the time
+    of asking for any."""
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        kinds = schema["definitions"]
+        (self.told_by,) = schema["properties"]  # what says of which kind a line is
+        self.of_any = fastjsonschema.compile(schema)
+        self.of_kind = {
+            kind: fastjsonschema.compile({"$ref": f"#/definitions/{kind}", "definitions": kinds})
+            for kind in kinds
+        }
+
+    def validate(self, line: Any) -> None:
+        """Raises JsonSchemaValueException."""
+        kind = line.get(self.told_by) if isinstance(line, dict) else None
+        (self.of_kind.get(kind, self.of_any) if isinstance(kind, str) else self.of_any)(line)
+
+
+@cache
+def _validators(name: str) -> _Validators:
+    return _Validators(schema_of(name))
+
+
+def read_lines(path: Path, schema: str) -> Iterator[tuple[int, Line]]:
+    """The lines of a file with their numbers, empty ones left out, each valid under this schema
+    (history or application). Raises BadLine and OSError."""
+    with path.open("rb") as file:
+        for number, text in enumerate(file, 1):
+            if text.strip():
+                yield number, read_line(path, number, text, schema)
+
+
+def read_line(path: Path | str, number: int, text: bytes, schema: str) -> Line:
+    """A line of a file, valid under this schema. Raises BadLine."""
+    try:
+        line = read_json(text)
+    except NotJson as error:
+        what = f"no JSON ({error})"
+        raise BadLine(path, number, what, "write one object in each line") from None
+    try:
+        _validators(schema).validate(line)
+    except fastjsonschema.JsonSchemaValueException as error:
+        what = str(error.message).removeprefix("data").lstrip(". ")[:MOST_TOLD]
+        raise BadLine(path, number, what, _remedy(line, schema)) from None
+    except RecursionError:
+        raise BadLine(path, number, "it is nested too deep", f"see {schema}.schema.json") from None
+    for name, value in (*line.items(), *(line.get("response") or {}).items()):
+        if isinstance(value, float) and name not in TIMES:  # to the schema 1.0 is whole
+            what = f"{name} is {value}, and should be a whole number"
+            raise BadLine(path, number, what, f"write {int(value)}")
+    return line
+
+
+def _remedy(line: Any, schema: str) -> str:
+    """What to do about a line that isn't valid: it may be one of the other kind."""
+    if isinstance(line, dict):
+        if schema == "history" and "event" in line and "request" not in line:
+            return "an application's history is judged with --application"
+        if schema == "application" and "request" in line and "event" not in line:
+            return "a history of requests is judged without --application"
+    return f"see {schema}.schema.json"
+
+
+def files_in(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
+    """The files that paths stand for, a folder for all `*.jsonl` in it and below, by their names;
+    and what is left out of folders. Raises NoHistory for a folder without any, and for a file that
+    is there twice."""
+    found: list[Path] = []
+    others: list[Path] = []
+    for path in paths:
+        if not path.is_dir():
+            found.append(path)
+            continue
+        inside = sorted(file for file in path.rglob("*") if not file.is_dir())
+        chosen = [file for file in inside if file.suffix == ".jsonl"]
+        if not chosen:
+            raise NoHistory(f"{path}: there is no *.jsonl file in it")
+        found += chosen
+        others += (file for file in inside if file.suffix != ".jsonl")
+    known: dict[Path, Path] = {}
+    for file in found:
+        if known.setdefault(file.resolve(), file) is not file:
+            raise NoHistory(f"{file} is given twice")
+    return found, others
+
+
+class NoHistory(ValueError):
+    """Files that can't be judged together, or none, with what to do."""
+
+
+def read_history(paths: Iterable[Path], runs: str | None = None) -> dict[str, list[Operation]]:
+    """The operations of all files by key: the transactional id, or the partition, with its kind
+    before it, and the run where lines name one.
+
+    Lines that name no run are of one run (`runs` is `one`), or those of each file of one of its
+    own (`each`). Raises BadLine and OSError, and NoHistory where two files have lines of a key that
+    name no run, and it isn't said which of the two they are.
+    """
+    keys: dict[str, list[Operation]] = {}
+    file_of: dict[str, Path] = {}
+    for path in paths:
+        for number, line in read_lines(path, "history"):
+            names_run = "run" in line
+            key, operation = operation_of(path, number, line)
+            if not names_run:
+                if runs == "each":
+                    key += f" in {path}"
+                elif runs is None and file_of.setdefault(key, path) != path:
+                    raise NoHistory(
+                        f"{key} is in {file_of[key]} and in {path}: say --runs one if they are of "
+                        "one run of the brokers, --runs each if each file is of a run of its own"
+                    )
+            keys.setdefault(key, []).append(operation)
+    return keys
+
+
+def operation_of(path: Path | str, number: int, line: Line) -> tuple[str, Operation]:
+    """A valid line of a history as its key and an operation. Raises BadLine where its answer is
+    there by half, or before it was asked. What it takes from the line is gone there."""
+    kind = "partition" if "partition" in line else "transactional_id"
+    key = f"{kind} {line.pop(kind)}"
+    run = line.pop("run", None)
+    if run is not None:
+        key += f" of run {run}"
+    request, client = line.pop("request"), line.pop("client", "")
+    start, end, response = line.pop("start"), line.pop("end", None), line.pop("response", None)
+    if (end is None) != (response is None):
+        missing = "end" if end is None else "response"
+        remedy = "give both, or neither where the answer was lost"
+        raise BadLine(path, number, f"it lacks its {missing}", remedy)
+    if end is not None and end < start:
+        raise BadLine(path, number, f"it ends at {end}, before its start", "give times in ms")
+    if response is not None and response["error"] not in _ERRORS:
+        what = f"no error is called {response['error']}"
+        raise BadLine(path, number, what, "give Kafka's name of it, such as NONE")
+    return key, Operation(request, line, start, end, response, number, client, str(path))

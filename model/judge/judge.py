@@ -1,0 +1,209 @@
+"""Whether some order explains what was seen: a linearizability search over one key's history.
+
+A history is what clients asked of a transactional id's coordinator, or of a partition's leader, and
+what they were told, with the times between which it happened. `judge` looks for an order in which
+the executable machine gives just these answers: operations that overlapped in time may have taken
+effect in either order, one that was never answered at any later time or never, and between them
+happens what the machine does by itself (`model.judge.machines` says what that is). `carry` goes
+through a part of a history and says how it may go on from there: `model.judge.windows` judges long
+ones so.
+
+`model.judge.search` has the search. It is a pure function of what is given, and all of that can be
+pickled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+from ..engine.reasons import reasons
+from .operations import Operation, Settings
+from .search import Budget, Carried, Limit, Search, Way
+
+
+class Finding(Enum):
+    """What a judgement comes to, the worst first. `INTERRUPTED` is what Ctrl-C leaves: not all keys
+    were judged. `UNJUDGED` is what there was nothing to judge by:
+    of a key, that no answer was recorded which a machine decides on."""
+
+    UNEXPLAINED = "UNEXPLAINED"
+    INTERRUPTED = "INTERRUPTED"
+    GAVE_UP = "GAVE_UP"
+    UNJUDGED = "UNJUDGED"
+    EXPLAINED = "EXPLAINED"
+
+    @property
+    def exit_code(self) -> int:
+        """That of a command which finds it."""
+        return {"EXPLAINED": 0, "UNEXPLAINED": 12, "INTERRUPTED": 130}.get(self.name, 20)
+
+
+def worst(findings: Iterable[Finding]) -> Finding:
+    """The worst of them; where there is none, nothing was judged."""
+    found = set(findings)
+    return next((finding for finding in Finding if finding in found), Finding.UNJUDGED)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What is found of one key's history. `answers` counts the operations whose answers were
+    judged: the other ones' were lost, or say nothing of what the request has done.
+
+    `operation` is the first, by the times of the answers, that no order explains, and `allowed` are
+    the responses to it that some order would, each with its `reasons` (see `model.engine.reasons`);
+    `note` is what wasn't found of these, if anything. `configurations` counts the steps of all
+    searches (see `Budget`).
+    """
+
+    finding: Finding
+    operations: int = 0
+    answers: int = 0
+    configurations: int = 0
+    operation: Operation | None = None
+    allowed: tuple[Mapping[str, Any], ...] = ()
+    note: str = ""
+    reasons: tuple[tuple[str, ...], ...] = ()
+
+
+def explanation(answers: int) -> Finding:
+    """What it is that so many answers, all of a key's, are explained."""
+    return Finding.EXPLAINED if answers else Finding.UNJUDGED
+
+
+def judge(
+    operations: Iterable[Operation],
+    settings: Settings | None = None,
+    limit: int = 1_000_000,
+    carried: Carried | None = None,
+    budget: Budget | None = None,
+) -> Judgement:
+    """Judges the history of one key: requests of one transactional id or to one partition.
+
+    `limit` bounds the steps of all searches that it takes; `budget` is what is left of those, where
+    earlier parts of the history took some. With `carried` the operations are what follows there.
+    Raises ModelError for fields that can't be, and DeclarationError for a release that there isn't.
+    """
+    given = list(operations)
+    carried = carried or begin(given, settings)
+    given = [decided(operation, carried) for operation in given]
+    budget = budget or Budget(limit)
+    found = _judge([*carried.operations, *given], carried, budget)
+    answers = sum(operation.end is not None for operation in given)
+    if found.finding is Finding.EXPLAINED:
+        found = replace(found, finding=explanation(answers))
+    return replace(found, operations=len(given), answers=answers, configurations=budget.spent)
+
+
+def _judge(history: Sequence[Operation], carried: Carried, budget: Budget) -> Judgement:
+    """The judgement, but for what is counted."""
+    whole = Search(dict(enumerate(history)), carried.ways, budget)
+    try:
+        if whole.finds():
+            return Judgement(Finding.EXPLAINED)
+    except Limit:
+        return Judgement(Finding.GAVE_UP)
+    if not carried.is_whole:
+        return Judgement(Finding.GAVE_UP)
+    answered = sorted((o for o in history if o.end is not None), key=lambda o: (o.end or 0, o.line))
+    # the first so many answers are explained, and the first so many aren't
+    good, bad = sum((o.end or 0) < whole.reached for o in answered), len(answered)
+    ahead, allowed, why = 1, list[Mapping[str, Any]](), list[tuple[str, ...]]()
+    note = ""
+    try:
+        while bad - good > 1:
+            middle = min(good + ahead, (good + bad) // 2)
+            ahead *= 2
+            if Search(_until(history, answered[:middle]), carried.ways, budget).finds():
+                good = middle
+            else:
+                bad = middle
+        first, part = answered[bad - 1], _until(history, answered[:bad])
+        told = (first.response or {}).get("error")
+        for answer, taken in Search(part, carried.ways, budget, first).allowed():
+            allowed.append(answer)
+            why.append(tuple(reasons(taken, first.request, answer["error"], told)))
+    except Limit:
+        note = NOT_FIRST if bad - good > 1 else NOT_ALL
+    first = answered[bad - 1]
+    return Judgement(
+        Finding.UNEXPLAINED, operation=first, allowed=tuple(allowed), note=note, reasons=tuple(why)
+    )
+
+
+NOT_FIRST = "this response or an earlier one: the search for the first took too many steps"
+NOT_ALL = "there may be others: the search for them took too many steps"
+
+
+def begin(about: Iterable[Operation], settings: Settings | None = None) -> Carried:
+    """Where a history begins. `about` is the history, or what tells as much of it: each producer
+    id and epoch that a kind of request has. Raises as `judge` does."""
+    from .canonical import machine_for
+
+    return Carried((Way(machine_for(list(about), settings or Settings())),))
+
+
+def carry(
+    operations: Sequence[Operation], goal: int, carried: Carried, budget: Budget, most: int
+) -> Carried:
+    """Goes on, up to where the first `goal` answered operations are done, by their starts.
+
+    They are those of `carried` and these behind them, in the order of starts and `decided`; others
+    may follow that start no earlier. The first way may take all of the budget; then up to `most`
+    ways are looked for, from no more than four configurations for each operation. Without any way
+    nothing explains these operations, if that `is_whole`.
+    """
+    history = [*carried.operations, *operations]
+    search = Search(dict(enumerate(history)), carried.ways, budget, horizon=history[-1].start)
+    found: dict[Hashable, Way] = {}
+    is_whole = carried.is_whole
+    try:
+        for config in search.arrivals(goal):
+            if len(found) == most:
+                is_whole = False
+                break
+            found.setdefault(config.key(), search.way(config))
+            if len(found) == 1:
+                search.most = search.steps + 4 * len(history)
+    except Limit:
+        is_whole = False
+    ways = tuple(found.values())
+    # what is done in every way is behind; a lost one is done and may wait for its answer still
+    done = frozenset[int].intersection(*(way.done for way in ways)) if ways else frozenset[int]()
+    done -= {way.waiting for way in ways}
+    left = [place for place in range(len(history)) if place not in done]
+    names = {place: at for at, place in enumerate(left)}
+    return Carried(
+        tuple(
+            Way(
+                way.machine,
+                frozenset(names[place] for place in way.done - done),
+                None if way.waiting is None else names[way.waiting],
+            )
+            for way in ways
+        ),
+        tuple(history[place] for place in left),
+        is_whole and not search.met_horizon,
+    )
+
+
+def decided(operation: Operation, carried: Carried) -> Operation:
+    """The operation, without its answer where that says nothing of what it did."""
+    error = "NONE" if operation.response is None else operation.response["error"]
+    if operation.response is None or not carried.ways[0].machine.is_decided(error):
+        return operation._replace(end=None, response=None)
+    return operation
+
+
+def _until(history: Sequence[Operation], answered: Sequence[Operation]) -> dict[int, Operation]:
+    """A history up to the last of these answers, by places. What is answered later need not have
+    taken effect by then; if it has, then as it says later."""
+    known = {id(operation) for operation in answered}
+    now = answered[-1].end or 0
+    return {
+        place: operation if id(operation) in known else operation._replace(end=None)
+        for place, operation in enumerate(history)
+        if operation.start <= now
+    }

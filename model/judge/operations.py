@@ -1,0 +1,101 @@
+"""What is judged: operations of a recorded history, and what a machine tells of them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from ...spec.features import KAFKA
+from ..engine.machine import Taken
+
+
+class Operation(NamedTuple):
+    """A request and its answer. Times are in ms; `end` and `response` are None where the answer
+    was lost. A response has only what is to be compared. `line` and `file` say where it was."""
+
+    request: str
+    fields: Mapping[str, Any]
+    start: float
+    end: float | None = None
+    response: Mapping[str, Any] | None = None
+    line: int = 0
+    client: str = ""
+    file: str = ""
+
+    def __str__(self) -> str:
+        told = "no answer" if self.response is None else shown(self.response)
+        return f"{self.request}({shown(self.fields)}) → {told}"
+
+
+def shown(fields: Mapping[str, Any]) -> str:
+    """Fields and values on one line."""
+    return ", ".join(f"{name}={value}" for name, value in fields.items())
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the brokers were: the release, and their settings under their own names."""
+
+    protocol: str = KAFKA.newest
+    transaction_version: int | None = None
+    transaction_max_timeout_ms: int = 900_000
+    transactional_id_expiration_ms: int = 604_800_000
+    producer_id_expiration_ms: int = 86_400_000
+    verification: bool = True
+
+
+class Judged(Protocol):
+    """A machine in a state. No method changes it: each gives machines in other states, and the
+    machine itself where an operation has changed nothing."""
+
+    def read(self, operation: Operation) -> Any:
+        """The operation as `outcomes` takes it, for all states that come of this one."""
+        ...
+
+    def outcomes(self, operation: Any, /) -> Iterable[tuple[Judged, bool]]:
+        """All that the operation can do now where it is answered as it was, or later; what is
+        likely first. With each, whether it is answered by then."""
+        ...
+
+    def answers(self, operation: Any, /) -> Iterable[Mapping[str, Any]]:
+        """All that the operation may be answered with now."""
+        ...
+
+    def rows(self, operation: Any | None, answer: Mapping[str, Any], /) -> Sequence[Taken]:
+        """The rows that are taken where the operation is answered so now; without one, where that
+        comes by itself to the operation that waits."""
+        ...
+
+    def events(self, until: float) -> Iterable[tuple[Judged, Mapping[str, Any] | None]]:
+        """All that can happen by itself up to this time, with the answer to the operation that
+        waits for one, if it comes with that."""
+        ...
+
+    def key(self) -> Hashable:
+        """What it is told by from all states in which it does something else."""
+        ...
+
+    def rank(self, operation: Operation) -> float:
+        """What is lower for an operation that is likely to come first; it decides nothing."""
+        ...
+
+    def is_idle(self, operation: Operation) -> bool:
+        """Whether its response is one that is given at once, and with no change of anything,
+        whenever it took effect."""
+        ...
+
+    def may_still(self, operations: Iterable[Operation]) -> bool:
+        """Whether each of these may be answered as it was in this state or a later one; true where
+        in doubt."""
+        ...
+
+    def is_decided(self, error: str) -> bool:
+        """Whether it is the machine that decides on this error. Any other comes from what is around
+        it and says nothing of what the request has done."""
+        ...
+
+
+def matches(response: Mapping[str, Any] | None, answer: Mapping[str, Any]) -> bool:
+    """Whether the answer is the response that was seen, as far as that was recorded."""
+    return response is None or response.items() <= answer.items()

@@ -1,0 +1,341 @@
+"""The search for an order of a history's operations that explains their answers.
+
+It goes depth first and remembers each (operations done, state) that leads nowhere (Wing & Gong
+1993, Lowe 2017). `model.judge.judge` asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+from ..engine.errors import ModelError
+from ..engine.machine import Taken
+from .operations import Judged, Operation, matches
+
+
+class Way(NamedTuple):
+    """A state in which a history may be: the machine, which operations are in it, and which one
+    waits for its answer. Operations are named by their places in `Carried.operations`."""
+
+    machine: Judged
+    done: frozenset[int] = frozenset()
+    waiting: int | None = None
+
+
+@dataclass(frozen=True)
+class Carried:
+    """Where a history has come to: the ways there, and the operations that some of them lack.
+
+    `is_whole` says that there are no other ways.
+    """
+
+    ways: tuple[Way, ...]
+    operations: tuple[Operation, ...] = ()
+    is_whole: bool = True
+
+
+_NOTHING: Iterator[Any] = iter(())
+
+
+@dataclass(slots=True)
+class Config:
+    """How far an order has come: all answered operations before `base` and those in `ahead` are in
+    it, of the others those in `taken`. `waiting` has been asked and isn't answered."""
+
+    machine: Judged
+    base: int = 0
+    ahead: frozenset[int] = frozenset()
+    taken: frozenset[int] = frozenset()
+    waiting: tuple[bool, int] | None = None  # is it an answered one, and which
+    refused: set[int] = field(default_factory=set[int])  # what this machine answers otherwise
+    next: Iterator[Config] = _NOTHING
+
+    def key(self) -> Hashable:
+        return self.base, self.ahead, self.taken, self.waiting, self.machine.key()
+
+
+LOOK_AHEAD = 8
+"""At so many answers the search looks before it goes on from a state."""
+
+
+class Limit(Exception):
+    """The searches have taken all steps that they may."""
+
+
+class Budget:
+    """The steps that the searches of one history may take in all: each time that a machine is asked
+    for what an operation does, or for what happens by itself, is one."""
+
+    def __init__(self, limit: int) -> None:
+        self.left, self.spent = limit, 0
+
+    def take(self) -> None:
+        """Takes a step. Raises Limit."""
+        if self.left <= 0:
+            raise Limit
+        self.left -= 1
+        self.spent += 1
+
+
+class Search:
+    """A search for an order of operations, given by their places, that follows one of these ways.
+
+    `asked` is an operation that may be answered with anything. Nothing is known of what comes after
+    the time `horizon`. `most` bounds the configurations gone on from.
+    """
+
+    def __init__(
+        self, operations: Mapping[int, Operation], ways: Sequence[Way], budget: Budget,
+        asked: Operation | None = None, horizon: float = float("inf"),
+    ) -> None:  # fmt: skip
+        by_start = sorted(operations, key=lambda place: operations[place].start)
+        self.known_places = [place for place in by_start if operations[place].end is not None]
+        self.lost_places = [place for place in by_start if operations[place].end is None][::-1]
+        self.known = [operations[place] for place in self.known_places]
+        self.lost = [operations[place] for place in self.lost_places]
+        self.starts = [operation.start for operation in self.known]
+        self.ends = [operation.end or 0 for operation in self.known]
+        self.ways = ways
+        self.read = ways[0].machine.read
+        machine = ways[0].machine
+        self.told = [o._replace(response={}) if o is asked else o for o in self.known]
+        self.known_asked = [machine.read(o) for o in self.told]
+        self.lost_asked = [machine.read(o) for o in self.lost]
+        self.idle = [o is not asked and machine.is_idle(o) for o in self.known]
+        self.refusals = [
+            not idle and o.response is not None and o.response["error"] != "NONE"
+            for o, idle in zip(self.known, self.idle, strict=True)
+        ]
+        ranks = map(machine.rank, self.known)
+        self.ranks = [
+            (not idle, *ranked) for idle, *ranked in zip(self.idle, ranks, self.ends, strict=True)
+        ]
+        self.budget = budget
+        self.most: int | None = None
+        self.asked = asked
+        self.horizon = horizon
+        self.met_horizon = False
+        self.asking: Operation | None = None  # the one that was put to a machine last
+        self.answered: list[tuple[Mapping[str, Any], Config, Callable[[], Sequence[Taken]]]] = []
+        self.dead: set[Hashable] = set()
+        self.deepest = -1  # so far on there are dead ends
+        self.steps = 0
+        self.reached = float("-inf")  # what was answered before this time is explained
+
+    def finds(self) -> bool:
+        """Whether there is such an order. Raises Limit."""
+        return next(self.arrivals(len(self.known)), None) is not None
+
+    def arrivals(self, goal: int) -> Iterator[Config]:
+        """All configurations in which the first `goal` answered operations are done, by their
+        starts. Raises Limit."""
+        return self._arrivals(goal, map(self._config, self.ways))
+
+    def allowed(self) -> Iterator[tuple[Mapping[str, Any], Sequence[Taken]]]:
+        """What `asked` may be answered with, so that there is such an order, and the rows that
+        answer so. Raises Limit.
+
+        What follows an answer depends on the state alone that it left: what one answer has shown to
+        lead nowhere leads nowhere after another one.
+        """
+        for _ in self.arrivals(len(self.known)):
+            pass  # with `asked` put aside in `answered`
+        told: list[Mapping[str, Any]] = []
+        for answer, config, rows in self.answered:
+            if answer not in told and any(True for _ in self._arrivals(len(self.known), [config])):
+                told.append(answer)
+                yield answer, rows()
+
+    def _arrivals(self, goal: int, starts: Iterable[Config]) -> Iterator[Config]:
+        stack = [Config(self.ways[0].machine, next=iter(starts))]
+        while stack:
+            try:
+                config = next(stack[-1].next, None)
+            except ModelError as error:
+                raise self._with_place(error) from None
+            if config is None:
+                config = stack.pop()
+                if stack:
+                    self.dead.add(config.key())
+                    self.deepest = max(self.deepest, config.base)
+                continue
+            if config.base >= goal:
+                yield config
+                continue
+            # further on there is no dead end so far, nor so many that it is worth looking ahead
+            if config.base <= self.deepest and self._is_dead(config):
+                continue
+            if self.steps == self.most:
+                raise Limit
+            self.steps += 1
+            config.next = self.after(config)
+            stack.append(config)
+
+    def _with_place(self, error: ModelError) -> ModelError:
+        """The error with the place of the operation that it was raised at."""
+        if self.asking is None or not self.asking.line:
+            return error
+        place = f"{self.asking.file}, line {self.asking.line}: {self.asking.request}"
+        return type(error)(f"{place}: {error}", error.field)
+
+    def _config(self, way: Way) -> Config:
+        """A way as a configuration of this search. What is done in a way and isn't given here
+        came after all that is."""
+        ahead = {at for at, place in enumerate(self.known_places) if place in way.done}
+        base = 0
+        while base in ahead:
+            ahead.remove(base)
+            base += 1
+        taken = {at for at, place in enumerate(self.lost_places) if place in way.done}
+        waiting = None
+        for is_known, places in ((True, self.known_places), (False, self.lost_places)):
+            if way.waiting in places:
+                waiting = is_known, places.index(way.waiting)
+        return Config(way.machine, base, frozenset(ahead), frozenset(taken), waiting)
+
+    def way(self, config: Config) -> Way:
+        """A configuration of this search as a way."""
+        known = (*range(config.base), *config.ahead)
+        done = [self.known_places[at] for at in known]
+        done += [self.lost_places[at] for at in config.taken]
+        waiting = None
+        if config.waiting is not None:
+            is_known, at = config.waiting
+            waiting = (self.known_places if is_known else self.lost_places)[at]
+        return Way(config.machine, frozenset(done), waiting)
+
+    def after(self, config: Config) -> Iterator[Config]:
+        """The configurations that may follow, those that are likely first."""
+        candidates, until = self._candidates(config)
+        self.reached = max(self.reached, until)
+        later: list[Config] = []
+        for at in candidates:
+            if at in config.refused:
+                continue
+            asked, fits = self.known_asked[at], False
+            self.asking = self.known[at]
+            self.budget.take()
+            if self.asking is self.asked:
+                self._answer(config, at)
+            for after, is_answered in config.machine.outcomes(asked):
+                fits = True
+                if is_answered and self.asking is self.asked:
+                    continue
+                if is_answered:
+                    done = self._done(config, after, at)
+                    is_same = after is config.machine
+                    if is_same and self.refusals[at] and until < self.ends[at]:
+                        later.append(done)  # another state may be what it was refused in
+                        continue
+                    yield done
+                    if is_same and self.idle[at]:
+                        return  # it is as good now as at any other time
+                elif config.waiting is None:
+                    yield self._with(config, after, waiting=(True, at))
+            if not fits:
+                config.refused.add(at)
+        yield from self._lost(config, until)
+        for after, answer in config.machine.events(until):
+            self.budget.take()
+            if answer is None or config.waiting is None:
+                yield self._with(config, after, waiting=config.waiting)
+                continue
+            is_known, at = config.waiting
+            if not is_known:
+                if matches(self.lost[at].response, answer):
+                    yield self._with(config, after, waiting=None)
+                continue
+            if self.known[at] is self.asked:
+                rows = partial(config.machine.rows, None, answer)
+                self.answered.append((answer, self._done(config, after, at, waiting=None), rows))
+            elif matches(self.known[at].response, answer):
+                yield self._done(config, after, at, waiting=None)
+        yield from later
+
+    def _is_dead(self, config: Config) -> bool:
+        return not self._may_end(config) or config.key() in self.dead
+
+    def _may_end(self, config: Config) -> bool:
+        """Whether the answers that come next can still be given."""
+        base, ahead = config.base, config.ahead
+        coming = enumerate(self.told[base : base + LOOK_AHEAD], base)
+        return config.machine.may_still([told for at, told in coming if at not in ahead])
+
+    def _candidates(self, config: Config) -> tuple[list[int], float]:
+        """The answered operations that can come next, those that changed nothing and then by when
+        they were answered, and the time by which the first answered of them must have."""
+        found: list[int] = []
+        until = self.horizon
+        waits = config.waiting[1] if config.waiting and config.waiting[0] else None
+        for at in range(config.base, len(self.known)):
+            if self.starts[at] > until:
+                break
+            if at in config.ahead:
+                continue
+            if self.ends[at] < until:
+                until = self.ends[at]
+            if at != waits:
+                found.append(at)
+        self.met_horizon |= until == self.horizon
+        if len(found) > 1:
+            found.sort(key=self.ranks.__getitem__)
+        return found, until
+
+    def _lost(self, config: Config, until: float) -> Iterator[Config]:
+        """Operations without an answer that take effect now, the latest first."""
+        if len(config.taken) == len(self.lost):
+            return
+        before, seen = config.machine.key(), set[str]()
+        for at, operation in enumerate(self.lost):
+            if operation.start > until or at in config.taken:
+                continue
+            content = f"{operation.request} {sorted(operation.fields.items())}"
+            if content in seen:  # as good as the other one
+                continue
+            seen.add(content)
+            taken = config.taken | {at}
+            self.asking = operation
+            self.budget.take()
+            for after, is_answered in config.machine.outcomes(self.lost_asked[at]):
+                if not is_answered and config.waiting is None:
+                    yield self._with(config, after, taken=taken, waiting=(False, at))
+                elif is_answered and after.key() != before:
+                    yield self._with(config, after, taken=taken, waiting=config.waiting)
+
+    def _with(
+        self, config: Config, machine: Judged, *, waiting: tuple[bool, int] | None,
+        taken: frozenset[int] | None = None,
+    ) -> Config:  # fmt: skip
+        return Config(
+            machine, config.base, config.ahead, config.taken if taken is None else taken, waiting
+        )
+
+    def _done(self, config: Config, machine: Judged, at: int, **waiting: None) -> Config:
+        base, ahead = config.base, config.ahead
+        if at == base:
+            base += 1
+            while base in ahead:
+                ahead -= {base}
+                base += 1
+        else:
+            ahead |= {at}
+        made = Config(machine, base, ahead, config.taken, waiting.get("waiting", config.waiting))
+        if machine is config.machine:
+            made.refused = config.refused
+        return made
+
+    def _answer(self, config: Config, at: int) -> None:
+        """Puts aside what may follow where `asked` is answered now, with each of its answers."""
+        known = self.known[at]
+        for answer in list(config.machine.answers(self.known_asked[at])):
+            self.budget.take()
+            asked = self.read(known._replace(response=answer))
+            rows = partial(config.machine.rows, asked, answer)
+            self.answered += (
+                (answer, self._done(config, after, at), rows)
+                for after, is_answered in config.machine.outcomes(asked)
+                if is_answered
+            )

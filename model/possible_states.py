@@ -1,0 +1,210 @@
+"""All states that a correct system may be in, after what it was asked and has answered.
+
+A request is put to each of them: the answers are what is allowed, and the states that gave the
+system's answer are those that are left. There is more than one where an answer was lost, after a
+restart (a snapshot remembers less than the log), and where markers and timeouts take their time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import Any
+
+from .cluster import Cluster
+from .engine.errors import ModelError
+from .engine.machine import Machine, watched
+from .engine.reasons import reasons
+from .judge.machines import frozen
+from .judge.operations import matches
+from .requests import Answer, Line, answer
+
+NEW = "a new one"
+"""In place of a producer id that was never told before."""
+
+LIMIT = 10_000
+
+
+class TooManyWorlds(ModelError):
+    """What the system has answered leaves too much open."""
+
+
+class World:
+    """A cluster, and which of its producer ids are which of the system's."""
+
+    def __init__(self, cluster: Cluster, ids: Mapping[int, int] | None = None) -> None:
+        self.cluster = cluster
+        self.ids = dict(ids or {})  # the system's to the cluster's
+
+    def copy(self) -> World:
+        """Another world in the same state."""
+        return World(self.cluster.copy(), self.ids)
+
+    def key(self) -> Hashable:
+        """What it is told by from all others in which something else may be answered."""
+        entries, leaders = self.cluster.coordinator.entries, self.cluster.leaders
+        return (
+            frozenset((name, _state(entry)) for name, entry in entries.items()),
+            frozenset((name, _state(leader.machine)) for name, leader in leaders.items()),
+            frozenset((m.transactional_id, partition) for m, partition in self.cluster.due()),
+        )
+
+    def inward(self, line: Line) -> dict[str, Any]:
+        """A line in the system's producer ids, in those of the cluster. One that nobody told, which
+        a client made up, is the same in both."""
+        return _renamed(line, self.ids)
+
+    def outward(self, line: Line, unknown: Any = NEW) -> dict[str, Any]:
+        """A line or an answer in the cluster's producer ids, in those of the system; `unknown`
+        stands for one that the system hasn't told, if it isn't None."""
+        told = {mine: its for its, mine in self.ids.items()}
+        return _renamed(line, told, unknown)
+
+    def take(self, line: Line) -> Answer:
+        """Does what the line says, and what is answered to it, in the cluster's ids."""
+        made_up = line.get("producer_id", -1)
+        if made_up >= 0:
+            self.ids.setdefault(made_up, made_up)
+        return answer(self.cluster, self.inward(line))
+
+    def name(self, answered: Answer, response: Line) -> None:
+        """Takes the response's producer id for the answer's, where both are new."""
+        mine, its = answered.get("producer_id", -1), response.get("producer_id", -1)
+        if min(mine, its) >= 0 and its not in self.ids and mine not in self.ids.values():
+            self.ids[its] = mine
+
+    def steps(self) -> Iterator[World]:
+        """What may happen by itself, one step each: a transaction is aborted that is older than its
+        timeout, a marker is written, a transaction is completed."""
+        if self.cluster.coordinator.timed_out():
+            made = self.copy()
+            made.cluster.coordinator.abort_timed_out()
+            yield made
+        for marker, partition in self.cluster.due():
+            made = self.copy()
+            made.cluster.deliver(marker, partition, completes=False)
+            yield made
+        for name in self.cluster.to_complete():
+            made = self.copy()
+            made.cluster.complete(name)
+            yield made
+
+
+class Worlds:
+    """The worlds that are left of a system at `protocol`.
+
+    A `prompt` system aborts what has timed out as soon as time goes by, and writes the markers of
+    an end before it answers; otherwise both may happen at any later time. Errors in `passing` may
+    be answered at any time, whatever the request has done.
+    """
+
+    def __init__(
+        self, protocol: str | None = None, *, prompt: bool = True, passing: Iterable[str] = ()
+    ) -> None:
+        self.prompt = prompt
+        self.passing = frozenset(passing)
+        self.worlds = [World(Cluster(protocol=protocol, holds_markers=not prompt))]
+
+    def ask(self, request: Line, response: Line | None) -> list[Answer]:
+        """Takes a request and what the system has answered to it (None: the answer was lost).
+
+        The answers that are allowed in its place, in the system's producer ids; none where it is.
+        Raises TooManyWorlds, and ModelError for what no request is.
+        """
+        is_open = response is None or response.get("error") in self.passing
+        left, allowed = list[World](), list[Answer]()
+        for world in self._reachable():
+            made = world.copy()
+            answered = made.take(request)
+            if response is not None:
+                made.name(answered, response)
+            said = made.outward(answered)
+            if is_open:
+                left += (world, made)
+            elif matches(response, said):
+                left.append(made)
+            elif said not in allowed:
+                allowed.append(said)
+        if not left:
+            return allowed
+        self.worlds = _distinct(left)
+        return []
+
+    def reasons(self, request: Line, response: Line, allowed: Answer) -> list[str]:
+        """Why an answer is allowed in place of the response: see `model.engine.reasons`."""
+        for world in self._reachable():
+            made = world.copy()
+            with watched() as taken:
+                answered = made.take(request)
+            made.name(answered, response)
+            if made.outward(answered) == allowed and "error" in answered:
+                name = str(request.get("request"))
+                return reasons(taken, name, answered["error"], response.get("error"))
+        return []
+
+    def sleep(self, ms: int) -> None:
+        """Time goes by."""
+        for world in self.worlds:
+            if self.prompt:
+                world.cluster.sleep(ms)
+            else:
+                world.cluster.pass_time(ms)
+
+    def restart(self) -> None:
+        """The system has stopped and started again: each leader remembers of a producer what its
+        log says, or a snapshot, which has the last batch alone."""
+        found: list[World] = []
+        for world in self._reachable():
+            for clean in (True, False):
+                found.append(world.copy())
+                found[-1].cluster.restart(clean=clean)
+        self.worlds = _distinct(found)
+
+    def skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> None:
+        """The id has come to this epoch."""
+        for world in self.worlds:
+            world.cluster.skip_to_epoch(transactional_id, producer_epoch)
+
+    def _reachable(self) -> Iterator[World]:
+        """The worlds that are left, and those that they may have become by themselves."""
+        if self.prompt:
+            yield from self.worlds
+            return
+        found, seen = list(self.worlds), {world.key() for world in self.worlds}
+        for world in found:  # which grows
+            yield world
+            for after in world.steps():
+                if (key := after.key()) not in seen:
+                    seen.add(key)
+                    found.append(after)
+            if len(found) > LIMIT:
+                raise TooManyWorlds(
+                    f"the system may be in more than {LIMIT} states: "
+                    "use fewer transactional ids and partitions, or lose fewer answers"
+                )
+
+
+def _distinct(worlds: list[World]) -> list[World]:
+    return worlds if len(worlds) == 1 else list({world.key(): world for world in worlds}.values())
+
+
+def _state(machine: Machine) -> Hashable:
+    """A machine's state, but for what is made anew before it is used."""
+    return machine.kept(_MADE_ANEW, frozen)
+
+
+_MADE_ANEW = frozenset({"newest_id", "snapshots", "last_snap_offset", "guards"})
+
+
+def _renamed(line: Line, names: Mapping[int, int], unknown: Any = None) -> dict[str, Any]:
+    """The line with other producer ids."""
+
+    def renamed(producer_id: int) -> Any:
+        missing = producer_id if unknown is None or producer_id == -1 else unknown
+        return names.get(producer_id, missing)
+
+    made = dict(line)
+    if "producer_id" in made:
+        made["producer_id"] = renamed(made["producer_id"])
+    if "batches" in made:
+        made["batches"] = [[renamed(batch[0]), *batch[1:]] for batch in made["batches"]]
+    return made

@@ -1,0 +1,1 @@
+"""The producer: what it knows, its calls, its requests, its batches."""

@@ -1,0 +1,276 @@
+"""What an application may ask of a producer client, and when: calls made out of turn raise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...language import Bool, Expression, Row, Table, event, if_, lift, set_of, some
+from ...language.expressions import Operand
+from ..features import calls_in_turn, close_ends, fenced_as_it_is, transactional, version_2_draft
+from ..messages import PARTITION
+from .errors import ClientError
+from .state import (
+    ABORTABLE_ERROR,
+    ABORTING,
+    COMMITTING,
+    FATAL_ERROR,
+    IN_TRANSACTION,
+    INITIALIZING,
+    READY,
+    UNINITIALIZED,
+)
+from .transaction_manager import (
+    CallResponse,
+    adds_implicitly,
+    call_acknowledged,
+    client,
+    finalized_version,
+    has_error,
+    has_id,
+    is_closed,
+    is_version_2,
+    last_error,
+    new_partitions,
+    partitions,
+    pending_call,
+    pending_partitions,
+    state,
+    transaction_started,
+)
+
+_MANAGER = "TransactionManager"
+
+call_init = event("initTransactions")
+call_begin = event("beginTransaction")
+call_commit = event("commitTransaction")
+call_abort = event("abortTransaction")
+call_send = event("send", partition=PARTITION, event_doc="The record's partition is registered.")
+call_offsets = event("sendOffsetsToTransaction", names_group=Bool())
+call_close = event("close")
+acknowledge = event("acknowledge call", event_doc="The application has heard of a call's end.")
+appends_first = calls_in_turn & ~is_closed
+"""Whether a record is put into a batch before its partition is registered: it stays there where
+that is refused."""
+
+
+def _raised(
+    name: str, when: Expression, error: Expression, source: str, cause: Operand = None
+) -> Row:
+    reply = CallResponse(raises=some(error), cause=cause, continues=False)
+    return Row(name, when=when, reply=reply, source=source)
+
+
+def _illegal(name: str, when: Expression, source: str) -> Row:
+    return _raised(name, when, ClientError.ILLEGAL_STATE, source)
+
+
+def _out_of_turn(name: str, when: Expression, source: str) -> Row:
+    told = if_(calls_in_turn, ClientError.ILLEGAL_STATE, ClientError.KAFKA_EXCEPTION)
+    return _raised(name, when, told, source)
+
+
+def _refused_in(failed: Expression) -> tuple[Row, ...]:
+    """TransactionManager.maybeFailWithError"""
+    kept = last_error.value.is_in(ClientError.INVALID_PRODUCER_EPOCH, ClientError.ILLEGAL_STATE) | (
+        fenced_as_it_is & (last_error.value == ClientError.PRODUCER_FENCED)
+    )
+    source = f"{_MANAGER}.maybeFailWithError"
+    return (
+        _raised(
+            "an error that is told as it is",
+            failed & last_error.is_set & kept,
+            last_error.value,
+            source,
+        ),
+        _raised("an error", failed, ClientError.KAFKA_EXCEPTION, source, cause=last_error),
+    )
+
+
+_unfinished = pending_call.is_set & ~call_acknowledged
+_NOT_TRANSACTIONAL = _illegal(
+    "no transactional id", ~lift(transactional), f"{_MANAGER}.ensureTransactional"
+)
+_THROWS_CLOSED = "KafkaProducer.throwIfProducerClosed"
+_CLOSED = _illegal("closed", close_ends & is_closed, _THROWS_CLOSED)
+_PENDING = _illegal(
+    "another call must be finished",
+    calls_in_turn & _unfinished,
+    f"{_MANAGER}.throwIfPendingState",
+)
+
+
+def _finished_before(begun: Expression) -> tuple[Row, ...]:
+    """TransactionManager.handleCachedTransactionRequestResult"""
+    source = f"{_MANAGER}.handleCachedTransactionRequestResult"
+    return (
+        _illegal(
+            "another call must be finished",
+            calls_in_turn & _unfinished & (pending_call != some(begun)),
+            source,
+        ),
+        Row(
+            "go on with it",
+            when=if_(calls_in_turn, _unfinished, pending_call.is_set & (state == begun)),
+            set={pending_call: if_(call_acknowledged, None, pending_call)},
+            reply=CallResponse(raises=None, cause=None, continues=True),
+            source=source,
+        ),
+    )
+
+
+def _taken(name: str, source: str, goto: Operand = None, **more: Any) -> Row:
+    reply = CallResponse(raises=None, cause=None, continues=False)
+    return Row(name, goto=goto, reply=reply, source=source, **more)
+
+
+def _pending(begun: Expression) -> dict[Expression, Operand]:
+    return {pending_call: some(begun), call_acknowledged: False, last_error: None}
+
+
+initialize = Table(
+    client,
+    on=call_init,
+    response=CallResponse,
+    rows=(
+        _CLOSED,
+        *_refused_in(calls_in_turn & has_error),
+        _NOT_TRANSACTIONAL,
+        *_finished_before(INITIALIZING),
+        _out_of_turn("initialized before", state != UNINITIALIZED, f"{_MANAGER}.transitionTo"),
+        _taken(
+            "ask for an epoch",
+            f"{_MANAGER}.initializeTransactions",
+            goto=INITIALIZING,
+            set=_pending(INITIALIZING),
+        ),
+    ),
+)
+begin = Table(
+    client,
+    on=call_begin,
+    response=CallResponse,
+    rows=(
+        _CLOSED,
+        _NOT_TRANSACTIONAL,
+        _PENDING,
+        *_refused_in(has_error),
+        _out_of_turn("not ready", state != READY, f"{_MANAGER}.transitionTo"),
+        _taken(
+            "begin",
+            f"{_MANAGER}.beginTransaction",
+            goto=IN_TRANSACTION,
+            set={
+                pending_call: None,
+                last_error: None,
+                is_version_2: if_(version_2_draft, finalized_version >= 2, is_version_2),
+            },
+        ),
+    ),
+)
+commit = Table(
+    client,
+    on=call_commit,
+    response=CallResponse,
+    rows=(
+        _NOT_TRANSACTIONAL,
+        *_finished_before(COMMITTING),
+        *_refused_in(has_error),
+        _out_of_turn("nothing to commit", state != IN_TRANSACTION, f"{_MANAGER}.transitionTo"),
+        _taken("commit", f"{_MANAGER}.beginCommit", goto=COMMITTING, set=_pending(COMMITTING)),
+    ),
+)
+abort = Table(
+    client,
+    on=call_abort,
+    response=CallResponse,
+    rows=(
+        _NOT_TRANSACTIONAL,
+        *_finished_before(ABORTING),
+        *_refused_in(state == FATAL_ERROR),
+        _out_of_turn(
+            "nothing to abort",
+            ~state.is_in(IN_TRANSACTION, ABORTABLE_ERROR),
+            f"{_MANAGER}.transitionTo",
+        ),
+        _taken(
+            "abort",
+            f"{_MANAGER}.beginAbort",
+            goto=ABORTING,
+            set=_pending(ABORTING) | {new_partitions: set_of()},
+        ),
+    ),
+)
+_known = call_send.partition.is_in(new_partitions | pending_partitions | partitions)
+send = Table(
+    client,
+    on=call_send,
+    response=CallResponse,
+    rows=(
+        _illegal("closed", is_closed, _THROWS_CLOSED),
+        _taken(
+            "without a transaction, whatever has failed",
+            "KafkaProducer.doSend before 3.2",
+            when=~calls_in_turn & ~transactional,
+        ),
+        _raised(
+            "an error, before",
+            ~calls_in_turn & has_error,
+            ClientError.KAFKA_EXCEPTION,
+            f"{_MANAGER}.failIfNotReadyForSend",
+            cause=last_error,
+        ),
+        *_refused_in(has_error),
+        _PENDING,
+        _taken("without a transaction", f"{_MANAGER}.maybeAddPartition", when=~lift(transactional)),
+        _illegal(
+            "no transaction",
+            ~has_id | (state != IN_TRANSACTION),
+            f"{_MANAGER}.maybeAddPartition",
+        ),
+        _taken("known", f"{_MANAGER}.maybeAddPartition", when=_known),
+        _taken(
+            "added by its first batch",
+            f"{_MANAGER}.maybeAddPartition",
+            when=adds_implicitly,
+            set={
+                partitions: partitions | set_of(call_send.partition),
+                transaction_started: True,
+            },
+        ),
+        _taken(
+            "to be added",
+            f"{_MANAGER}.maybeAddPartition",
+            set={new_partitions: new_partitions | set_of(call_send.partition)},
+        ),
+    ),
+)
+offsets_sent = Table(
+    client,
+    on=call_offsets,
+    response=CallResponse,
+    rows=(
+        _raised(
+            "no group",
+            ~call_offsets.names_group,
+            ClientError.ILLEGAL_ARGUMENT,
+            "KafkaProducer.throwIfInvalidGroupMetadata",
+        ),
+        _CLOSED,
+        _NOT_TRANSACTIONAL,
+        _PENDING,
+        *_refused_in(has_error),
+        _out_of_turn(
+            "no transaction", state != IN_TRANSACTION, f"{_MANAGER}.sendOffsetsToTransaction"
+        ),
+        _taken(
+            "take them",
+            f"{_MANAGER}.sendOffsetsToTransaction",
+            set={transaction_started: transaction_started | adds_implicitly},
+        ),
+    ),
+)
+acknowledged = Table(client, on=acknowledge, rows=(Row("heard", set={call_acknowledged: True}),))
+closed = Table(client, on=call_close, rows=(Row("close", set={is_closed: True}),))
+
+
+TABLES = (initialize, begin, commit, abort, send, offsets_sent, acknowledged, closed)

@@ -1,0 +1,631 @@
+"""A client's transactional requests: initTransactions, the transaction's partitions, its end.
+
+The application on top of it begins transactions, writes, and commits or aborts; its records are
+the sending side's matter (`sender`). A request that the network loses is sent again at once, so
+that a loss shows only where an answer was lost.
+
+At most one of these requests is under way. A commit or an abort that the application asks for while
+a partition is being added comes after the answer to that, which has the same consequences before
+and after the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...language import (
+    Expression,
+    Loss,
+    Message,
+    Row,
+    Sending,
+    Table,
+    all_of,
+    constant,
+    event,
+    if_,
+    lift,
+    lost,
+    only,
+    position,
+    set_of,
+    size,
+    to_each,
+)
+from ...language.expressions import Operand
+from ..application import (
+    Outcome,
+    abort_transaction,
+    add_partition,
+    application,
+    asked,
+    begin_transaction,
+    commit_transaction,
+    init_transactions,
+    outcome,
+    told_end,
+)
+from ..features import (
+    abortable_error,
+    client_epoch_bump,
+    commit_may_bump,
+    failed_abort_fatal,
+    illegal_state_fatal,
+    retried_by_kind,
+    transaction_version_2,
+    unknown_id_fatal,
+)
+from ..messages import (
+    CRASHES,
+    DELAYS,
+    LOSSES,
+    NO_EPOCH,
+    PARTITION,
+    TRANSACTION,
+    AddPartitionsToTxn,
+    AddPartitionsToTxnResponse,
+    EndTxn,
+    EndTxnResponse,
+    Errors,
+    InitProducerId,
+    InitProducerIdResponse,
+    Produce,
+    Result,
+    connection,
+    moved,
+    producer,
+)
+from .errors import asks_again
+from .sender import given_up, me
+from .state import (
+    ABORTABLE_ERROR,
+    ABORTING,
+    COMMITTING,
+    ENDED,
+    FAILED_FOR_GOOD,
+    FATAL_ERROR,
+    GIVEN_UP,
+    IN_TRANSACTION,
+    INITIALIZING,
+    NEW_SEQUENCES,
+    NO_ID,
+    READY,
+    UNINITIALIZED,
+    added,
+    adding,
+    bump_asked,
+    can_only_close,
+    ending,
+    must_bump,
+    producer_epoch,
+    producer_id,
+    settled,
+    started,
+    state,
+    txn,
+    waits_for_id,
+)
+
+EARLY_ENDS = constant(
+    "early_ends", 0, 0, 1,
+    meaning="1: a commit or abort may be asked for before the batches in flight are done",
+)  # fmt: skip
+
+end_transaction = event("every batch is done")
+request_overtaken = event(
+    "request overtaken", event_doc="request.timeout.ms is over while the request may still arrive."
+)
+crash = event("crash")
+
+t = TRANSACTION.variable("t")
+partition = PARTITION.variable("q")
+
+_MANAGER = "TransactionManager"
+
+# What a client sends --------------------------------------------------------------------------
+
+
+def _init(on: Expression) -> Sending:
+    """The epoch held is the expected one: none for a client that starts."""
+    return InitProducerId(
+        producer=me, connection=on, expected_id=producer_id, expected_epoch=producer_epoch
+    )
+
+
+def _add(to: Expression, on: Expression) -> Sending:
+    return AddPartitionsToTxn(
+        producer=me,
+        partition=to,
+        connection=on,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+    )
+
+
+def _end(result: Expression, on: Expression) -> Sending:
+    return EndTxn(
+        producer=me,
+        connection=on,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        result=result,
+    )
+
+
+def _asks_again(error: Expression) -> Expression:
+    return asks_again(
+        error, *moved, Errors.CONCURRENT_TRANSACTIONS, codes=Errors, by_kind=retried_by_kind
+    )
+
+
+def _is_unknown(error: Expression) -> Expression:
+    """Whether the coordinator doesn't know the producer id, and its client may go on with a new
+    epoch."""
+    return (error == Errors.UNKNOWN_PRODUCER_ID) | (
+        ~unknown_id_fatal & (error == Errors.INVALID_PRODUCER_ID_MAPPING)
+    )
+
+
+_result = if_(state == COMMITTING, Result.COMMIT, Result.ABORT)
+
+# initTransactions ------------------------------------------------------------------------------
+
+initialize = Table(
+    producer,
+    on=init_transactions,
+    when=state == UNINITIALIZED,
+    rows=(
+        Row(
+            "ask for an epoch",
+            goto=INITIALIZING,
+            send=(_init(connection),),
+            source=f"{_MANAGER}.initializeTransactions",
+        ),
+    ),
+)
+
+_INIT = f"{_MANAGER}.InitProducerIdHandler.handleResponse"
+initialized = Table(
+    producer,
+    on=InitProducerIdResponse,
+    rows=(
+        Row("on a closed connection", when=InitProducerIdResponse.connection != connection),
+        Row(
+            "initialized",
+            when=InitProducerIdResponse.error == Errors.NONE,
+            goto=READY,
+            set={
+                producer_id: InitProducerIdResponse.producer_id,
+                producer_epoch: InitProducerIdResponse.producer_epoch,
+                bump_asked: False,
+                **NEW_SEQUENCES,
+            },
+            source=_INIT,
+        ),
+        Row(
+            "retry",
+            when=_asks_again(InitProducerIdResponse.error),
+            send=(_init(connection),),
+            source=_INIT,
+        ),
+        Row(
+            "abortable",
+            when=InitProducerIdResponse.error == Errors.TRANSACTION_ABORTABLE,
+            during=abortable_error,
+            goto=ABORTABLE_ERROR,
+            source=_INIT,
+        ),
+        Row("fatal", goto=FATAL_ERROR, set=FAILED_FOR_GOOD, source=_INIT),
+    ),
+)
+
+# A transaction ---------------------------------------------------------------------------------
+
+_begun = begin_transaction.txn
+begin = Table(
+    producer,
+    on=begin_transaction,
+    elsewhere=(application,),
+    when=(state == READY)
+    & (outcome.at(_begun) == Outcome.NOT_BEGUN)
+    & all_of(t, (position(t) < position(_begun)).implies(outcome.at(t) != Outcome.NOT_BEGUN)),
+    doc="Applications' transactions are numbered in the order in which they begin.",
+    rows=(
+        Row(
+            "begin",
+            goto=IN_TRANSACTION,
+            set={txn: _begun, outcome.at(_begun): Outcome.BEGUN},
+            source=f"{_MANAGER}.beginTransaction",
+        ),
+    ),
+)
+
+add = Table(
+    producer,
+    on=add_partition,
+    when=(state == IN_TRANSACTION) & (size(adding) == 0) & ~add_partition.partition.is_in(added),
+    rows=(
+        Row(
+            "add",
+            during=~transaction_version_2,
+            set={adding: set_of(add_partition.partition)},
+            send=(_add(add_partition.partition, connection),),
+            source=f"{_MANAGER}.maybeAddPartition",
+        ),
+    ),
+)
+
+
+def _not_again(when: Operand = True) -> Row:
+    return Row(
+        "not tried again after an error",
+        when=lift(when) & state.is_in(ABORTABLE_ERROR, FATAL_ERROR),
+        set={adding: set_of()},
+        source=f"{_MANAGER}.maybeTerminateRequestWithError",
+    )
+
+
+_ADDED = f"{_MANAGER}.AddPartitionsToTxnHandler.handleResponse"
+_added = AddPartitionsToTxnResponse
+added_to_transaction = Table(
+    producer,
+    on=AddPartitionsToTxnResponse,
+    rows=only(
+        ~transaction_version_2,
+        Row("on a closed connection", when=_added.connection != connection),
+        Row("failed for good before", when=state == FATAL_ERROR, source=f"{_MANAGER}.transitionTo"),
+        Row(
+            "added",
+            when=_added.error == Errors.NONE,
+            set={adding: set_of(), added: added | set_of(_added.partition)},
+            source=_ADDED,
+        ),
+        _not_again(_asks_again(_added.error)),
+        Row(
+            "retry",
+            when=_asks_again(_added.error),
+            send=(_add(_added.partition, connection),),
+            source=_ADDED,
+        ),
+        Row(
+            "unknown producer id",
+            when=_is_unknown(_added.error),
+            during=client_epoch_bump,
+            goto=ABORTABLE_ERROR,
+            set={adding: set_of(), must_bump: True},
+            source=f"{_MANAGER}.abortableErrorIfPossible",
+        ),
+        Row(
+            "fatal",
+            when=_added.error.is_in(
+                Errors.INVALID_PRODUCER_EPOCH,
+                Errors.INVALID_PRODUCER_ID_MAPPING,
+                Errors.INVALID_TXN_STATE,
+                Errors.PRODUCER_FENCED,
+            ),
+            goto=FATAL_ERROR,
+            set=FAILED_FOR_GOOD,
+            source=_ADDED,
+        ),
+        Row(
+            "abortable",
+            goto=ABORTABLE_ERROR,
+            set={adding: set_of()},
+            source=_ADDED,
+        ),
+    ),
+)
+
+# The end ---------------------------------------------------------------------------------------
+
+# Source: TransactionManager.beginCompletingTransaction
+_ENDS: dict[Expression, Operand] = {bump_asked: must_bump}
+
+commit = Table(
+    producer,
+    on=commit_transaction,
+    elsewhere=(application,),
+    when=(state == IN_TRANSACTION) & (size(adding) == 0) & (settled | (EARLY_ENDS > 0)),
+    rows=(
+        Row(
+            "commit when every batch is done",
+            when=~settled,
+            goto=COMMITTING,
+            set=asked(Outcome.COMMITTING) | _ENDS | {ending: True},
+            source=f"{_MANAGER}.nextRequest",
+        ),
+        Row(
+            "commit",
+            when=started,
+            goto=COMMITTING,
+            set=asked(Outcome.COMMITTING) | _ENDS,
+            send=(_end(Result.COMMIT, connection),),
+            source=f"{_MANAGER}.beginCommit",
+        ),
+        Row(
+            "nothing to commit",
+            goto=READY,
+            set=asked(Outcome.COMMITTED) | ENDED,
+            source="Sender.maybeSendAndPollTransactionalRequest",
+        ),
+    ),
+)
+
+abort = Table(
+    producer,
+    on=abort_transaction,
+    elsewhere=(application,),
+    when=state.is_in(IN_TRANSACTION, ABORTABLE_ERROR)
+    & txn.is_set
+    & (size(adding) == 0)
+    & (settled | (EARLY_ENDS > 0)),
+    rows=(
+        Row(
+            "abort when every batch is done",
+            when=~settled,
+            goto=ABORTING,
+            set=_ENDS | {ending: True},
+            source=f"{_MANAGER}.nextRequest",
+        ),
+        Row(
+            "abort",
+            when=started,
+            goto=ABORTING,
+            set=_ENDS,
+            send=(_end(Result.ABORT, connection),),
+            source=f"{_MANAGER}.beginAbort",
+        ),
+        Row(
+            "nothing to abort, and a new epoch needed",
+            when=must_bump,
+            during=client_epoch_bump & ~transaction_version_2,
+            goto=INITIALIZING,
+            set=asked(Outcome.ABORTED) | ENDED | {must_bump: False},
+            send=(_init(connection),),
+            source=f"{_MANAGER}.nextRequest",
+        ),
+        Row(
+            "nothing to abort",
+            goto=READY,
+            set=asked(Outcome.ABORTED) | ENDED,
+            source="Sender.maybeSendAndPollTransactionalRequest",
+        ),
+    ),
+)
+
+end = Table(
+    producer,
+    on=end_transaction,
+    when=ending & settled,
+    doc="EndTxn is the last request of a transaction.",
+    rows=(
+        Row(
+            "end",
+            set={ending: False},
+            send=(_end(_result, connection),),
+            source=f"{_MANAGER}.nextRequest",
+        ),
+    ),
+)
+
+_END = f"{_MANAGER}.EndTxnHandler.handleResponse"
+_ended = EndTxnResponse
+_is_abortable = abortable_error & (_ended.error == Errors.TRANSACTION_ABORTABLE)
+_is_ignored = ~failed_abort_fatal & _is_abortable
+_may_not_bump = client_epoch_bump & ~commit_may_bump & ~transaction_version_2
+_ended_out_of_turn = (_ended.error == Errors.NONE) & bump_asked & (state == COMMITTING)
+ended = Table(
+    producer,
+    on=EndTxnResponse,
+    elsewhere=(application,),
+    rows=(
+        Row("on a closed connection", when=_ended.connection != connection),
+        Row(
+            "ended, with a new epoch",
+            when=_ended.error == Errors.NONE,
+            during=transaction_version_2,
+            goto=READY,
+            set=told_end()
+            | ENDED
+            | {
+                producer_id: _ended.producer_id,
+                producer_epoch: _ended.producer_epoch,
+                **NEW_SEQUENCES,
+            },
+            source="KIP-890 part 2",
+        ),
+        Row(
+            "ended, and not in a state to ask for a new epoch: fatal",
+            when=_ended_out_of_turn,
+            during=illegal_state_fatal & _may_not_bump,
+            goto=FATAL_ERROR,
+            set=FAILED_FOR_GOOD,
+            source=f"KAFKA-14831, {_MANAGER}.transitionTo",
+        ),
+        Row(
+            "ended, and not in a state to ask for a new epoch",
+            when=_ended_out_of_turn,
+            during=~illegal_state_fatal & _may_not_bump,
+            set=told_end() | GIVEN_UP,
+            send=(_init(connection),),
+            source=f"{_MANAGER}.completeTransaction",
+            note="Nothing was completed, as where an abort has failed; the next request goes out.",
+        ),
+        Row(
+            "ended, and a new epoch asked for",
+            when=(_ended.error == Errors.NONE) & bump_asked,
+            during=client_epoch_bump & ~transaction_version_2,
+            goto=INITIALIZING,
+            set=told_end() | ENDED | {must_bump: False, bump_asked: False},
+            send=(_init(connection),),
+            source="KIP-360",
+        ),
+        Row(
+            "ended, and a new epoch needed",
+            when=(_ended.error == Errors.NONE) & must_bump,
+            during=client_epoch_bump & ~transaction_version_2,
+            goto=INITIALIZING,
+            set=told_end() | ENDED,
+            source=f"{_MANAGER}.maybeResolveSequences, completeTransaction",
+            note="Batches expired while aborting. Nobody asks for the epoch: the client waits for "
+            "good.",
+        ),
+        Row(
+            "ended",
+            when=_ended.error == Errors.NONE,
+            during=~transaction_version_2,
+            goto=READY,
+            set=told_end() | ENDED,
+            source=_END,
+        ),
+        Row(
+            "retry",
+            when=_asks_again(_ended.error),
+            send=(_end(_result, connection),),
+            source=_END,
+        ),
+        Row(
+            "abortable",
+            when=(state == COMMITTING) & (_is_abortable | _is_unknown(_ended.error)),
+            during=client_epoch_bump,
+            goto=ABORTABLE_ERROR,
+            set={
+                must_bump: must_bump | (~transaction_version_2 & _is_unknown(_ended.error)),
+                bump_asked: False,
+            },
+            source=f"{_END}, {_MANAGER}.abortableErrorIfPossible",
+        ),
+        Row(
+            "failed while aborting, and a new epoch asked for",
+            when=bump_asked & (_is_ignored | _is_unknown(_ended.error)),
+            during=client_epoch_bump & ~transaction_version_2,
+            set=told_end() | GIVEN_UP,
+            send=(_init(connection),),
+            source=f"{_MANAGER}.transitionToAbortableError",
+            note="The error is ignored and the next request goes out, while the client stays as it "
+            "is. As no transaction was completed, its partitions and the need for a new epoch stay "
+            "for the next one.",
+        ),
+        Row(
+            "failed while aborting",
+            when=_is_ignored | _is_unknown(_ended.error),
+            during=client_epoch_bump,
+            set=ENDED,
+            source=f"{_MANAGER}.transitionToAbortableError, KAFKA-19250",
+            note="The application is told; the client stays as it is, and can't be used again.",
+        ),
+        Row("fatal", goto=FATAL_ERROR, set=FAILED_FOR_GOOD, source=_END),
+    ),
+)
+
+# What goes wrong -------------------------------------------------------------------------------
+
+_NETWORK = "NetworkClient.handleTimedOutRequests"
+_next = connection + 1
+overtaken = Table(
+    producer,
+    on=request_overtaken,
+    when=DELAYS > 0,
+    rows=(
+        Row(
+            "ask for an epoch again",
+            when=waits_for_id & ~can_only_close,
+            set={connection: _next},
+            send=(_init(_next),),
+            source=_NETWORK,
+        ),
+        Row(
+            "end again",
+            when=state.is_in(COMMITTING, ABORTING) & ~ending & ~can_only_close,
+            set={connection: _next},
+            send=(_end(_result, _next),),
+            source=_NETWORK,
+        ),
+        Row(
+            "add again",
+            when=size(adding) > 0,
+            during=~transaction_version_2,
+            set={connection: _next},
+            send=(to_each(partition, partition.is_in(adding), _add(partition, _next)),),
+            source=_NETWORK,
+        ),
+    ),
+)
+
+crashed = Table(
+    producer,
+    on=crash,
+    when=(CRASHES > 0) & (state != UNINITIALIZED),
+    rows=(
+        Row(
+            "forget everything",
+            goto=UNINITIALIZED,
+            set=ENDED
+            | {
+                producer_id: NO_ID,
+                producer_epoch: NO_EPOCH,
+                must_bump: False,
+                bump_asked: False,
+                connection: _next,
+                **NEW_SEQUENCES,
+            },
+        ),
+    ),
+)
+
+
+def _lost(what: Message, again: Callable[[Loss], Sending], *instead: Row) -> Table:
+    """A request, or the answer to one, is lost: whoever still waits sends the request again."""
+    loss = lost(what)
+    return Table(
+        producer,
+        on=loss,
+        when=LOSSES > 0,
+        rows=(
+            Row("nobody waits for it", when=loss.connection != connection),
+            *instead,
+            Row("send again", send=(again(loss),), source="NetworkClient.handleDisconnections"),
+        ),
+    )
+
+
+def _lost_either(
+    request: Message, response: Message, again: Callable[[Loss], Sending], *instead: Row
+) -> tuple[Table, ...]:
+    return _lost(request, again, *instead), _lost(response, again, *instead)
+
+
+REQUESTS = (InitProducerId, AddPartitionsToTxn, EndTxn)
+ANSWERS = (
+    InitProducerIdResponse,
+    AddPartitionsToTxnResponse,
+    EndTxnResponse,
+)
+FAULTY_EVENTS = (
+    request_overtaken,
+    crash,
+    lost(Produce),
+    *(lost(message) for message in REQUESTS + ANSWERS),
+)
+TABLES = (
+    initialize,
+    initialized,
+    begin,
+    add,
+    added_to_transaction,
+    commit,
+    abort,
+    end,
+    ended,
+    overtaken,
+    crashed,
+    *_lost_either(InitProducerId, InitProducerIdResponse, lambda _: _init(connection)),
+    *_lost_either(
+        AddPartitionsToTxn,
+        AddPartitionsToTxnResponse,
+        lambda loss: _add(loss.partition, connection),
+        _not_again(),
+    ),
+    given_up(lost(Produce), LOSSES),
+    *_lost_either(EndTxn, EndTxnResponse, lambda _: _end(_result, connection)),
+)

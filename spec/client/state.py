@@ -1,0 +1,256 @@
+"""What a client knows: its state, its sequences, its batches, and its part in a transaction.
+
+It is Kafka's TransactionManager with its TxnPartitionMap and the accumulator's queues. A batch
+holds one record. A client either has a transactional id or is idempotent only (`transactional`);
+what only one kind needs stays at its first value in the other.
+"""
+
+from __future__ import annotations
+
+from ...language import (
+    Bool,
+    Enum,
+    Expression,
+    Int,
+    Map,
+    Optional,
+    Set,
+    any_of,
+    constant,
+    each,
+    enum,
+    if_,
+    maximum,
+    record,
+    set_of,
+    size,
+    some,
+)
+from ...language.expressions import Operand
+from ..features import (
+    client_epoch_bump,
+    producer_fenced_error,
+    transaction_version_2,
+    transactional,
+    unknown_id_fatal,
+)
+from ..messages import (
+    EPOCH,
+    LARGEST_SEQUENCE,
+    NO_EPOCH,
+    PARTITION,
+    PRODUCER_ID,
+    RECORD,
+    SEQUENCE,
+    TRANSACTION,
+    producer,
+)
+
+FIRST_EPOCH = constant(
+    "first_epoch", 2, 0, 1000, meaning="the producer epoch that the client has come to at the start"
+)
+
+State = enum(
+    "State",
+    "UNINITIALIZED",
+    "INITIALIZING",
+    "READY",
+    "IN_TRANSACTION",
+    "COMMITTING_TRANSACTION",
+    "ABORTING_TRANSACTION",
+    "ABORTABLE_ERROR",
+    "FATAL_ERROR",
+)
+UNINITIALIZED, INITIALIZING, READY = State.UNINITIALIZED, State.INITIALIZING, State.READY
+IN_TRANSACTION, FATAL_ERROR = State.IN_TRANSACTION, State.FATAL_ERROR
+COMMITTING, ABORTING = State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION
+ABORTABLE_ERROR = State.ABORTABLE_ERROR
+
+Status = enum("BatchStatus", "UNSENT", "SENT", "QUEUED", "ACKNOWLEDGED", "FAILED")
+UNSENT, SENT, QUEUED = Status.UNSENT, Status.SENT, Status.QUEUED
+ACKNOWLEDGED, FAILED = Status.ACKNOWLEDGED, Status.FAILED
+Batch = record(
+    "ProducerBatch", status=Status, producer_id=PRODUCER_ID, producer_epoch=EPOCH,
+    base_sequence=SEQUENCE, in_retry=Bool(), sequence_reset=Bool(), unanswered=Bool(),
+)  # fmt: skip
+NO_SEQUENCE = -1
+NO_ID = 0  # which one doesn't matter without an epoch
+
+state = producer.state_field("state", State, if_(transactional, UNINITIALIZED, READY))
+producer_id = producer.field("producer_id", PRODUCER_ID)
+producer_epoch = producer.field(
+    "producer_epoch", EPOCH, if_(transactional, NO_EPOCH, FIRST_EPOCH), doc="Of the whole client."
+)
+batches = producer.field(
+    "batches", Map(PARTITION, Map(RECORD, Batch)),
+    doc="The application's records, of the transaction if there are any: sent, queued again, or "
+    "what the application was told.",
+)  # fmt: skip
+next_sequence = producer.field("next_sequence", Map(PARTITION, SEQUENCE))
+last_acked = producer.field(
+    "last_acked", Map(PARTITION, Int(NO_SEQUENCE, LARGEST_SEQUENCE)), doc="The largest one."
+)
+unresolved = producer.field(
+    "unresolved", Map(PARTITION, Optional(Int(0, LARGEST_SEQUENCE + 1))),
+    doc="The sequence behind a batch that expired after it had been sent: was it appended?",
+)  # fmt: skip
+
+# Without transactional id
+entry_id = producer.field("entry_id", Map(PARTITION, PRODUCER_ID))
+entry_epoch = producer.field(
+    "entry_epoch", Map(PARTITION, EPOCH), doc="With entry_id: what the partition's sequences count."
+)
+bump_for = producer.field(
+    "bump_for", Set(PARTITION), doc="Whose batches need a new epoch and new sequences."
+)
+
+# With a transactional id
+txn = producer.field("txn", Optional(TRANSACTION), doc="The application's transaction.")
+adding = producer.field("adding", Set(PARTITION), doc="Asked to be added; at most one at a time.")
+added = producer.field("added", Set(PARTITION), doc="In the transaction, as far as is known.")
+ending = producer.field(
+    "ending", Bool(), doc="EndTxn waits until the application has been told of every batch."
+)
+must_bump = producer.field("must_bump", Bool(), doc="A new epoch is needed after the abort.")
+bump_asked = producer.field(
+    "bump_asked", Bool(), doc="InitProducerId for a new epoch waits behind EndTxn."
+)
+
+q, s = PARTITION.variable("q"), RECORD.variable("s")
+_batch = batches[q][s]
+
+
+def is_open(batch: Expression) -> Expression:
+    """Whether the application waits to hear of the batch."""
+    return batch.status.is_in(SENT, QUEUED)
+
+
+def tracked(batch: Expression) -> Expression:
+    """Whether the batch is in the partition's set of batches in flight; a new producer id used to
+    empty the set."""
+    same = (state == READY) & (batch.producer_id == producer_id)
+    return is_open(batch) & (transactional | client_epoch_bump | same)
+
+
+def is_completing(state: Expression) -> Expression:
+    """Whether the client ends a transaction.
+
+    TransactionManager.isCompleting
+    """
+    return state.is_in(COMMITTING, ABORTING)
+
+
+def fences(error: Expression, codes: Enum) -> Expression:
+    """Whether a leader's error, one of `codes`, means that the client can never go on.
+
+    TransactionManager.maybeTransitionToErrorState, KIP-588, KAFKA-18019
+    """
+    return (
+        (error == codes.PRODUCER_FENCED)
+        | (~producer_fenced_error & (error == codes.INVALID_PRODUCER_EPOCH))
+        | (unknown_id_fatal & (error == codes.INVALID_PRODUCER_ID_MAPPING))
+    )
+
+
+def is_behind_another(
+    mark: Expression, sequence_reset: Expression, sequence: Expression, acked: Expression
+) -> Expression:
+    """Whether a batch that is out of order only waits for another one to be appended. `mark` is the
+    partition's unresolved sequence, `acked` the last one acknowledged.
+
+    TransactionManager.canRetry
+    """
+    return ~mark.is_set & (sequence_reset | ~(sequence == acked + 1))
+
+
+def loses_order(mark: Expression, sequence: Expression) -> Expression:
+    """Whether a batch that is out of order and waits for none asks for a new epoch: with a sequence
+    unresolved only the one right behind it does.
+
+    TransactionManager.canRetry
+    """
+    return ~mark.is_set | (mark == sequence)
+
+
+def marked(mark: Expression, behind: Expression) -> Expression:
+    """The unresolved sequence once another batch has expired, `behind` which it is.
+
+    TransactionManager.markSequenceUnresolved
+    """
+    return some(if_(mark.is_set, maximum(mark.value, behind), behind))
+
+
+def all_appended(following: Expression, acked: Expression) -> Expression:
+    """Whether what was sent last is what was acknowledged last: what expired was appended, too.
+
+    TransactionManager.isNextSequence
+    """
+    return following - acked == 1
+
+
+def bumps_after_abort(
+    can_bump: Expression, adds_implicitly: Expression, state: Expression
+) -> Expression:
+    """Whether after an abortable error the client needs a new epoch once it has aborted. With
+    implicitly added partitions every end brings one, and an end under way is past that.
+
+    TransactionManager.maybeTransitionToErrorState
+    """
+    return can_bump & ~adds_implicitly & ~is_completing(state)
+
+
+def unless_aborting(state: Expression, to: Expression) -> Expression:
+    """The state after an abortable error: an abort under way goes on.
+
+    TransactionManager.transitionToAbortableError
+    """
+    return if_(state == ABORTING, ABORTING, to)
+
+
+settled = ~any_of(q, unresolved[q].is_set | any_of(s, is_open(_batch)))
+started = if_(transaction_version_2, any_of(q, any_of(s, _batch.status != UNSENT)), size(added) > 0)
+waits_for_id = (state == INITIALIZING) | (is_completing(state) & ~txn.is_set & bump_asked)
+"""Whether InitProducerId is under way: also where the end before it hasn't changed the state."""
+can_only_close = ~bump_asked & if_(
+    state == INITIALIZING, must_bump, (state == ABORTING) & ~txn.is_set
+)
+"""Whether nothing follows: an abort has failed, or nobody asks for the epoch that is needed."""
+
+# The record of a transaction has gone, and what it was sent with.
+GIVEN_UP: dict[Expression, Operand] = {
+    txn: None,
+    batches: each(q, each(s, Batch())),
+    adding: set_of(),
+    ending: False,
+}
+ENDED = GIVEN_UP | {added: set_of()}
+NEW_SEQUENCES: dict[Expression, Operand] = {
+    next_sequence: each(q, 0),
+    last_acked: each(q, NO_SEQUENCE),
+    unresolved: each(q, None),
+}
+# Nothing is sent any more; what was under way has failed.
+FAILED_FOR_GOOD: dict[Expression, Operand] = {
+    **ENDED,
+    batches: each(
+        q,
+        each(
+            s,
+            if_(
+                transactional,
+                Batch(),
+                if_(_batch.status == ACKNOWLEDGED, _batch, Batch(status=FAILED)),
+            ),
+        ),
+    ),
+    unresolved: each(q, None),
+    bump_for: set_of(),
+}
+# The bump after an abort is for an error that comes before the abort.
+# Source: TransactionManager.transitionToAbortableError, maybeTransitionToErrorState.
+TO_ABORTABLE_ERROR = unless_aborting(state, ABORTABLE_ERROR)
+ABORTABLE: dict[Expression, Operand] = {
+    ending: ending & (state == ABORTING),
+    bump_asked: bump_asked & (state == ABORTING),
+    must_bump: must_bump | bumps_after_abort(client_epoch_bump, transaction_version_2, state),
+}

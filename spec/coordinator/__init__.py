@@ -1,0 +1,1 @@
+"""The transaction coordinator: the entry of a transactional id, its log and its markers."""

@@ -1,0 +1,1 @@
+"""Who hands out producer ids: brokers by ZooKeeper, or the controller in blocks."""

@@ -1,0 +1,587 @@
+"""Producer ids from the controller, since 3.0: brokers ask for blocks with AllocateProducerIds.
+
+The controller is KRaft's; brokers of 3.5 that still have ZooKeeper's are not declared, nor are
+brokers that aren't registered. A request that its channel sends again, or gives up, may still be
+processed, and its answer then reaches nobody.
+
+A call that begins anew after it has switched blocks counts as another call here, however often,
+where Kafka's gives up after three. The backoff after a failure only delays the next request, which
+may take any time here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...language import (
+    Bool,
+    Expression,
+    Int,
+    Machine,
+    Map,
+    Optional,
+    Row,
+    Sending,
+    Table,
+    all_of,
+    each,
+    enum,
+    event,
+    if_,
+    lift,
+    message,
+    only,
+    record,
+    some,
+    to_each,
+)
+from ...language.expressions import Operand
+from ..features import block_awaited_elsewhere, controller_hands_out_ids, overlap_refused
+from ..messages import answer_on
+from .state import (
+    BLOCK_SIZE,
+    BROKER,
+    CONNECTION,
+    FAULTS,
+    HANDLER,
+    HANDLERS,
+    LARGEST_PRODUCER_ID,
+    NO_PRODUCER_ID,
+    PREFETCH_AT,
+    PRODUCER_ID,
+    Errors,
+    callers,
+    connection_loss,
+    crash,
+    hand_out,
+    last_of,
+    not_monotonic,
+    too_large,
+)
+
+BROKER_EPOCH = Int(0, FAULTS, "broker epoch")
+Outcome = record("Outcome", error=Errors, producer_id_start=PRODUCER_ID)
+Deferred = record("Deferred", connection=CONNECTION, producer_id_start=PRODUCER_ID)
+
+controller = Machine("controller", doc="The controllers' quorum, seen from its active member.")
+next_block = controller.field(
+    "next_block", PRODUCER_ID, 0, doc="nextProducerBlock, by its first id, as replayed."
+)
+committed = controller.field(
+    "committed", PRODUCER_ID, 0, doc="nextProducerId of the last record that has been committed."
+)
+registered = controller.field(
+    "registered", Map(BROKER, BROKER_EPOCH), doc="The epoch of each broker's registration."
+)
+deferred = controller.field(
+    "deferred", Map(BROKER, Optional(Deferred)), doc="Answers that wait for their record's commit."
+)
+
+Step = enum("Step", "IDLE", "BLOCK_IS_FULL", "SWITCHING", "SWITCHED", "REQUESTING", "WAITING")
+
+rpc_manager = Machine(
+    "rpc_manager", BROKER,
+    doc="A broker's RPCProducerIdManager, with the threads that call it, its channel to the "
+    "controller and the channel's thread. From 3.6 on the calls of several threads overlap.",
+)  # fmt: skip
+connection = rpc_manager.field("connection", CONNECTION, doc="To the controller; the open one.")
+broker_epoch = rpc_manager.field("broker_epoch", BROKER_EPOCH, doc="Of its own registration.")
+current_block = rpc_manager.field(
+    "current_block", PRODUCER_ID, NO_PRODUCER_ID, doc="currentProducerIdBlock, by its first id."
+)
+next_producer_id = rpc_manager.field(
+    "next_producer_id", PRODUCER_ID, 0, doc="The next id to claim."
+)
+prefetched = rpc_manager.field(
+    "prefetched", Optional(Outcome), doc="nextProducerIdBlock; until 3.5 it may be a failure."
+)
+request_in_flight = rpc_manager.field(
+    "request_in_flight", Bool(), doc="requestInFlight, the flag that admits one request."
+)
+outstanding = rpc_manager.field(
+    "outstanding", Int(0, HANDLERS + 1), doc="Requests that the channel hasn't completed."
+)
+answered = rpc_manager.field(
+    "answered", Optional(Outcome), doc="Until 3.5: what the channel's thread is about to store."
+)
+step = rpc_manager.field("step", Map(HANDLER, Step), doc="Where each thread's call is.")
+taken = rpc_manager.field(
+    "taken", Map(HANDLER, PRODUCER_ID), doc="The block that a thread is about to make current."
+)
+
+AllocateProducerIds = message(
+    "AllocateProducerIds", controller, broker=BROKER, connection=CONNECTION,
+    broker_epoch=BROKER_EPOCH,
+)  # fmt: skip
+AllocateProducerIdsResponse = message(
+    "AllocateProducerIdsResponse", rpc_manager, answers=AllocateProducerIds, error=Errors,
+    connection=CONNECTION, producer_id_start=PRODUCER_ID,
+)  # fmt: skip
+
+_thread = HANDLER.variable("handler")
+generate = event("generateProducerId", _thread)
+take_prefetched = event("take the prefetched block", _thread)
+set_current = event("set the current block", _thread)
+clear_in_flight = event("clear the flag", _thread)
+request_block = event("maybeRequestNextBlock", _thread)
+wait_ends = event("wait ends", _thread, event_doc="No block came within maxWaitMs.")
+store_answer = event("store the answer")
+channel_timeout = event("channel timeout")
+register_again = event("register again", event_doc="The broker's registration gets a new epoch.")
+commit = event("commit")
+fail_over = event(
+    "fail over", kept=Bool(), event_doc="`kept`: the new active controller has what the old one "
+    "appended and hadn't committed.",
+)  # fmt: skip
+
+me = rpc_manager.this
+b = BROKER.variable("b")
+h = HANDLER.variable("h")
+waits = ~block_awaited_elsewhere
+_MANAGER = "RPCProducerIdManager"
+
+
+def _ask(on: Expression, epoch: Expression) -> Sending:
+    return AllocateProducerIds(broker=me, connection=on, broker_epoch=epoch)
+
+
+# A thread's call --------------------------------------------------------------------------------
+
+_prefetch_from = current_block + PREFETCH_AT
+_has_id = (current_block != NO_PRODUCER_ID) & (next_producer_id <= last_of(current_block))
+_at_target = if_(waits, next_producer_id >= _prefetch_from, next_producer_id == _prefetch_from)
+_GENERATE = f"{_MANAGER}.generateProducerId"
+_claim = {next_producer_id: next_producer_id + 1, **hand_out(me, next_producer_id)}
+
+generated = Table(
+    rpc_manager,
+    on=generate,
+    elsewhere=(callers,),
+    when=if_(waits, all_of(h, step[h] == Step.IDLE), step[_thread] == Step.IDLE),
+    doc="A thread claims an id of the block that it has found to be the current one at once. "
+    "Until 3.5 one call at a time is under way, the others wait for its lock.",
+    rows=only(
+        controller_hands_out_ids,
+        Row(
+            "id, and time to prefetch",
+            when=_has_id & _at_target,
+            set={**_claim, step[_thread]: Step.REQUESTING},
+            source=_GENERATE,
+        ),
+        Row("id", when=_has_id, set=_claim, source="ProducerIdsBlock.claimNextId"),
+        Row(
+            "block is full",
+            set={step[_thread]: if_(waits, Step.REQUESTING, Step.BLOCK_IS_FULL)},
+            source=_GENERATE,
+        ),
+    ),
+)
+
+_is_ready = prefetched.is_set & (prefetched.value.error == Errors.NONE)
+_start = prefetched.value.producer_id_start
+took = Table(
+    rpc_manager,
+    on=take_prefetched,
+    elsewhere=(callers,),
+    when=(step[_thread] == Step.BLOCK_IS_FULL)
+    | ((step[_thread] == Step.WAITING) & prefetched.is_set),
+    rows=only(
+        controller_hands_out_ids,
+        *only(
+            waits,
+            Row(
+                "its first id",
+                when=_is_ready,
+                set={
+                    prefetched: None,
+                    current_block: _start,
+                    next_producer_id: _start + 1,
+                    step[_thread]: Step.IDLE,
+                    **hand_out(me, _start),
+                },
+                source=_GENERATE,
+            ),
+            Row(
+                "a failure",
+                set={prefetched: None, step[_thread]: Step.IDLE},
+                source=_GENERATE,
+                note="The call fails with the controller's error.",
+            ),
+        ),
+        *only(
+            block_awaited_elsewhere,
+            Row(
+                "take it",
+                when=prefetched.is_set,
+                set={prefetched: None, taken[_thread]: _start, step[_thread]: Step.SWITCHING},
+                source=_GENERATE,
+            ),
+            Row("there is none", set={step[_thread]: Step.REQUESTING}, source=_GENERATE),
+        ),
+    ),
+)
+
+switching = Table(
+    rpc_manager,
+    on=set_current,
+    when=step[_thread] == Step.SWITCHING,
+    rows=only(
+        controller_hands_out_ids & block_awaited_elsewhere,
+        Row(
+            "switch to the block",
+            set={
+                current_block: taken[_thread],
+                next_producer_id: taken[_thread],
+                taken[_thread]: NO_PRODUCER_ID,
+                step[_thread]: Step.SWITCHED,
+            },
+            source=_GENERATE,
+        ),
+    ),
+)
+
+switched = Table(
+    rpc_manager,
+    on=clear_in_flight,
+    when=step[_thread] == Step.SWITCHED,
+    rows=only(
+        controller_hands_out_ids & block_awaited_elsewhere,
+        Row(
+            "another block may be asked for",
+            set={request_in_flight: False, step[_thread]: Step.IDLE},
+            source=_GENERATE,
+        ),
+    ),
+)
+
+_may_ask = ~prefetched.is_set & ~request_in_flight
+_asked = {request_in_flight: True, outstanding: outstanding + 1}
+_after_request = {step[_thread]: if_(waits & ~_has_id, Step.WAITING, Step.IDLE)}
+requested = Table(
+    rpc_manager,
+    on=request_block,
+    when=step[_thread] == Step.REQUESTING,
+    doc="A call without an id fails with COORDINATOR_LOAD_IN_PROGRESS; until 3.5 it waits first.",
+    rows=only(
+        controller_hands_out_ids,
+        Row(
+            "ask the controller",
+            when=_may_ask,
+            set={**_asked, **_after_request},
+            send=(_ask(connection, broker_epoch),),
+            source=f"{_MANAGER}.maybeRequestNextBlock",
+        ),
+        Row("asked already", set=_after_request, source=f"{_MANAGER}.maybeRequestNextBlock"),
+    ),
+)
+
+waited = Table(
+    rpc_manager,
+    on=wait_ends,
+    when=step[_thread] == Step.WAITING,
+    rows=only(
+        controller_hands_out_ids & waits,
+        Row(
+            "the call fails",
+            set={step[_thread]: Step.IDLE},
+            source=_GENERATE,
+            note="COORDINATOR_LOAD_IN_PROGRESS",
+        ),
+    ),
+)
+
+# The controller ---------------------------------------------------------------------------------
+
+_request = AllocateProducerIds
+
+
+def _open(broker: Expression, asked_on: Expression) -> Expression:
+    return connection.at(broker) == asked_on
+
+
+def _refuse(error: Expression) -> Sending:
+    return answer_on(
+        connection.at(_request.broker), AllocateProducerIdsResponse, _request.connection,
+        error=error, producer_id_start=NO_PRODUCER_ID,
+    )  # fmt: skip
+
+
+def _complete(when: Expression, error: Expression, first: Expression) -> Sending:
+    """Deferred answers, to those brokers `b` for which `when` holds and that still wait."""
+    waiting = deferred[b].value
+    response = AllocateProducerIdsResponse(
+        broker=b, error=error, connection=waiting.connection, producer_id_start=first
+    )
+    return to_each(b, deferred[b].is_set & when & _open(b, waiting.connection), response)
+
+
+_CONTROL = "ProducerIdControlManager.generateNextProducerId"
+allocated = Table(
+    controller,
+    on=AllocateProducerIds,
+    elsewhere=(rpc_manager,),
+    rows=only(
+        controller_hands_out_ids,
+        Row(
+            "stale broker epoch",
+            when=_request.broker_epoch != registered[_request.broker],
+            reply=_refuse(Errors.STALE_BROKER_EPOCH),
+            source="ClusterControlManager.checkBrokerEpoch",
+        ),
+        Row(
+            "exhausted",
+            when=next_block > LARGEST_PRODUCER_ID - BLOCK_SIZE,
+            reply=_refuse(Errors.UNKNOWN_SERVER_ERROR),
+            source=_CONTROL,
+        ),
+        Row(
+            "append a record",
+            set={
+                next_block: next_block + BLOCK_SIZE,
+                deferred[_request.broker]: if_(
+                    _open(_request.broker, _request.connection),
+                    some(Deferred(connection=_request.connection, producer_id_start=next_block)),
+                    deferred[_request.broker],
+                ),
+            },
+            source=_CONTROL,
+            note="Answered when the record is committed, where the connection is still open.",
+        ),
+    ),
+)
+
+_is_committed = deferred[b].value.producer_id_start == committed
+records_committed = Table(
+    controller,
+    on=commit,
+    elsewhere=(rpc_manager,),
+    when=committed < next_block,
+    rows=only(
+        controller_hands_out_ids,
+        Row(
+            "answer",
+            set={
+                committed: committed + BLOCK_SIZE,
+                deferred: each(b, if_(deferred[b].is_set & _is_committed, None, deferred[b])),
+            },
+            send=(_complete(_is_committed, Errors.NONE, committed),),
+            source="QuorumController, ControllerPurgatory",
+        ),
+    ),
+)
+
+_NO_ANSWERS = {deferred: each(b, None)}
+_not_controller = (_complete(lift(True), Errors.NOT_CONTROLLER, lift(NO_PRODUCER_ID)),)
+failed_over = Table(
+    controller,
+    on=fail_over,
+    elsewhere=(rpc_manager,),
+    when=committed < next_block,
+    doc="A failover with nothing in doubt changes nothing here.",
+    rows=only(
+        controller_hands_out_ids,
+        Row(
+            "records survive",
+            when=fail_over.kept,
+            set={committed: next_block, **_NO_ANSWERS},
+            send=_not_controller,
+            source="QuorumController.renounce",
+        ),
+        Row(
+            "records are lost",
+            set={next_block: committed, **_NO_ANSWERS},
+            send=_not_controller,
+            source="QuorumController.renounce",
+        ),
+    ),
+)
+
+# What the channel's thread does -----------------------------------------------------------------
+
+_response = AllocateProducerIdsResponse
+_HANDLE = f"{_MANAGER}.handleAllocateProducerIdsResponse"
+_CHANNEL = "NodeToControllerRequestThread"
+_completed = {outstanding: outstanding - 1, request_in_flight: False}
+
+
+def _not_monotonic(first: Expression) -> Expression:
+    known = current_block != NO_PRODUCER_ID
+    return known & not_monotonic(first, last_of(current_block), overlap_refused)
+
+
+def _too_large(first: Expression) -> Expression:
+    return too_large(first, BLOCK_SIZE, LARGEST_PRODUCER_ID)
+
+
+def _outcome(error: Expression, first: Expression) -> Expression:
+    return some(Outcome(error=error, producer_id_start=first))
+
+
+def _refusals(
+    error: Expression, first: Expression, settled: Mapping[Expression, Operand]
+) -> tuple[Row, ...]:
+    """Answers that bring no block, or one that can't be right; `settled` is what they clear."""
+    check = f"{_MANAGER}.sanityCheckResponse"
+    return (
+        Row("failure", when=error != Errors.NONE, set=settled, source=_HANDLE),
+        Row("not monotonic", when=_not_monotonic(first), set=settled, source=check),
+        Row("invalid range", when=_too_large(first), set=settled, source=check),
+    )
+
+
+received = Table(
+    rpc_manager,
+    on=AllocateProducerIdsResponse,
+    when=~answered.is_set,
+    rows=only(
+        controller_hands_out_ids,
+        Row("on a closed connection", when=_response.connection != connection),
+        Row(
+            "ask the new controller",
+            when=_response.error == Errors.NOT_CONTROLLER,
+            send=(_ask(connection, broker_epoch),),
+            source=f"{_CHANNEL}.handleResponse",
+        ),
+        Row(
+            "clear the flag",
+            during=waits,
+            set={
+                **_completed,
+                answered: _outcome(_response.error, _response.producer_id_start),
+            },
+            source=_HANDLE,
+        ),
+        *only(
+            block_awaited_elsewhere,
+            *_refusals(_response.error, _response.producer_id_start, _completed),
+            Row(
+                "prefetch",
+                set={
+                    outstanding: outstanding - 1,
+                    prefetched: _outcome(Errors.NONE, _response.producer_id_start),
+                },
+                source=_HANDLE,
+            ),
+        ),
+    ),
+)
+
+_error, _first = answered.value.error, answered.value.producer_id_start
+_stale = _error == Errors.STALE_BROKER_EPOCH
+_failure = _outcome(Errors.UNKNOWN_SERVER_ERROR, lift(NO_PRODUCER_ID))
+stored = Table(
+    rpc_manager,
+    on=store_answer,
+    when=answered.is_set & (_stale | ~prefetched.is_set),
+    doc="The channel's thread waits where the queue of one block is full.",
+    rows=only(
+        controller_hands_out_ids & waits,
+        Row(
+            "ask again",
+            when=_stale & _may_ask,
+            set={answered: None, **_asked},
+            send=(_ask(connection, broker_epoch),),
+            source=_HANDLE,
+        ),
+        Row("asked already", when=_stale, set={answered: None}, source=_HANDLE),
+        *_refusals(_error, _first, {answered: None, prefetched: _failure}),
+        Row("prefetch", set={answered: None, prefetched: answered}, source=_HANDLE),
+    ),
+)
+
+_next = connection + 1
+lost_connection = Table(
+    rpc_manager,
+    on=connection_loss,
+    when=(outstanding > 0) & ~answered.is_set,
+    rows=only(
+        controller_hands_out_ids,
+        Row(
+            "send again",
+            set={connection: _next},
+            send=(_ask(_next, broker_epoch),),
+            source=f"{_CHANNEL}.handleResponse",
+        ),
+    ),
+)
+
+timed_out = Table(
+    rpc_manager,
+    on=channel_timeout,
+    when=(outstanding > 0) & ~answered.is_set,
+    rows=only(
+        controller_hands_out_ids,
+        Row(
+            "ask again",
+            when=~prefetched.is_set,
+            during=waits,
+            set={connection: _next},
+            send=(_ask(_next, broker_epoch),),
+            source=f"{_MANAGER}.handleTimeout",
+        ),
+        Row(
+            "give up",
+            set={connection: _next, **_completed},
+            source=f"{_MANAGER}.handleTimeout",
+        ),
+    ),
+)
+
+registered_again = Table(
+    rpc_manager,
+    on=register_again,
+    elsewhere=(controller,),
+    when=outstanding > 0,
+    rows=only(
+        controller_hands_out_ids,
+        Row(
+            "new epoch",
+            set={broker_epoch: broker_epoch + 1, registered[me]: broker_epoch + 1},
+            source="BrokerLifecycleManager",
+        ),
+    ),
+)
+
+crashed = Table(
+    rpc_manager,
+    on=crash,
+    elsewhere=(controller,),
+    rows=only(
+        controller_hands_out_ids,
+        Row(
+            "forget everything",
+            set={
+                connection: _next,
+                broker_epoch: broker_epoch + 1,
+                registered[me]: broker_epoch + 1,
+                current_block: NO_PRODUCER_ID,
+                next_producer_id: 0,
+                prefetched: None,
+                request_in_flight: False,
+                outstanding: 0,
+                answered: None,
+                step: each(h, Step.IDLE),
+                taken: each(h, NO_PRODUCER_ID),
+            },
+        ),
+    ),
+)
+
+FAULTY_EVENTS = (channel_timeout, register_again, fail_over)
+TABLES = (
+    generated,
+    took,
+    switching,
+    switched,
+    requested,
+    waited,
+    received,
+    stored,
+    allocated,
+    records_committed,
+    failed_over,
+    lost_connection,
+    timed_out,
+    registered_again,
+    crashed,
+)

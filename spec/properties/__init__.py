@@ -1,0 +1,1 @@
+"""What the shipped systems promise, each with its source."""

@@ -1,0 +1,156 @@
+"""What must hold of an idempotent client: read off the logs and off what applications were told."""
+
+from __future__ import annotations
+
+from ...language import (
+    Expression,
+    KnownBug,
+    after,
+    all_of,
+    any_of,
+    element,
+    invariant,
+    position,
+    step_property,
+    wrap,
+)
+from ..client import state as client
+from ..features import (
+    bump_when_settled,
+    client_epoch_bump,
+    idempotent_starts_at_0,
+    renumbered_under_new_id,
+)
+from ..leader import partition as leader
+from ..messages import NO_EPOCH, PARTITION, PRODUCER_ID, RECORD, SEQUENCE
+
+p, r = PARTITION.variable("p"), RECORD.variable("r")
+n = PRODUCER_ID.variable("n")
+ME = 0
+_MENDS = (bump_when_settled, idempotent_starts_at_0, renumbered_under_new_id)
+
+
+def _entry(name: str, where: Expression) -> Expression:
+    return element(name, leader.log.at(where))
+
+
+_first, _second = _entry("e", p), _entry("f", p)
+_in_order = position(_first) < position(_second)
+no_duplicate = invariant(
+    "NoDuplicate",
+    all_of(p, all_of(_first, all_of(_second, _in_order.implies(_first.record != _second.record)))),
+    "A record that an application sent once is in its partition's log at most once.",
+    "KIP-98, idempotent producer",
+    KnownBug("KAFKA-14034, open (docs/findings.md, 1 to 3)", _MENDS, client_epoch_bump),
+)
+
+no_lost_acknowledgement = invariant(
+    "NoLostAcknowledgement",
+    all_of(
+        p,
+        all_of(
+            r,
+            (client.batches.at(ME)[p][r].status == client.ACKNOWLEDGED).implies(
+                any_of(_first, _first.record == r)
+            ),
+        ),
+    ),
+    "An acknowledged record is in the log.",
+    "KIP-98, guarantees",
+)
+
+order = invariant(
+    "Order",
+    all_of(
+        p,
+        all_of(
+            _first,
+            all_of(
+                _second,
+                _in_order.implies(position(_first.record) <= position(_second.record)),
+            ),
+        ),
+    ),
+    "In a partition, records are in the order in which the application sent them.",
+    "KIP-98, idempotent producer",
+    KnownBug("open (docs/findings.md, 2)", _MENDS, client_epoch_bump),
+)
+
+_same_id = (_first.producer_id == _second.producer_id) & (_first.producer_epoch != NO_EPOCH)
+epoch_forward = invariant(
+    "EpochForward",
+    all_of(
+        p,
+        all_of(
+            _first,
+            all_of(
+                _second,
+                (_in_order & _same_id & (_second.producer_epoch != NO_EPOCH)).implies(
+                    _first.producer_epoch <= _second.producer_epoch
+                ),
+            ),
+        ),
+    ),
+    "In a partition, the batches of a producer id are in the order of their epochs.",
+    "KIP-98",
+)
+
+_batch = element("batch", leader.producer_state.at(p)[n].batches)
+_later = element("later", leader.producer_state.at(p)[n].batches)
+no_gap = invariant(
+    "NoGap",
+    all_of(
+        p,
+        all_of(
+            n,
+            all_of(
+                _batch,
+                all_of(
+                    _later,
+                    (position(_later) == position(_batch) + 1).implies(
+                        _later.last_sequence == wrap(_batch.last_sequence + 1, SEQUENCE)
+                    ),
+                ),
+            ),
+        ),
+    ),
+    "The batches that a leader remembers of a producer's epoch follow one another without a gap.",
+    "KIP-98, ProducerStateEntry",
+)
+
+_kept = element("k", after(leader.log.at(p)))
+log_stays = step_property(
+    "LogStays",
+    all_of(
+        p,
+        all_of(_first, any_of(_kept, (position(_kept) == position(_first)) & (_kept == _first))),
+    ),
+    "A log only grows: what is in it stays as it is.",
+    "KIP-98",
+)
+
+_batch_of_r = client.batches.at(ME)[p][r]
+answer_stays = step_property(
+    "AnswerStays",
+    all_of(
+        p,
+        all_of(
+            r,
+            _batch_of_r.status.is_in(client.ACKNOWLEDGED, client.FAILED).implies(
+                after(_batch_of_r.status) == _batch_of_r.status
+            ),
+        ),
+    ),
+    "What the application was told of a record, it was told once and for good.",
+    "ProducerBatch.done",
+)
+
+PROPERTIES = (
+    no_duplicate,
+    no_lost_acknowledgement,
+    order,
+    epoch_forward,
+    no_gap,
+    log_stays,
+    answer_stays,
+)

@@ -1,0 +1,90 @@
+"""What must hold of producer ids, read off what was handed out and what the store has recorded."""
+
+from __future__ import annotations
+
+from ...language import Expression, after, all_of, element, if_, invariant, position, step_property
+from ..features import controller_hands_out_ids
+from ..producer_ids import controller as rpc
+from ..producer_ids import zookeeper as zk
+from ..producer_ids.state import BROKER, LARGEST_PRODUCER_ID, handed_out
+
+b, c = BROKER.variable("b"), BROKER.variable("c")
+
+
+def _handed_out(name: str, by: Expression) -> Expression:
+    return element(name, handed_out.at(by))
+
+
+_one, _other, _later = _handed_out("e", b), _handed_out("f", c), _handed_out("g", b)
+
+handed_out_once = invariant(
+    "HandedOutOnce",
+    all_of(
+        b,
+        all_of(
+            _one,
+            all_of(_later, (position(_one) < position(_later)).implies(_one != _later))
+            & all_of(c, (b != c).implies(all_of(_other, _one != _other))),
+        ),
+    ),
+    "A producer id is handed out once, by one broker.",
+    "ProducerIdManager; KIP-98, KIP-730",
+)
+
+increasing = invariant(
+    "Increasing",
+    all_of(
+        b,
+        all_of(_one, all_of(_later, (position(_one) < position(_later)).implies(_one <= _later))),
+    ),
+    "The producer ids that a broker hands out never go back, over its crashes, too.",
+    "ProducerIdsBlock.claimNextId, RPCProducerIdManager.sanityCheckResponse",
+)
+
+not_beyond_the_largest = invariant(
+    "NotBeyondTheLargest",
+    all_of(b, all_of(_one, (_one >= 0) & (_one <= LARGEST_PRODUCER_ID))),
+    "Nothing but 0 up to the largest producer id is handed out: who finds none is refused.",
+    "ProducerIdControlManager.generateNextProducerId",
+)
+
+only_from_taken_blocks = invariant(
+    "OnlyFromTakenBlocks",
+    all_of(
+        b,
+        all_of(_one, if_(controller_hands_out_ids, _one < rpc.committed, _one <= zk.block_end)),
+    ),
+    "What is handed out belongs to a block that is recorded as taken, so that no crash or failover "
+    "of the store can bring it back.",
+    "KIP-730",
+)
+
+store_forward = step_property(
+    "StoreForward",
+    (after(zk.block_end) >= zk.block_end) & (after(rpc.committed) >= rpc.committed),
+    "The end of what is recorded as taken never goes back.",
+    "ProducerIdControlManager.replay; /latest_producer_id_block",
+)
+
+one_block_ahead = invariant(
+    "OneBlockAhead",
+    all_of(
+        b,
+        rpc.outstanding.at(b)
+        + if_(rpc.answered.at(b).is_set, 1, 0)
+        + if_(rpc.prefetched.at(b).is_set, 1, 0)
+        <= 1,
+    ),
+    "A broker has one request under way at most, or one block in reserve, so that it wastes no "
+    "blocks.",
+    "RPCProducerIdManager.maybeRequestNextBlock",
+)
+
+PROPERTIES = (
+    handed_out_once,
+    increasing,
+    not_beyond_the_largest,
+    only_from_taken_blocks,
+    one_block_ahead,
+    store_forward,
+)

@@ -1,0 +1,426 @@
+"""What must hold of the transaction protocol, as a user of it would put it.
+
+The properties are about the logs, what was acknowledged, what applications were told, and the
+coordinator's own state; none looks at a flag that a row sets for a property's sake.
+"""
+
+from __future__ import annotations
+
+from ...language import (
+    Expression,
+    after,
+    all_of,
+    all_true,
+    any_of,
+    element,
+    if_,
+    invariant,
+    last,
+    position,
+    size,
+    step_property,
+)
+from .. import application
+from ..client import state as client
+from ..coordinator import entry as coordinator
+from ..coordinator import log as log
+from ..features import transaction_version_2
+from ..leader import partition as leader
+from ..leader.isolation import ending, log_entry
+from ..messages import (
+    LARGEST_EPOCH,
+    NO_EPOCH,
+    PARTITION,
+    PRODUCER,
+    PRODUCER_ID,
+    RECORD,
+    TRANSACTION,
+    connection,
+)
+
+p, q = PARTITION.variable("p"), PARTITION.variable("q")
+i, j = PRODUCER.variable("i"), PRODUCER.variable("j")
+t, r = TRANSACTION.variable("t"), RECORD.variable("r")
+n = PRODUCER_ID.variable("n")
+
+COMMIT, ABORT, DATA = leader.Kind.COMMIT, leader.Kind.ABORT, leader.Kind.DATA
+COMMITTING, COMMITTED = application.Outcome.COMMITTING, application.Outcome.COMMITTED
+STATE = coordinator.TransactionState
+
+
+def is_older(
+    one_id: Expression, one_epoch: Expression, other_id: Expression, other_epoch: Expression
+) -> Expression:
+    """Whether the first pair was given out before the second: producer ids only grow."""
+    return (position(one_id) < position(other_id)) | (
+        (one_id == other_id) & (one_epoch < other_epoch)
+    )
+
+
+def _with_outcome(where: Expression, txn: Expression, outcome: Expression) -> Expression:
+    """Whether a record of the application's transaction has been ended so on a partition."""
+    entry = log_entry("e", where)
+    marker = ending(entry, where)
+    return any_of(entry, (entry.txn == txn) & marker.is_set & (marker.value.kind == outcome))
+
+
+def _is_there(where: Expression, txn: Expression, record: Expression) -> Expression:
+    entry = log_entry("e", where)
+    return any_of(entry, (entry.txn == txn) & (entry.record == record))
+
+
+_first, _second = log_entry("e", p), log_entry("f", p)
+
+no_duplicate = invariant(
+    "NoDuplicate",
+    all_of(
+        p,
+        all_of(
+            _first,
+            all_of(
+                _second,
+                ((position(_first) < position(_second)) & (_first.kind == DATA)).implies(
+                    (_first.txn != _second.txn) | (_first.record != _second.record)
+                ),
+            ),
+        ),
+    ),
+    "A record that an application sent once is in its partition's log at most once.",
+    "KIP-98, idempotent producer",
+)
+
+no_lost_acknowledgement = invariant(
+    "NoLostAcknowledgement",
+    all_of(
+        t,
+        all_of(
+            p,
+            all_of(
+                r,
+                (
+                    (application.outcome.at(t) == COMMITTED)
+                    & r.is_in(application.acknowledged.at(t)[p])
+                ).implies(_is_there(p, t, r) & ~_with_outcome(p, t, ABORT)),
+            ),
+        ),
+    ),
+    "An acknowledged record of a transaction reported committed is in the log and not aborted.",
+    "KIP-98, guarantees",
+)
+
+atomic = invariant(
+    "Atomic",
+    all_of(
+        t,
+        all_of(p, all_of(q, ~(_with_outcome(p, t, COMMIT) & _with_outcome(q, t, ABORT)))),
+    ),
+    "A transaction's records all commit or all abort, on every partition.",
+    "KIP-98, guarantees",
+)
+
+outcome_as_told = invariant(
+    "OutcomeAsTold",
+    all_of(
+        t,
+        all_of(
+            p,
+            (application.outcome.at(t) == COMMITTED).implies(~_with_outcome(p, t, ABORT))
+            & _with_outcome(p, t, COMMIT).implies(
+                application.outcome.at(t).is_in(COMMITTING, COMMITTED)
+            ),
+        ),
+    ),
+    "A record is committed only of a transaction whose application asked for it and wasn't told "
+    "otherwise, and none is aborted of a transaction reported committed.",
+    "KIP-98, read_committed",
+)
+
+_order_first, _order_second = log_entry("e", p), log_entry("f", p)
+order = invariant(
+    "Order",
+    all_of(
+        p,
+        all_of(
+            _order_first,
+            all_of(
+                _order_second,
+                (
+                    (position(_order_first) < position(_order_second))
+                    & (_order_first.kind == DATA)
+                    & (_order_second.kind == DATA)
+                ).implies(
+                    ~is_older(
+                        _order_second.producer_id,
+                        _order_second.producer_epoch,
+                        _order_first.producer_id,
+                        _order_first.producer_epoch,
+                    )
+                    & (position(_order_first.txn.value) <= position(_order_second.txn.value))
+                    & (
+                        (_order_first.txn != _order_second.txn)
+                        | (position(_order_first.record) < position(_order_second.record))
+                    )
+                ),
+            ),
+        ),
+    ),
+    "In a partition, records are in the order in which their transactions began and in which "
+    "they were sent, and those of an older producer epoch come first.",
+    "KIP-98, fencing and idempotent producer",
+)
+
+one_live_epoch = invariant(
+    "OneLiveEpoch",
+    all_of(
+        i,
+        all_of(
+            j,
+            (
+                (i != j)
+                & (client.producer_epoch.at(i) != NO_EPOCH)
+                & (client.state.at(i) != client.FATAL_ERROR)
+                & (client.state.at(j) != client.FATAL_ERROR)
+                & (client.producer_id.at(i) == client.producer_id.at(j))
+            ).implies(client.producer_epoch.at(i) != client.producer_epoch.at(j)),
+        ),
+    ),
+    "No two client instances hold the same producer id and epoch.",
+    "KIP-98, InitProducerId",
+)
+
+_newest = last(leader.log.at(p))
+_appended = after(size(leader.log.at(p))) > size(leader.log.at(p))
+zombie_fenced = step_property(
+    "ZombieFenced",
+    all_of(
+        p,
+        (
+            _appended
+            & after(_newest.value.kind == DATA)
+            & coordinator.state.is_in(STATE.EMPTY, STATE.ONGOING)
+            & ~coordinator.pending.is_set
+        ).implies(
+            ~is_older(
+                after(_newest.value.producer_id),
+                after(_newest.value.producer_epoch),
+                coordinator.producer_id,
+                log.logged_epoch,
+            )
+        ),
+    ),
+    "Once the log has a new producer's or a new transaction's epoch, no record of an older one is "
+    "appended anywhere.",
+    "KIP-98, fencing; KIP-890",
+)
+
+no_hanging = invariant(
+    "NoHangingTransaction",
+    all_of(
+        p,
+        leader.is_open.at(p).implies(
+            p.is_in(coordinator.partitions)
+            & coordinator.state.is_in(STATE.ONGOING, STATE.PREPARE_COMMIT, STATE.PREPARE_ABORT)
+        ),
+    ),
+    "A transaction open at a leader is one that the coordinator will end, so that the last stable "
+    "offset moves on.",
+    "KIP-890, KAFKA-14402",
+)
+
+stable_offset_forward = step_property(
+    "StableOffsetForward",
+    all_of(
+        p,
+        after(leader.last_stable_offset.at(p)) >= leader.last_stable_offset.at(p),
+    ),
+    "The last stable offset never goes back.",
+    "UnifiedLog.lastStableOffset",
+)
+
+_stable = log_entry("stable", p)
+_kept = element("k", after(leader.log.at(p)))
+read_committed_stays = step_property(
+    "ReadCommittedStays",
+    all_of(
+        p,
+        all_of(
+            _stable,
+            (position(_stable) < leader.last_stable_offset.at(p)).implies(
+                any_of(_kept, (position(_kept) == position(_stable)) & (_kept == _stable))
+            ),
+        ),
+    ),
+    "What read_committed has shown, and the outcome that it showed, stays as it is.",
+    "KIP-98, read_committed",
+)
+
+_epoch_at_leader = leader.producer_state.at(p)[n].producer_epoch
+epoch_forward = step_property(
+    "EpochForward",
+    (after(position(coordinator.producer_id)) >= position(coordinator.producer_id))
+    & (after(coordinator.producer_id) == coordinator.producer_id).implies(
+        after(log.logged_epoch) >= log.logged_epoch
+    )
+    & all_of(
+        p,
+        all_of(
+            n, after(_epoch_at_leader == NO_EPOCH) | (after(_epoch_at_leader) >= _epoch_at_leader)
+        ),
+    ),
+    "Of a producer id the epoch never goes back, neither in the transaction log nor at a leader, "
+    "unless the leader forgets the producer.",
+    "KIP-98",
+)
+
+_has_epoch = (client.producer_epoch.at(i) != NO_EPOCH) & (client.state.at(i) != client.FATAL_ERROR)
+reserved_epoch = invariant(
+    "ReservedEpoch",
+    all_of(i, client.producer_epoch.at(i) < LARGEST_EPOCH),
+    "No client gets the largest epoch, which is kept for the coordinator to fence with.",
+    "TransactionMetadata.isEpochExhausted; KAFKA-18660",
+)
+
+answer_stands = invariant(
+    "AnswerStands",
+    all_of(
+        i,
+        _has_epoch.implies(
+            ~is_older(
+                coordinator.producer_id,
+                coordinator.producer_epoch,
+                client.producer_id.at(i),
+                client.producer_epoch.at(i),
+            )
+            | (
+                (coordinator.next_id == client.producer_id.at(i))
+                & (client.producer_epoch.at(i) == 0)
+            )
+        ),
+    ),
+    "The producer id and epoch that a client was given are the coordinator's, or were, or will be "
+    "when the end under way is complete, whatever broker coordinates.",
+    "KAFKA-20310",
+)
+
+bumped_once = step_property(
+    "BumpedOnce",
+    all_of(
+        i,
+        (
+            _has_epoch
+            & (after(client.producer_epoch.at(i)) > client.producer_epoch.at(i))
+            & (after(client.producer_id.at(i)) == client.producer_id.at(i))
+        ).implies(after(client.producer_epoch.at(i)) == client.producer_epoch.at(i) + 1),
+    ),
+    "A client that goes on gets the epoch after its own: a retried InitProducerId or EndTxn does "
+    "not act twice.",
+    "KIP-360",
+)
+
+_fenced = _has_epoch & is_older(
+    client.producer_id.at(i),
+    client.producer_epoch.at(i),
+    client.producer_id.at(j),
+    client.producer_epoch.at(j),
+)
+fenced_for_good = step_property(
+    "FencedForGood",
+    all_of(
+        i,
+        all_of(
+            j,
+            (_fenced & (client.state.at(j) != client.FATAL_ERROR) & after(_has_epoch)).implies(
+                ~is_older(
+                    client.producer_id.at(j),
+                    client.producer_epoch.at(j),
+                    after(client.producer_id.at(i)),
+                    after(client.producer_epoch.at(i)),
+                )
+            ),
+        ),
+    ),
+    "A client instance that a newer one has fenced gets no newer epoch or producer id, unless it "
+    "is started anew.",
+    "KIP-98, fencing; KAFKA-18019",
+)
+
+_bumping = client.waits_for_id.at(i) & (client.producer_epoch.at(i) != NO_EPOCH)
+_alone = all_of(
+    j, (connection.at(j) == 0) & ((i == j) | (client.state.at(j) == client.UNINITIALIZED))
+)
+not_fenced_by_itself = step_property(
+    "NotFencedByItself",
+    all_of(i, (_bumping & _alone).implies(after(client.state.at(i) != client.FATAL_ERROR))),
+    "A client that asks for its next epoch, and asks again, gets it, where there has been no other "
+    "instance and no request is late.",
+    "KIP-360; KAFKA-20357",
+)
+
+epochs_not_wasted = invariant(
+    "EpochsNotWasted",
+    coordinator.producer_epoch <= log.logged_epoch + 1,
+    "However often the coordinator can't write a fence into the log, that takes one epoch.",
+    "KAFKA-9666",
+)
+
+_state = coordinator.state
+_SETTLED = (STATE.EMPTY, STATE.COMPLETE_COMMIT, STATE.COMPLETE_ABORT)
+_PREVIOUS = (
+    (STATE.EMPTY, _state.is_in(*_SETTLED)),
+    (STATE.ONGOING, _state.is_in(STATE.ONGOING, *_SETTLED)),
+    (STATE.PREPARE_COMMIT, _state == STATE.ONGOING),
+    (
+        STATE.PREPARE_ABORT,
+        (_state == STATE.ONGOING) | (transaction_version_2 & _state.is_in(*_SETTLED)),
+    ),
+    (STATE.COMPLETE_COMMIT, _state == STATE.PREPARE_COMMIT),
+    (STATE.COMPLETE_ABORT, _state == STATE.PREPARE_ABORT),
+)
+declared_transitions = step_property(
+    "DeclaredTransitions",
+    all_true(
+        *(
+            (after(_state) == target).implies((_state == target) | allowed)
+            for target, allowed in _PREVIOUS
+        ),
+        ~after(_state.is_in(STATE.DEAD, STATE.PREPARE_EPOCH_FENCE)),
+    ),
+    "The coordinator's state changes only as TransactionState declares, and a decision to commit "
+    "or abort is never taken back.",
+    "TransactionState.validPreviousStates",
+)
+
+markers_match = step_property(
+    "MarkersMatchDecision",
+    all_of(
+        p,
+        (_appended & after(_newest.value.kind != DATA)).implies(
+            coordinator.state
+            == if_(after(_newest.value.kind == COMMIT), STATE.PREPARE_COMMIT, STATE.PREPARE_ABORT)
+        ),
+    ),
+    "A marker ends a transaction only while the coordinator has decided just so.",
+    "KIP-1228",
+)
+
+PROPERTIES = (
+    no_duplicate,
+    no_lost_acknowledgement,
+    atomic,
+    outcome_as_told,
+    order,
+    one_live_epoch,
+    no_hanging,
+    zombie_fenced,
+    stable_offset_forward,
+    read_committed_stays,
+    epoch_forward,
+    reserved_epoch,
+    answer_stands,
+    bumped_once,
+    fenced_for_good,
+    not_fenced_by_itself,
+    epochs_not_wasted,
+    declared_transitions,
+    markers_match,
+)

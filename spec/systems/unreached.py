@@ -1,0 +1,199 @@
+"""Rows and premises that runs of the shipped systems don't reach, and why.
+
+What is said without a condition is so at any bounds that have been tried; tests take every other
+row somewhere.
+"""
+
+from __future__ import annotations
+
+from ...language import Unreached
+from ..client.producer import EARLY_ENDS
+from ..features import single_fence_bump, transaction_version_2, unknown_producer_accepted
+from ..messages import FAULTS, PRODUCER_IDS, RECORDS
+
+_NO_CAUSE = "no coordinator answers this request so"
+_SECOND_FAULT = "need two faults in a run (faults=2)"
+_SECOND_RECORD = "need two records to a partition (records=2), some of them faults=2 as well"
+_BY_VERSION_2 = (
+    "need a release before version 2: there, clients add partitions and ask for their next epoch, "
+    "and a leader does not ask about each batch"
+)
+
+TRANSACTIONS = (
+    Unreached(
+        "can't be: a client commits only what a leader has acknowledged, which is in the "
+        "transaction then",
+        ("transaction.EndTxn/commit of nothing",),
+    ),
+    Unreached(
+        "can't be: no leader learns of a newer epoch before the decision is completed",
+        ("transaction.WriteTxnMarkersResponse/refused for good",),
+    ),
+    Unreached(
+        f"can't be: {_NO_CAUSE}",
+        (
+            "producer.InitProducerIdResponse/abortable",
+            "producer.AddPartitionsToTxnResponse/abortable",
+        ),
+    ),
+    Unreached(
+        "can't be: of two batches in flight the first has sequence 0, which no leader calls "
+        "unknown",
+        ("producer.ProduceResponse/unknown at the leader, after new sequences",),
+    ),
+    Unreached(
+        "can't be: from 2.5 on no leader calls a producer id unknown",
+        ("producer.ProduceResponse/abortable, and the partition starts at sequence 0",),
+    ),
+    Unreached(
+        "can't be: every client is transactional here",
+        ("partition.Produce/not transactional in a transaction",),
+    ),
+    Unreached(
+        "can't be: what verification is about is asked about, but in an open transaction, which "
+        "has a batch",
+        ("partition.Produce/starts in mid-sequence",),
+    ),
+    Unreached(
+        _BY_VERSION_2,
+        (
+            "transaction.AddPartitionsToTxn",
+            "producer.AddPartitionsToTxnResponse",
+            "producer.lost AddPartitionsToTxn",
+            "producer.lost AddPartitionsToTxnResponse",
+            "NotFencedByItself",
+        ),
+        transaction_version_2,
+    ),
+    Unreached(
+        _BY_VERSION_2,
+        (
+            "transaction.InitProducerId/other producer id",
+            "transaction.InitProducerId/epochs used up, other epoch",
+            "transaction.InitProducerId/bump of the current epoch",
+            "transaction.InitProducerId/retry of a bump",
+            "transaction.InitProducerId/stale producer",
+            "producer.EndTxnResponse/abortable",
+            "producer.EndTxnResponse/failed while aborting",
+            "partition.Produce/stale epoch",
+        ),
+        transaction_version_2 & (FAULTS < 2),
+    ),
+    Unreached(
+        "need two faults in a run (faults=2), or a fence that takes two epochs (4.0.0)",
+        ("producer.InitProducerIdResponse/fatal",),
+        transaction_version_2 & single_fence_bump & (FAULTS < 2),
+    ),
+    Unreached(
+        _SECOND_FAULT,
+        (
+            "transaction.EndTxn/no producer id for an abort that overtakes a fence",
+            "transaction.EndTxn/end at the largest epoch",
+            "transaction.coordinator failover/the tombstone is in the log",
+            "transaction.coordinator failover after a failed append/the tombstone is in the log",
+            "transaction.lost WriteTxnMarkers/on a closed connection",
+            "transaction.lost WriteTxnMarkersResponse/on a closed connection",
+            "partition.lost AddPartitionsByLeader/asked by a leader before",
+            "partition.lost AddPartitionsByLeaderResponse/asked by a leader before",
+            "producer.lost InitProducerId/nobody waits for it",
+            "producer.lost InitProducerIdResponse/nobody waits for it",
+            "producer.lost AddPartitionsToTxn/nobody waits for it",
+            "producer.lost AddPartitionsToTxn/not tried again after an error",
+            "producer.lost AddPartitionsToTxnResponse/nobody waits for it",
+            "producer.lost AddPartitionsToTxnResponse/not tried again after an error",
+            "producer.lost EndTxn/nobody waits for it",
+            "producer.lost EndTxnResponse/nobody waits for it",
+        ),
+        FAULTS < 2,
+    ),
+    Unreached(
+        _SECOND_RECORD,
+        (
+            "partition.Produce/above the first to come",
+            "partition.Produce/new epoch in mid-sequence",
+            "partition.Produce/out of order",
+            "partition.AddPartitionsByLeaderResponse/duplicate",
+            "partition.AddPartitionsByLeaderResponse/starts in mid-sequence",
+            "partition.AddPartitionsByLeaderResponse/above the first to come",
+            "partition.AddPartitionsByLeaderResponse/new epoch in mid-sequence",
+            "partition.AddPartitionsByLeaderResponse/out of order",
+            "producer.drain again",
+            "producer.resolve sequences",
+            "producer.ProduceResponse/out of order behind another",
+            "producer.ProduceResponse/unknown at the leader: new sequences",
+        ),
+        (RECORDS < 2) & (FAULTS < 2),
+    ),
+    Unreached(
+        _SECOND_RECORD,
+        ("partition.Produce/append",),
+        transaction_version_2 & (RECORDS < 2) & (FAULTS < 2),
+    ),
+    Unreached(
+        "need an end that is asked for while batches are in flight (early_ends=1)",
+        (
+            "producer.every batch is done",
+            "producer.commitTransaction/commit when every batch is done",
+            "producer.abortTransaction/abort when every batch is done",
+        ),
+        EARLY_ENDS == 0,
+    ),
+)
+
+_NO_TRANSACTIONS = (
+    "can't be: this client has no transactions, so that nothing is asked of a coordinator"
+)
+
+IDEMPOTENCE = (
+    Unreached(
+        "can't be: nobody but this client has its producer id",
+        ("producer.ProduceResponse/fenced",),
+    ),
+    Unreached(
+        "can't be: its leader takes any sequence of a producer id that it doesn't know (from 2.5)",
+        ("producer.ProduceResponse/unknown at the leader: a new epoch",),
+    ),
+    Unreached(
+        "can't be: from 2.5 on no leader calls a producer id unknown",
+        ("producer.ProduceResponse/unknown at the leader, after new sequences",),
+        unknown_producer_accepted,
+    ),
+    Unreached(
+        "can't be: requests of one connection arrive in their order, and an older one on a closed "
+        "connection is not answered",
+        ("partition.Produce/stale epoch",),
+    ),
+    Unreached(
+        _NO_TRANSACTIONS,
+        tuple(
+            f"partition.{message}/{row}"
+            for message in ("Produce", "DelayedProduce")
+            for row in (
+                "starts in mid-sequence",
+                "above the first to come",
+                "not transactional in a transaction",
+            )
+        ),
+    ),
+    Unreached(
+        "need another producer id (producer_ids=2)",
+        (
+            "producer.producer id given out",
+            "partition.Produce/no producer id: no check",
+            "partition.DelayedProduce/no producer id: no check",
+        ),
+        PRODUCER_IDS < 2,
+    ),
+)
+
+PRODUCER_ID_BLOCKS = (
+    Unreached(
+        "can't be: the controller gives out what is above all before, and nothing beyond the "
+        "largest id",
+        tuple(
+            f"rpc_manager.{event}/{row}"
+            for event in ("AllocateProducerIdsResponse", "store the answer")
+            for row in ("not monotonic", "invalid range")
+        ),
+    ),
+)

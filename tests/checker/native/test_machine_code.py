@@ -1,0 +1,130 @@
+"""Compiled in this process or in others, whole or in parts, a module does the same."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from epochfence.checker.native import machine_code, object_cache, object_code
+from epochfence.checker.native.instructions import I64, Builder, Function, module, number
+from epochfence.checker.native.machine_code import Code, Compilation
+
+DOUBLE = """
+define i64 @double(i64 %n) {
+  %twice = add i64 %n, %n
+  ret i64 %twice
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _cache_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(object_cache.VARIABLE, str(tmp_path))
+
+
+def compiled(*modules: str) -> Code:
+    compilation = Compilation()
+    for text in modules:
+        compilation.begin(text)
+    return compilation.end()
+
+
+def called(code: Code, name: str, argument: int) -> int:
+    engine = machine_code.load(code)
+    function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(engine.get_function_address(name))
+    return function(argument)
+
+
+@pytest.mark.parametrize("large", [0, 100])
+@pytest.mark.parametrize("apart", [0, 100])
+def test_code_is_the_same_from_either_process(
+    monkeypatch: pytest.MonkeyPatch, apart: int, large: int
+) -> None:
+    monkeypatch.setattr(machine_code, "APART", apart)
+    monkeypatch.setattr(machine_code, "LARGE", large)
+    assert called(compiled(DOUBLE), "double", 21) == 42
+
+
+@pytest.mark.parametrize("apart", [0, 100])
+def test_faulty_code_is_refused(monkeypatch: pytest.MonkeyPatch, apart: int) -> None:
+    monkeypatch.setattr(machine_code, "APART", apart)
+    with pytest.raises(RuntimeError, match=r"%missing|undefined value"):
+        compiled("define i64 @f() {\n  ret i64 %missing\n}\n")
+
+
+@pytest.mark.parametrize("apart", [0, 100])
+def test_a_function_of_another_module_is_called(
+    monkeypatch: pytest.MonkeyPatch, apart: int
+) -> None:
+    monkeypatch.setattr(machine_code, "APART", apart)
+    functions: list[Function] = []
+    for name in ("five_more", "ten_more"):
+        function = Function(name, I64, [I64], shared=True)
+        b = Builder(function, function.new_block("entry"))
+        value = function.args[0]
+        if functions:
+            value = b.call(functions[0], [value])
+        b.ret(b.add(value, number(5)))
+        functions.append(function)
+    code = compiled(module(functions[:1]), module(functions[1:], functions[:1]))
+    assert called(code, "ten_more", 1) == 11
+
+
+def test_code_of_another_processor_is_compiled_anew() -> None:
+    code = replace(compiled(DOUBLE), processor="another", object_files=(b"not for here",))
+    assert called(code, "double", 21) == 42
+
+
+@pytest.mark.parametrize("apart", [0, 100])
+def test_what_was_compiled_is_not_compiled_again(
+    monkeypatch: pytest.MonkeyPatch, apart: int
+) -> None:
+    monkeypatch.setattr(machine_code, "APART", apart)
+    first = compiled(DOUBLE)
+    for name in ("object_file", "_compiled_apart"):
+        monkeypatch.setattr(machine_code, name, None)  # nobody can compile any more
+    second = compiled(DOUBLE)
+    assert (first.from_cache, second.from_cache) == (False, True)
+    assert second.object_files == first.object_files
+    assert called(second, "double", 21) == 42
+
+
+def test_what_is_compiled_in_part_is_not_told_to_be_of_the_cache() -> None:
+    compiled(DOUBLE)
+    assert not compiled(DOUBLE, DOUBLE.replace("@double", "@other")).from_cache
+
+
+def test_without_a_cache_all_is_compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(object_cache.VARIABLE, object_cache.OFF)
+    compiled(DOUBLE)
+    assert not compiled(DOUBLE).from_cache
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "change", ["module", "passes", "apart", "compiler", "object_code.py is another"]
+)
+def test_all_that_code_depends_on_is_in_its_key(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, change: str
+) -> None:
+    compiled(DOUBLE)
+    text = DOUBLE
+    match change:
+        case "module":
+            text = DOUBLE.replace("%n, %n", "%n, 3")
+        case "passes":
+            monkeypatch.setattr(machine_code, "LARGE", 0)
+        case "apart":
+            monkeypatch.setattr(machine_code, "APART", 0)
+        case "compiler":
+            monkeypatch.setattr(machine_code, "compiler", lambda: "another processor")
+        case _:
+            other = tmp_path / "object_code.py"
+            other.write_text("# other passes")
+            monkeypatch.setattr(object_code, "__file__", str(other))
+            compiler = object_code.compiler.__wrapped__
+            monkeypatch.setattr(machine_code, "compiler", compiler)
+    assert not compiled(text).from_cache

@@ -1,0 +1,196 @@
+"""A leader at real ranges: what releases answer and keep where bounded runs don't look."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from epochfence.model import PartitionLeader
+from epochfence.model.broker.leader import Batch
+from epochfence.spec.features import RELEASES
+
+IPE, BAD_STATE = "INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE"
+ID = 7
+DAY = 86_400_000
+OLD = RELEASES[: RELEASES.index("3.5")]
+
+
+def leader(release: str, *, verification: bool = False, now_ms: int = 1000) -> PartitionLeader:
+    return PartitionLeader(protocol=release, verification=verification, now_ms=now_ms)
+
+
+def append(one: PartitionLeader, epoch: int, sequence: int, **fields: Any) -> str:
+    """One record of the producer id; the error."""
+    batch: dict[str, Any] = {
+        "producer_id": ID, "producer_epoch": epoch, "base_sequence": sequence, "count": 1
+    }  # fmt: skip
+    return one.append(**(batch | fields)).error
+
+
+def marker(one: PartitionLeader, epoch: int, result: str = "ABORT") -> Any:
+    return one.append_marker(producer_id=ID, producer_epoch=epoch, result=result)
+
+
+# Questions to the coordinator ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("release", "told"), [("3.6", "NONE"), ("4.0.1", "NONE"), ("4.1", IPE)])
+def test_a_stale_epoch_is_asked_about_until_41(release: str, told: str) -> None:
+    """KAFKA-18042."""
+    one = leader(release, verification=True)
+    assert marker(one, 5).error == "NONE"
+    answer = one.start_verification(producer_id=ID, producer_epoch=4, base_sequence=0)
+    assert (answer.error, answer.guard is None) == (told, told == IPE)
+    assert (one.machine["verification_states"][ID] is None) == (told == IPE)
+    answer = one.start_verification(producer_id=ID, producer_epoch=5, base_sequence=0)
+    assert (answer.error, answer.guard is None) == ("NONE", False)
+
+
+@pytest.mark.parametrize("origin", ["CLIENT", "COORDINATOR"])
+@pytest.mark.parametrize(("release", "told"), [("4.0.1", BAD_STATE), ("4.1", IPE), ("4.3", IPE)])
+def test_a_stale_epoch_is_refused_before_the_guard_is_looked_at(
+    release: str, told: str, origin: str
+) -> None:
+    """UnifiedLog.analyzeAndValidateProducerState: it may come back from a transaction that was
+    aborted meanwhile."""
+    one = leader(release, verification=True)
+    assert marker(one, 5).error == "NONE"
+    asked: dict[str, Any] = {"transactional": True, "origin": origin}
+    assert append(one, 4, 0, **asked) == told
+    assert append(one, 5, 0, **asked) == BAD_STATE
+
+
+@pytest.mark.parametrize(("release", "told"), [("3.6", "NONE"), ("4.0.0", BAD_STATE)])
+def test_what_a_groups_coordinator_appends_is_verified_from_37_on(release: str, told: str) -> None:
+    """KAFKA-15449."""
+    one = leader(release, verification=True)
+    assert append(one, 0, 0, transactional=True) == BAD_STATE
+    assert append(one, 0, -1, transactional=True, origin="COORDINATOR") == told
+
+
+@pytest.mark.parametrize("error", ["CONCURRENT_TRANSACTIONS", "NOT_COORDINATOR"])
+def test_a_groups_coordinator_gets_the_coordinators_answer_as_it_is(error: str) -> None:
+    """CoordinatorPartitionWriter.maybeStartTransactionVerification; handleProduceAppend alone
+    translates."""
+    one = leader("4.3", verification=True)
+    asked: dict[str, Any] = {"transaction_version": 1}
+    assert one.verdict(error, **asked) == "NOT_ENOUGH_REPLICAS"
+    assert one.verdict(error, origin="COORDINATOR", **asked) == error
+    assert one.verdict("PRODUCER_FENCED", origin="COORDINATOR", **asked) == IPE
+    assert one.verdict("NONE", origin="COORDINATOR", **asked) == "NONE"
+
+
+# Where a batch comes from ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("release", "told"), [("2.0", "NONE"), ("2.5", IPE), ("4.3", IPE)])
+def test_epochs_of_what_a_coordinator_appends_are_checked_from_25_on(
+    release: str, told: str
+) -> None:
+    """Before, validation was for batches of clients (ValidationType.None)."""
+    one = leader(release)
+    assert append(one, 5, 0) == "NONE"
+    assert append(one, 4, 0) == IPE
+    assert append(one, 4, -1, origin="COORDINATOR") == told
+
+
+@pytest.mark.parametrize(("release", "kept"), [("2.0", 1), ("2.5", 2), ("4.3", 2)])
+def test_a_follower_refused_markers_until_25(release: str, kept: int) -> None:
+    """KAFKA-9144."""
+    first = Batch("marker", 0, 0, ID, 5, coordinator_epoch=2)
+    for refused in (first._replace(producer_epoch=4), first._replace(coordinator_epoch=1)):
+        one = leader(release)
+        one.replicate([first, refused._replace(base_offset=1, last_offset=1)])
+        assert len(one.batches) == kept
+
+
+def test_records_without_sequence_are_counted_as_well() -> None:
+    """DefaultRecordBatch.lastSequence: a batch of offsets has a length, but no sequences."""
+    one = leader("4.3")
+    answer = one.append(
+        producer_id=ID, producer_epoch=0, base_sequence=-1, count=3, transactional=True,
+        origin="COORDINATOR",
+    )  # fmt: skip
+    assert (answer.first_offset, answer.last_offset, one.log_end_offset) == (0, 2, 3)
+    assert [batch.last_sequence for batch in one.producers[ID].batches] == [-1]
+
+
+# Markers ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_marker_that_ends_nothing(release: str) -> None:
+    """KAFKA-10702: before 2.8 it completed a transaction of itself alone."""
+    one = leader(release)
+    answer = marker(one, 0)
+    assert answer.error == "NONE"
+    if release in OLD:
+        assert tuple(answer.completed_txn) == (ID, 0, 0, True)
+        assert [tuple(txn) for txn in one.aborted(0, 1)] == [(ID, 0, 0, 1)]
+        assert one.first_unstable_offset == 0
+    else:
+        assert answer.completed_txn is None
+        assert (one.aborted(0, 1), one.first_unstable_offset) == ((), None)
+    one.move_high_watermark(1)
+    assert (one.first_unstable_offset, one.last_stable_offset) == (None, 1)
+
+
+@pytest.mark.parametrize(
+    ("release", "epoch", "expiring", "known"),
+    [
+        ("2.0", 0, 0, True),  # as old as its batch
+        ("2.0", 0, DAY - 1000, False),
+        ("2.0", 1, 0, False),  # no batch in its epoch
+        ("2.5", 0, DAY - 1000, True),
+        ("2.5", 1, DAY - 1, True),
+        ("4.3", 1, DAY - 1, True),
+        ("4.3", 1, DAY, False),
+    ],
+)
+def test_a_marker_counts_as_use_from_25_on(
+    release: str, epoch: int, expiring: int, known: bool
+) -> None:
+    """KAFKA-9144, ProducerStateManager.isProducerExpired."""
+    one = leader(release, now_ms=DAY)
+    assert append(one, 0, 0, transactional=True) == "NONE"
+    one.now_ms = DAY + 1000
+    assert marker(one, epoch).error in ("NONE", IPE)
+    one.now_ms += expiring
+    one.remove_expired()
+    assert (ID in one.producers) == known
+
+
+# What is deleted, and what is loaded -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["delete", "reload", "reopen"])
+def test_before_24_producers_go_with_their_records(way: str) -> None:
+    """KAFKA-7190, ProducerStateManager.isProducerRetained."""
+    for release, known in (("2.0", {1}), ("2.5", {ID, 1}), ("4.3", {ID, 1})):
+        one = leader(release)
+        assert append(one, 0, 0, transactional=True) == "NONE"
+        assert append(one, 0, 0, producer_id=1) == "NONE"
+        one.move_high_watermark(2)
+        if way == "delete":
+            one.delete_records(1)
+        else:
+            one.machine.put(log_start_offset=1)
+            if way == "reload":
+                to: dict[str, Any] = {"log_start": 1, "log_end": 2, "is_fresh": False}
+                one.machine.handle("truncate and reload", **to)
+            else:
+                one.reopen()
+        assert set(one.producers) == known, release
+        one.move_high_watermark(2)
+        assert one.last_stable_offset == (2 if known == {1} else 1)
+
+
+@pytest.mark.parametrize("offset", [1, 9])
+def test_the_high_watermark_goes_to_the_end_of_a_log_that_starts_anew(offset: int) -> None:
+    """UnifiedLog.truncateFullyAndStartAt."""
+    one = leader("4.3")
+    one.append_plain(4)
+    one.move_high_watermark(3)
+    one.truncate_fully(offset)
+    assert (one.high_watermark, one.last_stable_offset) == (offset, offset)
