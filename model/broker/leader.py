@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import copy
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from ...spec.leader import leader as declared
@@ -179,26 +180,27 @@ class PartitionLeader:
         self.batches.append(batch)
 
     def _marker(self, batch: Batch, origin: str, transaction_version: int | None = None) -> Any:
-        outcome = self.machine.handle(
+        version = _without(transaction_version)
+        map_end = self.machine["map_end_offset"]
+        answer = self.machine.handle(
             "append marker", producer_id=batch.producer_id, producer_epoch=batch.producer_epoch,
             coordinator_epoch=batch.coordinator_epoch, result=batch.result,
             offset=batch.base_offset, timestamp=batch.timestamp, origin=origin,
-            switch_off=_without(transaction_version),
-        )  # fmt: skip
-        answer = outcome.reply
+            switch_off=version,
+        ).reply  # fmt: skip
         if answer.error != "NONE":
             return answer
-        if answer.completed_txn is not None:
-            if self.index_fails and answer.completed_txn.is_aborted:
-                self.batches.append(batch)
-                return answer._replace(error="KAFKA_STORAGE_ERROR")
-            self.machine.handle("complete transaction", **answer.completed_txn._asdict())
         self.machine.handle(
             "marker written", producer_id=batch.producer_id,
-            producer_epoch=batch.producer_epoch, offset=batch.base_offset,
-            switch_off=_without(transaction_version),
+            producer_epoch=batch.producer_epoch, offset=batch.base_offset, switch_off=version,
         )  # fmt: skip
         self.batches.append(batch)
+        if answer.completed_txn is not None:
+            if self.index_fails and answer.completed_txn.is_aborted:
+                # the marker is in the log by then, and the state is as if it ended nothing
+                self.machine.put(map_end_offset=map_end)
+                return answer._replace(error="KAFKA_STORAGE_ERROR")
+            self.machine.handle("complete transaction", **answer.completed_txn._asdict())
         return answer
 
     def _apply(self, batch: Batch) -> None:
@@ -256,24 +258,33 @@ class PartitionLeader:
 
     def roll(self) -> None:
         """A new segment, with a snapshot of the producers where it starts."""
-        if self.segments[-1] != self.log_end_offset:
-            self.segments.append(self.log_end_offset)
-            self.machine.handle("take snapshot")
+        end = self.log_end_offset
+        if self.segments[-1] != end:
+            self.segments.append(end)
+        self._take_snapshot(end)
 
     def delete_records(self, before: int) -> None:
         """The log starts at this offset from now on."""
         self.machine.handle("log start", offset=before)
 
     def delete_segments(self, count: int) -> None:
-        """The oldest segments are gone, and the log starts behind them."""
-        for base in self.segments[:count]:
+        """The oldest segments are gone, and the log starts behind them; none goes that is empty or
+        ends above the high watermark. Where all go, a new one is rolled first
+        (UnifiedLog.deleteSegments)."""
+        ends = [*self.segments[1:], self.log_end_offset]
+        there = zip(self.segments[:count], ends[:count], strict=True)
+        replicated = takewhile(lambda s: s[0] < s[1] <= self.high_watermark, there)
+        deletable = [base for base, _ in replicated]
+        if not deletable:
+            return
+        if len(deletable) == len(self.segments):
+            self.roll()
+        start = self.segments[len(deletable)]
+        self.machine.handle("log start", offset=start)
+        del self.segments[: len(deletable)]
+        for base in deletable:
             self.machine.handle("delete snapshots", from_offset=base, to_offset=base)
-        del self.segments[:count]
-        start = self.segments[0] if self.segments else self.log_end_offset
-        self.segments = self.segments or [start]
         self.batches = [batch for batch in self.batches if batch.base_offset >= start]
-        if start > self.log_start_offset:
-            self.machine.handle("log start", offset=start)
         entries = self.machine["aborted_txns"]
         self.machine.put(aborted_txns=[entry for entry in entries if entry.last_offset >= start])
 
@@ -285,10 +296,10 @@ class PartitionLeader:
             return self.truncate_fully(offset)
         self.batches = [batch for batch in self.batches if batch.last_offset < offset]
         self.segments = [base for base in self.segments if base <= offset]
-        self.machine.put(log_start_offset=min(offset, self.log_start_offset))
-        self.machine.put(log_end_offset=offset)
+        start = min(offset, self.log_start_offset)
+        self.machine.put(log_start_offset=start, log_end_offset=offset)
         self.machine.handle("truncate index", offset=offset)
-        self._load(is_fresh=False, with_index=False)
+        self._rebuild(offset)
         self.move_high_watermark(self.high_watermark)
 
     def truncate_fully(self, offset: int, log_start: int | None = None) -> None:
@@ -298,37 +309,81 @@ class PartitionLeader:
         self.machine.put(log_start_offset=offset if log_start is None else log_start)
         self.machine.put(log_end_offset=offset, aborted_txns=())
         self.machine.handle("truncate fully", offset=offset)
+        self._rebuild(offset)
         self.move_high_watermark(offset)
+
+    # Reading the log again ----------------------------------------------------------------------
 
     def reopen(self, *, clean: bool = True) -> None:
         """The broker stops, starts again and reads the log; `clean` if it had time to take a
-        snapshot. Not clean, the transaction index is made anew from the log."""
+        snapshot. Not clean, all segments are recovered, none having been flushed, and with them
+        the transaction index."""
+        end = self.log_end_offset
         if clean:
             self.machine.handle("take snapshot")
         self.index_fails = False
         self.machine.put(high_watermark=self.log_start_offset, verification_states={})
         if not clean:
-            self.machine.handle("delete snapshots", from_offset=0, to_offset=self.log_end_offset)
             self.machine.put(aborted_txns=())
-        self._load(is_fresh=True, with_index=not clean)
+            for base, following in zip(self.segments, [*self.segments[1:], end], strict=True):
+                self._rebuild(base, is_fresh=True)
+                self._replay(base, following, with_index=True)
+                self._take_snapshot(following)
+            self._remove_strays()
+        self._rebuild(end, is_fresh=True, clean=clean)
 
-    def _load(self, *, is_fresh: bool, with_index: bool) -> None:
-        """Loads a snapshot and reads the log from there on."""
-        end = self.log_end_offset
-        entries = self.machine["aborted_txns"]
+    def _rebuild(self, end: int, *, is_fresh: bool = False, clean: bool = False) -> None:
+        """The producer state at this offset, from a snapshot and what lies behind it; `is_fresh`
+        in a new instance, `clean` after a clean shutdown (UnifiedLog.rebuildProducerState)."""
+        newest = self.segments[-2:]
+        if clean and not self.machine["snapshots"]:
+            self.machine.handle("truncate fully", offset=0)
+            for offset in (*newest, end):
+                self._take_snapshot(offset)
+            return
+        was_empty = not (is_fresh or self.producers or self.machine["unreplicated_txns"])
+        was_empty = was_empty and self.machine["map_end_offset"] >= end
         self.machine.handle(
             "truncate and reload", log_start=self.log_start_offset, log_end=end, is_fresh=is_fresh
         )
-        start = self.machine["map_end_offset"]
-        found, self.batches = self.batches, []
-        for batch in found:
-            if batch.last_offset >= start:
+        loaded = self.machine["map_end_offset"]
+        if not was_empty:
+            for base, following in zip(self.segments, [*self.segments[1:], end], strict=True):
+                start = max(base, loaded, self.log_start_offset)
+                if min(following, end) <= start:
+                    continue
+                self.machine.put(map_end_offset=start)
+                if base in newest:
+                    self.machine.handle("take snapshot")
+                self._replay(start, min(following, end))
+        self._take_snapshot(end)
+
+    def _replay(self, start: int, end: int, *, with_index: bool = False) -> None:
+        """What lies there is judged once more."""
+        entries, log_end, batches = (
+            self.machine["aborted_txns"], self.log_end_offset, self.batches,
+        )  # fmt: skip
+        self.batches = []
+        for batch in batches:
+            if start <= batch.last_offset < end:
                 self._apply(batch)
-            else:
-                self.batches.append(batch)
-        self.machine.put(log_end_offset=end, map_end_offset=end)
+        self.batches = batches
+        self.machine.put(log_end_offset=log_end)
         if not with_index:
             self.machine.put(aborted_txns=entries)
+
+    def _take_snapshot(self, offset: int) -> None:
+        """The producer state ends there, and a snapshot of it is taken."""
+        self.machine.put(map_end_offset=offset)
+        self.machine.handle("take snapshot")
+
+    def _remove_strays(self) -> None:
+        """Of snapshots that start no segment the newest stays, behind all segments
+        (ProducerStateManager.removeStraySnapshots)."""
+        found = self.machine["snapshots"]
+        stray = [s.offset for s in found if s.offset not in self.segments]
+        kept = {*self.segments, *(offset for offset in stray[-1:] if offset > self.segments[-1])}
+        self.machine.put(snapshots=[s for s in found if s.offset in kept])
 
 
 def _without(transaction_version: int | None) -> tuple[str, ...]:

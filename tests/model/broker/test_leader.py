@@ -194,3 +194,75 @@ def test_the_high_watermark_goes_to_the_end_of_a_log_that_starts_anew(offset: in
     one.move_high_watermark(3)
     one.truncate_fully(offset)
     assert (one.high_watermark, one.last_stable_offset) == (offset, offset)
+
+
+def snapshots(one: PartitionLeader) -> list[int]:
+    return [snapshot.offset for snapshot in one.machine["snapshots"]]
+
+
+@pytest.mark.parametrize("unreplicated", [False, True])
+def test_a_producer_that_has_expired_does_not_come_back_by_truncation(unreplicated: bool) -> None:
+    """UnifiedLog.rebuildProducerState: where nothing was known, nothing is read again."""
+    one = leader("4.3")
+    assert append(one, 0, 0) == "NONE"
+    one.append_plain(3)
+    one.now_ms += DAY
+    if unreplicated:
+        txn = {"producer_id": 1, "transactional": True}
+        assert append(one, 0, 0, **txn) == "NONE"
+        one.append_marker(producer_id=1, producer_epoch=1, result="ABORT", timestamp=0)
+    one.remove_expired()
+    assert one.producers == {}
+    one.truncate(3)
+    assert set(one.producers) == ({ID} if unreplicated else set())
+    assert snapshots(one) == [3]
+
+
+def test_a_recovered_log_has_a_snapshot_at_each_segment_and_at_its_end() -> None:
+    """LogLoader.recoverSegment: they have the newest batch of each producer, and no expired one."""
+    one = leader("4.3", now_ms=DAY)
+    assert [append(one, 0, sequence) for sequence in (0, 1)] == ["NONE"] * 2
+    assert append(one, 0, 0, producer_id=1, timestamp=0) == "NONE"
+    one.roll()
+    assert append(one, 0, 0, producer_id=2, transactional=True) == "NONE"
+    one.append_marker(producer_id=2, producer_epoch=1, result="ABORT")
+    index = one.aborted(0, 9)
+    one.reopen(clean=False)
+    assert (snapshots(one), one.segments, one.log_end_offset) == ([3, 5], [0, 3], 5)
+    assert set(one.producers) == {ID, 2}
+    assert [batch.last_offset for batch in one.producers[ID].batches] == [1]
+    assert len(one.batches) == 5
+    assert one.aborted(0, 9) == index != ()
+    assert append(one, 0, 0) == "OUT_OF_ORDER_SEQUENCE_NUMBER"  # a duplicate no longer known
+    assert append(one, 0, 2) == "NONE"
+
+
+def test_retention_rolls_before_it_deletes_the_last_segment() -> None:
+    """UnifiedLog.deleteSegments: the new one starts with a snapshot."""
+    one = leader("4.3")
+    assert append(one, 0, 0) == "NONE"
+    one.roll()
+    assert append(one, 0, 1) == "NONE"
+    one.delete_segments(2)
+    assert one.segments == [0, 1]  # nothing is replicated
+    one.move_high_watermark(2)
+    one.delete_segments(2)
+    assert (one.segments, one.log_start_offset, snapshots(one)) == ([2], 2, [2])
+    one.delete_segments(1)
+    assert one.segments == [2]  # an empty last one stays
+    assert append(one, 0, 2) == "NONE"
+
+
+def test_a_marker_that_is_not_in_the_index_is_in_the_log() -> None:
+    """UnifiedLog.append: the next append comes behind it, and the last stable offset stays."""
+    one = leader("4.3")
+    assert append(one, 0, 0, transactional=True) == "NONE"
+    one.index_fails = True
+    assert marker(one, 1).error == "KAFKA_STORAGE_ERROR"
+    assert (one.log_end_offset, one.machine["map_end_offset"]) == (2, 1)
+    assert one.first_unstable_offset == 0
+    answer = one.append(producer_id=1, producer_epoch=0, base_sequence=0, count=1)
+    assert (answer.error, answer.first_offset) == ("NONE", 2)
+    one.reopen(clean=False)
+    one.move_high_watermark(3)
+    assert (one.last_stable_offset, len(one.aborted(0))) == (3, 1)
