@@ -1,24 +1,39 @@
 """The markers that end transactions, as a partition leader takes them.
 
 Before 2.8 (KAFKA-10702) a marker that ended nothing left an entry in the index of aborted
-transactions, too: from the marker to itself, where a reader finds no record to drop.
+transactions, too: from the marker to itself, where a reader finds no record to drop. A marker that
+ends no transaction isn't kept in the log here, but for one whose records are deleted and whose
+producer went with them: it keeps the next transaction's marker apart from them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...language import Expression, Row, Sending, Table, append, if_, sequence_of
+from ...language import (
+    Expression,
+    Row,
+    Sending,
+    Table,
+    any_of,
+    append,
+    element,
+    if_,
+    position,
+    sequence_of,
+)
 from ...language.expressions import TRUE
 from ..coordinator.markers import marker_connection
 from ..features import (
     last_epoch_ends_open,
     ongoing_by_epoch,
     stale_epoch_first,
+    state_outlives_records,
     strict_marker_epoch,
     transaction_version_2,
 )
 from ..messages import (
+    DELETIONS,
     LARGEST_EPOCH,
     Errors,
     Result,
@@ -122,6 +137,28 @@ def _refused(
     return Row(name, when=when, reply=_answer(error), source=source, during=during)
 
 
+_in_log = append(
+    log,
+    LogEntry(
+        kind=if_(_marker.result == Result.COMMIT, Kind.COMMIT, Kind.ABORT),
+        producer_id=_id,
+        producer_epoch=_epoch,
+        record=0,
+        txn=None,
+    ),
+)
+_left, _later = element("left", log), element("later", log)
+_is_unended = (
+    (_left.kind == Kind.DATA)
+    & (_left.producer_id == _id)
+    & ~any_of(
+        _later,
+        (position(_later) > position(_left))
+        & (_later.kind != Kind.DATA)
+        & (_later.producer_id == _id),
+    )
+)
+
 write_markers = Table(
     partition,
     on=WriteTxnMarkers,
@@ -131,22 +168,17 @@ write_markers = Table(
         Row(
             "end the transaction",
             when=_open,
-            set=_written
-            | {
-                log: append(
-                    log,
-                    LogEntry(
-                        kind=if_(_marker.result == Result.COMMIT, Kind.COMMIT, Kind.ABORT),
-                        producer_id=_id,
-                        producer_epoch=_epoch,
-                        record=0,
-                        txn=None,
-                    ),
-                ),
-                _entry.current_txn_first_offset: None,
-            },
+            set=_written | {log: _in_log, _entry.current_txn_first_offset: None},
             reply=_answer(Errors.NONE),
             source=_APPEND,
+        ),
+        Row(
+            "end what has gone with its records",
+            when=(DELETIONS > 0) & any_of(_left, _is_unended),
+            during=~state_outlives_records,
+            set=_written | {log: _in_log},
+            reply=_answer(Errors.NONE),
+            source=f"{_APPEND}, ProducerStateManager.truncateHead before 2.4",
         ),
         Row(
             "no transaction to end",

@@ -58,10 +58,12 @@ def is_older(
 
 
 def _with_outcome(where: Expression, txn: Expression, outcome: Expression) -> Expression:
-    """Whether a record of the application's transaction has been ended so on a partition."""
+    """Whether a record of the application's transaction, which a reader may still get, has been
+    ended so on a partition."""
     entry = log_entry("e", where)
     marker = ending(entry, where)
-    return any_of(entry, (entry.txn == txn) & marker.is_set & (marker.value.kind == outcome))
+    is_there = (position(entry) >= leader.log_start_offset.at(where)) & (entry.txn == txn)
+    return any_of(entry, is_there & marker.is_set & (marker.value.kind == outcome))
 
 
 def _is_there(where: Expression, txn: Expression, record: Expression) -> Expression:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from epochfence.language import Event, Message, instantiate, lost
+from epochfence.language import Event, Message, Property, instantiate, lost
 from epochfence.language.types import Value
 from epochfence.language.values import evaluate
 from epochfence.model.engine.interpreter import Interpreter
@@ -82,6 +82,10 @@ class Leader:
         assert isinstance(value, int)
         return value
 
+    def holds(self, item: Property) -> bool:
+        """Whether an invariant holds now."""
+        return bool(evaluate(item.expression, self.state, self.model.instance.constants))
+
     def does(self, event: Event, **parameters: Value) -> str | None:
         """Takes an event with these parameters; the row taken, none where it is not enabled."""
         table = f"partition.{event.name}"
@@ -119,14 +123,14 @@ class Leader:
 
     def produce(
         self, epoch: int, sequence: int, *, producer_id: int = 0, client: int = 0,
-        idempotent_only: bool = False,
+        idempotent_only: bool = False, txn: int = 0,
     ) -> str:  # fmt: skip
         """Its answer to a batch: an error, `written`, `duplicate`, `asks`, or `waits`."""
         before = len(self.log)
         row = self.takes(
             messages.Produce, {"producer": client, "partition": 0},
             producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence,
-            idempotent_only=idempotent_only,
+            idempotent_only=idempotent_only, txn=txn,
         )  # fmt: skip
         if row is None:
             return "waits"

@@ -12,12 +12,14 @@ from epochfence.language.types import Value
 from epochfence.spec import messages
 from epochfence.spec.features import NEWEST
 from epochfence.spec.leader import recovery as recovery
+from epochfence.spec.properties.transactions import outcome_as_told
 from epochfence.spec.systems import shipped
 from epochfence.tests.model.counterexamples import checked
-from epochfence.tests.spec.leaders import entry, leader
+from epochfence.tests.spec.leaders import BOUNDS, IDEMPOTENCE_ONLY, entry, leader
 
 KNOWN, OPEN = entry(5, 0, 1, 2), entry(5, 0, 1, 2, opened=1)
 UNKNOWN = entry(-1)
+OTHERS = ("NOT_BEGUN",) * (BOUNDS["transactions"] - 2)
 LOG = tuple(("DATA", 0, 5, False, 0, 0) for _ in range(3))
 
 
@@ -72,6 +74,31 @@ def test_before_24_producers_go_with_their_records(offset: int, before: Value) -
         assert one.entry() == expected
         assert one.stable() == (3 if expected == UNKNOWN else offset)
         assert len(one.log) == 3  # offsets stay what they are
+
+
+def test_before_24_the_marker_of_a_forgotten_transaction_is_kept() -> None:
+    """The next transaction's marker says nothing of the deleted records."""
+    for release in ("2.0", "2.5"):
+        one = leader(release, *IDEMPOTENCE_ONLY)
+        assert one.produce(0, 0) == "written"
+        assert one.does(recovery.delete_records, offset=1)
+        assert [one.marker(0), one.marker(0)] == ["ended", "nothing"]
+        one.state["partition.producer_state"] = ((UNKNOWN, UNKNOWN),)
+        one.state["producer.txn"] = (1,) * BOUNDS["producers"]
+        assert one.produce(0, 0, txn=1) == "written"
+        assert one.marker(0, "COMMIT") == "ended"
+        assert one.log == ["DATA", "ABORT", "DATA", "COMMIT"]
+        one.state["application.outcome"] = ("NOT_BEGUN", "COMMITTED", *OTHERS)
+        assert one.holds(outcome_as_told)
+
+
+def test_what_is_deleted_has_no_outcome() -> None:
+    line = ("DATA", 0, 0, False, 0, 0)
+    log = (line, ("ABORT", 0, 0, False, 0, None))
+    for start in (0, 1):
+        one = leader("2.0", log=log, log_start_offset=start)
+        one.state["application.outcome"] = ("COMMITTED", "NOT_BEGUN", *OTHERS)
+        assert one.holds(outcome_as_told) == (start == 1)
 
 
 def test_only_what_is_there_can_be_deleted() -> None:
