@@ -1,15 +1,15 @@
 """`make agreement SYSTEMS=10000`: as many random systems, compared; goes on where it was.
 
-    python tests/agreement/run.py --systems N [--seconds S] [--seed N] [--results FILE]
+    python tests/agreement/run.py --systems N [--seconds S] [--seed N] [--processes N]
+        [--results FILE]
 
-Each system is a line of the results: a run that ended early goes on behind the last line.
+Each system is a line of the results: a run that ended early does those that are missing.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import signal
 import sys
@@ -17,17 +17,24 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from epochfence.checker.native import object_cache
+from epochfence.checker.check import available_threads
 from epochfence.tests.agreement.systems import agree
+from epochfence.tests.agreement.ways import NAMES
 
 RESULTS = Path(__file__).parents[2] / ".fuzz" / "agreement.jsonl"
 
-PATIENCE = 30  # seconds of processor time for a system: some take minutes to compile
+PATIENCE = 30  # seconds of processor time for a system
+PER_PROCESS = 250  # systems, then another process takes over: what LLVM takes isn't given back
+LEFT_OUT = 0.05  # the share of systems that may be passed over
+
+Compared = Callable[[int], dict[str, Any]]
 
 
 class TooLong(BaseException):
@@ -38,75 +45,106 @@ def _too_long(*_: object) -> None:
     raise TooLong
 
 
+def compared(seed: int, number: int) -> dict[str, Any]:
+    """What became of a system, as a line of the results."""
+    signal.signal(signal.SIGPROF, _too_long)
+    try:
+        signal.setitimer(signal.ITIMER_PROF, PATIENCE)
+        with tempfile.TemporaryDirectory() as folder:
+            return vars(agree(seed, number, Path(folder)))
+    except TooLong:
+        return {"number": number, "passed_over": f"takes over {PATIENCE} s"}
+    except Exception:
+        return {"number": number, "error": traceback.format_exc()}
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def in_processes(processes: int, work: Compared, numbers: Iterable[int]) -> Iterator[Any]:
+    """The systems compared in so many processes, each as it is done."""
+    pool = get_context("spawn").Pool(processes, maxtasksperchild=PER_PROCESS)
+    with pool:
+        yield from pool.imap_unordered(work, numbers)
+
+
 def done(results: Path) -> tuple[int | None, list[dict[str, Any]]]:
     """The seed and the systems of a file of results; half a line at its end is left out."""
-    if not results.exists():
+    text = results.read_text() if results.exists() else ""
+    lines = [line for line in text.splitlines(keepends=True) if line[-1] == "\n"]
+    if not lines:
         return None, []
-    head, *lines = [
-        line for line in results.read_text().splitlines(keepends=True) if line[-1] == "\n"
-    ]
+    head, *lines = lines
     return json.loads(head)["seed"], [json.loads(line) for line in lines]
 
 
-def run(count: int, seconds: float, seed: int, results: Path) -> list[dict[str, Any]]:
-    """The results for as many systems, or of so many seconds."""
+def run(
+    count: int, seconds: float, seed: int, results: Path, processes: int = 0
+) -> list[dict[str, Any]]:
+    """The results for as many systems, or of so many seconds, in other processes or in this one."""
     known, found = done(results)
     results.parent.mkdir(parents=True, exist_ok=True)
     seed = seed if known is None else known
     print(f"SEED={seed}, {len(found)} systems done before", flush=True)
-    signal.signal(signal.SIGPROF, _too_long)
+    numbers = sorted({*range(count)} - {item["number"] for item in found})
+    each = partial(in_processes, processes) if processes and numbers else map
     end = time.monotonic() + seconds
-    with tempfile.TemporaryDirectory() as folder, results.open("w") as file:
+    with results.open("w") as file:
         for line in ({"seed": seed}, *found):
             file.write(json.dumps(line) + "\n")
         file.flush()
-        while len(found) < count and time.monotonic() < end:
-            signal.setitimer(signal.ITIMER_PROF, PATIENCE)
-            try:
-                told = vars(agree(seed, len(found), Path(folder)))
-            except TooLong:
-                told = {"number": len(found), "passed_over": f"takes over {PATIENCE} s"}
-            except Exception:
-                told = {"number": len(found), "error": traceback.format_exc()}
-                print(f"system {len(found)} of seed {seed}: {told['error']}", flush=True)
-            finally:
-                signal.setitimer(signal.ITIMER_PROF, 0)
+        for told in each(partial(compared, seed), numbers):
+            if "error" in told:
+                print(f"system {told['number']} of seed {seed}: {told['error']}", flush=True)
             found.append(told)
             file.write(json.dumps(told) + "\n")
             file.flush()
+            if time.monotonic() >= end:
+                break
     return found
 
 
-def tell(found: Sequence[dict[str, Any]]) -> int:
-    """Prints the figures; how many disagree."""
-    wrong = [item for item in found if "error" in item]
+def tell(found: Sequence[dict[str, Any]]) -> list[str]:
+    """Prints the figures; why the run fails, if it does."""
+    wrong = [item["number"] for item in found if "error" in item]
     agreed = [item for item in found if "ways" in item]
     left = len(found) - len(wrong) - len(agreed)
+    ways = Counter(way for item in agreed for way in item["ways"])
     print(f"{len(found):,} systems, {len(wrong)} of them wrong, {left} passed over")
     if agreed:
         states = sorted(item["states"] for item in agreed)
-        ways = Counter(way for item in agreed for way in item["ways"])
         verdicts = Counter(item["verdict"] for item in agreed)
+        steps = sorted(item["steps"] for item in agreed if item["steps"] is not None)
         seconds = sum(item["seconds"] for item in agreed)
         print(f"reachable states: {states[0]:,} to {states[-1]:,}, median {median(states):,.0f}")
         print(f"verdicts: {', '.join(f'{name} {n:,}' for name, n in verdicts.most_common())}")
-        print(f"{sum(ways.values()):,} comparisons in {seconds:,.0f} s:")
-        for way, times in ways.most_common():
-            print(f"  {way}: {times:,}")
-    return len(wrong)
+        if steps:
+            print(f"counterexamples: {steps[0]} to {steps[-1]} steps, median {median(steps):.0f}")
+        print(f"drawn and not wanted: {sum(item['draws'] for item in agreed):,}")
+        print(f"{sum(ways.values()):,} comparisons in {seconds:,.0f} s of processor time:")
+    for way in NAMES:
+        print(f"  {way}: {ways[way]:,}")
+    reasons = [f"these disagree: {wrong}"] if wrong else []
+    reasons += [f"never compared: {way}" for way in NAMES if not ways[way]]
+    if left > LEFT_OUT * len(found):
+        reasons.append(f"{left} of {len(found)} systems were passed over")
+    return reasons
 
 
 def main() -> int:
-    """The command; 1 where anything disagrees."""
+    """The command; 1 where anything disagrees, or a way was never taken."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--systems", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--seed", type=int)
+    parser.add_argument("--processes", type=int, default=available_threads())
     parser.add_argument("--results", type=Path, default=RESULTS)
     given = parser.parse_args()
-    os.environ[object_cache.VARIABLE] = object_cache.OFF  # no code of theirs is met again
     seed = random.SystemRandom().randrange(1 << 32) if given.seed is None else given.seed
-    return int(tell(run(given.systems, given.seconds, seed, given.results)) > 0)
+    found = run(given.systems, given.seconds, seed, given.results, given.processes)
+    reasons = tell(found)
+    for reason in reasons:
+        print(f"FAILED: {reason}")
+    return int(bool(reasons))
 
 
 if __name__ == "__main__":

@@ -68,8 +68,7 @@ class SystemDrawing(Drawing):
         """The system, instantiated."""
         kept = 25 if self.chance(50) else 1  # room for what travels
         self.room //= kept
-        for at in range(self.number(1, 2)):
-            self.machine(f"m{at}")
+        self.all_machines()
         self.room *= kept
         if kept > 1:
             self.traffic()
@@ -107,6 +106,11 @@ class SystemDrawing(Drawing):
         return [channel.message for channel in self.channels]
 
     # Machines ------------------------------------------------------------------------------
+
+    def all_machines(self) -> None:
+        """One or two machines."""
+        for at in range(self.number(1, 2)):
+            self.machine(f"m{at}")
 
     def machine(self, name: str) -> None:
         """A machine with one to three fields."""

@@ -1,0 +1,300 @@
+"""The ways in which a system is looked at, and what must come out the same in each."""
+
+from __future__ import annotations
+
+import os
+import signal
+import traceback
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+from epochfence.checker import check as checks
+from epochfence.checker.check import Options, Prepared, check, prepare
+from epochfence.checker.ground import ground
+from epochfence.checker.native import lower, machine_code, object_cache, object_code, pack, symmetry
+from epochfence.checker.native.explore import Progress
+from epochfence.checker.native.object_code import target_machine
+from epochfence.checker.reference import search
+from epochfence.checker.solver.bound import bound
+from epochfence.checker.spark import engine, tasks
+from epochfence.checker.spark.options import SparkOptions
+from epochfence.checker.verdict import Result, Verdict
+from epochfence.language import Instance
+from epochfence.tests.checker.spark.in_process import InProcess
+from epochfence.tests.checker.test_random_systems import expected, outcome, replay
+
+MOST = 100_000  # states of the largest systems
+PLAIN = 2_000  # of the largest that the plain interpreter searches
+PLAIN_STEPS = 30_000  # in these: it takes over 5,000 a second
+MEMORY = 2 << 30
+SOLVED = 4  # steps that Z3 unrolls at most
+SOLVING = 3  # seconds that it may take for them
+NEVER = 1 << 40  # steps, or lines of IR, that no system has
+
+
+@dataclass(frozen=True)
+class Case:
+    """A system of so many reachable states, and what a run on one thread without reductions came
+    to; what is drawn for a way comes from `random`, files go to `folder`."""
+
+    instance: Instance
+    first: Result
+    states: int
+    random: Random
+    folder: Path
+
+
+class Kept(dict[str, bytes]):
+    """Object code by key, in memory."""
+
+    def put(self, key: str, code: bytes) -> None:
+        """Keeps an object file."""
+        self[key] = code
+
+
+@contextmanager
+def compiled_once() -> Generator[None]:
+    """Runs of an instance share what was made for the first of them: the grounded system, what was
+    compiled. LLVM does the least that it can: more would cost more than it wins here."""
+    made: dict[tuple[Any, ...], Any] = {}
+    instances: list[Instance] = []  # an id is one object's as long as that is there
+
+    def once(function: Callable[..., Any]) -> Callable[..., Any]:
+        def shared(instance: Instance, **given: bool) -> Any:
+            key = function, id(instance), tuple(given.items())
+            if key not in made:
+                instances.append(instance)
+                made[key] = function(instance, **given)
+            return made[key]
+
+        return shared
+
+    kept = Kept()
+    with (
+        patch.object(checks, "prepare", once(prepare)),
+        patch.object(checks, "ground", once(ground)),
+        patch.object(object_cache, "chosen", lambda: kept),
+        patch.object(machine_code, "LARGE", 0),
+        patch.object(machine_code, "APART", NEVER),
+        patch.object(object_code, "target_machine", lambda _: target_machine(0)),
+    ):
+        yield
+
+
+@contextmanager
+def compiled_anew(large: int) -> Generator[None]:
+    """Runs share nothing with those before, and are compiled as for users: with LLVM's passes, up
+    to so many lines of IR."""
+    with (
+        compiled_once(),
+        patch.object(machine_code, "LARGE", large),
+        patch.object(object_code, "target_machine", target_machine),
+    ):
+        yield
+
+
+def plainly(instance: Instance, on_progress: Callable[[Progress], None] | None = None) -> Result:
+    """A run on one thread without reductions."""
+    return check(instance, Options(memory=MEMORY, symmetry=False, slicing=False), on_progress)
+
+
+# Ways. Each yields the name of a comparison once that was made ------------------------------------
+
+
+def threads(case: Case) -> Iterator[str]:
+    """Two threads do what one does."""
+    options = Options(2, MEMORY, symmetry=False, slicing=False)
+    alike(case.first, check(case.instance, options))
+    yield "2 threads"
+
+
+def reductions(case: Case) -> Iterator[str]:
+    """With fewer states or leaves the outcome is the same, where there is something to reduce."""
+    whole: Prepared = checks.prepare(case.instance, symmetry=True, slicing=True)
+    symmetric, sliced = bool(whole.symmetry.keys), bool(whole.left_out)
+    for name, applies, options in (
+        ("symmetry", symmetric, Options(memory=MEMORY, slicing=False)),
+        ("slicing", sliced, Options(memory=MEMORY, symmetry=False)),
+        ("symmetry and slicing, 2 threads", symmetric and sliced, Options(2, MEMORY)),
+    ):
+        if not applies:
+            continue
+        first, result = case.first, check(case.instance, options)
+        assert outcome(result) == outcome(first), name
+        if result.verdict is Verdict.HOLDS:
+            assert result.states <= first.states, name
+            assert taken(result) == taken(first), name
+        else:
+            replay(case.instance, result)
+        yield name
+
+
+def passes(case: Case) -> Iterator[str]:
+    """What LLVM's passes make of the code does the same."""
+    with compiled_anew(NEVER):
+        alike(case.first, plainly(case.instance))
+    yield "LLVM's passes"
+
+
+def in_parts(case: Case) -> Iterator[str]:
+    """States of many words, and code in many parts, as large systems have them."""
+    with (
+        compiled_anew(0),
+        patch.object(pack, "WORD", 10),  # bits, of 64
+        patch.object(symmetry, "WORD", 10),
+        patch.multiple(lower, INLINE=0, PART=0, COPIED=0),
+    ):
+        result = plainly(case.instance)
+    assert outcome(result) == outcome(case.first)
+    if result.verdict is Verdict.HOLDS:
+        assert counts(result) == counts(case.first)
+    else:
+        replay(case.instance, result)  # of faults at one level, another comes first
+    yield "in many words and parts"
+
+
+def killed(case: Case) -> Iterator[str]:
+    """A run that is killed as it writes a file comes to the same result when it goes on."""
+    whole = check(case.instance, Options(memory=MEMORY))
+    folder = case.folder / "run"
+    if whole.depth < 2:
+        return
+    # two files for each level; before the first two, there is nothing to go on with
+    left = case.random.randrange(3, 2 * whole.depth + 1)
+    child = os.fork()
+    if child == 0:
+        _run_and_die(case.instance, folder, left)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        assert os.WTERMSIG(status) == signal.SIGKILL
+        threads = case.random.choice((1, 2))
+        result = check(case.instance, Options(threads, MEMORY, resume=folder))
+        assert same(result) == same(whole)
+        yield "killed and resumed"
+    else:  # a counterexample ended the run before its last level
+        assert os.waitstatus_to_exitcode(status) == 0
+
+
+def _run_and_die(instance: Instance, folder: Path, files: int) -> None:
+    """Kills this process with signal 9 as a run writes its last file of so many; ends it anyhow."""
+    synced = os.fsync
+
+    def die(descriptor: int) -> None:
+        nonlocal files
+        files -= 1
+        if files == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        synced(descriptor)
+
+    try:
+        with patch.object(os, "fsync", die):
+            check(instance, Options(memory=MEMORY, checkpoint=folder))
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(1)
+
+
+def spark(case: Case) -> Iterator[str]:
+    """A run whose Spark is played in this process, from the first level on, is the same."""
+    whole = check(case.instance, Options(memory=MEMORY))
+    session = InProcess()
+    options = SparkOptions(
+        storage=str(case.folder / "spark"), hand_over=0, shards=case.random.choice((1, 2, 7))
+    )
+    with (
+        patch.dict(os.environ, SPARK_LOCAL_DIRS=str(case.folder / "local")),
+        patch.object(tasks, "_process", None),
+        patch.object(engine, "find_java", lambda: "java"),
+        patch.object(engine, "is_running", lambda: True),
+        patch.object(engine, "start", lambda *_, **__: session),
+    ):
+        result = check(case.instance, Options(memory=MEMORY, spark=options))
+    assert session.stages, "Spark had no part in it"
+    assert same(result) == same(whole)
+    yield "Spark's part played"
+
+
+def solved(case: Case) -> Iterator[str]:
+    """Z3 finds a counterexample of few steps, of the same length, and none that is shorter."""
+    wanted = outcome(case.first)
+    depth = SOLVED if wanted.steps is None else min(wanted.steps, SOLVED)
+    result = bound(case.instance, depth, timeout=SOLVING)
+    if wanted.steps is not None and wanted.steps <= depth and result.trace is not None:
+        assert outcome_of(result) == (wanted.verdict, wanted.steps)
+        replay(case.instance, result)
+        yield "Z3 finds it"
+        return
+    assert result.trace is None, "Z3 finds what isn't there, or a longer run before a shorter one"
+    if result.depth == depth:  # else it couldn't tell in its time
+        assert wanted.steps is None or wanted.steps > depth, "Z3 doesn't find it"
+        yield "Z3 finds none"
+
+
+def interpreted(case: Case) -> Iterator[str]:
+    """A plain search on the interpreter finds the same."""
+    first, reference = case.first, search(case.instance, MOST)
+    assert expected(reference, case.instance) == outcome(first)
+    assert reference.states == case.states
+    if first.verdict is Verdict.HOLDS:
+        assert (reference.transitions, reference.depth) == (first.transitions, first.depth)
+        assert reference.taken == [count for _, count in first.rows]
+    yield "interpreter"
+
+
+BLOCK = 20
+"""Systems that come one after the other; in each block, as many are taken for each way."""
+WAYS: dict[Callable[[Case], Iterator[str]], int] = {
+    threads: BLOCK, reductions: BLOCK, passes: 2, in_parts: 2, killed: 4, spark: 2, solved: 6,
+    interpreted: 1,
+}  # fmt: skip
+NAMES = (
+    "2 threads", "symmetry", "slicing", "symmetry and slicing, 2 threads", "LLVM's passes",
+    "in many words and parts", "killed and resumed", "Spark's part played", "Z3 finds it",
+    "Z3 finds none", "interpreter",
+)  # fmt: skip
+
+
+def is_taken(seed: int, number: int, what: str, share: int) -> bool:
+    """Whether a system is one of the `share` that are taken for something, of its block."""
+    block, place = divmod(number, BLOCK)
+    return place in Random(f"{seed} {block} {what}").sample(range(BLOCK), share)
+
+
+def ways_of(seed: int, number: int) -> list[Callable[[Case], Iterator[str]]]:
+    """The ways in which a system is looked at."""
+    return [way for way, share in WAYS.items() if is_taken(seed, number, way.__name__, share)]
+
+
+# What is compared ---------------------------------------------------------------------------------
+
+
+def counts(result: Result) -> tuple[Any, ...]:
+    """How large a run was."""
+    return result.states, result.transitions, result.depth, result.rows
+
+
+def same(result: Result) -> tuple[Any, ...]:
+    """What two runs with the same reductions have the same, whatever carries them."""
+    return result.verdict, *counts(result), result.properties, result.trace
+
+
+def alike(first: Result, second: Result) -> None:
+    """Two runs with the same reductions are the same."""
+    assert same(second) == same(first)
+
+
+def outcome_of(result: Any) -> tuple[Verdict, int]:
+    """The verdict of any engine, and the steps of its counterexample."""
+    return result.verdict, len(result.trace.steps)
+
+
+def taken(result: Result) -> set[str]:
+    """The rows that some step took."""
+    return {name for name, count in result.rows if count}
