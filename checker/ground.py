@@ -6,7 +6,8 @@ A structured value is a shape of nodes: `Maybe` for an optional, `Slots` for a s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise, product, zip_longest
 from typing import Any, TypeAlias
@@ -1085,10 +1086,8 @@ class _Grounder:
         leaf_count = len(self.leaves)
         if any(item.kind == "step" for item in instance.properties):
             self.next = {v.name: self.build(v.type, (v.name, "'")) for v in instance.variables}
-        steps = [
-            self.node(p.expression, _Scope({}, {})) for p in instance.properties if p.kind == "step"
-        ]
-        probed = [(each, self.node(each.expression, _Scope({}, {}))) for each in probes(instance)]
+        steps = self.properties("step")
+        probed = list(self.probed())
         del self.leaves[leaf_count:]
         unchanged = {
             leaf_count - len(self.open) + leaf.index: self.read(leaf)
@@ -1098,20 +1097,12 @@ class _Grounder:
         actions: list[GroundAction] = []
         row = 0
         for action in instance.actions:
-            for scope, possible in self.bindings(action):
-                if all(node is self.graph.false for node in possible):
-                    continue
-                ground_rows = tuple(self.rows(action, row, scope, every_step))
-                if ground_rows:
-                    guards = tuple(
-                        (row + at, self.node(each.guard, scope))
-                        for at, each in enumerate(action.rows)
-                    )
-                    actions.append(GroundAction(possible, ground_rows, scope.instances, guards))
+            with _placed(f"table {action.table}"):
+                actions += self.bound_actions(action, row, every_step)
             row += len(action.rows)
-        invariants = [
-            self.node(p.expression, empty) for p in instance.properties if p.kind == "invariant"
-        ]
+        invariants = self.properties("invariant")
+        with _placed("terminal"):
+            terminal = self.node(instance.terminal, empty)
         return Grounded(
             instance,
             self.graph,
@@ -1119,7 +1110,7 @@ class _Grounder:
             sorted({self.vector(state) for state in instance.initial_states()}),
             actions,
             invariants,
-            self.node(instance.terminal, empty),
+            terminal,
             self.vector,
             self.plain,
             frozenset(range(leaf_count)),
@@ -1139,6 +1130,36 @@ class _Grounder:
             probed,
             unchanged,
         )
+
+    def bound_actions(
+        self, action: Action, first: int, every_step: Steps
+    ) -> Iterator[GroundAction]:
+        """The action for each of its bindings that is possible; its first row has that number."""
+        for scope, possible in self.bindings(action):
+            if all(node is self.graph.false for node in possible):
+                continue
+            rows = tuple(self.rows(action, first, scope, every_step))
+            if rows:
+                guards = tuple(
+                    (first + at, self.node(each.guard, scope))
+                    for at, each in enumerate(action.rows)
+                )
+                yield GroundAction(possible, rows, scope.instances, guards)
+
+    def probed(self) -> Iterator[tuple[Probe, Node]]:
+        """What a run should meet, as nodes."""
+        for probe in probes(self.instance):
+            with _placed(f"property {probe.about}"):
+                yield probe, self.node(probe.expression, _Scope({}, {}))
+
+    def properties(self, kind: str) -> list[Node]:
+        """The properties of a kind as nodes."""
+        nodes: list[Node] = []
+        for item in self.instance.properties:
+            if item.kind == kind:
+                with _placed(f"property {item.name}"):
+                    nodes.append(self.node(item.expression, _Scope({}, {})))
+        return nodes
 
     def bindings(self, action: Action) -> Iterator[tuple[_Scope, tuple[Node, ...]]]:
         g = self.graph
@@ -1184,13 +1205,14 @@ class _Grounder:
         g = self.graph
         earlier: list[Node] = []
         for offset, row in enumerate(action.rows):
-            own = self.node(row.guard, scope)
-            room = self.node(row.room, scope)
-            guard = g.and_(*(g.not_(node) for node in earlier), own, room)
-            earlier.append(own)
-            if guard is g.false:
-                continue
-            updates, fault = self.updates(row.updates, scope)
+            with _placed(f"row {row.name!r}"):
+                own = self.node(row.guard, scope)
+                room = self.node(row.room, scope)
+                guard = g.and_(*(g.not_(node) for node in earlier), own, room)
+                earlier.append(own)
+                if guard is g.false:
+                    continue
+                updates, fault = self.updates(row.updates, scope)
             behind = len(self.leaves) - len(self.open)  # the next state has no constants of its own
             holding = every_step.by({behind + index: node for index, node in updates.items()})
             yield GroundRow(first + offset, guard, updates, fault, tuple(map(g.not_, holding)))
@@ -1289,6 +1311,17 @@ class Steps:
         changed = sum(self.bits[leaf] for leaf in updates)
         known = {n: node for n, node in self.unchanged.items() if not self.reads[n] & changed}
         return [self.graph.substitute(node, updates, known) for node in self.nodes]
+
+
+@contextmanager
+def _placed(where: str) -> Generator[None]:
+    """Says where what can't be grounded is declared."""
+    try:
+        yield
+    except UnsettledError:
+        raise  # a constant that is left open, of which the caller knows
+    except DeclarationError as error:
+        raise DeclarationError(f"{where}: {error}") from None
 
 
 def _is_nothing(kind: object) -> bool:
