@@ -351,11 +351,12 @@ def _tell_vacuity(prepared: Prepared, carrier: Carrier, taken: list[int], result
     """What holds is looked at once more: whether something could have broken it."""
     instance, grounded = prepared.instance, prepared.grounded
     with _no_collection():
-        met = carrier.met(sought(grounded, prepared.packing), prepared.packing)
-    unmet = [probe for (probe, _), is_met in zip(grounded.probes, met, strict=True) if not is_met]
+        answers = carrier.met(sought(grounded, prepared.packing), prepared.packing)
+    unmet = [x for (x, _), is_met in zip(grounded.probes, answers, strict=True) if not is_met]
+    met = [x for (x, _), is_met in zip(grounded.probes, answers, strict=True) if is_met]
     result.vacuous = vacuities(instance, taken, unmet, prepared.unbreakable)
     if not result.vacuous:  # else what is vacuous may be the reason
-        result.notes += could_say_more(unmet)
+        result.notes += could_say_more(met, unmet)
     result.notes += [
         f"{row} is declared to be unreached, but a run takes it"
         for row in wrongly_unreached(instance, taken)

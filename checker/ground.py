@@ -28,7 +28,7 @@ from ..language import (
     Sequence,
     Set,
 )
-from ..language.errors import UnsettledError
+from ..language.errors import TOO_DEEP, UnsettledError
 from ..language.expressions import QUANTIFIERS, EnumValue, divisor, resolve
 from ..language.typecheck import common, type_of
 from ..language.types import SCALARS, Type, Value, choices, initial_value
@@ -722,6 +722,9 @@ class _Grounder:
         if isinstance(kind, Int):
             least, most = kind.range(self.constants)
             low, high = max(node.low, least), min(node.high, most)
+            if low == high and not 0 <= low < len(whole):
+                there = f"they are 0..{len(whole) - 1}"
+                raise DeclarationError(f"there is no instance {low} at these constants: {there}")
             if low < 0 or high >= len(whole):
                 raise DeclarationError(
                     f"`{e}` is {low}..{high}: a map of {len(whole)} keys is read by 0.."
@@ -1322,6 +1325,8 @@ def _placed(where: str) -> Generator[None]:
         raise  # a constant that is left open, of which the caller knows
     except DeclarationError as error:
         raise DeclarationError(f"{where}: {error}") from None
+    except RecursionError:
+        raise DeclarationError(f"{where}: {TOO_DEEP}") from None
 
 
 def _is_nothing(kind: object) -> bool:

@@ -7,15 +7,15 @@ is a condition that some reachable state (or step) meets, unless what it is abou
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..language import (
     Bag,
     Expression,
     Instance,
+    Loss,
     Map,
-    Property,
     Sequence,
     any_of,
     lift,
@@ -23,38 +23,70 @@ from ..language import (
     variable,
 )
 from ..language.expressions import Field, children_first
-from ..language.systems import NETWORK
+from ..language.systems import NETWORK, events_of
 from ..language.types import Type
 from ..language.values import field_name
 
+TERMINAL = "terminal"
 LONGEST = 160  # characters of an expression that is shown
 
 
 @dataclass(frozen=True)
 class Probe:
-    """A condition that some state meets, or with `of_step` some step.
+    """A condition that is met: by some state, some step, some state with a step (a `start`) or
+    without one (an `end`), or on some `way`, where a row of the table `about` can be taken.
 
-    `about` is the property's or message's name; `shown` is the premise as it was declared, the
-    collection that must have an element, or what is told of a `part` of a property that could say
-    more. `behind` is the condition of the probe around it, without which this one can't be met.
+    Otherwise `about` is the property's or message's name, or `terminal`; `shown` is the premise as
+    it was declared, the collection that must have an element, or what is told of a `part` of a
+    property that could say more. `behind` is the condition of the probe around it, without which
+    this one can't be met.
     """
 
-    kind: Literal["premise", "domain", "part", "message"]
+    kind: Literal["premise", "domain", "part", "message", "end", "way"]
     about: str
     shown: str
     expression: Expression
-    of_step: bool
+    of: Literal["state", "step", "start", "end", "way"]
     behind: Expression | None = None
 
 
 def probes(instance: Instance) -> tuple[Probe, ...]:
     """Everything that a run of the instance should meet, each once."""
-    found = [probe for item in instance.properties for probe in _premises(item)]
+    found: list[Probe] = []
+    for item in instance.properties:
+        of = "start" if item.kind == "step" else "state"
+        found += _premises(item.name, item.expression, of)
     found += _messages(instance)
+    found += _terminal(instance)
     return tuple(dict.fromkeys(found))
 
 
-def _premises(item: Property) -> Iterator[Probe]:
+def _terminal(instance: Instance) -> Iterator[Probe]:
+    """What `terminal` accepts: ends, each of its parts for one of them, and no state in which the
+    protocol has a step. Faults, which have a budget, and the network's own doings are none."""
+    accepted = instance.terminal
+    if accepted.op == "const":
+        return
+    yield Probe("end", TERMINAL, "", accepted, "end")
+    for probe in _premises(TERMINAL, accepted, "end"):
+        found = replace(probe, behind=accepted if probe.behind is None else probe.behind)
+        if probe.kind == "premise":
+            found = replace(found, kind="part", shown=f"supposes what no end meets: {probe.shown}")
+        yield found  # of collections only what is behind: that one is empty at an end is usual
+    system = instance.system
+    faults = {event for events in system.budgets for event in events_of(events)}
+    steps = {action.table for action in instance.actions if any(r.updates for r in action.rows)}
+    for table in system.tables:
+        own = table.on not in faults and not isinstance(table.on, Loss)
+        if own and table.name in steps:
+            yield Probe("way", table.name, _short(accepted), accepted, "way")
+
+
+def _premises(
+    name: str, expression: Expression, of: Literal["state", "start", "end"]
+) -> Iterator[Probe]:
+    """What is supposed in a condition `of` states."""
+
     def supposed(
         e: Expression, given: tuple[_Given, ...], behind: Expression | None, *, inside: bool
     ) -> Iterator[Probe]:
@@ -92,9 +124,14 @@ def _premises(item: Property) -> Iterator[Probe]:
         met = _met(within)
         of_step = any(node.op == "after" for node in children_first(met))
         text = shown if isinstance(shown, str) else _short(shown)
-        return Probe(kind, item.name, text, met, of_step, behind)
+        return Probe(kind, name, text, met, "step" if of_step else of, behind)
 
-    yield from supposed(item.expression, (), None, inside=False)
+    yield from supposed(expression, (), None, inside=False)
+    for part in children_first(expression):
+        compares = part.op in ("eq", "le", "lt") and part.args[0].op != "const"
+        if compares and part.args[0].same_as(part.args[1]):
+            shown = f"compares {_short(part.args[0])} with itself"
+            yield Probe("part", name, shown, lift(False), of)
 
 
 @dataclass(frozen=True)
@@ -130,6 +167,14 @@ def _loose(e: Expression) -> Iterator[tuple[str, tuple[_Given, ...]]]:
         for part in parts:
             others = tuple(_Given(~other) for other in parts if other is not part)
             yield f"holds as well without the alternative {_short(part)}", others
+            for shown, weaker in _loose(part):
+                yield shown, (*others, *weaker)
+    elif e.op == "and":
+        for part in e.args:
+            yield from _loose(part)
+    elif e.op == "all":
+        for shown, weaker in _loose(e.args[1]):
+            yield shown, (_Given(e.args[0], binds=True), *weaker)
     elif e.op in ("le", "lt") and not any(n.op in _COARSE for n in children_first(e)):
         left, right = e.args
         edge = left == right if e.op == "le" else left + 1 == right
@@ -162,7 +207,7 @@ def _messages(instance: Instance) -> Iterator[Probe]:
         machine, _, name = declared.name.partition(".")
         if machine == NETWORK:
             bag = Expression("field", (), Field(NETWORK, name, declared.type, None))
-            yield Probe("message", name, name, _holds_some(bag, declared.type), False)
+            yield Probe("message", name, name, _holds_some(bag, declared.type), "state")
 
 
 def _holds_some(bag: Expression, kind: Type) -> Expression:

@@ -35,8 +35,10 @@ def search(instance: Instance, limit: int = 200_000) -> Reference:
     found = Reference(taken=[0] * len(instance.row_names))
     left = set(probes(instance))
 
-    def look(state: FullState, following: FullState | None = None) -> None:
-        for probe in [each for each in left if each.of_step == (following is not None)]:
+    def look(
+        of: str, state: FullState, following: FullState | None = None, table: str = ""
+    ) -> None:
+        for probe in [x for x in left if x.of == of and (x.about == table or not table)]:
             if machine.holds(probe.expression, state, following):
                 found.met.add(probe)
                 left.discard(probe)
@@ -48,22 +50,26 @@ def search(instance: Instance, limit: int = 200_000) -> Reference:
         following: list[FullState] = []
         for state in frontier:
             _judge(machine, state, found)
-            look(state)
+            look("state", state)
             enabled = 0
             for step in machine.steps(state):
                 enabled += 1
                 found.taken[step.row] += 1
+                look("start", state)
+                look("way", state, table=step.action.table)
                 if step.state is None:
                     found.fault = found.fault or found.depth + 1
                     continue
                 for item in instance.properties:
                     if item.kind == "step" and not machine.step_holds(item, state, step.state):
                         found.broken.setdefault(item.name, found.depth + 1)
-                look(state, step.state)
+                look("step", state, step.state)
                 if step.state not in seen:
                     seen.add(step.state)
                     following.append(step.state)
             found.transitions += enabled
+            if not enabled:
+                look("end", state)
             if not enabled and not machine.holds(instance.terminal, state):
                 found.deadlock = found.deadlock or found.depth
         if len(seen) > limit:

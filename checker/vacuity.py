@@ -13,7 +13,7 @@ from typing import Any
 
 from ..language import Expression, Instance, Message, lift
 from ..language.systems import NETWORK
-from .probes import Probe, fields_read
+from .probes import TERMINAL, Probe, fields_read
 from .settled import message_of, names_settings, ruled_out, truth
 
 SETTINGS = "ruled out by these constants and this release"
@@ -60,9 +60,23 @@ def vacuities(
     return found
 
 
-def could_say_more(unmet: Sequence[Probe]) -> list[str]:
-    """Properties in which something stronger would hold as well, and in what."""
-    return list(dict.fromkeys(f"{x.about} {x.shown}" for x in unmet if x.kind == "part"))
+def could_say_more(met: Iterable[Probe], unmet: Sequence[Probe]) -> list[str]:
+    """Where something stronger than a property or `terminal` would hold as well, and in what."""
+    if any(probe.kind == "end" for probe in unmet):
+        return [*_parts([x for x in unmet if x.of != "end"]), f"{TERMINAL} is met by no run's end"]
+    ways = [probe for probe in met if probe.kind == "way"]
+    goes_on = [
+        f"{TERMINAL} is true where a run can go on as well, by {way.about} for one: one that is "
+        f"stuck there is no deadlock: {way.shown}"
+        for way in ways[:1]
+    ]
+    return [*_parts(unmet), *goes_on]
+
+
+def _parts(unmet: Sequence[Probe]) -> list[str]:
+    never = {probe.expression for probe in unmet if probe.kind != "way"}
+    parts = [x for x in unmet if x.kind == "part" and (x.behind is None or x.behind not in never)]
+    return list(dict.fromkeys(f"{x.about} {x.shown}" for x in parts))
 
 
 def wrongly_unreached(instance: Instance, taken: Sequence[int]) -> list[str]:
@@ -104,9 +118,11 @@ def _premises(
     told: set[tuple[str, str]] = set()
     for probe in unmet:
         inner = probe.behind is not None and probe.behind in never_met
-        if probe.kind in ("message", "part") or probe.about in unbreakable or inner:
+        told_elsewhere = probe.kind not in ("premise", "domain") or probe.of == "end"
+        if told_elsewhere or probe.about in unbreakable or inner:
             continue
-        what = f"holds for want of its premise, which is never true: {probe.shown}"
+        where = "with which no step begins" if probe.of == "start" else "which is never true"
+        what = f"holds for want of its premise, {where}: {probe.shown}"
         if probe.kind == "domain":
             what = f"is about each element of {probe.shown}, which never has one"
         if (probe.about, what) not in told:

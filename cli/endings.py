@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from ..files import CantWrite, Output
+from ..language.errors import TOO_DEEP
 
 USAGE, INTERNAL, BROKEN, INTERRUPTED = 2, 1, 12, 130
 LONGEST = 800  # characters of a line that says what is wrong
@@ -57,6 +58,9 @@ class Commands(TyperGroup):
         except MemoryError as error:
             why = f": {error}" if str(error) else ""
             print(f"epochfence: there isn't enough memory{why}", file=sys.stderr)
+            sys.exit(USAGE)
+        except RecursionError:
+            print(f"epochfence: {TOO_DEEP}", file=sys.stderr)
             sys.exit(USAGE)
         except BrokenExecutor:
             why = "it was killed, or had too little memory; what --results keeps stays"

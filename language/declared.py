@@ -6,7 +6,6 @@ tells a verdict runs none of it. It reads one line, the answer, and without one 
 
 from __future__ import annotations
 
-import ast
 import io
 import os
 import pickle
@@ -20,7 +19,8 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 from . import DeclarationError, System
-from .slips import NAMES, rewritten
+from .errors import TOO_DEEP
+from .slips import NAMES, Beside, compiled
 
 _DEEP = 20_000  # pickling takes three levels for each level of a tree
 
@@ -42,7 +42,7 @@ def answer(path: str, attribute: str, memory: int, result: int, parent: int) -> 
 def answered(path: str, attribute: str) -> bytes:
     """Runs the file in this process; the pickled System, or the DeclarationError."""
     sys.argv = [path]
-    sys.path.insert(0, str(Path(path).resolve().parent))
+    Beside(Path(path).resolve().parent).install()
     try:
         return _pickled(declared(path, attribute), path)
     except DeclarationError as error:
@@ -70,8 +70,7 @@ def _run(path: str) -> ModuleType:
     sys.modules[module.__name__] = module
     vars(module).update(NAMES)
     try:
-        tree = ast.parse(Path(path).read_bytes(), filename=path)
-        exec(compile(rewritten(tree), path, "exec", dont_inherit=True), vars(module))
+        exec(compiled(Path(path).read_bytes(), path), vars(module))
     except DeclarationError as error:
         raise DeclarationError(f"{_place(error, path)}: {error}") from None
     except MemoryError as error:
@@ -87,6 +86,8 @@ def _run(path: str) -> ModuleType:
 
 
 def _told(error: BaseException, path: str) -> str:
+    if isinstance(error, RecursionError):
+        return f"{_place(error, path)}: {TOO_DEEP}, or a function calls itself without an end"
     what = error.msg if isinstance(error, SyntaxError) else str(error)
     name = type(error).__name__
     return f"{_place(error, path)}: {name}: {what}" if what else f"{_place(error, path)}: {name}"
@@ -127,10 +128,14 @@ class _Plain(pickle.Pickler):
 
 def _place(error: BaseException, path: str) -> str:
     """The statement of the file that the error came from, and the line of a helper below it."""
-    line: int | None = error.lineno if isinstance(error, SyntaxError) else None
-    helper = ""
+    line: int | None = None
+    helper = unreadable = ""
     package = str(Path(__file__).parents[1])
     folder = str(Path(path).resolve().parent)
+    if isinstance(error, SyntaxError):
+        if error.filename in (path, None):
+            return f"{path}:{error.lineno}" if error.lineno else path
+        unreadable = f" ({os.path.relpath(error.filename, folder)}:{error.lineno})"
     trace: TracebackType | None = error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
@@ -139,4 +144,4 @@ def _place(error: BaseException, path: str) -> str:
         elif line and file.startswith(folder + os.sep) and not file.startswith(package + os.sep):
             helper = f" ({os.path.relpath(file, folder)}:{trace.tb_lineno})"
         trace = trace.tb_next
-    return f"{path}:{line}{helper}" if line else path
+    return f"{path}:{line}{unreadable or helper}" if line else path

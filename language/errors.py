@@ -1,5 +1,9 @@
 """The one error that a faulty declaration raises."""
 
+TOO_DEEP = (
+    "an expression is nested too deeply: make its parts fields, rows or properties of their own"
+)
+
 
 class DeclarationError(Exception):
     """A declaration that can't be: the message names where (table, row, machine) and what to do."""

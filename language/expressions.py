@@ -171,7 +171,8 @@ class Expression(Refused):
     def at(self, key: Operand) -> Expression:
         """This expression about one instance of a machine, seen from outside of it.
 
-        Raises DeclarationError where a quantifier in it would bind a variable of `key`.
+        Raises DeclarationError where a quantifier in it would bind a variable of `key`, and for
+        fields none of which is one instance's.
         """
         instance = lift(key)
         named = {node for node in children_first(instance) if node.op in ("variable", "element")}
@@ -185,7 +186,12 @@ class Expression(Refused):
                 return Expression("field", (instance,), node.data)
             return None
 
-        return rewrite(self, place)
+        placed = rewrite(self, place)
+        if placed is self and any(node.op == "field" for node in children_first(self)):
+            raise DeclarationError(
+                f"`{self}`.at({key}): it is of no instance that could be another"
+            )
+        return placed
 
     def __str__(self) -> str:
         return show(self)

@@ -11,7 +11,7 @@ from .expressions import TRUE, Bound, Expression, Field, Operand, element, lift
 from .given import check_kind, check_name, items, pairs
 from .interned import Interned
 from .machines import Event, Machine
-from .typecheck import type_of
+from .typecheck import check_during, fits, type_of
 from .types import Bool, Key, Record, Type, check_names, check_type
 
 
@@ -89,9 +89,7 @@ def message(
     _check_machines(where, to, *([] if sender is None else [sender]))
     check_names(where, fields, Message)
     check_kind(f"{where}, answers", answers, Message, type(None))
-    pairs(f"{where}, errors", {} if errors is None else errors, "{error: condition}")
-    for error in errors or {}:
-        check_kind(f"{where}, errors", error, Expression)
+    allowed = _errors(where, errors or {}, fields.get("error"))
     if answers is not None:
         source, address = _back(where, to, sender, answers)
     else:
@@ -107,7 +105,6 @@ def message(
         if not isinstance(fields.get(name), Key):
             raise DeclarationError(f"{where} carries no key called {name}")
     parameters = {**address, **fields}
-    allowed = tuple((error, lift(during)) for error, during in (errors or {}).items())
     made = Message(
         message_name, tuple(parameters.items()), message_doc, (), End(to.name), source, answers,
         carried, allowed,
@@ -122,6 +119,23 @@ def message(
             "content is named in carried="
         )
     return dataclasses.replace(made, goes_to=End(to.name, *found))
+
+
+def _errors(
+    where: str, errors: Mapping[Expression, Operand], kind: Type | None
+) -> tuple[tuple[Expression, Expression], ...]:
+    """What a field `error` of this kind may say, and when."""
+    where = f"{where}, errors"
+    pairs(where, errors, "{error: condition}")
+    for error, during in errors.items():
+        check_kind(where, error, Expression)
+        try:
+            if kind is None or not fits(type_of(error), kind):
+                raise DeclarationError(f"`{error}` is nothing that a field called error can say")
+            check_during(lift(during))
+        except DeclarationError as refused:
+            raise DeclarationError(f"{where}: {refused}") from None
+    return tuple((error, lift(during)) for error, during in errors.items())
 
 
 def _check_machines(where: str, *ends: object) -> None:

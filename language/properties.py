@@ -11,7 +11,7 @@ from .given import check_kind, check_name, items
 from .interned import Interned
 from .protocols import check_feature
 from .scopes import check_scopes, free_variables
-from .typecheck import type_of
+from .typecheck import check_during, type_of
 from .types import Bool
 
 
@@ -30,6 +30,7 @@ class KnownBug(Interned):
             check_feature("a known bug, mended_by", feature)
         object.__setattr__(self, "mended_by", given)
         check_kind("a known bug, during", self.during, Expression)
+        check_during(self.during)
 
 
 @dataclass(frozen=True, eq=False)

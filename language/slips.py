@@ -3,13 +3,24 @@
 `x in {a, b}` and `x is None` never ask an expression, and a dictionary that names a target twice
 keeps the last. So a file's own tree is rewritten as it is loaded: these go through functions that
 look at the values. What decides an `if` of the file's own is left as it is: there, `x is None` asks
-whether a helper was given an argument.
+whether a helper was given an argument. Modules that lie beside the file are treated alike.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.machinery import (
+    SOURCE_SUFFIXES,
+    FileFinder,
+    ModuleSpec,
+    PathFinder,
+    SourceFileLoader,
+)
+from pathlib import Path
+from types import CodeType, ModuleType
 from typing import Any
 
 from . import DeclarationError, Expression
@@ -104,7 +115,45 @@ class _Rewriting(ast.NodeTransformer):
         return ast.fix_missing_locations(ast.copy_location(made, at))
 
 
-def rewritten(tree: ast.Module) -> ast.Module:
-    """The tree with such comparisons and dictionaries through `NAMES`, which must be in scope."""
+def compiled(source: bytes, path: str) -> CodeType:
+    """The code of a file, with such comparisons and dictionaries through `NAMES`, which must be in
+    scope. Raises SyntaxError."""
+    tree = ast.parse(source, filename=path)
     _Rewriting().generic_visit(tree)
-    return tree
+    return compile(tree, path, "exec", dont_inherit=True)
+
+
+class _Helper(SourceFileLoader):
+    """A module beside a reader's file; what Python has compiled of it is left alone."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        return compiled(self.get_data(path), path)
+
+    def exec_module(self, module: ModuleType) -> None:
+        vars(module).update(NAMES)
+        super().exec_module(module)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Finds the modules in a folder, and in packages there."""
+
+    folder: Path
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The module's place, where it is below the folder."""
+        for place in [str(self.folder)] if path is None else path:
+            if Path(place).is_relative_to(self.folder):
+                found = FileFinder(place, (_Helper, SOURCE_SUFFIXES)).find_spec(name, target)
+                if found is not None and found.loader is not None:
+                    return found
+        return None
+
+    def install(self) -> None:
+        """Has imports of this process look there first, but for Python's own modules."""
+        sys.path.insert(0, str(self.folder))
+        if self not in sys.meta_path:
+            sys.meta_path.insert(sys.meta_path.index(PathFinder), self)

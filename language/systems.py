@@ -232,8 +232,14 @@ class System:
                     parts += [value for _, value in dropped.address]
                 for part in parts:
                     yield f"table {table.name}, row {row.name!r}", part
+        for channel in self.channels:
+            for _, during in channel.message.errors:
+                yield f"message {channel.message.name}, errors", during
         for item in (*self.properties, *self.lemmas):
             yield f"property {item.name}", item.expression
+            if item.known_bug is not None:
+                for part in (item.known_bug.during, *item.known_bug.mended_by):
+                    yield f"property {item.name}, known_bug", part
         yield f"system {self.name}, terminal", self.end
 
     @cached_property

@@ -12,7 +12,7 @@ from .given import check_kind, check_name, items, pairs
 from .machines import Event, Machine
 from .messages import SENDER, TO, Dropping, Loss, Message, Sending, fields_of, instance_field
 from .scopes import check_scopes, free_variables
-from .typecheck import check_constant, fits, type_of
+from .typecheck import check_constant, check_during, fits, type_of
 from .types import Bool, Sequence
 
 
@@ -89,6 +89,8 @@ class Table:
             given = items(f"{where}, {name}", getattr(self, name), kind, kind.__name__.lower())
             object.__setattr__(self, name, given)
         names = [row.name for row in self.rows]
+        if not names:
+            raise DeclarationError(f"{where}: it has no rows, so that nothing is done on its event")
         try:
             self._check_parameters()
             if isinstance(self.on, (Message, Loss)):
@@ -187,10 +189,7 @@ class Table:
 
     def _check(self, row: Row) -> None:
         self._condition(row.guard)
-        self._condition(row.during)
-        for node in children_first(row.during):
-            if node.op not in ("feature", "const", "not", "and", "or"):
-                raise DeclarationError(f"`{row.during}` is not made of features alone")
+        check_during(row.during)
         targets: set[Expression] = set()
         for target, value in self.updates(row):
             self._target(target)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from .errors import DeclarationError
-from .expressions import EnumValue, Expression, divisor, is_settled, lift
+from .expressions import EnumValue, Expression, children_first, divisor, is_settled, lift, resolve
 from .types import (
     HIGHEST,
     LOWEST,
@@ -146,6 +146,8 @@ def check_constant(value: Expression, target: Type, where: str) -> None:
         for part in value.args:
             check_constant(part, target.of, where)
     inner = target.of if isinstance(target, Optional) else target
+    if isinstance(inner, Key) and value.op == "const" and isinstance(value.data, int):
+        _check_instance(value.data, inner, where)
     if (
         isinstance(inner, Int)
         and value.op == "const"
@@ -156,6 +158,21 @@ def check_constant(value: Expression, target: Type, where: str) -> None:
     ):
         raise DeclarationError(
             f"{where}: {value.data} is outside of its type {inner.low}..{inner.high}"
+        )
+
+
+def _check_instance(number: int, key: Key, where: str) -> None:
+    """Raises DeclarationError for an instance that a key doesn't have, however large its constants
+    are."""
+    size = lift(key.size)
+    if any(node.op not in ("const", "constant", "add", "mul") for node in children_first(size)):
+        return
+    named = {n.data.name: n.data.high for n in children_first(size) if n.op == "constant"}
+    most = resolve(size, named)
+    if not 0 <= number < most:
+        raise DeclarationError(
+            f"{where}: there is no {key} {number}: they are 0..{most - 1}, with the most that "
+            f"`{size}` may be"
         )
 
 
@@ -171,6 +188,13 @@ def _constant(value: object) -> Type | None:
             raise DeclarationError(f"{value.enum.name} has no member {value.member}")
         return value.enum
     return Bool() if isinstance(value, bool) else NUMBER
+
+
+def check_during(condition: Expression) -> None:
+    """Raises DeclarationError where a condition is of more than features."""
+    if any(n.op not in ("feature", "const", "not", "and", "or") for n in children_first(condition)):
+        raise DeclarationError(f"`{condition}` is not made of features alone")
+    _need(condition, Bool(), "the condition")
 
 
 def _need(expression: Expression, target: Type, what: str) -> None:

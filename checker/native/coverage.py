@@ -11,6 +11,7 @@ from typing import Any
 
 from ..graph import Node
 from ..ground import GroundAction, Grounded, Steps, choice_leaf
+from ..probes import Probe
 from .pack import Packing
 from .vectors import Formula, formula, gathered, in_words
 
@@ -22,10 +23,13 @@ class Sought:
 
     cases: tuple[tuple[Formula, Formula], ...]
 
-    def among(self, words: Any) -> bool:
-        """Whether one of the states, given as rows of words, is such."""
+    def among(self, words: Any, known: dict[int, Any]) -> bool:
+        """Whether one of the states, given as rows of words, is such. What first conditions are
+        there is `known`, by their identities."""
         for first, second in self.cases:
-            there = first(words)
+            there = known.get(id(first))
+            if there is None:
+                there = known[id(first)] = first(words)
             if there.any() and second(words[there]).any():
                 return True
         return False
@@ -34,18 +38,45 @@ class Sought:
 def sought(grounded: Grounded, packing: Packing) -> list[Sought]:
     """For each probe of the system the states that meet it, or from which such a step leads."""
     always = formula(grounded.graph.true, packing)
-    of_steps = [node for probe, node in grounded.probes if probe.of_step]
+    of_steps = [node for probe, node in grounded.probes if probe.of == "step"]
     by_step = iter(_before_steps(grounded, of_steps, packing))
+    by_table = _enabled(grounded)
+    enabled: dict[str, Formula] = {}
+    conditions: dict[Node, Formula] = {}
+
+    def of(probe: Probe, node: Node) -> Sought:
+        """The states in which a node holds, of those that the probe is about."""
+        if node is grounded.graph.false or (probe.of == "way" and probe.about not in by_table):
+            return Sought(())
+        if node not in conditions:
+            conditions[node] = formula(node, packing)
+        if probe.of == "state":
+            return Sought(((conditions[node], always),))
+        where = probe.about if probe.of == "way" else probe.of
+        if where not in enabled:
+            any_step = graph.or_(*by_table.values())
+            every = {**by_table, "start": any_step, "end": graph.not_(any_step)}
+            enabled[where] = formula(every[where], packing)
+        return Sought(((conditions[node], enabled[where]),))
+
+    graph = grounded.graph
     return [
-        next(by_step) if probe.of_step else _of(node, always, packing)
-        for probe, node in grounded.probes
+        next(by_step) if probe.of == "step" else of(probe, node) for probe, node in grounded.probes
     ]
 
 
-def _of(node: Node, always: Formula, packing: Packing) -> Sought:
-    """The states in which a node holds."""
-    never = node.is_constant and not node.value
-    return Sought(() if never else ((formula(node, packing), always),))
+def _enabled(grounded: Grounded) -> dict[str, Node]:
+    """When a row of each table can be taken, for tables of which one ever can be."""
+    graph, names = grounded.graph, grounded.instance.row_names
+    found: dict[str, list[Node]] = {}
+    for action in grounded.actions:
+        table = names[action.rows[0].row].partition("/")[0]
+        whole = graph.or_(*(row.guard for row in action.rows))
+        for choice, possible in _choices(grounded, action):
+            found.setdefault(table, []).append(
+                graph.and_(possible, graph.substitute(whole, choice))
+            )
+    return {table: graph.or_(*nodes) for table, nodes in found.items()}
 
 
 def _before_steps(grounded: Grounded, nodes: list[Node], packing: Packing) -> list[Sought]:
@@ -96,7 +127,8 @@ def met(every: Sequence[Sought], packing: Packing, states: Iterable[Any]) -> lis
         return found
     for part in gathered(states):
         words = in_words(part, packing)
-        for at in [at for at, one in left.items() if one.among(words)]:
+        known: dict[int, Any] = {}
+        for at in [at for at, one in left.items() if one.among(words, known)]:
             found[at] = True
             del left[at]
         if not left:

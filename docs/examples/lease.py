@@ -16,10 +16,12 @@ from epochfence.language import (
     Table,
     after,
     all_of,
+    any_of,
     constant,
     enum,
     event,
     feature,
+    in_flight,
     invariant,
     lost,
     message,
@@ -106,6 +108,8 @@ TABLES = (
 )  # fmt: skip
 
 i, j = CLIENT.variable("i"), CLIENT.variable("j")
+waits = any_of(in_flight("request", Acquire, client=i), True)
+releases = any_of(in_flight("release", Release, client=i), True)
 is_same = (lease.at(i) == lease.at(j)) & (lease.at(i) != 0)
 
 system = System(
@@ -129,6 +133,6 @@ system = System(
     channels=tuple(Channel(m) for m in (Acquire, Granted, Write, Written, Release)),
     budgets={expire: EXPIRIES, (lost(Acquire), lost(Granted)): 1},
     interchangeable=(CLIENT,),
-    terminal=newest == LEASES,
+    terminal=(newest == LEASES) & is_free & all_of(i, waits & ~releases),
     reach="Two clients, three leases, one of which expires, and one message lost.",
 )  # fmt: skip

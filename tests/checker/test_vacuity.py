@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, reject, settings
 
 from epochfence import language as lang
+from epochfence.checker import vacuity
 from epochfence.checker.check import Options, check, prepare
 from epochfence.checker.foreseen import foreseen
 from epochfence.checker.probes import probes
@@ -219,6 +220,85 @@ LOOSE: tuple[tuple[lang.Expression, list[str]], ...] = (
 @pytest.mark.parametrize(("condition", "expected"), LOOSE, ids=[str(c) for c, _ in LOOSE])
 def test_a_property_that_could_say_more(condition: lang.Expression, expected: list[str]) -> None:
     assert could_say_more(invariant("P", condition, "It holds.")) == [f"P {e}" for e in expected]
+
+
+def test_what_an_alternative_says_more_loosely_than_it_could() -> None:
+    some = lang.any_of(i, after(state.at(i)) != State.LOST)
+    either = step_property("P", (granted == 9) | (some & (after(granted) <= 2)), "It holds.")
+    assert could_say_more(either) == [
+        "P holds as well without the alternative granted == 9",
+        "P says any_of, and all_of holds as well: after(state.at(i)) != LOST",
+    ]
+
+
+def test_what_is_compared_with_itself() -> None:
+    same = step_property("P", (after(granted) == granted) | (granted == granted), "It holds.")
+    assert "P compares granted with itself" in could_say_more(same)
+    constants = invariant("Q", (granted <= NODES) & (lang.lift(NODES) == 2), "It holds.")
+    assert could_say_more(constants) == []
+
+
+def test_a_premise_of_steps_with_which_no_step_begins() -> None:
+    ended = all_of(i, ELECTED)
+    stays = step_property("Stays", ended.implies(after(granted) == granted), "It stays.")
+    assert told(system(properties=(FEW, stays))) == [
+        "Stays holds for want of its premise, with which no step begins: "
+        "all(i in node: state.at(i) == ELECTED)"
+    ]
+    first = step_property("First", (~ended).implies(after(granted) >= granted), "It grows.")
+    assert told(system(properties=(FEW, first))) == []
+
+
+# What terminal accepts ----------------------------------------------------------------------------
+
+ENDED = all_of(i, ELECTED)
+GOES_ON = "terminal is true where a run can go on as well, by {} for one: one that is stuck there "
+TERMINALS: tuple[tuple[lang.Expression, list[str]], ...] = (
+    (ENDED, []),
+    (ENDED & (granted == 2), []),
+    (granted == 2, [GOES_ON.format("server.Granted") + "is no deadlock: granted == 2"]),
+    (granted >= 1, [
+        "terminal has room to spare: 1 <= granted never comes to its bound",
+        GOES_ON.format("server.ask") + "is no deadlock: 1 <= granted",
+    ]),
+    (lang.any_of(i, ELECTED), [
+        "terminal says any_of, and all_of holds as well: state.at(i) == ELECTED",
+        GOES_ON.format("server.ask") + "is no deadlock: any(i in node: state.at(i) == ELECTED)",
+    ]),
+    (all_of(i, ELECTED | LOST), [
+        "terminal holds as well without the alternative state.at(i) == LOST",
+    ]),
+    (all_of(i, (~LOST).implies(ELECTED)), []),
+    (ENDED & all_of(i, ~lang.any_of(lang.in_flight("m", Vote, node=i), True)), []),
+    (ENDED & all_of(i, all_of(item, item <= 5)), []),
+    (ENDED & all_of(i, LOST.implies((granted == 1) | (granted == 2))), [
+        "terminal supposes what no end meets: state.at(i) == LOST",
+    ]),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("ends", "expected"), TERMINALS, ids=[str(c) for c, _ in TERMINALS])
+def test_what_terminal_accepts_beyond_ends(ends: lang.Expression, expected: list[str]) -> None:
+    instance = system(terminal=ends)
+    for options in (Options(), Options(symmetry=False, slicing=False)):
+        assert check(instance, options).notes == expected
+    assert check(instance, Options(deadlock=False)).notes == []
+
+
+def test_a_terminal_of_runs_that_never_end() -> None:
+    again = Table(server, crash, when=state == State.ELECTED, rows=(Row("over", goto=State.IDLE),))
+    few = Table(judge, Vote, response=Granted, rows=(Row("grant", reply=Granted()),))
+    free = invariant("Free", all_of(i, ~LOST), "Nobody is lost.")
+    instance = system(again, few, terminal=ENDED, properties=(free,))
+    assert check(instance).notes == ["terminal is met by no run's end"]
+
+
+def test_faults_and_losses_are_no_way_to_go_on() -> None:
+    breaks = Table(server, crash, when=state == State.ELECTED, rows=(Row("break"),))
+    lost = Table(server, lang.lost(Granted), rows=(Row("ask again", send=(Vote(node=me),)),))
+    for budgets in ({crash: 1, lang.lost(Granted): 0}, {(crash, lang.lost(Granted)): 1}):
+        instance = system(breaks, lost, terminal=ENDED, budgets=budgets)
+        assert not [x for x in check(instance).notes if "go on" in x]
 
 
 def test_a_property_of_constants_alone_is_vacuous_whatever_they_are() -> None:
@@ -470,7 +550,10 @@ def test_of_one_machine_only_what_its_tables_wait_for() -> None:
 
 def as_found(result: Result) -> set[tuple[str, str, str]]:
     """What a result tells."""
-    return {(item.kind, str(item), item.explained) for item in result.vacuous}
+    notes = [] if result.vacuous else [x for x in result.notes if not x.startswith("symmetry not")]
+    return {(x.kind, str(x), x.explained) for x in result.vacuous} | {
+        ("note", note, "") for note in notes
+    }
 
 
 def as_searched(instance: Instance, reference: Reference) -> set[tuple[str, str, str]]:
@@ -478,7 +561,9 @@ def as_searched(instance: Instance, reference: Reference) -> set[tuple[str, str,
     unmet = [probe for probe in probes(instance) if probe not in reference.met]
     unbreakable = prepare(instance).unbreakable
     found = vacuities(instance, reference.taken, unmet, unbreakable)
-    return {(item.kind, str(item), item.explained) for item in found}
+    met = [probe for probe in probes(instance) if probe in reference.met]
+    notes = [] if found else vacuity.could_say_more(met, unmet)
+    return {(x.kind, str(x), x.explained) for x in found} | {("note", note, "") for note in notes}
 
 
 @settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])

@@ -22,6 +22,11 @@ row = lang.Row("r")
 table = lang.Table(client, tick, (row,))
 holds = lang.invariant("P", lang.all_of(i, x.at(i) <= 3), "...")
 Ask = lang.message("Ask", alone, client=KEY)
+there = alone.field("there", lang.Int(0, 3))
+n = lang.Key("node", lang.constant("NODES", 2, 1, 4)).variable("n")
+E = lang.enum("E", "NONE", "BAD")
+fast = lang.feature("fast", "2")
+FAST = lang.message("M", alone, errors={E.BAD: fast}, error=E)
 
 
 def _system(**changed: Any) -> Any:
@@ -122,6 +127,26 @@ MISTAKES: tuple[tuple[Callable[[], Any], str], ...] = (
     (lambda: lang.invariant(
         "P", lang.all_of(i, lang.those(lang.variable("i", lang.Bool()), ok.at(i)) == {}), "..."),
      "neither an expression|a second time"),
+    (lambda: lang.Table(client, tick, ()), "table client.tick: it has no rows"),
+    (lambda: there.at(i), r"`there`.at\(i\): it is of no instance that could be another"),
+    (lambda: x.at(i).at(0), r"`x.at\(i\)`.at\(0\): it is of no instance that could be another"),
+    (lambda: lang.Table(client, tick, (lang.Row("r", send=(Ask(client=2),)),)),
+     "row 'r': Ask.client: there is no client 2: they are 0..1"),
+    (lambda: lang.invariant("P", x.at(2) <= 3, "..."), "there is no client 2: they are 0..1"),
+    (lambda: lang.invariant("P", lang.any_of(n, n == 4), "..."),
+     "`n == 4`: there is no node 4: they are 0..3, with the most that `NODES` may be"),
+    (lambda: lang.message("M", alone, errors={E.BAD: x > 2}, error=E),
+     "message M, errors: `2 < x` is not made of features alone"),
+    (lambda: lang.message("M", alone, errors={E.BAD: 3}, error=E), "M, errors: .* not bool"),
+    (lambda: lang.message("M", alone, errors={N: fast}, error=E),
+     "message M, errors: `N` is nothing that a field called error can say"),
+    (lambda: lang.message("M", alone, errors={E.BAD: fast}),
+     "message M, errors: `BAD` is nothing that a field called error can say"),
+    (lambda: _system(channels=(lang.Channel(FAST),)), "message M, errors: fast is no feature of s"),
+    (lambda: lang.KnownBug("...", (fast,), x > 2), "not made of features alone"),
+    (lambda: _system(properties=(lang.invariant(
+        "P", lang.all_of(i, x.at(i) <= 3), "...", known_bug=lang.KnownBug("...", (fast,))),)),
+     "property P, known_bug: fast is no feature of s"),
 )  # fmt: skip
 
 

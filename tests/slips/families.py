@@ -343,7 +343,8 @@ system = System(
         invariant("Full", (mode == Mode.FULL) == (size(held) == CAPACITY), "Full is full."),
         invariant("Closed", (mode == Mode.CLOSED).implies(taken_count == ITEMS),
             "It is closed when all is done."),
-        step_property("Stays", (mode == Mode.CLOSED).implies(after(mode) == Mode.CLOSED), "..."),
+        step_property("Closes", (after(mode) == Mode.CLOSED)
+            == ((mode == Mode.OPEN) & (taken_count == ITEMS)), "It closes when all is done."),
         step_property("OneByOne", (after(taken_count) == taken_count)
             | ((after(taken_count) == taken_count + 1) & (after(put_count) == put_count)), "..."),
     ),
@@ -480,6 +481,7 @@ i, j = CLIENT.variable("i"), CLIENT.variable("j")
 holds = state.at(i) == State.HOLDING
 asks = any_of(in_flight("m", Acquire, client=i), True)
 asked = any_of(in_flight("m", Granted, client=i), True)
+frees = any_of(in_flight("m", Release, client=i), True)
 
 system = System(
     name="lease", tables=TABLES,
@@ -499,7 +501,7 @@ system = System(
     constants=(CLIENTS, LEASES, EXPIRIES),
     channels=tuple(Channel(m) for m in (Acquire, Granted, Write, Written, Release)),
     budgets={{expire: EXPIRIES}},
-    terminal=(newest == LEASES) & (owner == None) & all_of(i, state.at(i) == State.ASKING),
+    terminal=(newest == LEASES) & (owner == None) & all_of(i, asks & ~frees),
 )
 """
 

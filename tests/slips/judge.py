@@ -17,6 +17,7 @@ from random import Random
 from typing import Any
 
 from epochfence.checker.check import check
+from epochfence.checker.probes import TERMINAL
 from epochfence.checker.solver.lint import lint
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import DeclarationError, Expression, Instance, System, instantiate
@@ -148,8 +149,8 @@ def judged(source: str, slipped: str, folder: Path) -> tuple[Fate, str]:
 
 
 def could_say_more(result: Result) -> list[str]:
-    """What a result notes of properties: each note that begins with the name of one."""
-    names = tuple(f"{item.name} " for item in result.properties)
+    """What a result notes of properties and `terminal`: notes that begin with the name of one."""
+    names = tuple(f"{name} " for name in (*(item.name for item in result.properties), TERMINAL))
     return [note for note in result.notes if note.startswith(names)]
 
 
