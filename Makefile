@@ -39,7 +39,7 @@ mutation: $(READY) ## how many mutants of the tables the properties and tests ki
 	$(BIN)/python tests/mutation/run.py $(ARGS)
 
 kill: $(READY) ## signal 9, full disks and short memory, at random moments, to docs/reliability.md
-	$(BIN)/python tests/kill/run.py $(ARGS)
+	$(BIN)/python tests/kill/run.py $(or $(ARGS),--record)
 
 slips: $(READY) ## slips planted into declarations, and which are noticed; COUNT=2000, SEED= to repeat
 	$(BIN)/python tests/slips/run.py $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) $(ARGS)

@@ -22,9 +22,10 @@ from .native.checkpoint import REMEDY, Checkpoint, CheckpointError
 from .native.coverage import sought
 from .native.explore import INTERRUPTED, Bad, Carrier, Explorer, Progress, search
 from .native.lower import BROKEN, DEADLOCK, FAULT, Kernel, lower
-from .native.memory import available
+from .native.memory import fair_limit
 from .native.pack import Packing, packed
 from .native.symmetry import NO_SYMMETRY, Sorter, Symmetry, find_symmetry
+from .native.vectors import in_ranges
 from .probes import fields_read
 from .sealed import program
 from .size import explain
@@ -182,7 +183,7 @@ def _explorer(prepared: Prepared, options: Options) -> Explorer:
         prepared.packing.stride,
         len(prepared.instance.row_names),
         options.threads,
-        options.memory or available() * 3 // 4,
+        options.memory or fair_limit(),
     )
 
 
@@ -259,6 +260,11 @@ def _taken_over(prepared: Prepared, explorer: Explorer, checkpoint: Checkpoint) 
         if level == 0 and not _same(states, prepared.initials(), prepared.packing.stride):
             raise CheckpointError(
                 f"{checkpoint.folder} holds another run: its initial states differ"
+            )
+        if not in_ranges(states, prepared.packing, prepared.grounded.leaves):
+            raise CheckpointError(
+                f"{checkpoint.folder}: level {level} holds what is no state: a value is out of its "
+                f"range; {REMEDY}"
             )
         if not explorer.insert(states):
             found.states, found.depth, found.stopped = explorer.count, level, "memory"

@@ -15,7 +15,7 @@ from typing import Any
 from ..language import DEFAULT, DeclarationError, Instance, Protocols, System, instantiate
 from .check import Options, available_threads, check
 from .journal import Kept
-from .native.memory import available
+from .native.memory import fair_limit
 from .sealed import checksum, program
 from .verdict import Verdict
 from .workers import Spread
@@ -57,11 +57,9 @@ class Piece:
 
 def explore(piece: Piece) -> dict[str, Any]:
     """The result of one exploration as plain data, in one thread."""
-    share = available() * 3 // (4 * available_threads())
-    return check(
-        piece.instance(),
-        Options(memory=piece.memory or share, deadlock=piece.deadlock, strict=piece.strict),
-    ).as_json()
+    memory = piece.memory or fair_limit(available_threads())
+    options = Options(memory=memory, deadlock=piece.deadlock, strict=piece.strict)
+    return check(piece.instance(), options).as_json()
 
 
 def pieces(

@@ -5,8 +5,14 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import (
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+)
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from multiprocessing import active_children, get_context, parent_process
@@ -32,7 +38,8 @@ class Spread:
     def together(self, name: str) -> Generator[Spread]:
         """The same for many calls of `each`: processes, or Spark, are started once for all.
 
-        Raises SparkError where Spark doesn't start.
+        Raises SparkError where Spark doesn't start, ChildProcessError where the system gives no
+        more processes, or not what they need to talk to each other.
         """
         if self.spark is not None:
             from .spark.session import session
@@ -42,9 +49,10 @@ class Spread:
         elif self.jobs == 1 or self.pool is not None:
             yield self
         else:
-            pool = ProcessPoolExecutor(
-                self.jobs, mp_context=get_context("spawn"), initializer=_end_with_parent
-            )
+            with _starting():
+                pool = ProcessPoolExecutor(
+                    self.jobs, mp_context=get_context("spawn"), initializer=_end_with_parent
+                )
             try:
                 yield replace(self, pool=pool)
             except BaseException:  # nobody waits for what is still worked on
@@ -52,7 +60,8 @@ class Spread:
                     process.terminate()
                 raise
             finally:
-                pool.shutdown(cancel_futures=True)
+                with suppress(RuntimeError):  # where its own thread couldn't be started
+                    pool.shutdown(cancel_futures=True)
 
     def each(
         self, work: Callable[[Piece], Result], pieces: Iterable[Piece], name: str, at_once: int = 1
@@ -61,7 +70,7 @@ class Spread:
         made; `at_once` go to one task of Spark's.
 
         `work`, pieces and results are pickled; `name` is what Spark's stages are called. Raises
-        SparkError where Spark doesn't start.
+        what `together` raises.
         """
         if self.spark is not None:
             yield from _on_spark(self.spark, work, list(pieces), name, at_once)
@@ -75,6 +84,19 @@ class Spread:
             with self.together(name) as ready:
                 assert ready.pool is not None
                 yield from _as_done(ready.pool, work, every)
+
+
+@contextmanager
+def _starting() -> Generator[None]:
+    try:
+        yield
+    except BrokenExecutor:
+        raise
+    except (OSError, RuntimeError) as error:  # a process, or a thread
+        why = (error.strerror if isinstance(error, OSError) else str(error)) or "none can be had"
+        raise ChildProcessError(
+            f"can't start processes ({why}): --jobs 1 needs no others"
+        ) from None
 
 
 def _end_with_parent() -> None:
@@ -101,7 +123,8 @@ def _as_done(
     done = SimpleQueue[Future[Result]]()
     try:
         for at, piece in pieces:
-            future = pool.submit(work, piece)
+            with _starting():
+                future = pool.submit(work, piece)
             waiting[future] = at
             future.add_done_callback(done.put)
             while not done.empty():

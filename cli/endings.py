@@ -52,7 +52,7 @@ class Commands(TyperGroup):
                 remedy = f"{path} --help tells more"
                 print(f"epochfence: {message.rstrip('.')} ({remedy})", file=sys.stderr)
             sys.exit(USAGE)
-        except CantWrite as error:
+        except (CantWrite, ChildProcessError) as error:
             print(f"epochfence: {in_a_line(error)}", file=sys.stderr)
             sys.exit(USAGE)
         except MemoryError as error:

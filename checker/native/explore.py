@@ -42,7 +42,7 @@ from .store import (
 
 SLICE = 32  # states expanded between two looks at what they gave
 SPAN = 1 << 12  # states that a thread takes at a time
-MOST_FILLED = 1 << 17  # states in a bucket from which on it is emptied first
+LEAST_FILLED, MOST_FILLED = 1 << 10, 1 << 17  # states in a bucket from which on it is emptied first
 LEAST_ROUND, MOST_ROUND = 1 << 14, 1 << 17  # states expanded between two turns of insertion
 TURNS = 32  # parts of the shards, each of which a thread fills in one go
 INTERRUPTED = "interrupted"  # what stopped a search that no limit did
@@ -203,7 +203,7 @@ class Worker:
         self.bad = np.zeros(SPAN, dtype=np.uint64)
         self.bad_count = np.zeros(1, dtype=np.int64)
         self.taken = np.zeros(rows, dtype=np.int64)
-        size = ((MOST_FILLED + burst) * stride + SLACK + 4095) // 4096 * 4096
+        size = ((most_filled + burst) * stride + SLACK + 4095) // 4096 * 4096
         self.area = Region(size * SHARDS)
         self.buckets = buckets
         self.buckets[:] = self.area.address + size * np.arange(SHARDS, dtype=np.int64)
@@ -219,8 +219,8 @@ class Worker:
         """Puts packed states, one behind the other, into a store; False without room there."""
         area = Region(len(states) + SLACK)
         area.array[: len(states)] = np.frombuffer(states, dtype=np.uint8)
-        for at in range(0, len(states) // self.stride, MOST_FILLED):
-            part = min(MOST_FILLED, len(states) // self.stride - at)
+        for at in range(0, len(states) // self.stride, self.most_filled):
+            part = min(self.most_filled, len(states) // self.stride - at)
             base = area.address + at * self.stride
             deal(base, part, self.stride, self.buckets, self.filled)
             filled = self.filled[np.newaxis]
@@ -290,14 +290,18 @@ class Explorer:
         self.threads = threads
         self.memory_limit = memory_limit
         self.base = psutil.Process().memory_info().rss
-        most = max(1 << 12, 2 * memory_limit // (SHARDS * stride))
+        room = max(0, memory_limit - self.base)
+        most = max(1 << 12, 2 * room // (SHARDS * stride))
         self.store = Store(stride, most, self.may_take)
         self.levels: list[list[int]] = []
         self.buckets = np.zeros((threads, SHARDS), dtype=np.int64)
         self.filled = np.zeros_like(self.buckets)
         self.emptied = np.zeros_like(self.buckets)
+        # the buckets of all threads reserve no more than half of what there is room for
+        fair = room // (2 * threads * SHARDS * stride)
+        most_filled = min(max(LEAST_FILLED, fair), MOST_FILLED)
         self.workers = [
-            Worker(kernel, stride, rows, buckets, filled)
+            Worker(kernel, stride, rows, buckets, filled, most_filled)
             for buckets, filled in zip(self.buckets, self.filled, strict=True)
         ]
         self.pool = ThreadPoolExecutor(threads) if threads > 1 else None

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..graph import Node
+from ..ground import Leaf
 from .pack import Packing, Place
 
 FIRST, AT_ONCE = 1 << 8, 1 << 14  # states that are looked at together, at first and at most
@@ -86,6 +87,27 @@ def _applied(op: str, args: list[Any], value: int | Place, words: Any) -> Any:
         case _:
             assert op == "ite", op
             return np.where(args[0].astype(bool), args[1], args[2])
+
+
+def in_ranges(states: bytes, packing: Packing, leaves: Iterable[Leaf]) -> bool:
+    """Whether each leaf of packed states, one behind the other, is within its range, and the bits
+    of no leaf are zero: as nothing else is that a search writes."""
+    rows = np.frombuffer(states, dtype=np.uint8).reshape(-1, packing.stride)
+    most = {leaf.index: leaf.high - leaf.low for leaf in leaves}
+    used = [0] * packing.words
+    for place in packing.places.values():
+        used[place.word] |= place.mask
+    unused = np.array([~bits & (1 << 64) - 1 for bits in used], dtype=np.uint64)
+    bounded = [(at, most[i]) for i, at in packing.places.items() if most[i] + 1 != 1 << at.width]
+    for first in range(0, len(rows), AT_ONCE):
+        words = in_words(rows[first : first + AT_ONCE], packing)
+        if (words & unused).any() or any((_shifted(words, at) > n).any() for at, n in bounded):
+            return False
+    return True
+
+
+def _shifted(words: Any, place: Place) -> Any:
+    return words[:, place.word] >> np.uint64(place.shift) & np.uint64((1 << place.width) - 1)
 
 
 def in_words(states: Any, packing: Packing) -> Any:

@@ -22,7 +22,7 @@ from .invariants import conditions, find_invariant, question
 from .lifted import lifted
 from .notation import shown
 from .obligations import Answers, Obligation, Settled, settle_all, write_certificates
-from .terms import VERSION, SolverError, z3
+from .terms import VERSION, SolverError, can_be, z3
 
 
 @dataclass(frozen=True)
@@ -466,7 +466,7 @@ def _check_steps(induction: Induction) -> None:
     relation = induction.relation
     solver = z3.Solver()
     solver.add(relation.start, relation.choice)
-    if solver.check() != z3.sat:
+    if not can_be(solver):
         raise SolverError("no step can be taken from the start: whatever is proved says nothing")
 
 

@@ -26,6 +26,20 @@ class SolverError(Exception):
     """Z3 can't tell, or what it was asked says nothing, as there is no start."""
 
 
+def can_be(solver: Any) -> bool:
+    """Whether something is as a Z3 solver has it asserted. Raises SolverError where Z3 can't tell,
+    as where memory is short."""
+    verdict = solver.check()
+    if verdict == z3.unknown:
+        reason = solver.reason_unknown()
+        if "interrupted" in reason:  # Z3 takes Ctrl-C itself
+            raise KeyboardInterrupt
+        raise SolverError(
+            f"Z3 couldn't tell whether there is a start, and a step from it: {reason}"
+        )
+    return verdict == z3.sat
+
+
 class Numbers(Protocol):
     """How numbers become terms. An `Interval` says which numbers a term may stand for."""
 
@@ -360,7 +374,7 @@ class Relation:
         """Raises SolverError where there is no initial state that is well-formed."""
         solver = z3.SolverFor(self.numbers.logic)
         solver.add(self.start, self.in_range)
-        if solver.check() != z3.sat:
+        if not can_be(solver):
             raise SolverError("there is no initial state: whatever is checked of it says nothing")
 
     def kept(self, vector: tuple[int, ...]) -> tuple[int, ...]:

@@ -84,8 +84,8 @@ class _Process:
         self.key = kit.key
         kernel = Kernel(kit.most_successors, kit.code)
         buckets = np.zeros((2, SHARDS), dtype=np.int64)
-        self.worker = Worker(kernel, kit.stride, kit.rows, buckets[0], buckets[1])
-        self.worker.most_filled = max(64, OUTGOING // (SHARDS * kit.stride))
+        most_filled = max(64, OUTGOING // (SHARDS * kit.stride))
+        self.worker = Worker(kernel, kit.stride, kit.rows, buckets[0], buckets[1], most_filled)
         self.sets: dict[int, ShardSet] = {}
 
 

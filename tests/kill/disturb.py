@@ -28,7 +28,8 @@ import psutil
 from epochfence.tests.kill.surfaces import TOLD, Surface, steady
 
 LONGEST = 600.0  # seconds; what takes longer hangs
-POLL = 0.004
+POLL = 0.01
+MODEST = 4  # times the time of a look until the next one: looking takes processor time too
 GONE_WITHIN = 60.0  # seconds after its driver died, until a process has ended
 INCONCLUSIVE, REFUSED, KILLED = 20, 2, -9
 
@@ -60,11 +61,11 @@ class Usual:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a disturbance: `wrong` says what mustn't be; nothing is wrong if it is empty."""
+    """What came of disturbances: how many met the command, after how many of them there was
+    something to go on from, and what mustn't be (nothing if it is empty)."""
 
-    hit: bool
-    went_on: bool
-    refused: bool
+    hits: int
+    went_on: int
     wrong: str = ""
 
 
@@ -85,11 +86,18 @@ def usual(surface: Surface, folder: Path) -> Usual:
 
 
 def killed(surface: Surface, normal: Usual, folder: Path, drawn: random.Random) -> Outcome:
-    """Kills one of its processes with signal 9 at a random moment."""
-    moment = drawn.uniform(0, normal.cpu)
-    role = drawn.choice(surface.roles)
-    ended = run(surface, folder, kill=(role, moment))
-    return _afterwards(surface, normal, folder, ended, ended.hit)
+    """Kills one of its processes with signal 9 at a random moment, and one of the run that goes on
+    after it, up to three times in all."""
+    hits, went_on, most = 0, 0, drawn.choice((1, 2, 3))
+    while True:
+        role, moment = drawn.choice(surface.roles), drawn.uniform(0, normal.cpu)
+        ended = run(surface, folder, kill=(role, moment))
+        wrong = _wrong(surface, normal, folder, ended)
+        if ended.hit:
+            hits, went_on = hits + 1, went_on + surface.kept(folder)
+        if not ended.hit or wrong or hits == most:
+            break
+    return Outcome(hits, went_on, wrong or _after(surface, normal, folder, ended))
 
 
 def full(surface: Surface, normal: Usual, folder: Path, drawn: random.Random) -> Outcome:
@@ -100,7 +108,7 @@ def full(surface: Surface, normal: Usual, folder: Path, drawn: random.Random) ->
     wrong = ""
     if ended.code == normal.code and ended.told is None:
         wrong = f"it ends with {ended.code} and no result at room for {room} bytes"
-    return _afterwards(surface, normal, folder, ended, ended.code != normal.code, wrong)
+    return _limited(surface, normal, folder, ended, wrong)
 
 
 def short(surface: Surface, normal: Usual, folder: Path, drawn: random.Random) -> Outcome:
@@ -111,7 +119,7 @@ def short(surface: Surface, normal: Usual, folder: Path, drawn: random.Random) -
     else:
         space = int(drawn.uniform(surface.least_space, 1) * normal.space)
         ended = run(surface, folder, limits={resource.RLIMIT_AS: space})
-    return _afterwards(surface, normal, folder, ended, ended.code != normal.code)
+    return _limited(surface, normal, folder, ended)
 
 
 DISTURBANCES: dict[str, Callable[[Surface, Usual, Path, random.Random], Outcome]] = {
@@ -119,31 +127,43 @@ DISTURBANCES: dict[str, Callable[[Surface, Usual, Path, random.Random], Outcome]
 }  # fmt: skip
 
 
-def _afterwards(
-    surface: Surface, normal: Usual, folder: Path, ended: Ended, hit: bool, wrong: str = ""
+def _limited(
+    surface: Surface, normal: Usual, folder: Path, ended: Ended, wrong: str = ""
 ) -> Outcome:
-    """Goes on after a disturbed run, with nothing in the way."""
-    wrong = wrong or unfit(ended) or surface.left(folder)
+    wrong = wrong or _wrong(surface, normal, folder, ended)
+    hits, went_on = int(ended.code != normal.code), int(surface.kept(folder))
+    return Outcome(hits, went_on, wrong or _after(surface, normal, folder, ended))
+
+
+def _wrong(surface: Surface, normal: Usual, folder: Path, ended: Ended) -> str:
+    """What is wrong with a disturbed run, if anything."""
     differs = ended.told is not None and steady(ended.told) != normal.told
     if differs and ended.code != INCONCLUSIVE:
-        wrong = wrong or f"the disturbed run comes to something else, with {ended.code}"
-    went_on = surface.kept(folder)
+        return f"the disturbed run comes to something else, with {ended.code}"
+    return unfit(ended) or surface.left(folder)
+
+
+def _after(surface: Surface, normal: Usual, folder: Path, ended: Ended) -> str:
+    """What is wrong with the run that goes on with nothing in its way, if anything; the disturbed
+    one may have come to the end itself."""
+    if (ended.code, steady(ended.told)) == (normal.code, normal.told):
+        return ""
     (folder / TOLD).unlink(missing_ok=True)
     last = run(surface, folder)
-    wrong = wrong or unfit(last)
-    refused = last.code == REFUSED
-    if not refused and (last.code, steady(last.told)) != (normal.code, normal.told):
-        wrong = wrong or f"the run after it comes to something else, with {last.code}"
-    if refused and not surface.may_refuse:
-        wrong = wrong or f"the run after it is refused: {last.error[-300:]}"
-    return Outcome(hit, went_on, refused, wrong)
+    if wrong := unfit(last):
+        return wrong
+    if last.code == REFUSED and not surface.may_refuse:
+        return f"the run after it is refused: {last.error[-300:]}"
+    if last.code != REFUSED and (last.code, steady(last.told)) != (normal.code, normal.told):
+        return f"the run after it comes to something else, with {last.code}"
+    return ""
 
 
 def unfit(ended: Ended) -> str:
     """What no run may do, however it was disturbed."""
     lines = ended.error.strip().splitlines()
     if any(line.startswith("Traceback") for line in lines):
-        return f"a traceback: {lines[-1][:300]}"
+        return f"a traceback: {' | '.join(lines)[-1_500:]}"
     if ended.code not in (0, 11, 12, 13, INCONCLUSIVE, REFUSED, KILLED):
         return f"exit {ended.code}: {' '.join(lines[-2:])[:300]}"
     if ended.code == REFUSED and not (lines and lines[-1].startswith("epochfence: ")):
@@ -177,13 +197,14 @@ def run(
     watched = _Watched(psutil.Process(process.pid))
     hit, begun = False, time.monotonic()
     while process.poll() is None:
+        looked = time.monotonic()
         watched.look()
         if kill is not None and not hit and watched.cpu >= kill[1]:
             hit = watched.kill(kill[0])
         if time.monotonic() - begun > LONGEST:
             watched.end()
             raise AssertionError(f"{surface.name} hangs")
-        time.sleep(POLL)
+        time.sleep(max(POLL, MODEST * (time.monotonic() - looked)))
     stayed = watched.gone()
     reader.join()
     process.stderr.close()
@@ -236,14 +257,15 @@ class _Watched:
 
     def gone(self) -> list[str]:
         """Waits for what it started to end; ends what doesn't, and names it."""
-        rest = [process for pid, process in self.seen.items() if pid != self.first.pid]
-        _, alive = psutil.wait_procs(rest, GONE_WITHIN)
+        alive = [process for pid, process in self.seen.items() if pid != self.first.pid]
+        end = time.monotonic() + GONE_WITHIN
+        while (alive := [each for each in alive if _runs(each)]) and time.monotonic() < end:
+            time.sleep(10 * POLL)
         stayed: list[str] = []
         for process in alive:
             with suppress(psutil.Error):
-                if process.status() != psutil.STATUS_ZOMBIE:
-                    stayed.append(" ".join(process.cmdline())[:120])
-                    process.kill()
+                stayed.append(" ".join(process.cmdline())[:120])
+                process.kill()
         return stayed
 
     def end(self) -> None:
@@ -251,3 +273,10 @@ class _Watched:
         for process in self.seen.values():
             with suppress(psutil.Error):
                 os.kill(process.pid, 9)
+
+
+def _runs(process: psutil.Process) -> bool:
+    """Whether it hasn't ended; one that nobody waits for has, though it is still listed."""
+    with suppress(psutil.Error):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False

@@ -1,21 +1,22 @@
 """Disturbs commands at random moments: `make kill`, or a part of it by hand.
 
-`python tests/kill/run.py [--surface NAME]... [--kills N] [--full N] [--short N] [--seed K]`.
-Each disturbed command is started again, and must come to what an undisturbed one comes to.
-Ends with 1 where one doesn't. A run of the whole matrix writes its table to docs/reliability.md.
+`python tests/kill/run.py [--surface NAME]... [--kills N] [--full N] [--short N] [--seed K]
+[--seconds S] [--record]`. Each disturbed command is started again, and must come to what an
+undisturbed one comes to. Ends with 1 where one doesn't.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import random
-import re
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from shutil import rmtree
 
 from epochfence.files import write_whole
 from epochfence.tests.kill.disturb import DISTURBANCES, Usual, usual
@@ -24,6 +25,11 @@ from epochfence.tests.kill.surfaces import ROOT, SURFACES, Surface
 PAGE = ROOT / "docs" / "reliability.md"
 BEGIN, END = "<!-- kills: begin -->\n", "<!-- kills: end -->\n"
 WHOLE = {"kill": 20, "full": 10, "short": 5}
+HEAD = (
+    "| command | kills | with something to go on from | disk full | memory short | wrong or lost "
+    "| seed |",
+    "|---|---|---|---|---|---|---|",
+)
 TRIES = 5  # for each disturbance, as some come after the command's end
 
 
@@ -33,17 +39,16 @@ class Tally:
 
     done: int = 0
     went_on: int = 0
-    refused: int = 0
     wrong: list[str] = field(default_factory=list[str])
 
 
 def disturb(
-    surface: Surface, normal: Usual, kind: str, count: int, seed: str, folder: Path
+    surface: Surface, normal: Usual, kind: str, count: int, seed: str, folder: Path, until: float
 ) -> Tally:
-    """Disturbs a surface's command so many times."""
+    """Disturbs a surface's command so many times, or as often as there is time."""
     tally = Tally()
     for number in range(count * TRIES):
-        if tally.done == count:
+        if tally.done >= count or time.monotonic() > until:
             break
         place = folder / f"{kind}-{number}"
         place.mkdir()
@@ -52,36 +57,29 @@ def disturb(
         outcome = DISTURBANCES[kind](surface, normal, place, drawn)
         if outcome.wrong:
             tally.wrong.append(f"{surface.name}, {kind} {number} of seed {seed}: {outcome.wrong}")
-        tally.done += outcome.hit
-        tally.went_on += outcome.hit and outcome.went_on
-        tally.refused += outcome.hit and outcome.refused
-    if tally.done < count:
-        tally.wrong.append(f"{surface.name}, {kind}: {tally.done} of {count} met the command")
+        tally.done += outcome.hits
+        tally.went_on += outcome.went_on if outcome.hits else 0
+        rmtree(place)
     return tally
 
 
-def table(found: dict[str, dict[str, Tally]]) -> str:
-    """The table of a run, in Markdown."""
-    lines = [
-        "| command | kills | of them with something to go on from | disk full | memory short | "
-        "wrong or lost |",
-        "|---|---|---|---|---|---|",
-    ]
-    for name, kinds in found.items():
-        none = Tally()
-        kill, full, short = (kinds.get(kind, none) for kind in DISTURBANCES)
-        wrong = sum(len(tally.wrong) for tally in kinds.values())
-        lines.append(
-            f"| {name} | {kill.done} | {kill.went_on} | {full.done} | {short.done} | {wrong} |"
-        )
-    return "\n".join(lines) + "\n"
+def row(surface: str, kinds: dict[str, Tally], seed: int) -> str:
+    """What came of a surface, as a line of the table."""
+    kill, full, short = (kinds[kind] for kind in DISTURBANCES)
+    wrong = sum(len(tally.wrong) for tally in kinds.values())
+    return (
+        f"| {surface} | {kill.done} | {kill.went_on} | {full.done} | {short.done} | {wrong} | "
+        f"{seed} |"
+    )
 
 
-def record(text: str) -> None:
-    """Puts the table in its place in the documentation."""
-    page = PAGE.read_text()
-    pattern = re.escape(BEGIN) + ".*" + re.escape(END)
-    write_whole(PAGE, re.sub(pattern, lambda _: BEGIN + text + END, page, flags=re.DOTALL))
+def record(rows: dict[str, str], page: Path = PAGE) -> None:
+    """Puts the rows into the documentation's table, in place of those of the same surfaces."""
+    text = page.read_text()
+    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
+    there = {line.split(" | ")[0][2:]: line for line in text[begin:end].splitlines()[2:]}
+    lines = [found for name in SURFACES if (found := rows.get(name) or there.get(name))]
+    write_whole(page, text[:begin] + "\n".join([*HEAD, *lines]) + "\n" + text[end:])
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -92,26 +90,29 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--full", type=int, default=WHOLE["full"])
     parser.add_argument("--short", type=int, default=WHOLE["short"])
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
+    parser.add_argument("--seconds", type=float, default=math.inf, help="for each surface")
+    parser.add_argument("--record", action="store_true", help="in docs/reliability.md")
     given = parser.parse_args(arguments)
     counts = {"kill": given.kills, "full": given.full, "short": given.short}
-    found: dict[str, dict[str, Tally]] = {}
-    begun = time.monotonic()
+    wrong: list[str] = []
     print(f"seed {given.seed}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for name in given.surface or SURFACES:
-            place = Path(folder) / name.replace(" ", "-")
+            begun, place = time.monotonic(), Path(folder) / name.replace(" ", "-")
             normal = usual(SURFACES[name], place)
-            found[name] = {}
-            for kind, count in counts.items():
-                tally = disturb(SURFACES[name], normal, kind, count, str(given.seed), place)
-                found[name][kind] = tally
-                print(f"{name}, {kind}: {tally}", flush=True)
-    wrong = [line for kinds in found.values() for tally in kinds.values() for line in tally.wrong]
-    text = table(found)
-    print(text + "\n".join(wrong))
-    print(f"{time.monotonic() - begun:,.0f} s", file=sys.stderr)
-    if given.surface is None and all(counts[kind] >= WHOLE[kind] for kind in WHOLE):
-        record(text)
+            kinds: dict[str, Tally] = {}
+            # what is short of time leaves kills out, of which there are most
+            for kind in reversed(DISTURBANCES):
+                kinds[kind] = disturb(
+                    SURFACES[name], normal, kind, counts[kind], str(given.seed), place,
+                    begun + given.seconds,
+                )  # fmt: skip
+                wrong += kinds[kind].wrong
+                print("\n".join(kinds[kind].wrong), flush=True)
+            told = row(name, kinds, given.seed)
+            print(f"{told} {time.monotonic() - begun:,.0f} s", flush=True)
+            if given.record:
+                record({name: told})
     return 1 if wrong else 0
 
 

@@ -15,6 +15,7 @@ LEASE = str(ROOT / "docs" / "examples" / "lease.py")
 TOLD = "told.json"
 HISTORY = "history.jsonl"
 REQUESTS = 3_000
+FEW = 300  # of them on Spark, where each partition's requests are a task's
 
 # what differs from run to run, as it is measured or tells how a run came about
 MEASURED = {
@@ -80,10 +81,10 @@ def steady(told: Any) -> Any:
     return [steady(each) for each in told] if isinstance(told, list) else told
 
 
-def write_history(folder: Path) -> None:
+def write_history(folder: Path, requests: int = REQUESTS) -> None:
     """A history of a producer's transactions, in which each request was answered."""
     with (folder / HISTORY).open("w") as file:
-        for number in range(REQUESTS):
+        for number in range(requests):
             request = {
                 "request": "Produce", "client": "a", "partition": f"p-{number % 10}",
                 "start": 10 * number, "end": 10 * number + 5, "producer_id": 7,
@@ -108,11 +109,12 @@ SWEEP = Surface(
 PROVE = Surface(
     "prove", ("prove", LEASE, "--property", "OneHolder", "--jobs", "2"),
     ("--results", "kept.jsonl"), is_kept="kept.jsonl", roles=("driver", "worker"),
+    least_space=0.88,
 )  # fmt: skip
 JUDGE = Surface("judge", ("judge", HISTORY), prepare=write_history, least_space=0.9)
 SPARK = Surface(
     "check on Spark",
-    ("check", KTX, *_ktx(I=1, K=1, E=1, S=1), "--engine", "spark", "--hand-over", "20",
+    ("check", KTX, *_ktx(I=1, K=1, E=1, S=1), "--engine", "spark", "--hand-over", "400",
      "--master", "local[2]", "--shards", "2"),
     ("--storage", "run"), "--resume", "run/manifest-*.json",
     roles=("driver", "executor", "worker"), least_file=1 << 16,
@@ -120,7 +122,7 @@ SPARK = Surface(
 JUDGE_SPARK = Surface(
     "judge on Spark",
     ("judge", "--engine", "spark", "--master", "local[2]", "--input", HISTORY),
-    ("--output", "verdicts"), prepare=write_history,
+    ("--output", "verdicts"), prepare=lambda folder: write_history(folder, FEW),
     roles=("driver", "executor", "worker"), least_file=1 << 16,
     may_refuse=True,
 )  # fmt: skip

@@ -237,6 +237,16 @@ def test_a_state_that_stands_there_twice_is_refused(run: Path) -> None:
         check(ktx(), Options(resume=run))
 
 
+@pytest.mark.parametrize("bits", [1 << 63, 0xFF], ids=["of no leaf", "of a leaf"])
+def test_what_is_no_state_is_refused(bits: int, run: Path) -> None:
+    states = (run / "level-00009.states").read_bytes()
+    forged = (int.from_bytes(states[:8], "little") | bits).to_bytes(8, "little") + states[8:]
+    assert forged != states
+    forge(run, 9, forged)
+    with pytest.raises(CheckpointError, match="level 9 holds what is no state"):
+        check(ktx(), Options(resume=run))
+
+
 def test_a_level_that_is_cut_short_is_refused(run: Path) -> None:
     level = run / "level-00007.states"
     level.write_bytes(level.read_bytes()[:-8])
