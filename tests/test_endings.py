@@ -1,0 +1,133 @@
+"""A system that gives no more, or a process that is gone: one line of why, and exit 2."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from epochfence.checker import sweep as sweeps
+from epochfence.checker.sweep import Piece, explore
+from epochfence.checker.workers import Spread
+from epochfence.tests.test_cli import KTX, ROOT, TINY, Ended, epochfence
+
+LEASE = str(ROOT / "docs" / "examples" / "lease.py")
+UNDER_A_LIMIT = """
+import resource, psutil
+from epochfence.checker.check import Options, check
+from epochfence.language import instantiate
+from epochfence.spec.load import load_system
+instance = instantiate(load_system({lease!r}))
+most = psutil.Process().memory_info().vms + (1 << 30)
+resource.setrlimit(resource.RLIMIT_AS, (most, most))
+print(check(instance, Options(threads=2)).verdict.name)
+"""
+
+
+def told_in_a_line(ended: Ended) -> str:
+    """The line of a refusal."""
+    assert ended.code == 2
+    (line,) = ended.err.splitlines()
+    assert line.startswith("epochfence: ")
+    return line
+
+
+def under(limit: int, most: int, *arguments: str) -> Ended:
+    """A command in a process of its own, with a limit on what it may take."""
+
+    def limited() -> None:
+        resource.setrlimit(limit, (most, most))
+
+    done = subprocess.run(
+        [sys.executable, "-m", "epochfence.cli", *arguments],
+        preexec_fn=limited, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def explored_unless_killed(piece: Piece) -> dict[str, Any]:
+    """The result of a piece, but for one of them."""
+    if dict(piece.constants)["E"] == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return explore(piece)
+
+
+def test_a_killed_process_of_a_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = tmp_path / "kept.jsonl"
+    words = ("sweep", KTX, *TINY[:4], "--set", "S=1", "--results", kept, "--jobs", "2")
+    assert epochfence(*words, "--set", "E=1").code == 0
+    before = kept.read_bytes()
+    monkeypatch.setattr(sweeps, "explore", explored_unless_killed)
+    line = told_in_a_line(epochfence(*words, "--set", "E=2..3"))
+    assert "a process of this command is gone: it was killed, or had too little memory" in line
+    assert kept.read_bytes().startswith(before)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("sweep", KTX, *TINY[:4], "--set", "E=1..2"), ("prove", LEASE)],
+    ids=["sweep", "prove"],
+)
+def test_what_processes_need_to_talk_to_each_other(words: tuple[str, ...]) -> None:
+    line = told_in_a_line(under(resource.RLIMIT_FSIZE, 0, *words, "--jobs", "2"))
+    assert "can't start processes" in line
+    assert "--jobs 1 needs no others" in line
+
+
+def test_no_more_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any, **__: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    for name in ("submit", "shutdown"):  # Python's own joins a thread that never ran
+        monkeypatch.setattr(ProcessPoolExecutor, name, refused)
+    with pytest.raises(ChildProcessError, match="can't start new thread"):
+        list(Spread(2).each(abs, [1, 2], "test"))
+
+
+def test_addresses_that_the_system_refuses() -> None:
+    line = told_in_a_line(under(resource.RLIMIT_AS, 16 << 30, "check", LEASE, "--memory", "200"))
+    assert "there isn't enough memory: can't reserve " in line
+    assert "ulimit -v is 16777216: raise it, or give --memory less" in line
+
+
+def test_memory_that_is_gone_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any, **__: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("epochfence.checker.check.prepare", refused)
+    assert told_in_a_line(epochfence("check", LEASE)) == "epochfence: there isn't enough memory"
+
+
+def test_what_is_reserved_follows_a_limit_on_addresses() -> None:
+    program = UNDER_A_LIMIT.format(lease=LEASE)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ("HOLDS\n", 0), done.stderr
+
+
+def _short(solver: Any) -> None:
+    solver.set("rlimit", 1)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "says"), [(_short, "couldn't tell"), (lambda _: None, None)], ids=["short", "ample"]
+)
+def test_what_z3_cannot_tell_is_no_answer(prepare: Callable[[Any], None], says: str | None) -> None:
+    from epochfence.checker.solver.terms import SolverError, can_be, z3
+
+    solver, numbers = z3.Solver(), z3.Ints("a b c")
+    a, b, c = numbers
+    solver.add(a * a + b * b == c * c, a > 1, b > a, c < 20)
+    prepare(solver)
+    if says is None:
+        assert can_be(solver)
+    else:
+        with pytest.raises(SolverError, match=says):
+            can_be(solver)
