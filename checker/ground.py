@@ -282,7 +282,7 @@ class _Grounder:
                         raise
                     return low, UNBOUNDED
             case Enum():
-                return 0, len(kind.names) - 1
+                return 0, len(kind.bounded_names) - 1
             case Key():
                 return 0, kind.count(self.constants) - 1
             case _:

@@ -155,7 +155,7 @@ class _Pages:
 
 def _fields(machine: Machine) -> str:
     rows = ["| field | type | at first | what it is |", "| --- | --- | --- | --- |"]
-    for info in machine.fields.values():
+    for info in machine.bounded_fields:
         first = _first(info)
         rows.append(f"| `{info.name}` | {plain(str(info.type))} | {first} | {plain(info.doc)} |")
     return "\n".join(rows) + "\n"

@@ -180,7 +180,7 @@ class _Search:
         self.kind = kind
         infos += [
             info
-            for info in machine.fields.values()
+            for info in machine.bounded_fields
             if info.type in (kind, Optional(kind)) and info is not infos[0]
         ]
         self.fields = [info.expression for info in infos]

@@ -207,6 +207,7 @@ class Field(Interned):
     name: str
     type: Type
     key: Key | None
+    only_real: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,6 +328,29 @@ def rewrite(
     if all(a is b for a, b in zip(arguments, expression.args, strict=True)):
         return expression
     return Expression(expression.op, arguments, expression.data)
+
+
+def folded(e: Expression) -> Expression:
+    """The expression without the parts that constant truths decide."""
+    if not e.args:
+        return e
+    args = tuple(folded(part) for part in e.args)
+    truths = [
+        part.data if part.op == "const" and isinstance(part.data, bool) else None for part in args
+    ]
+    match e.op:
+        case "not" if truths[0] is not None:
+            return lift(not truths[0])
+        case "and" | "or" if any(truth is not None for truth in truths):
+            decides = e.op == "or"
+            for truth, other in zip(truths, args[::-1], strict=True):
+                if truth is not None:
+                    return lift(decides) if truth == decides else other
+        case "if" if truths[0] is not None:
+            return args[1] if truths[0] else args[2]
+        case _:
+            pass
+    return Expression(e.op, args, e.data)
 
 
 # Truths ---------------------------------------------------------------------------------------

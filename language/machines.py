@@ -27,6 +27,11 @@ class FieldInfo(Interned):
         """The field's name."""
         return self.expression.data.name
 
+    @property
+    def only_real(self) -> bool:
+        """Whether a system under check leaves it out."""
+        return self.expression.data.only_real
+
 
 @dataclass(eq=False)
 class Machine:
@@ -44,18 +49,20 @@ class Machine:
 
     def field(
         self, name: str, kind: Type, initial: Operand = None, *, doc: str = "",
-        any_initial: bool = False,
+        any_initial: bool = False, only_real: bool = False,
     ) -> Expression:  # fmt: skip
         """Declares a field and answers it as an expression.
 
-        Without `initial` it starts with its type's initial value, with `any_initial` with any.
+        Without `initial` it starts with its type's initial value, with `any_initial` with any. What
+        is `only_real` has a part at real ranges alone: a system under check leaves the field and
+        its updates out, and nothing else there may read it.
         Raises DeclarationError for a second field of the name or an initial value outside the type.
         """
         check_name(f"machine {self.name}: a field", name)
         check_type(f"machine {self.name}, field {name}", kind)
         if name in self.fields:
             raise DeclarationError(f"machine {self.name} has two fields called {name}")
-        this = Expression("field", (), Field(self.name, name, kind, self.key))
+        this = Expression("field", (), Field(self.name, name, kind, self.key, only_real))
         first = None if initial is None else lift(initial)
         if first is not None:
             where = f"machine {self.name}, field {name}"
@@ -70,6 +77,11 @@ class Machine:
         else:
             self.fields[name] = FieldInfo(this, kind, first, doc)
         return this
+
+    @property
+    def bounded_fields(self) -> tuple[FieldInfo, ...]:
+        """The fields that a system under check has."""
+        return tuple(info for info in self.fields.values() if not info.only_real)
 
     @property
     def this(self) -> Expression:

@@ -35,7 +35,8 @@ class Message(Event):
     Where the machine that sends it is declared (`comes_from`), the address is the fields `sender`
     and `to`, each where that machine has a key. Otherwise it is all fields of a key type, but for
     those `carried` as content. `answers` names the request that a response belongs to. `errors` are
-    what its field `error` may say, each with the condition on features under which it may.
+    what its field `error` may say, each with the condition on features under which it may. One that
+    is `only_real` is sent at real ranges alone: a system under check leaves it out.
     """
 
     goes_to: End = End("")
@@ -43,6 +44,7 @@ class Message(Event):
     answers: Message | None = None
     carried: tuple[str, ...] = ()
     errors: tuple[tuple[Expression, Expression], ...] = ()
+    only_real: bool = False
 
     @property
     def address(self) -> tuple[tuple[str, Key], ...]:
@@ -72,7 +74,7 @@ class Message(Event):
 def message(
     message_name: str, to: Machine, *, sender: Machine | None = None, message_doc: str = "",
     answers: Message | None = None, carried: tuple[str, ...] = (),
-    errors: Mapping[Expression, Operand] | None = None, **fields: Type,
+    errors: Mapping[Expression, Operand] | None = None, only_real: bool = False, **fields: Type,
 ) -> Message:  # fmt: skip
     """A message to the machine `to` with these fields.
 
@@ -107,7 +109,7 @@ def message(
     parameters = {**address, **fields}
     made = Message(
         message_name, tuple(parameters.items()), message_doc, (), End(to.name), source, answers,
-        carried, allowed,
+        carried, allowed, only_real,
     )  # fmt: skip
     found = [n for n, key in made.address if key == to.key and (source is None or n == TO)]
     if to.key is not None and not found:

@@ -15,7 +15,7 @@ from .machines import Event, Machine
 from .messages import End, Loss, Message, Sending, instance_field
 from .properties import Property, check_from_outside
 from .protocols import ONE_PROTOCOL, Protocols
-from .tables import Table
+from .tables import Table, bounded_view
 from .typecheck import type_of
 from .types import Bool, Key, Type, named
 
@@ -123,6 +123,7 @@ class System:
             where = f"system {self.name}, {name}"
             given = items(where, getattr(self, name), kind, kind.__name__.lower())
             object.__setattr__(self, name, given)
+        object.__setattr__(self, "tables", tuple(map(bounded_view, self.tables)))
         for name, form in _MAPPINGS.items():
             pairs(f"system {self.name}, {name}", getattr(self, name), form)
         self._check_kinds()
@@ -265,6 +266,11 @@ class System:
                         f"`{node}` is another {node.op} than the one of {self.name} that is called "
                         "so: declare it once, or take another name"
                     )
+            if node.op == "field" and node.data.only_real:
+                raise DeclarationError(
+                    f"`{node}` is a field of runs at real ranges alone: nothing in {self.name} can "
+                    "read it"
+                )
             if node.op == "field" and node.data.machine not in machines:
                 raise DeclarationError(
                     f"`{node}` is a field of {node.data.machine}, which has no table in {self.name}"
@@ -273,7 +279,7 @@ class System:
     def _check_types(self) -> None:
         """One name of a key, an enum or a record is one type."""
         kinds: list[Type] = [m.key for m in self.machines if m.key is not None]
-        kinds += [info.type for machine in self.machines for info in machine.fields.values()]
+        kinds += [info.type for machine in self.machines for info in machine.bounded_fields]
         events = (*(table.on for table in self.tables), *(c.message for c in self.channels))
         kinds += [kind for event in events for _, kind in event.parameters]
         for _, part in self.parts():

@@ -7,7 +7,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from .errors import DeclarationError
-from .expressions import TRUE, Expression, Operand, children_first, lift
+from .expressions import (
+    TRUE,
+    EnumValue,
+    Expression,
+    Operand,
+    children_first,
+    folded,
+    lift,
+    rewrite,
+)
 from .given import check_kind, check_name, items, pairs
 from .machines import Event, Machine
 from .messages import SENDER, TO, Dropping, Loss, Message, Sending, fields_of, instance_field
@@ -291,6 +300,55 @@ class Table:
         for name, _ in sending.message.address:
             if name not in dict(sending.fields):
                 raise DeclarationError(f"{sending.message.name}: its address lacks {name}")
+
+
+def bounded_view(table: Table) -> Table:
+    """The table as a system under check has it: without the fields and messages that only runs at
+    real ranges have, and where nothing is a member of an enum that only those have."""
+
+    def is_bounded(sending: Sending) -> bool:
+        return not sending.message.only_real
+
+    def stays(target: Expression) -> bool:
+        while target.op != "field":
+            target = target.args[0]
+        return not target.data.only_real
+
+    def view(row: Row) -> Row:
+        replied = row.reply.message if isinstance(row.reply, Sending) else table.response
+        reply = None if replied is not None and replied.only_real else row.reply
+        updates = {t: _bounded(value) for t, value in row.set.items() if stays(t)}
+        sent = tuple(filter(is_bounded, row.send))
+        when = _bounded(row.when)
+        same = all(t in updates and updates[t] is value for t, value in row.set.items())
+        if same and len(sent) == len(row.send) and reply is row.reply and when is row.when:
+            return row
+        return dataclasses.replace(row, when=when, set=updates, send=sent, reply=reply)
+
+    rows = tuple(map(view, table.rows))
+    response = table.response
+    if response is not None and response.only_real:
+        response = None
+    same = all(new is old for new, old in zip(rows, table.rows, strict=True))
+    if same and response is table.response:
+        return table
+    return dataclasses.replace(table, rows=rows, response=response)
+
+
+def _bounded(value: Operand) -> Operand:
+    """The value where no enum has members of runs at real ranges."""
+
+    def is_only_real(node: Expression) -> bool:
+        said = node.data
+        return isinstance(said, EnumValue) and said.member not in said.enum.bounded_names
+
+    def settle(node: Expression) -> Expression | None:
+        never = node.op == "eq" and any(map(is_only_real, node.args))
+        return lift(False) if never else None
+
+    if not isinstance(value, Expression) or not any(map(is_only_real, children_first(value))):
+        return value
+    return folded(rewrite(value, settle))
 
 
 def only(during: Expression, *rows: Row) -> tuple[Row, ...]:

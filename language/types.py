@@ -61,10 +61,15 @@ class Int(Interned):
 
 @dataclass(frozen=True, eq=False)
 class Enum(Interned):
-    """Named members, each with its number in the protocol; initially the first."""
+    """Named members, each with its number in the protocol; initially the first.
+
+    A system under check has the first `bounded` of them alone (none: all); runs at real ranges have
+    all.
+    """
 
     name: str
     members: tuple[tuple[str, int], ...]
+    bounded: int | None = None
 
     def __str__(self) -> str:
         return self.name
@@ -81,17 +86,27 @@ class Enum(Interned):
         """The members' names, in declared order."""
         return tuple(name for name, _ in self.members)
 
+    @property
+    def bounded_names(self) -> tuple[str, ...]:
+        """Those that a system under check has."""
+        return self.names[: self.bounded]
 
-def enum(name: str, *names: str, **numbered: int) -> Enum:
-    """An enum of `names`, numbered from 0, or of members with the numbers given."""
+
+def enum(
+    name: str, *names: str, only_real: Mapping[str, int] | None = None, **numbered: int
+) -> Enum:
+    """An enum of `names`, numbered from 0, or of members with the numbers given; `only_real` are
+    further ones, which no system under check has."""
     check_name("an enum", name)
-    check_names(f"enum {name}", (*names, *numbered), Enum, "a member")
-    members = tuple((n, i) for i, n in enumerate(names)) + tuple(numbered.items())
+    further = dict(only_real or {})
+    check_names(f"enum {name}", (*names, *numbered, *further), Enum, "a member")
+    fewer = tuple((n, i) for i, n in enumerate(names)) + tuple(numbered.items())
+    members = fewer + tuple(further.items())
     for member, number in members:
         check_kind(f"enum {name}, {member}", number, int)
-    if not members or len({n for n, _ in members}) != len(members):
+    if not fewer or len({n for n, _ in members}) != len(members):
         raise DeclarationError(f"enum {name}: members must be there and differ")
-    return Enum(name, members)
+    return Enum(name, members, len(fewer) if further else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -334,7 +349,7 @@ def choices(kind: Type, constants: Constants) -> tuple[Value, ...]:
             low, high = kind.range(constants)
             return tuple(range(low, high + 1))
         case Enum():
-            return kind.names
+            return kind.bounded_names
         case Key():
             return tuple(range(kind.count(constants)))
         case Optional() if isinstance(kind.of, SCALARS):

@@ -20,6 +20,7 @@ from ..language import (
     message,
 )
 from ..language.expressions import Operand
+from .errors import Errors
 from .features import abortable_error, producer_fenced_error
 
 PRODUCERS = constant(
@@ -97,6 +98,10 @@ DELAYS = constant(
 NO_NUMBER = constant("no_number", 0, 0, 0, real=-1, meaning="stands for no time, or no id so far")
 LATEST = constant("latest", 0, 0, 0, real=2**63 - 1, meaning="the latest time, in ms")
 LONGEST = constant("longest", 0, 0, 0, real=2**31 - 1, meaning="the longest timeout, in ms")
+REAL = constant(
+    "real", 0, 0, 0, real=1,
+    meaning="1 at real ranges; 0 in a bounded run, which leaves out what says nothing there",
+)  # fmt: skip
 TIMESTAMP = Int(NO_NUMBER, LATEST, "timestamp")
 TIMEOUT_MS = Int(0, LONGEST, "timeout")
 NO_TIMESTAMP = NO_NUMBER
@@ -113,25 +118,6 @@ SEQUENCE = Int(0, LARGEST_SEQUENCE, "sequence")
 CONNECTION = Int(0, FAULTS, "connection")
 COORDINATOR_EPOCH = Int(0, FAULTS, "coordinator epoch")
 
-Errors = enum(
-    "Errors",
-    NONE=0,
-    NOT_LEADER_OR_FOLLOWER=6,
-    COORDINATOR_LOAD_IN_PROGRESS=14,
-    COORDINATOR_NOT_AVAILABLE=15,
-    NOT_COORDINATOR=16,
-    NOT_ENOUGH_REPLICAS=19,
-    OUT_OF_ORDER_SEQUENCE_NUMBER=45,
-    INVALID_PRODUCER_EPOCH=47,
-    INVALID_TXN_STATE=48,
-    INVALID_PRODUCER_ID_MAPPING=49,
-    CONCURRENT_TRANSACTIONS=51,
-    TRANSACTION_COORDINATOR_FENCED=52,
-    UNKNOWN_PRODUCER_ID=59,
-    PRODUCER_FENCED=90,
-    TRANSACTION_ABORTABLE=120,
-    UNKNOWN_SERVER_ERROR=-1,
-)
 moved = (
     Errors.COORDINATOR_LOAD_IN_PROGRESS,
     Errors.COORDINATOR_NOT_AVAILABLE,

@@ -91,7 +91,7 @@ class Accumulator:
 
     def held(self, number: int) -> Any:
         """What the machine knows of a batch: a ClientBatch."""
-        return self.machine.at("batches", number)
+        return self.machine.at("client_batches", number)
 
     def number_of(self, record: Record) -> int:
         """The number of the batch that a record is in. Raises NotNow where it is in none."""
@@ -217,7 +217,7 @@ class Accumulator:
 
     def restart(self, partition: Any) -> None:
         """Numbers a partition's batches in flight anew, from 0, in the order that they have."""
-        batches = self.machine["batches"]
+        batches = self.machine["client_batches"]
         tracked = (n for n, b in batches.items() if b.is_tracked and b.partition == partition)
         in_order = sorted(tracked, key=lambda number: batches[number].base_sequence)
         self.machine.handle("start at the beginning", partition=partition)

@@ -254,7 +254,7 @@ class ProducerClient:
         self._ask_for_partitions()
         end = self._enqueue(self._request("END_TXN", CallResult(), result=result))
         self.machine.handle("begin completing")
-        if not self.machine["epoch_bump_required"]:
+        if not self.machine["bump_asked"]:
             return end.result
         return self._enqueue(self._init_request(is_bump=True)).result
 
@@ -321,7 +321,7 @@ class ProducerClient:
 
     def _ask_for_partitions(self) -> None:
         if self.machine.attempt("ask for partitions") is not None:
-            asked = self.machine["pending_partitions"]
+            asked = self.machine["adding"]
             self._enqueue(self._request("ADD_PARTITIONS_TO_TXN", CallResult(), partitions=asked))
 
     def _react(self, reaction: Any, request: Request | None = None) -> None:
@@ -530,11 +530,13 @@ class ProducerClient:
                 self._offsets_answered(sent, partition_errors or asked)
             case api:
                 fields: dict[str, Any] = {"error": error}
+                if api in _RESPONSES:
+                    fields |= {"producer": _ME, "connection": 0}
                 if api in ("INIT_PRODUCER_ID", "END_TXN"):
                     fields |= {"producer_id": max(producer_id, 0), "producer_epoch": producer_epoch}
                 elif api == "FIND_COORDINATOR":
                     fields["coordinator"] = sent.fields["key_type"]
-                reaction = self.machine.handle(f"{_EVENTS[api]} answered", **fields).reply
+                reaction = self.machine.handle(_EVENTS[api], **fields).reply
                 self._react(reaction, sent)
                 if reaction.step == "DONE" and sent.is_bump:
                     self.machine.handle("forget sequences")
@@ -679,8 +681,10 @@ class ProducerClient:
 
 
 _EVENTS = {
-    "FIND_COORDINATOR": "FindCoordinator",
-    "INIT_PRODUCER_ID": "InitProducerId",
-    "ADD_OFFSETS_TO_TXN": "AddOffsetsToTxn",
-    "END_TXN": "EndTxn",
+    "FIND_COORDINATOR": "FindCoordinator answered",
+    "INIT_PRODUCER_ID": "InitProducerId answered",
+    "ADD_OFFSETS_TO_TXN": "AddOffsetsToTxn answered",
+    "END_TXN": "EndTxnResponse",
 }
+_RESPONSES, _ME = {"END_TXN"}, 0
+"""Those that are messages of a bounded run, too: to one client, on its one connection."""

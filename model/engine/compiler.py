@@ -209,7 +209,8 @@ class Compiler:
             case Key():
                 fits = f"{name}.__hash__ is not None"
             case Enum():
-                fits = f"{name}.__class__ is str and {name} in {self._constant(set(inner.names))}"
+                known = self._constant(set(self.ranges.names(inner)))
+                fits = f"{name}.__class__ is str and {name} in {known}"
             case _:
                 self.names["_contains"] = self.ranges.contains
                 fits = f"_contains({self._constant(inner)}, {name})"
@@ -440,7 +441,7 @@ class Compiler:
     def _domain_of(self, kind: Type | None) -> str:
         match kind:
             case Enum():
-                return repr(kind.names)
+                return repr(self.ranges.names(kind))
             case Key():
                 return f"range({self.ranges.keys(kind)})"
             case Int():

@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Any
 
 from ...language.errors import DeclarationError
-from ...language.expressions import Expression, Parameter, children_first, lift, rewrite
+from ...language.expressions import Expression, Parameter, children_first, folded, lift, rewrite
 from ...language.protocols import Protocols
 from ...language.tables import Machine as Declared
 from ...language.tables import Message, Row, Sending, Table
@@ -135,19 +135,6 @@ class Program:
                         self.counts[keyword] = ends
         kinds = [info.type for info in self.declared.fields.values()]
         self.maps = [at for at, kind in enumerate(kinds) if isinstance(kind, Map)]
-        written = {
-            node.data
-            for table in tables
-            for row in table.rows
-            for target, _ in table.updates(row)
-            for node in children_first(target)
-            if node.op == "field" and node.data.machine != self.declared.name
-        }
-        self.set_outside = [  # maps of other machines whose keys rows set
-            self.outside[keyword][0]
-            for field in written
-            if isinstance(self.outside[keyword := f"{field.machine}__{field.name}"][1], Map)
-        ]
         self.first: list[Any] | None = None
         self.taken: dict[frozenset[str], dict[Any, Any]] = {}
         self.structured: dict[str, dict[str, Type]] = {}
@@ -224,7 +211,7 @@ class Program:
                 return lift(node.data.name in features)
             return None
 
-        return _folded(rewrite(expression, settle))
+        return folded(rewrite(expression, settle))
 
     def function(
         self, event: str, features: frozenset[str], *, apply: bool = True
@@ -261,8 +248,16 @@ class Program:
             return Sent(_maker(sending.message), fields, sending.to_each, when)
 
         sends = tuple(sent(sending) for sending in table.sendings(row))
-        updates = tuple((target, settled(value)) for target, value in table.updates(row))
+        updates = tuple(
+            (target, settled(value)) for target, value in table.updates(row) if self._is_own(target)
+        )
         return Rule(row.name, settled(row.guard), updates, sends)
+
+    def _is_own(self, target: Expression) -> bool:
+        """Whether a field is the machine's own; others are its caller's to set."""
+        while target.op != "field":
+            target = target.args[0]
+        return target.data.machine == self.declared.name
 
     def _nothing(self, kind: Type) -> Expression:
         from ...language.types import literal
@@ -271,29 +266,6 @@ class Program:
         if isinstance(kind, (Bool, Int, Enum, Key)):
             return literal(kind, value)
         return lift(None)
-
-
-def _folded(e: Expression) -> Expression:
-    """The expression without the parts that constant truths decide."""
-    if not e.args:
-        return e
-    args = tuple(_folded(part) for part in e.args)
-    truths = [
-        part.data if part.op == "const" and isinstance(part.data, bool) else None for part in args
-    ]
-    match e.op:
-        case "not" if truths[0] is not None:
-            return lift(not truths[0])
-        case "and" | "or" if any(truth is not None for truth in truths):
-            decides = e.op == "or"
-            for truth, other in zip(truths, args[::-1], strict=True):
-                if truth is not None:
-                    return lift(decides) if truth == decides else other
-        case "if" if truths[0] is not None:
-            return args[1] if truths[0] else args[2]
-        case _:
-            pass
-    return Expression(e.op, args, e.data)
 
 
 @cache

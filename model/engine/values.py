@@ -117,6 +117,10 @@ class Ranges:
         """How many keys there are; none where any value is one."""
         return self.number(kind.size)
 
+    def names(self, kind: Enum) -> tuple[str, ...]:
+        """The members that there are: all at real ranges."""
+        return kind.names if self.open_keys else kind.bounded_names
+
     def initial(self, kind: Type) -> Any:
         """The value that a field of the type has at first."""
         match kind:
@@ -152,7 +156,7 @@ class Ranges:
                 low, high = self.of_int(kind)
                 return f"a whole number {low}..{'' if high is None else high}"
             case Enum():
-                return f"one of {', '.join(kind.names)}"
+                return f"one of {', '.join(self.names(kind))}"
             case Key():
                 count = self.keys(kind)
                 return "a hashable value" if count is None else f"a whole number 0..{count - 1}"
@@ -180,7 +184,7 @@ class Ranges:
                     and (high is None or value <= high)
                 )
             case Enum():
-                return isinstance(value, str) and value in kind.names
+                return isinstance(value, str) and value in self.names(kind)
             case Key():
                 count = self.keys(kind)
                 if count is not None:

@@ -13,12 +13,12 @@ from typing import Any
 
 import fastjsonschema
 
-from ...spec.client.errors import ClientError
+from ...spec.errors import Errors
 from ...strict_json import NotJson, read_json
 from .operations import Operation
 
 Line = dict[str, Any]
-_ERRORS = frozenset(ClientError.names)
+_ERRORS = frozenset(Errors.names)
 TIMES = ("start", "end")
 MOST_TOLD = 300
 """Characters of what is wrong with a line; the line itself may be in it."""

@@ -241,7 +241,7 @@ def without_keys(value: Sparse) -> Hashable:
 
 # the id on offer, and what only markers have
 UNSEEN = frozenset({"newest_id", "coordinator_epoch"})
-_CODES = frozenset(declared.ErrorCode.names) | frozenset(Errors.names)
+_CODES = frozenset(declared.ErrorCode.names) | frozenset(Errors.bounded_names)
 
 
 Sent = Iterable[Any]

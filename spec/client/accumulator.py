@@ -38,6 +38,7 @@ from ...language import (
     wrap,
 )
 from ...language.expressions import Operand
+from ..errors import Errors, is_retriable
 from ..features import (
     backoff_grows,
     client_epoch_bump,
@@ -58,18 +59,25 @@ from ..messages import (
     TIMESTAMP,
     clock,
     now,
+    producer,
 )
-from .errors import ClientError, is_retriable
 from .state import (
     ABORTABLE_ERROR,
     FATAL_ERROR,
     NO_SEQUENCE,
     READY,
     UNINITIALIZED,
+    added,
     all_appended,
+    bump_for,
     is_behind_another,
     loses_order,
     marked,
+    must_bump,
+    producer_epoch,
+    producer_id,
+    state,
+    unresolved,
 )
 from .transaction_manager import (
     API_VERSION,
@@ -84,18 +92,12 @@ from .transaction_manager import (
     abortable,
     caller,
     can_bump,
-    client,
     completing,
-    epoch_bump_required,
     has_id,
     is_closed,
     last_error,
-    partitions,
     pending_call,
-    producer_epoch,
-    producer_id,
     react,
-    state,
 )
 
 DELIVERY_TIMEOUT = constant(
@@ -149,24 +151,26 @@ PartitionEntry = record(
     last_acked=ANY_SEQUENCE, last_acked_offset=ANY_OFFSET,
 )  # fmt: skip
 
-batches = client.field(
-    "batches", Map(BATCH, ClientBatch), doc="`place`: which came before which in the queue."
-)
-entries = client.field("entries", Map(PARTITION, PartitionEntry))
-unresolved = client.field(
-    "unresolved", Map(PARTITION, Optional(Int(0, LARGEST_SEQUENCE + 1))),
-    doc="The sequence behind a batch that expired after it had been sent: was it appended?",
+batches = producer.field(
+    "client_batches", Map(BATCH, ClientBatch), only_real=True,
+    doc="`place`: which came before which in the queue.",
 )  # fmt: skip
-bump_for = client.field(
-    "bump_for", Set(PARTITION), doc="Whose batches need a new epoch and new sequences."
+entries = producer.field("entries", Map(PARTITION, PartitionEntry), only_real=True)
+muted = producer.field(
+    "muted", Set(PARTITION), only_real=True,
+    doc="With a batch under way, where order is kept.",
+)  # fmt: skip
+keeps_order = producer.field(
+    "keeps_order", Bool(), only_real=True,
+    doc="One batch at a time to a partition: max.in.flight is 1.",
+)  # fmt: skip
+opened = producer.field("opened", COUNT, only_real=True, doc="How many batches there have been.")
+produce_version = producer.field(
+    "produce_version", API_VERSION, only_real=True, doc="The highest of Produce."
 )
-muted = client.field("muted", Set(PARTITION), doc="With a batch under way, where order is kept.")
-keeps_order = client.field(
-    "keeps_order", Bool(), doc="One batch at a time to a partition: max.in.flight is 1."
+ratios = producer.field(
+    "ratios", Map(TOPIC, Optional(RATIO)), only_real=True, doc="What is expected of batches."
 )
-opened = client.field("opened", COUNT, doc="How many batches there have been.")
-produce_version = client.field("produce_version", API_VERSION, doc="The highest of Produce.")
-ratios = client.field("ratios", Map(TOPIC, Optional(RATIO)), doc="What is expected of batches.")
 
 q, c = PARTITION.variable("q"), BATCH.variable("c")
 _other = batches[c]
@@ -202,13 +206,13 @@ def is_stale(where: Expression) -> Expression:
 
 def is_allowed(where: Expression) -> Expression:
     """TransactionManager.isSendToPartitionAllowed"""
-    return (state != FATAL_ERROR) & (~transactional | where.is_in(partitions))
+    return (state != FATAL_ERROR) & (~transactional | where.is_in(added))
 
 
 # Appending --------------------------------------------------------------------------------------
 
 AppendResponse = message(
-    "AppendToBatch", caller, raises=Optional(ClientError), is_full=Bool(),
+    "AppendToBatch", caller, only_real=True, raises=Optional(Errors), is_full=Bool(),
     message_doc="`is_full`: the record needs a batch of its own.",
 )  # fmt: skip
 _TAKEN = AppendResponse(raises=None, is_full=False)
@@ -226,7 +230,7 @@ def is_full(batch: Expression) -> Expression:
 
 
 record_appended = Table(
-    client,
+    producer,
     on=append_record,
     response=AppendResponse,
     rows=(
@@ -253,7 +257,7 @@ open_batch = event(
     event_doc="For a record; `batch` is a number that no batch has.",
 )  # fmt: skip
 batch_opened = Table(
-    client,
+    producer,
     on=open_batch,
     response=AppendResponse,
     elsewhere=(clock,),
@@ -261,13 +265,13 @@ batch_opened = Table(
         Row(
             "brokers know no producer ids",
             when=produce_version < WITH_PRODUCER_ID,
-            reply=AppendResponse(raises=some(ClientError.UNSUPPORTED_VERSION), is_full=False),
+            reply=AppendResponse(raises=some(Errors.UNSUPPORTED_VERSION), is_full=False),
             source=f"{_ACCUMULATOR}.recordsBuilder",
         ),
         Row(
             "closed",
             when=is_closed,
-            reply=AppendResponse(raises=some(ClientError.KAFKA_EXCEPTION), is_full=False),
+            reply=AppendResponse(raises=some(Errors.KAFKA_EXCEPTION), is_full=False),
             source=f"{_ACCUMULATOR}.tryAppend",
         ),
         Row(
@@ -300,7 +304,7 @@ _ratio = ratios[observe_ratio.topic]
 _estimate = if_(_ratio.is_set, _ratio.value, lift(ONE))
 _ESTIMATOR = "CompressionRatioEstimator"
 ratio_observed = Table(
-    client,
+    producer,
     on=observe_ratio,
     rows=(
         Row(
@@ -370,7 +374,7 @@ def _numbered(sequence: Operand) -> Expression:
 
 _mute = {muted: if_(keeps_order, muted | set_of(_where), muted)}
 drained = Table(
-    client,
+    producer,
     on=drain,
     elsewhere=(clock,),
     when=is_allowed(_where)
@@ -423,11 +427,11 @@ drained = Table(
 
 look = event("look at partition", partition=PARTITION)
 PartitionView = message(
-    "PartitionView", caller, is_allowed=Bool(), is_stale=Bool(), has_tracked=Bool(),
+    "PartitionView", caller, only_real=True, is_allowed=Bool(), is_stale=Bool(), has_tracked=Bool(),
     message_doc="`is_stale`: its id or epoch is no longer the client's.",
 )  # fmt: skip
 looked_at = Table(
-    client,
+    producer,
     on=look,
     response=PartitionView,
     rows=(
@@ -450,7 +454,7 @@ restart = event(
 )  # fmt: skip
 _entry = entries[restart.partition]
 restarted = Table(
-    client,
+    producer,
     on=restart,
     rows=(
         Row(
@@ -469,7 +473,7 @@ renumber = event("renumber", batch=BATCH)
 _whole = batches[renumber.batch]
 _entry = entries[_whole.partition]
 renumbered = Table(
-    client,
+    producer,
     on=renumber,
     when=_whole.is_tracked,
     rows=(
@@ -493,7 +497,7 @@ renumbered = Table(
 increment = event("increment sequence", partition=PARTITION, by=COUNT)
 _entry = entries[increment.partition]
 incremented = Table(
-    client,
+    producer,
     on=increment,
     rows=(
         Row(
@@ -511,7 +515,7 @@ _ALL_FORGOTTEN: dict[Expression, Operand] = {
 }
 forget_sequences = event("forget sequences")
 sequences_forgotten = Table(
-    client,
+    producer,
     on=forget_sequences,
     rows=(Row("forget them", set=_ALL_FORGOTTEN, source=f"{_MANAGER}.resetSequenceNumbers"),),
 )
@@ -520,11 +524,11 @@ request_bump = event("request epoch bump", partition=PARTITION)
 
 
 def _wants_bump(where: Expression) -> dict[Expression, Operand]:
-    return {bump_for: bump_for | set_of(where), epoch_bump_required: True}
+    return {bump_for: bump_for | set_of(where), must_bump: True}
 
 
 bump_requested = Table(
-    client,
+    producer,
     on=request_bump,
     rows=(
         Row(
@@ -537,16 +541,16 @@ bump_requested = Table(
 
 bump = event("bump epoch")
 _bumped: dict[Expression, Operand] = {
-    epoch_bump_required: False,
+    must_bump: False,
     unresolved: each(q, if_(q.is_in(bump_for), None, unresolved[q])),
     bump_for: set_of(),
 }
 _may_reset = state.is_in(READY, ABORTABLE_ERROR)
 _BUMP = f"{_MANAGER}.bumpIdempotentProducerEpoch"
 bumped = Table(
-    client,
+    producer,
     on=bump,
-    when=~transactional & epoch_bump_required,
+    when=~transactional & must_bump,
     doc="Partitions that asked for it start at the beginning next.",
     rows=(
         Row(
@@ -580,7 +584,7 @@ BatchStep = enum(
     "SPLIT",
 )
 BatchReaction = message(
-    "BatchReaction", caller, step=BatchStep, adjusts=Bool(), restarts=Bool(),
+    "BatchReaction", caller, only_real=True, step=BatchStep, adjusts=Bool(), restarts=Bool(),
     message_doc="`adjusts`: that nothing was appended is known, so that its sequences are free. "
     "`restarts`: its partition starts at the beginning.",
 )  # fmt: skip
@@ -591,7 +595,7 @@ def _verdict(step: Expression, **more: Operand) -> Sending:
 
 
 answered = event(
-    "Produce answered", batch=BATCH, error=ClientError, base_offset=ANY_OFFSET,
+    "Produce answered", batch=BATCH, error=Errors, base_offset=ANY_OFFSET,
     log_start_offset=ANY_OFFSET, is_done=Bool(),
     event_doc="`is_done`: its records have been given up before.",
 )  # fmt: skip
@@ -640,8 +644,8 @@ _may_retry = (
     & (~expires_in_flight | (now - _whole.created_ms < DELIVERY_TIMEOUT))
 )
 _unresolved = unresolved[_where]
-_out_of_order = _error == ClientError.OUT_OF_ORDER_SEQUENCE_NUMBER
-_unknown = _error == ClientError.UNKNOWN_PRODUCER_ID
+_out_of_order = _error == Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
+_unknown = _error == Errors.UNKNOWN_PRODUCER_ID
 _CAN_RETRY = f"{_MANAGER}.canRetry"
 
 
@@ -665,14 +669,14 @@ def _retried(
 
 
 produce_answered = Table(
-    client,
+    producer,
     on=answered,
     response=BatchReaction,
     elsewhere=(clock,),
     rows=(
         Row(
             "acknowledged, the last under an old epoch",
-            when=_error.is_in(ClientError.NONE, ClientError.DUPLICATE_SEQUENCE_NUMBER)
+            when=_error.is_in(Errors.NONE, Errors.DUPLICATE_SEQUENCE_NUMBER)
             & ~_is_clients(_whole)
             & _is_last,
             during=client_epoch_bump & ~epoch_by_partition,
@@ -688,21 +692,21 @@ produce_answered = Table(
         ),
         Row(
             "acknowledged",
-            when=_error == ClientError.NONE,
+            when=_error == Errors.NONE,
             set=_acked,
             reply=_verdict(BatchStep.COMPLETE),
             source=f"{_MANAGER}.handleCompletedBatch",
         ),
         Row(
             "too large: in parts",
-            when=(_error == ClientError.MESSAGE_TOO_LARGE) & (_whole.count > 1) & ~answered.is_done,
+            when=(_error == Errors.MESSAGE_TOO_LARGE) & (_whole.count > 1) & ~answered.is_done,
             set={_whole: replace(_whole, stage=GONE, is_tracked=False)} | _unmute,
             reply=_verdict(BatchStep.SPLIT),
             source=f"{_SENDER}.completeBatch",
         ),
         Row(
             "under an old producer id, and given up",
-            when=~_is_current & (_error != ClientError.DUPLICATE_SEQUENCE_NUMBER),
+            when=~_is_current & (_error != Errors.DUPLICATE_SEQUENCE_NUMBER),
             during=_RESETS_ID,
             set=_unmute,
             reply=_verdict(
@@ -757,7 +761,7 @@ produce_answered = Table(
         _retried("try again", is_retriable(_error), f"{_SENDER}.canRetry"),
         Row(
             "repeated",
-            when=_error == ClientError.DUPLICATE_SEQUENCE_NUMBER,
+            when=_error == Errors.DUPLICATE_SEQUENCE_NUMBER,
             set=_acked,
             reply=_verdict(BatchStep.COMPLETE),
             source=f"{_SENDER}.completeBatch",
@@ -776,7 +780,7 @@ _whole = batches[expire.batch]
 # A batch that is full at once expired without the time that others linger (before 2.1).
 _delay = if_(_whole.stage == QUEUED, RETRY_BACKOFF, LINGER)
 expired = Table(
-    client,
+    producer,
     on=expire,
     response=BatchReaction,
     elsewhere=(clock,),
@@ -793,7 +797,7 @@ _whole = batches[mark_unresolved.batch]
 _mark = unresolved[_whole.partition]
 _next = _whole.base_sequence + _whole.count
 marked_unresolved = Table(
-    client,
+    producer,
     on=mark_unresolved,
     rows=(
         Row(
@@ -807,7 +811,7 @@ marked_unresolved = Table(
 ignores_late_errors = lift(late_errors_ignored)
 """Whether an error for a batch whose records have been given up changes nothing."""
 fail_batch = event(
-    "batch failed", batch=BATCH, error=ClientError, adjusts=Bool(),
+    "batch failed", batch=BATCH, error=Errors, adjusts=Bool(),
     event_doc="For good; what it is for the client as a whole is `failure`.",
 )  # fmt: skip
 _whole = batches[fail_batch.batch]
@@ -820,11 +824,11 @@ _dropped = replace(_other, stage=GONE, is_tracked=False)
 _drop: dict[Expression, Operand] = {_whole: replace(_whole, stage=GONE, is_tracked=False)}
 # UnknownProducerIdException is an OutOfOrderSequenceException.
 _lost_order = fail_batch.error.is_in(
-    ClientError.OUT_OF_ORDER_SEQUENCE_NUMBER, ClientError.UNKNOWN_PRODUCER_ID
+    Errors.OUT_OF_ORDER_SEQUENCE_NUMBER, Errors.UNKNOWN_PRODUCER_ID
 )
 _FAILED = f"{_MANAGER}.handleFailedBatch"
 batch_failed = Table(
-    client,
+    producer,
     on=fail_batch,
     rows=(
         Row("nothing matters any more", when=state == FATAL_ERROR, set=_drop, source=_FAILED),
@@ -856,7 +860,7 @@ batch_failed = Table(
         ),
         Row(
             "unknown at the leader: start again",
-            when=fail_batch.error == ClientError.UNKNOWN_PRODUCER_ID,
+            when=fail_batch.error == Errors.UNKNOWN_PRODUCER_ID,
             during=transactional & client_epoch_bump,
             set={
                 batches: each(
@@ -908,7 +912,7 @@ batch_failed = Table(
 drop = event("drop batch", batch=BATCH, event_doc="Unsent, or after a fatal error.")
 _whole = batches[drop.batch]
 dropped = Table(
-    client,
+    producer,
     on=drop,
     rows=(
         Row(
@@ -920,14 +924,14 @@ dropped = Table(
 )
 release = event("release batch", batch=BATCH, event_doc="Nobody knows of it any more.")
 released = Table(
-    client, on=release, rows=(Row("release", set={batches[release.batch]: ClientBatch()}),)
+    producer, on=release, rows=(Row("release", set={batches[release.batch]: ClientBatch()}),)
 )
 
 resolve = event("resolve sequences", partition=PARTITION)
 _where = resolve.partition
 _RESOLVE = f"{_MANAGER}.maybeResolveSequences"
 resolved = Table(
-    client,
+    producer,
     on=resolve,
     response=Reaction,
     when=unresolved[_where].is_set & (~has_tracked(_where) | (transactional & ~client_epoch_bump)),
@@ -936,10 +940,8 @@ resolved = Table(
             "never resolved",
             during=transactional & ~client_epoch_bump,
             goto=FATAL_ERROR,
-            set={unresolved[_where]: None, last_error: some(ClientError.KAFKA_EXCEPTION)},
-            reply=react(
-                ClientStep.FAIL, ClientError.KAFKA_EXCEPTION, ends_call=pending_call.is_set
-            ),
+            set={unresolved[_where]: None, last_error: some(Errors.KAFKA_EXCEPTION)},
+            reply=react(ClientStep.FAIL, Errors.KAFKA_EXCEPTION, ends_call=pending_call.is_set),
             source=f"{_SENDER}.run before 2.5",
         ),
         Row(
@@ -968,17 +970,15 @@ resolved = Table(
             "order lost: abortable",
             when=can_bump,
             goto=TO_ABORTABLE,
-            set={unresolved[_where]: None} | NEEDS_BUMP | abortable(ClientError.KAFKA_EXCEPTION),
-            reply=react(ClientStep.FAIL, ClientError.KAFKA_EXCEPTION),
+            set={unresolved[_where]: None} | NEEDS_BUMP | abortable(Errors.KAFKA_EXCEPTION),
+            reply=react(ClientStep.FAIL, Errors.KAFKA_EXCEPTION),
             source=f"{_MANAGER}.transitionToAbortableErrorOrFatalError",
         ),
         Row(
             "order lost for good",
             goto=FATAL_ERROR,
-            set={unresolved[_where]: None, last_error: some(ClientError.KAFKA_EXCEPTION)},
-            reply=react(
-                ClientStep.FAIL, ClientError.KAFKA_EXCEPTION, ends_call=pending_call.is_set
-            ),
+            set={unresolved[_where]: None, last_error: some(Errors.KAFKA_EXCEPTION)},
+            reply=react(ClientStep.FAIL, Errors.KAFKA_EXCEPTION, ends_call=pending_call.is_set),
             source=_RESOLVE,
         ),
     ),
@@ -993,7 +993,7 @@ split_off = event(
 )  # fmt: skip
 _whole = batches[split_off.whole]
 part_begun = Table(
-    client,
+    producer,
     on=split_off,
     rows=(
         Row(

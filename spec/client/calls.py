@@ -4,11 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...language import Bool, Expression, Row, Table, event, if_, lift, set_of, some
+from ...language import (
+    Bool,
+    Expression,
+    Row,
+    Table,
+    event,
+    if_,
+    lift,
+    set_of,
+    some,
+)
 from ...language.expressions import Operand
-from ..features import calls_in_turn, close_ends, fenced_as_it_is, transactional, version_2_draft
-from ..messages import PARTITION
-from .errors import ClientError
+from ..errors import Errors
+from ..features import (
+    calls_in_turn,
+    close_ends,
+    fenced_as_it_is,
+    transactional,
+    version_2_draft,
+)
+from ..messages import (
+    PARTITION,
+    producer,
+)
 from .state import (
     ABORTABLE_ERROR,
     ABORTING,
@@ -18,24 +37,23 @@ from .state import (
     INITIALIZING,
     READY,
     UNINITIALIZED,
+    added,
+    adding,
+    state,
 )
 from .transaction_manager import (
     CallResponse,
     adds_implicitly,
     call_acknowledged,
-    client,
     finalized_version,
     has_error,
     has_id,
     is_closed,
-    is_version_2,
     last_error,
     new_partitions,
-    partitions,
     pending_call,
-    pending_partitions,
-    state,
     transaction_started,
+    transaction_version,
 )
 
 _MANAGER = "TransactionManager"
@@ -61,18 +79,18 @@ def _raised(
 
 
 def _illegal(name: str, when: Expression, source: str) -> Row:
-    return _raised(name, when, ClientError.ILLEGAL_STATE, source)
+    return _raised(name, when, Errors.ILLEGAL_STATE, source)
 
 
 def _out_of_turn(name: str, when: Expression, source: str) -> Row:
-    told = if_(calls_in_turn, ClientError.ILLEGAL_STATE, ClientError.KAFKA_EXCEPTION)
+    told = if_(calls_in_turn, Errors.ILLEGAL_STATE, Errors.KAFKA_EXCEPTION)
     return _raised(name, when, told, source)
 
 
 def _refused_in(failed: Expression) -> tuple[Row, ...]:
     """TransactionManager.maybeFailWithError"""
-    kept = last_error.value.is_in(ClientError.INVALID_PRODUCER_EPOCH, ClientError.ILLEGAL_STATE) | (
-        fenced_as_it_is & (last_error.value == ClientError.PRODUCER_FENCED)
+    kept = last_error.value.is_in(Errors.INVALID_PRODUCER_EPOCH, Errors.ILLEGAL_STATE) | (
+        fenced_as_it_is & (last_error.value == Errors.PRODUCER_FENCED)
     )
     source = f"{_MANAGER}.maybeFailWithError"
     return (
@@ -82,7 +100,7 @@ def _refused_in(failed: Expression) -> tuple[Row, ...]:
             last_error.value,
             source,
         ),
-        _raised("an error", failed, ClientError.KAFKA_EXCEPTION, source, cause=last_error),
+        _raised("an error", failed, Errors.KAFKA_EXCEPTION, source, cause=last_error),
     )
 
 
@@ -128,7 +146,7 @@ def _pending(begun: Expression) -> dict[Expression, Operand]:
 
 
 initialize = Table(
-    client,
+    producer,
     on=call_init,
     response=CallResponse,
     rows=(
@@ -146,7 +164,7 @@ initialize = Table(
     ),
 )
 begin = Table(
-    client,
+    producer,
     on=call_begin,
     response=CallResponse,
     rows=(
@@ -162,13 +180,13 @@ begin = Table(
             set={
                 pending_call: None,
                 last_error: None,
-                is_version_2: if_(version_2_draft, finalized_version >= 2, is_version_2),
+                transaction_version: if_(version_2_draft, finalized_version, transaction_version),
             },
         ),
     ),
 )
 commit = Table(
-    client,
+    producer,
     on=call_commit,
     response=CallResponse,
     rows=(
@@ -180,7 +198,7 @@ commit = Table(
     ),
 )
 abort = Table(
-    client,
+    producer,
     on=call_abort,
     response=CallResponse,
     rows=(
@@ -200,9 +218,9 @@ abort = Table(
         ),
     ),
 )
-_known = call_send.partition.is_in(new_partitions | pending_partitions | partitions)
+_known = call_send.partition.is_in(new_partitions | adding | added)
 send = Table(
-    client,
+    producer,
     on=call_send,
     response=CallResponse,
     rows=(
@@ -215,7 +233,7 @@ send = Table(
         _raised(
             "an error, before",
             ~calls_in_turn & has_error,
-            ClientError.KAFKA_EXCEPTION,
+            Errors.KAFKA_EXCEPTION,
             f"{_MANAGER}.failIfNotReadyForSend",
             cause=last_error,
         ),
@@ -233,7 +251,7 @@ send = Table(
             f"{_MANAGER}.maybeAddPartition",
             when=adds_implicitly,
             set={
-                partitions: partitions | set_of(call_send.partition),
+                added: added | set_of(call_send.partition),
                 transaction_started: True,
             },
         ),
@@ -245,14 +263,14 @@ send = Table(
     ),
 )
 offsets_sent = Table(
-    client,
+    producer,
     on=call_offsets,
     response=CallResponse,
     rows=(
         _raised(
             "no group",
             ~call_offsets.names_group,
-            ClientError.ILLEGAL_ARGUMENT,
+            Errors.ILLEGAL_ARGUMENT,
             "KafkaProducer.throwIfInvalidGroupMetadata",
         ),
         _CLOSED,
@@ -269,8 +287,8 @@ offsets_sent = Table(
         ),
     ),
 )
-acknowledged = Table(client, on=acknowledge, rows=(Row("heard", set={call_acknowledged: True}),))
-closed = Table(client, on=call_close, rows=(Row("close", set={is_closed: True}),))
+acknowledged = Table(producer, on=acknowledge, rows=(Row("heard", set={call_acknowledged: True}),))
+closed = Table(producer, on=call_close, rows=(Row("close", set={is_closed: True}),))
 
 
 TABLES = (initialize, begin, commit, abort, send, offsets_sent, acknowledged, closed)

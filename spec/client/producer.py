@@ -23,7 +23,6 @@ from ...language import (
     all_of,
     constant,
     event,
-    if_,
     lift,
     lost,
     only,
@@ -43,17 +42,13 @@ from ..application import (
     commit_transaction,
     init_transactions,
     outcome,
-    told_end,
 )
+from ..errors import asks_again
 from ..features import (
     abortable_error,
     client_epoch_bump,
-    commit_may_bump,
-    failed_abort_fatal,
-    illegal_state_fatal,
     retried_by_kind,
     transaction_version_2,
-    unknown_id_fatal,
 )
 from ..messages import (
     CRASHES,
@@ -75,7 +70,8 @@ from ..messages import (
     moved,
     producer,
 )
-from .errors import asks_again
+from .answers import is_unknown_id
+from .end_txn import end, ended, init, result
 from .sender import given_up, me
 from .state import (
     ABORTABLE_ERROR,
@@ -84,7 +80,6 @@ from .state import (
     ENDED,
     FAILED_FOR_GOOD,
     FATAL_ERROR,
-    GIVEN_UP,
     IN_TRANSACTION,
     INITIALIZING,
     NEW_SEQUENCES,
@@ -125,13 +120,6 @@ _MANAGER = "TransactionManager"
 # What a client sends --------------------------------------------------------------------------
 
 
-def _init(on: Expression) -> Sending:
-    """The epoch held is the expected one: none for a client that starts."""
-    return InitProducerId(
-        producer=me, connection=on, expected_id=producer_id, expected_epoch=producer_epoch
-    )
-
-
 def _add(to: Expression, on: Expression) -> Sending:
     return AddPartitionsToTxn(
         producer=me,
@@ -142,31 +130,9 @@ def _add(to: Expression, on: Expression) -> Sending:
     )
 
 
-def _end(result: Expression, on: Expression) -> Sending:
-    return EndTxn(
-        producer=me,
-        connection=on,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        result=result,
-    )
-
-
 def _asks_again(error: Expression) -> Expression:
-    return asks_again(
-        error, *moved, Errors.CONCURRENT_TRANSACTIONS, codes=Errors, by_kind=retried_by_kind
-    )
+    return asks_again(error, *moved, Errors.CONCURRENT_TRANSACTIONS, by_kind=retried_by_kind)
 
-
-def _is_unknown(error: Expression) -> Expression:
-    """Whether the coordinator doesn't know the producer id, and its client may go on with a new
-    epoch."""
-    return (error == Errors.UNKNOWN_PRODUCER_ID) | (
-        ~unknown_id_fatal & (error == Errors.INVALID_PRODUCER_ID_MAPPING)
-    )
-
-
-_result = if_(state == COMMITTING, Result.COMMIT, Result.ABORT)
 
 # initTransactions ------------------------------------------------------------------------------
 
@@ -178,7 +144,7 @@ initialize = Table(
         Row(
             "ask for an epoch",
             goto=INITIALIZING,
-            send=(_init(connection),),
+            send=(init(connection),),
             source=f"{_MANAGER}.initializeTransactions",
         ),
     ),
@@ -205,7 +171,7 @@ initialized = Table(
         Row(
             "retry",
             when=_asks_again(InitProducerIdResponse.error),
-            send=(_init(connection),),
+            send=(init(connection),),
             source=_INIT,
         ),
         Row(
@@ -289,7 +255,7 @@ added_to_transaction = Table(
         ),
         Row(
             "unknown producer id",
-            when=_is_unknown(_added.error),
+            when=is_unknown_id(_added.error),
             during=client_epoch_bump,
             goto=ABORTABLE_ERROR,
             set={adding: set_of(), must_bump: True},
@@ -339,7 +305,7 @@ commit = Table(
             when=started,
             goto=COMMITTING,
             set=asked(Outcome.COMMITTING) | _ENDS,
-            send=(_end(Result.COMMIT, connection),),
+            send=(end(Result.COMMIT, connection),),
             source=f"{_MANAGER}.beginCommit",
         ),
         Row(
@@ -372,7 +338,7 @@ abort = Table(
             when=started,
             goto=ABORTING,
             set=_ENDS,
-            send=(_end(Result.ABORT, connection),),
+            send=(end(Result.ABORT, connection),),
             source=f"{_MANAGER}.beginAbort",
         ),
         Row(
@@ -380,8 +346,8 @@ abort = Table(
             when=must_bump,
             during=client_epoch_bump & ~transaction_version_2,
             goto=INITIALIZING,
-            set=asked(Outcome.ABORTED) | ENDED | {must_bump: False},
-            send=(_init(connection),),
+            set=asked(Outcome.ABORTED) | ENDED | {must_bump: False, bump_asked: True},
+            send=(init(connection),),
             source=f"{_MANAGER}.nextRequest",
         ),
         Row(
@@ -393,7 +359,7 @@ abort = Table(
     ),
 )
 
-end = Table(
+end_sent = Table(
     producer,
     on=end_transaction,
     when=ending & settled,
@@ -402,119 +368,9 @@ end = Table(
         Row(
             "end",
             set={ending: False},
-            send=(_end(_result, connection),),
+            send=(end(result, connection),),
             source=f"{_MANAGER}.nextRequest",
         ),
-    ),
-)
-
-_END = f"{_MANAGER}.EndTxnHandler.handleResponse"
-_ended = EndTxnResponse
-_is_abortable = abortable_error & (_ended.error == Errors.TRANSACTION_ABORTABLE)
-_is_ignored = ~failed_abort_fatal & _is_abortable
-_may_not_bump = client_epoch_bump & ~commit_may_bump & ~transaction_version_2
-_ended_out_of_turn = (_ended.error == Errors.NONE) & bump_asked & (state == COMMITTING)
-ended = Table(
-    producer,
-    on=EndTxnResponse,
-    elsewhere=(application,),
-    rows=(
-        Row("on a closed connection", when=_ended.connection != connection),
-        Row(
-            "ended, with a new epoch",
-            when=_ended.error == Errors.NONE,
-            during=transaction_version_2,
-            goto=READY,
-            set=told_end()
-            | ENDED
-            | {
-                producer_id: _ended.producer_id,
-                producer_epoch: _ended.producer_epoch,
-                **NEW_SEQUENCES,
-            },
-            source="KIP-890 part 2",
-        ),
-        Row(
-            "ended, and not in a state to ask for a new epoch: fatal",
-            when=_ended_out_of_turn,
-            during=illegal_state_fatal & _may_not_bump,
-            goto=FATAL_ERROR,
-            set=FAILED_FOR_GOOD,
-            source=f"KAFKA-14831, {_MANAGER}.transitionTo",
-        ),
-        Row(
-            "ended, and not in a state to ask for a new epoch",
-            when=_ended_out_of_turn,
-            during=~illegal_state_fatal & _may_not_bump,
-            set=told_end() | GIVEN_UP,
-            send=(_init(connection),),
-            source=f"{_MANAGER}.completeTransaction",
-            note="Nothing was completed, as where an abort has failed; the next request goes out.",
-        ),
-        Row(
-            "ended, and a new epoch asked for",
-            when=(_ended.error == Errors.NONE) & bump_asked,
-            during=client_epoch_bump & ~transaction_version_2,
-            goto=INITIALIZING,
-            set=told_end() | ENDED | {must_bump: False, bump_asked: False},
-            send=(_init(connection),),
-            source="KIP-360",
-        ),
-        Row(
-            "ended, and a new epoch needed",
-            when=(_ended.error == Errors.NONE) & must_bump,
-            during=client_epoch_bump & ~transaction_version_2,
-            goto=INITIALIZING,
-            set=told_end() | ENDED,
-            source=f"{_MANAGER}.maybeResolveSequences, completeTransaction",
-            note="Batches expired while aborting. Nobody asks for the epoch: the client waits for "
-            "good.",
-        ),
-        Row(
-            "ended",
-            when=_ended.error == Errors.NONE,
-            during=~transaction_version_2,
-            goto=READY,
-            set=told_end() | ENDED,
-            source=_END,
-        ),
-        Row(
-            "retry",
-            when=_asks_again(_ended.error),
-            send=(_end(_result, connection),),
-            source=_END,
-        ),
-        Row(
-            "abortable",
-            when=(state == COMMITTING) & (_is_abortable | _is_unknown(_ended.error)),
-            during=client_epoch_bump,
-            goto=ABORTABLE_ERROR,
-            set={
-                must_bump: must_bump | (~transaction_version_2 & _is_unknown(_ended.error)),
-                bump_asked: False,
-            },
-            source=f"{_END}, {_MANAGER}.abortableErrorIfPossible",
-        ),
-        Row(
-            "failed while aborting, and a new epoch asked for",
-            when=bump_asked & (_is_ignored | _is_unknown(_ended.error)),
-            during=client_epoch_bump & ~transaction_version_2,
-            set=told_end() | GIVEN_UP,
-            send=(_init(connection),),
-            source=f"{_MANAGER}.transitionToAbortableError",
-            note="The error is ignored and the next request goes out, while the client stays as it "
-            "is. As no transaction was completed, its partitions and the need for a new epoch stay "
-            "for the next one.",
-        ),
-        Row(
-            "failed while aborting",
-            when=_is_ignored | _is_unknown(_ended.error),
-            during=client_epoch_bump,
-            set=ENDED,
-            source=f"{_MANAGER}.transitionToAbortableError, KAFKA-19250",
-            note="The application is told; the client stays as it is, and can't be used again.",
-        ),
-        Row("fatal", goto=FATAL_ERROR, set=FAILED_FOR_GOOD, source=_END),
     ),
 )
 
@@ -531,14 +387,14 @@ overtaken = Table(
             "ask for an epoch again",
             when=waits_for_id & ~can_only_close,
             set={connection: _next},
-            send=(_init(_next),),
+            send=(init(_next),),
             source=_NETWORK,
         ),
         Row(
             "end again",
             when=state.is_in(COMMITTING, ABORTING) & ~ending & ~can_only_close,
             set={connection: _next},
-            send=(_end(_result, _next),),
+            send=(end(result, _next),),
             source=_NETWORK,
         ),
         Row(
@@ -615,11 +471,11 @@ TABLES = (
     added_to_transaction,
     commit,
     abort,
-    end,
+    end_sent,
     ended,
     overtaken,
     crashed,
-    *_lost_either(InitProducerId, InitProducerIdResponse, lambda _: _init(connection)),
+    *_lost_either(InitProducerId, InitProducerIdResponse, lambda _: init(connection)),
     *_lost_either(
         AddPartitionsToTxn,
         AddPartitionsToTxnResponse,
@@ -627,5 +483,5 @@ TABLES = (
         _not_again(),
     ),
     given_up(lost(Produce), LOSSES),
-    *_lost_either(EndTxn, EndTxnResponse, lambda _: _end(_result, connection)),
+    *_lost_either(EndTxn, EndTxnResponse, lambda _: end(result, connection)),
 )

@@ -17,17 +17,16 @@ from ...language import (
     if_,
     lift,
     message,
+    minimum,
     set_of,
     size,
     some,
 )
 from ...language.expressions import Operand
+from ..errors import Errors, asks_again, is_retriable
 from ..features import (
-    abortable_error,
     client_epoch_bump,
-    commit_may_bump,
     errors_told_alike,
-    failed_abort_fatal,
     offsets_name_members,
     offsets_retried_by_kind,
     one_way_to_ids,
@@ -35,11 +34,34 @@ from ..features import (
     retried_by_kind,
     transactional,
     unauthorized_abortable,
-    unknown_id_fatal,
 )
-from ..messages import EPOCH, NO_EPOCH, PARTITION, PRODUCER_ID
-from .errors import ClientError, asks_again, is_retriable
-from .state import ABORTABLE_ERROR, ABORTING, INITIALIZING, READY, UNINITIALIZED
+from ..messages import (
+    EPOCH,
+    PARTITION,
+    PRODUCER_ID,
+    producer,
+)
+from .answers import (
+    fenced,
+    is_abortable,
+    is_unknown_id,
+    moved,
+    tried_again,
+)
+from .end_txn import AFTER_END, COMPLETED, ended
+from .state import (
+    ABORTABLE_ERROR,
+    INITIALIZING,
+    READY,
+    UNINITIALIZED,
+    added,
+    adding,
+    bump_asked,
+    must_bump,
+    producer_epoch,
+    producer_id,
+    state,
+)
 from .transaction_manager import (
     BUMPING_VERSION,
     GROUP_VERSION,
@@ -53,10 +75,8 @@ from .transaction_manager import (
     aborting,
     caller,
     can_bump,
-    client,
     completing,
-    coordinator_bumps,
-    epoch_bump_required,
+    coordinator_version,
     fatal,
     finalized_version,
     group_coordinator,
@@ -67,93 +87,41 @@ from .transaction_manager import (
     last_error,
     new_partitions,
     offsets_version,
-    partitions,
     pending_call,
-    pending_partitions,
-    producer_epoch,
-    producer_id,
     react,
     request_in_flight,
-    state,
     transaction_coordinator,
     transaction_started,
+    transaction_version,
 )
 
 _MANAGER = "TransactionManager"
 
 
-def _moved(error: Expression, coordinator: Expression, source: str) -> Row:
-    return Row(
-        "the coordinator has moved",
-        when=error.is_in(ClientError.COORDINATOR_NOT_AVAILABLE, ClientError.NOT_COORDINATOR),
-        set={coordinator: False},
-        reply=react(ClientStep.LOOK_UP),
-        source=source,
-    )
+_LOADING, _BUSY = Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.CONCURRENT_TRANSACTIONS
+_NO_PARTITION = Errors.UNKNOWN_TOPIC_OR_PARTITION
 
 
-_LOADING, _BUSY = ClientError.COORDINATOR_LOAD_IN_PROGRESS, ClientError.CONCURRENT_TRANSACTIONS
-_NO_PARTITION = ClientError.UNKNOWN_TOPIC_OR_PARTITION
-
-
-def _again(
-    error: Expression,
-    source: str,
-    *named: Expression,
-    by_kind: Expression = retried_by_kind,
-) -> Row:
-    return Row(
-        "try again",
-        when=asks_again(error, *named, by_kind=by_kind),
-        reply=react(ClientStep.RETRY),
-        source=source,
-    )
-
-
-def _fenced(
-    error: Expression,
-    source: str,
-    told: Expression = ClientError.PRODUCER_FENCED,
-    during: Operand = True,
-) -> Row:
-    return fatal(
-        "fenced",
-        error.is_in(ClientError.INVALID_PRODUCER_EPOCH, ClientError.PRODUCER_FENCED),
-        told,
-        source,
-        during,
-    )
-
-
-def _is_abortable(error: Expression) -> Expression:
-    """Whether the error says that the transaction can only be aborted."""
-    return abortable_error & (error == ClientError.TRANSACTION_ABORTABLE)
-
-
-def _in_transaction(
-    error: Expression, source: str, *named: Expression, wraps_state: bool = True
-) -> tuple[Row, ...]:
+def _in_transaction(error: Expression, source: str, *named: Expression) -> tuple[Row, ...]:
     """What the coordinator may say of a transaction, whichever request it answers.
 
-    The request was tried again after those `named` alone, and where it `wraps_state`, it told
-    INVALID_TXN_STATE as one error of many.
+    The request was tried again after those `named` alone.
     """
-    unknown = error == ClientError.UNKNOWN_PRODUCER_ID
-    lost = unknown | (~unknown_id_fatal & (error == ClientError.INVALID_PRODUCER_ID_MAPPING))
-    wrapped = ~errors_told_alike & (error == ClientError.INVALID_TXN_STATE)
+    lost = is_unknown_id(error)
+    wrapped = ~errors_told_alike & (error == Errors.INVALID_TXN_STATE)
     return (
-        _moved(error, transaction_coordinator, source),
-        _again(error, source, *named),
-        _fenced(error, source),
+        moved(error, transaction_coordinator, source),
+        tried_again(error, source, *named),
+        fenced(error, source),
         fatal(
             "not to be mended",
             error.is_in(
-                ClientError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-                ClientError.INVALID_TXN_STATE,
-                ClientError.INVALID_PRODUCER_ID_MAPPING,
+                Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                Errors.INVALID_TXN_STATE,
+                Errors.INVALID_PRODUCER_ID_MAPPING,
             )
             & ~lost,
-            if_(wrapped, ClientError.KAFKA_EXCEPTION, error) if wraps_state else error,
+            if_(wrapped, Errors.KAFKA_EXCEPTION, error),
             source,
         ),
         aborting(
@@ -166,7 +134,7 @@ def _in_transaction(
         fatal(
             "unknown producer id, and no new epoch to be had",
             lost,
-            if_(client_epoch_bump, error, ClientError.KAFKA_EXCEPTION),
+            if_(client_epoch_bump, error, Errors.KAFKA_EXCEPTION),
             f"{_MANAGER}.abortableErrorIfPossible",
         ),
     )
@@ -192,22 +160,27 @@ BUMP_PRIORITY = 4
 """The place of an InitProducerId for a new epoch: behind the end of its transaction."""
 
 begin_completing = event("begin completing", event_doc="EndTxn is among the requests.")
+_bumps = must_bump | (~is_version_2 & (finalized_version >= 2))
 completing_begun = Table(
-    client,
+    producer,
     on=begin_completing,
     rows=(
         Row(
             "with the version that brokers say now",
-            during=knows_version_2,
+            when=knows_version_2,
             set={
-                is_version_2: finalized_version >= 2,
-                epoch_bump_required: epoch_bump_required
-                | (~is_version_2 & (finalized_version >= 2)),
+                transaction_version: finalized_version,
+                must_bump: _bumps,
+                bump_asked: _bumps,
             },
             source="KAFKA-18227",
             note="The EndTxn itself has the version that the transaction began with.",
         ),
-        Row("with the same version", source=f"{_MANAGER}.beginCompletingTransaction"),
+        Row(
+            "with the same version",
+            set={bump_asked: must_bump},
+            source=f"{_MANAGER}.beginCompletingTransaction",
+        ),
     ),
 )
 
@@ -224,31 +197,20 @@ def _needs_none(request: Expression) -> Expression:
 
 ask_for_partitions = event("ask for partitions")
 partitions_asked = Table(
-    client,
+    producer,
     on=ask_for_partitions,
     when=size(new_partitions) > 0,
     rows=(
         Row(
             "ask for them",
             set={
-                pending_partitions: pending_partitions | new_partitions,
+                adding: adding | new_partitions,
                 new_partitions: set_of(),
             },
             source=f"{_MANAGER}.addPartitionsToTransactionHandler",
         ),
     ),
 )
-
-# A transaction that has ended, or had nothing in it.
-_COMPLETED: dict[Expression, Operand] = {
-    last_error: None,
-    epoch_bump_required: False,
-    transaction_started: False,
-    new_partitions: set_of(),
-    pending_partitions: set_of(),
-    partitions: set_of(),
-}
-_AFTER_END = if_(epoch_bump_required, INITIALIZING, READY)
 
 next_request = event(
     "next request", request=Request, has_incomplete_batches=Bool(),
@@ -257,7 +219,7 @@ next_request = event(
 _NEXT = f"{_MANAGER}.nextRequest"
 _ends = next_request.request == Request.END_TXN
 request_chosen = Table(
-    client,
+    producer,
     on=next_request,
     response=Reaction,
     rows=(
@@ -277,8 +239,8 @@ request_chosen = Table(
         Row(
             "nothing to end",
             when=_ends & ~transaction_started,
-            goto=_AFTER_END,
-            set=_COMPLETED,
+            goto=AFTER_END,
+            set=COMPLETED,
             reply=react(ClientStep.DONE),
             source=_NEXT,
         ),
@@ -295,7 +257,7 @@ _to_anyone = _needs_none(send_request.request)
 _known_coordinator = if_(_to_group, group_coordinator, transaction_coordinator)
 _SENDS = "Sender.maybeSendAndPollTransactionalRequest"
 request_sent = Table(
-    client,
+    producer,
     on=send_request,
     response=Reaction,
     rows=(
@@ -318,7 +280,7 @@ request_sent = Table(
         fatal(
             "an older broker can't take it",
             _to_group & send_request.names_member & (offsets_version < GROUP_VERSION),
-            ClientError.UNSUPPORTED_VERSION,
+            Errors.UNSUPPORTED_VERSION,
             "TxnOffsetCommitRequest.Builder",
             offsets_name_members,
         ),
@@ -326,8 +288,10 @@ request_sent = Table(
             "send",
             set={
                 request_in_flight: True,
-                coordinator_bumps: if_(
-                    _to_anyone | _to_group, coordinator_bumps, init_version >= BUMPING_VERSION
+                coordinator_version: if_(
+                    _to_anyone | _to_group,
+                    coordinator_version,
+                    minimum(init_version, BUMPING_VERSION),
                 ),
             },
             reply=react(ClientStep.SEND),
@@ -345,7 +309,7 @@ _lost_group = answer_lost.request == Request.TXN_OFFSET_COMMIT
 _lost_any = _needs_none(answer_lost.request)
 _COMPLETE = f"{_MANAGER}.TxnRequestHandler.onComplete"
 answer_was_lost = Table(
-    client,
+    producer,
     on=answer_lost,
     response=Reaction,
     rows=(
@@ -369,26 +333,28 @@ answer_was_lost = Table(
     ),
 )
 answer_came = event("answer came")
-answer_taken = Table(client, on=answer_came, rows=(Row("read it", set={request_in_flight: False}),))
+answer_taken = Table(
+    producer, on=answer_came, rows=(Row("read it", set={request_in_flight: False}),)
+)
 version_mismatch = event("version mismatch")
 version_unknown = Table(
-    client,
+    producer,
     on=version_mismatch,
     response=Reaction,
-    rows=(fatal("unsupported", lift(True), ClientError.UNSUPPORTED_VERSION, _COMPLETE),),
+    rows=(fatal("unsupported", lift(True), Errors.UNSUPPORTED_VERSION, _COMPLETE),),
 )
 
-found = event("FindCoordinator answered", error=ClientError, coordinator=Coordinator)
+found = event("FindCoordinator answered", error=Errors, coordinator=Coordinator)
 _FOUND = f"{_MANAGER}.FindCoordinatorHandler.handleResponse"
 _is_group = found.coordinator == Coordinator.GROUP
 coordinator_found = Table(
-    client,
+    producer,
     on=found,
     response=Reaction,
     rows=(
         Row(
             "found",
-            when=found.error == ClientError.NONE,
+            when=found.error == Errors.NONE,
             set={
                 group_coordinator: group_coordinator | _is_group,
                 transaction_coordinator: transaction_coordinator | ~_is_group,
@@ -396,45 +362,45 @@ coordinator_found = Table(
             reply=react(ClientStep.DONE),
             source=_FOUND,
         ),
-        _again(found.error, _FOUND, ClientError.COORDINATOR_NOT_AVAILABLE),
+        tried_again(found.error, _FOUND, Errors.COORDINATOR_NOT_AVAILABLE),
         fatal(
             "not authorized for the transactional id",
-            found.error == ClientError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            found.error == Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
             found.error,
             _FOUND,
         ),
         aborting(
             "abortable",
-            (found.error == ClientError.GROUP_AUTHORIZATION_FAILED) | _is_abortable(found.error),
+            (found.error == Errors.GROUP_AUTHORIZATION_FAILED) | is_abortable(found.error),
             found.error,
             _FOUND,
         ),
-        fatal("unexpected", lift(True), ClientError.KAFKA_EXCEPTION, _FOUND),
+        fatal("unexpected", lift(True), Errors.KAFKA_EXCEPTION, _FOUND),
     ),
 )
 
 initialized = event(
-    "InitProducerId answered", error=ClientError, producer_id=PRODUCER_ID, producer_epoch=EPOCH
+    "InitProducerId answered", error=Errors, producer_id=PRODUCER_ID, producer_epoch=EPOCH
 )
 _INIT = f"{_MANAGER}.InitProducerIdHandler.handleResponse"
 
 
 def _is_unauthorized(error: Expression) -> Expression:
     return error.is_in(
-        ClientError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ClientError.CLUSTER_AUTHORIZATION_FAILED
+        Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, Errors.CLUSTER_AUTHORIZATION_FAILED
     )
 
 
 _first = pending_call == some(INITIALIZING)  # brokers' versions are looked at after that call
 _IN_A_LOOP, _LOOP = ~transactional & ~one_way_to_ids, "Sender.maybeWaitForProducerId before 2.5"
 id_given = Table(
-    client,
+    producer,
     on=initialized,
     response=Reaction,
     rows=(
         Row(
             "initialized, and not in a state to be ready",
-            when=(initialized.error == ClientError.NONE) & ~((state == INITIALIZING) | completing),
+            when=(initialized.error == Errors.NONE) & ~((state == INITIALIZING) | completing),
             during=~_IN_A_LOOP,
             goto=NOT_ALLOWED,
             set={
@@ -447,13 +413,15 @@ id_given = Table(
         ),
         Row(
             "initialized",
-            when=initialized.error == ClientError.NONE,
+            when=initialized.error == Errors.NONE,
             goto=READY,
             set={
                 producer_id: initialized.producer_id,
                 producer_epoch: initialized.producer_epoch,
                 last_error: None,
-                is_version_2: if_(_first & knows_version_2, finalized_version >= 2, is_version_2),
+                transaction_version: if_(
+                    _first & knows_version_2, finalized_version, transaction_version
+                ),
             },
             reply=react(ClientStep.DONE),
             source=f"{_INIT}, KafkaProducer.initTransactions",
@@ -466,8 +434,8 @@ id_given = Table(
             source=_LOOP,
         ),
         fatal("fatal", lift(True), initialized.error, _LOOP, during=_IN_A_LOOP),
-        _moved(initialized.error, transaction_coordinator, _INIT),
-        _again(initialized.error, _INIT, _LOADING, _BUSY),
+        moved(initialized.error, transaction_coordinator, _INIT),
+        tried_again(initialized.error, _INIT, _LOADING, _BUSY),
         fatal(
             "not authorized, for good",
             _is_unauthorized(initialized.error),
@@ -477,19 +445,19 @@ id_given = Table(
         ),
         aborting(
             "abortable",
-            _is_unauthorized(initialized.error) | _is_abortable(initialized.error),
+            _is_unauthorized(initialized.error) | is_abortable(initialized.error),
             initialized.error,
             _INIT,
             during=unauthorized_abortable,
         ),
-        _fenced(initialized.error, _INIT, during=producer_fenced_error),
-        fatal("unexpected", lift(True), ClientError.KAFKA_EXCEPTION, _INIT),
+        fenced(initialized.error, _INIT, during=producer_fenced_error),
+        fatal("unexpected", lift(True), Errors.KAFKA_EXCEPTION, _INIT),
     ),
 )
 
 unauthorized = event("give up initializing")
 given_up = Table(
-    client,
+    producer,
     on=unauthorized,
     response=Reaction,
     when=unauthorized_abortable
@@ -516,32 +484,32 @@ PartitionStep = enum(
     "REQUEST",  # the error is the whole request's
 )
 PartitionReaction = message("PartitionReaction", caller, step=PartitionStep)
-partition_answered = event("AddPartitionsToTxn for a partition", error=ClientError)
+partition_answered = event("AddPartitionsToTxn for a partition", error=Errors)
 _ADDED = f"{_MANAGER}.AddPartitionsToTxnHandler.handleResponse"
 _told = partition_answered.error
 _ADDING_AGAIN = (_BUSY, _LOADING, _NO_PARTITION)
 _of_request = (
     asks_again(_told, *_ADDING_AGAIN, by_kind=retried_by_kind)
-    | _is_abortable(_told)
+    | is_abortable(_told)
     | _told.is_in(
-        ClientError.COORDINATOR_NOT_AVAILABLE,
-        ClientError.NOT_COORDINATOR,
-        ClientError.INVALID_PRODUCER_EPOCH,
-        ClientError.PRODUCER_FENCED,
-        ClientError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        ClientError.INVALID_TXN_STATE,
-        ClientError.INVALID_PRODUCER_ID_MAPPING,
+        Errors.COORDINATOR_NOT_AVAILABLE,
+        Errors.NOT_COORDINATOR,
+        Errors.INVALID_PRODUCER_EPOCH,
+        Errors.PRODUCER_FENCED,
+        Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        Errors.INVALID_TXN_STATE,
+        Errors.INVALID_PRODUCER_ID_MAPPING,
     )
-    | (client_epoch_bump & (_told == ClientError.UNKNOWN_PRODUCER_ID))
+    | (client_epoch_bump & (_told == Errors.UNKNOWN_PRODUCER_ID))
 )
 partition_told = Table(
-    client,
+    producer,
     on=partition_answered,
     response=PartitionReaction,
     rows=(
         Row(
             "added",
-            when=_told == ClientError.NONE,
+            when=_told == Errors.NONE,
             reply=PartitionReaction(step=PartitionStep.TAKEN),
             source=_ADDED,
         ),
@@ -553,7 +521,7 @@ partition_told = Table(
         ),
         Row(
             "not authorized",
-            when=_told == ClientError.TOPIC_AUTHORIZATION_FAILED,
+            when=_told == Errors.TOPIC_AUTHORIZATION_FAILED,
             reply=PartitionReaction(step=PartitionStep.UNAUTHORIZED),
             source=_ADDED,
         ),
@@ -561,27 +529,26 @@ partition_told = Table(
     ),
 )
 partitions_answered = event(
-    "AddPartitionsToTxn answered", error=ClientError, partitions=Set(PARTITION),
+    "AddPartitionsToTxn answered", error=Errors, partitions=Set(PARTITION),
     event_doc="With the first error about the request, or what the partitions' come to.",
 )  # fmt: skip
 _asked = partitions_answered.partitions
-_NO_LONGER_PENDING: dict[Expression, Operand] = {pending_partitions: pending_partitions - _asked}
+_NO_LONGER_PENDING: dict[Expression, Operand] = {adding: adding - _asked}
 partitions_added = Table(
-    client,
+    producer,
     on=partitions_answered,
     response=Reaction,
     rows=(
         Row(
             "added",
-            when=partitions_answered.error == ClientError.NONE,
-            set=_NO_LONGER_PENDING | {partitions: partitions | _asked, transaction_started: True},
+            when=partitions_answered.error == Errors.NONE,
+            set=_NO_LONGER_PENDING | {added: added | _asked, transaction_started: True},
             reply=react(ClientStep.DONE),
             source=_ADDED,
         ),
         Row(
             "the transaction before it is ending",
-            when=(partitions_answered.error == ClientError.CONCURRENT_TRANSACTIONS)
-            & (size(partitions) == 0),
+            when=(partitions_answered.error == Errors.CONCURRENT_TRANSACTIONS) & (size(added) == 0),
             reply=react(
                 ClientStep.RETRY,
                 backoff_ms=if_(RETRY_BACKOFF < SHORT_BACKOFF, RETRY_BACKOFF, SHORT_BACKOFF),
@@ -591,13 +558,13 @@ partitions_added = Table(
         *_in_transaction(partitions_answered.error, _ADDED, *_ADDING_AGAIN),
         aborting(
             "abortable",
-            _is_abortable(partitions_answered.error),
+            is_abortable(partitions_answered.error),
             partitions_answered.error,
             _ADDED,
         ),
         aborting(
             "not authorized for topics",
-            partitions_answered.error == ClientError.TOPIC_AUTHORIZATION_FAILED,
+            partitions_answered.error == Errors.TOPIC_AUTHORIZATION_FAILED,
             partitions_answered.error,
             _ADDED,
             more=_NO_LONGER_PENDING,
@@ -605,23 +572,23 @@ partitions_added = Table(
         aborting(
             "some were refused",
             lift(True),
-            ClientError.KAFKA_EXCEPTION,
+            Errors.KAFKA_EXCEPTION,
             _ADDED,
             more=_NO_LONGER_PENDING,
         ),
     ),
 )
 
-offsets_answered = event("AddOffsetsToTxn answered", error=ClientError)
+offsets_answered = event("AddOffsetsToTxn answered", error=Errors)
 _OFFSETS = f"{_MANAGER}.AddOffsetsToTxnHandler.handleResponse"
 offsets_added = Table(
-    client,
+    producer,
     on=offsets_answered,
     response=Reaction,
     rows=(
         Row(
             "commit them next",
-            when=offsets_answered.error == ClientError.NONE,
+            when=offsets_answered.error == Errors.NONE,
             set={transaction_started: True},
             reply=react(ClientStep.GO_ON),
             source=_OFFSETS,
@@ -629,125 +596,71 @@ offsets_added = Table(
         *_in_transaction(offsets_answered.error, _OFFSETS, _LOADING, _BUSY),
         aborting(
             "abortable",
-            (offsets_answered.error == ClientError.GROUP_AUTHORIZATION_FAILED)
-            | _is_abortable(offsets_answered.error),
+            (offsets_answered.error == Errors.GROUP_AUTHORIZATION_FAILED)
+            | is_abortable(offsets_answered.error),
             offsets_answered.error,
             _OFFSETS,
         ),
-        fatal("unexpected", lift(True), ClientError.KAFKA_EXCEPTION, _OFFSETS),
+        fatal("unexpected", lift(True), Errors.KAFKA_EXCEPTION, _OFFSETS),
     ),
 )
 
-offset_answered = event("TxnOffsetCommit for a partition", error=ClientError)
+offset_answered = event("TxnOffsetCommit for a partition", error=Errors)
 _COMMITTED = f"{_MANAGER}.TxnOffsetCommitHandler.handleResponse"
 _error = offset_answered.error
 offset_committed = Table(
-    client,
+    producer,
     on=offset_answered,
     response=Reaction,
     rows=(
         Row(
             "committed",
-            when=_error == ClientError.NONE,
+            when=_error == Errors.NONE,
             reply=react(ClientStep.DONE),
             source=_COMMITTED,
         ),
         Row(
             "the coordinator has moved",
             when=_error.is_in(
-                ClientError.COORDINATOR_NOT_AVAILABLE,
-                ClientError.NOT_COORDINATOR,
-                ClientError.REQUEST_TIMED_OUT,
+                Errors.COORDINATOR_NOT_AVAILABLE,
+                Errors.NOT_COORDINATOR,
+                Errors.REQUEST_TIMED_OUT,
             ),
             set={group_coordinator: False},
             reply=react(ClientStep.LOOK_UP),
             source=_COMMITTED,
         ),
-        _again(_error, _COMMITTED, _LOADING, _NO_PARTITION, by_kind=offsets_retried_by_kind),
+        tried_again(_error, _COMMITTED, _LOADING, _NO_PARTITION, by_kind=offsets_retried_by_kind),
         aborting(
             "abortable",
-            (_error == ClientError.GROUP_AUTHORIZATION_FAILED)
-            | (offsets_name_members & (_error == ClientError.FENCED_INSTANCE_ID))
-            | _is_abortable(_error),
+            (_error == Errors.GROUP_AUTHORIZATION_FAILED)
+            | (offsets_name_members & (_error == Errors.FENCED_INSTANCE_ID))
+            | is_abortable(_error),
             _error,
             _COMMITTED,
         ),
         aborting(
             "no longer a member of the group",
-            _error.is_in(ClientError.UNKNOWN_MEMBER_ID, ClientError.ILLEGAL_GENERATION),
-            ClientError.COMMIT_FAILED,
+            _error.is_in(Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION),
+            Errors.COMMIT_FAILED,
             _COMMITTED,
             during=offsets_name_members,
         ),
-        _fenced(
+        fenced(
             _error,
             _COMMITTED,
-            if_(errors_told_alike | ~producer_fenced_error, ClientError.PRODUCER_FENCED, _error),
+            if_(errors_told_alike | ~producer_fenced_error, Errors.PRODUCER_FENCED, _error),
         ),
         fatal(
             "not to be mended",
             _error.is_in(
-                ClientError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-                ClientError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+                Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT,
             ),
             _error,
             _COMMITTED,
         ),
-        fatal("unexpected", lift(True), ClientError.KAFKA_EXCEPTION, _COMMITTED),
-    ),
-)
-
-end_answered = event(
-    "EndTxn answered", error=ClientError, producer_id=PRODUCER_ID, producer_epoch=EPOCH
-)
-_END = f"{_MANAGER}.EndTxnHandler.handleResponse"
-_ended = end_answered.error
-_is_told_epoch = knows_version_2 & (end_answered.producer_epoch != NO_EPOCH)
-_may_end = if_(epoch_bump_required & ~commit_may_bump, state == ABORTING, completing)
-ended = Table(
-    client,
-    on=end_answered,
-    response=Reaction,
-    rows=(
-        Row(
-            "ended, and not in a state for what follows",
-            when=(_ended == ClientError.NONE) & ~_may_end,
-            goto=NOT_ALLOWED,
-            set={last_error: NOT_ALLOWED_ERROR},
-            reply=react(ClientStep.WAIT),
-            source=f"{_MANAGER}.transitionTo",
-        ),
-        Row(
-            "ended, with a new epoch",
-            when=(_ended == ClientError.NONE) & _is_told_epoch,
-            goto=_AFTER_END,
-            set=_COMPLETED
-            | {
-                producer_id: end_answered.producer_id,
-                producer_epoch: end_answered.producer_epoch,
-            },
-            reply=react(ClientStep.GO_ON),
-            source="KIP-890 part 2",
-            note="All sequences start again.",
-        ),
-        Row(
-            "ended",
-            when=_ended == ClientError.NONE,
-            goto=_AFTER_END,
-            set=_COMPLETED,
-            reply=react(ClientStep.DONE),
-            source=_END,
-        ),
-        *_in_transaction(_ended, _END, _LOADING, _BUSY, wraps_state=False),
-        fatal(
-            "an abort that can't be aborted",
-            (_ended == ClientError.TRANSACTION_ABORTABLE) & (state == ABORTING),
-            ClientError.KAFKA_EXCEPTION,
-            "KAFKA-19250",
-            during=failed_abort_fatal,
-        ),
-        aborting("abortable", _is_abortable(_ended), _ended, _END),
-        fatal("unexpected", lift(True), ClientError.KAFKA_EXCEPTION, _END),
+        fatal("unexpected", lift(True), Errors.KAFKA_EXCEPTION, _COMMITTED),
     ),
 )
 

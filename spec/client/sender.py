@@ -37,6 +37,7 @@ from ...language import (
     wrap,
 )
 from ...language.expressions import Operand
+from ..errors import is_retriable
 from ..features import (
     bump_when_settled,
     client_epoch_bump,
@@ -59,7 +60,6 @@ from ..messages import (
     ProduceResponse,
     producer,
 )
-from .errors import is_retriable
 from .state import (
     ABORTABLE,
     ACKNOWLEDGED,
@@ -392,7 +392,7 @@ completed = Table(
         Row(
             "refused under an old producer id, and those of the new one move up",
             when=(_error != Errors.NONE)
-            & ~is_retriable(_error, Errors)
+            & ~is_retriable(_error)
             & ~tracked(_batch)
             & (next_sequence[_where] > 0)
             & ((_sequence > 0) | ~any_of(s, tracked(_other) & (_other.base_sequence == 0))),
@@ -404,7 +404,7 @@ completed = Table(
         under_old_id(_batch, _error != Errors.NONE),
         Row(
             "try again",
-            when=is_retriable(_error, Errors),
+            when=is_retriable(_error),
             set=_queued(_where, _which),
             send=(_retry(_where, _which),),
             source=f"{_SENDER}.canRetry",
@@ -481,7 +481,7 @@ completed = Table(
         ),
         Row(
             "fenced",
-            when=fences(_error, Errors),
+            when=fences(_error),
             goto=FATAL_ERROR,
             set=FAILED_FOR_GOOD,
             source=f"{_TO_ERROR}, KIP-588, KAFKA-18019",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from ...language import (
     Bool,
-    Enum,
     Expression,
     Int,
     Map,
@@ -27,6 +26,7 @@ from ...language import (
     some,
 )
 from ...language.expressions import Operand
+from ..errors import Errors
 from ..features import (
     client_epoch_bump,
     producer_fenced_error,
@@ -40,6 +40,7 @@ from ..messages import (
     NO_EPOCH,
     PARTITION,
     PRODUCER_ID,
+    REAL,
     RECORD,
     SEQUENCE,
     TRANSACTION,
@@ -47,8 +48,10 @@ from ..messages import (
 )
 
 FIRST_EPOCH = constant(
-    "first_epoch", 2, 0, 1000, meaning="the producer epoch that the client has come to at the start"
-)
+    "first_epoch", 2, 0, 1000, real=NO_EPOCH,
+    meaning="the producer epoch that the client has come to at the start; none, a client that is "
+    "not initialized",
+)  # fmt: skip
 
 State = enum(
     "State",
@@ -76,10 +79,10 @@ Batch = record(
 NO_SEQUENCE = -1
 NO_ID = 0  # which one doesn't matter without an epoch
 
-state = producer.state_field("state", State, if_(transactional, UNINITIALIZED, READY))
+state = producer.state_field("state", State, if_(FIRST_EPOCH == NO_EPOCH, UNINITIALIZED, READY))
 producer_id = producer.field("producer_id", PRODUCER_ID)
 producer_epoch = producer.field(
-    "producer_epoch", EPOCH, if_(transactional, NO_EPOCH, FIRST_EPOCH), doc="Of the whole client."
+    "producer_epoch", EPOCH, FIRST_EPOCH, doc="Of the whole client. Without one there is no id."
 )
 batches = producer.field(
     "batches", Map(PARTITION, Map(RECORD, Batch)),
@@ -113,7 +116,7 @@ ending = producer.field(
 )
 must_bump = producer.field("must_bump", Bool(), doc="A new epoch is needed after the abort.")
 bump_asked = producer.field(
-    "bump_asked", Bool(), doc="InitProducerId for a new epoch waits behind EndTxn."
+    "bump_asked", Bool(), doc="InitProducerId for a new epoch waits behind EndTxn, or is sent."
 )
 
 q, s = PARTITION.variable("q"), RECORD.variable("s")
@@ -140,15 +143,15 @@ def is_completing(state: Expression) -> Expression:
     return state.is_in(COMMITTING, ABORTING)
 
 
-def fences(error: Expression, codes: Enum) -> Expression:
-    """Whether a leader's error, one of `codes`, means that the client can never go on.
+def fences(error: Expression) -> Expression:
+    """Whether a leader's error means that the client can never go on.
 
     TransactionManager.maybeTransitionToErrorState, KIP-588, KAFKA-18019
     """
     return (
-        (error == codes.PRODUCER_FENCED)
-        | (~producer_fenced_error & (error == codes.INVALID_PRODUCER_EPOCH))
-        | (unknown_id_fatal & (error == codes.INVALID_PRODUCER_ID_MAPPING))
+        (error == Errors.PRODUCER_FENCED)
+        | (~producer_fenced_error & (error == Errors.INVALID_PRODUCER_EPOCH))
+        | (unknown_id_fatal & (error == Errors.INVALID_PRODUCER_ID_MAPPING))
     )
 
 
@@ -212,7 +215,7 @@ started = if_(transaction_version_2, any_of(q, any_of(s, _batch.status != UNSENT
 waits_for_id = (state == INITIALIZING) | (is_completing(state) & ~txn.is_set & bump_asked)
 """Whether InitProducerId is under way: also where the end before it hasn't changed the state."""
 can_only_close = ~bump_asked & if_(
-    state == INITIALIZING, must_bump, (state == ABORTING) & ~txn.is_set
+    state == INITIALIZING, producer_epoch != NO_EPOCH, (state == ABORTING) & ~txn.is_set
 )
 """Whether nothing follows: an abort has failed, or nobody asks for the epoch that is needed."""
 
@@ -220,10 +223,15 @@ can_only_close = ~bump_asked & if_(
 GIVEN_UP: dict[Expression, Operand] = {
     txn: None,
     batches: each(q, each(s, Batch())),
-    adding: set_of(),
     ending: False,
 }
-ENDED = GIVEN_UP | {added: set_of()}
+ENDED = GIVEN_UP | {adding: set_of(), added: set_of()}
+# Nothing comes of it any more, so that a bounded run forgets it.
+_DROPPED: dict[Expression, Operand] = {
+    adding: if_(REAL == 0, set_of(), adding),
+    added: if_(REAL == 0, set_of(), added),
+}
+UNUSABLE = GIVEN_UP | _DROPPED
 NEW_SEQUENCES: dict[Expression, Operand] = {
     next_sequence: each(q, 0),
     last_acked: each(q, NO_SEQUENCE),
@@ -231,7 +239,8 @@ NEW_SEQUENCES: dict[Expression, Operand] = {
 }
 # Nothing is sent any more; what was under way has failed.
 FAILED_FOR_GOOD: dict[Expression, Operand] = {
-    **ENDED,
+    **UNUSABLE,
+    bump_asked: False,
     batches: each(
         q,
         each(
@@ -243,8 +252,8 @@ FAILED_FOR_GOOD: dict[Expression, Operand] = {
             ),
         ),
     ),
-    unresolved: each(q, None),
-    bump_for: set_of(),
+    unresolved: each(q, if_(REAL == 0, None, unresolved[q])),
+    bump_for: if_(REAL == 0, set_of(), bump_for),
 }
 # The bump after an abort is for an error that comes before the abort.
 # Source: TransactionManager.transitionToAbortableError, maybeTransitionToErrorState.

@@ -28,6 +28,7 @@ from ...language import (
     some,
 )
 from ...language.expressions import Operand
+from ..errors import Errors, is_retriable
 from ..features import (
     aborted_by_name,
     client_epoch_bump,
@@ -41,12 +42,12 @@ from ..features import (
     unauthorized_abortable,
     version_2_draft,
 )
-from ..messages import EPOCH, NO_EPOCH, PARTITION, PRODUCER_ID
-from .errors import ClientError, is_retriable
+from ..messages import NO_EPOCH, PARTITION, REAL, producer
 from .state import (
     ABORTABLE_ERROR,
     ABORTING,
     COMMITTING,
+    FAILED_FOR_GOOD,
     FATAL_ERROR,
     IN_TRANSACTION,
     INITIALIZING,
@@ -55,6 +56,9 @@ from .state import (
     bumps_after_abort,
     fences,
     is_completing,
+    must_bump,
+    producer_epoch,
+    state,
     unless_aborting,
 )
 
@@ -71,38 +75,49 @@ BACKOFF = Int(0, 2**31 - 1, "backoff")
 BUMPING_VERSION = 3  # of InitProducerId, that names the epoch held
 GROUP_VERSION = 3  # of TxnOffsetCommit, that names a member of the group
 
-client = Machine("client", doc="A producer client: its TransactionManager and its accumulator.")
-state = client.state_field("state", State)
-last_error = client.field("last_error", Optional(ClientError))
-producer_id = client.field("producer_id", PRODUCER_ID)
-producer_epoch = client.field("producer_epoch", EPOCH, doc="Without one there is no id, either.")
-new_partitions = client.field(
-    "new_partitions", Set(PARTITION), doc="Written to, and not asked for in the transaction yet."
+last_error = producer.field("last_error", Optional(Errors), only_real=True)
+new_partitions = producer.field(
+    "new_partitions", Set(PARTITION), only_real=True,
+    doc="Written to, and not asked for in the transaction yet.",
+)  # fmt: skip
+transaction_started = producer.field("transaction_started", Bool(), only_real=True)
+pending_call = producer.field(
+    "pending_call", Optional(State), only_real=True, doc="What the application's last call began."
 )
-pending_partitions = client.field("pending_partitions", Set(PARTITION), doc="Asked for.")
-partitions = client.field("partitions", Set(PARTITION), doc="In the transaction.")
-transaction_started = client.field("transaction_started", Bool())
-epoch_bump_required = client.field("epoch_bump_required", Bool())
-pending_call = client.field(
-    "pending_call", Optional(State), doc="What the application's last call has begun."
+call_acknowledged = producer.field(
+    "call_acknowledged", Bool(), only_real=True, doc="The application has heard of its end."
 )
-call_acknowledged = client.field(
-    "call_acknowledged", Bool(), doc="The application has heard of its end."
+transaction_coordinator = producer.field(
+    "transaction_coordinator", Bool(), only_real=True, doc="It is known."
 )
-transaction_coordinator = client.field("transaction_coordinator", Bool(), doc="It is known.")
-group_coordinator = client.field("group_coordinator", Bool(), doc="It is known.")
-request_in_flight = client.field("request_in_flight", Bool(), doc="To a coordinator.")
-init_version = client.field("init_version", API_VERSION, doc="The highest of InitProducerId.")
-offsets_version = client.field("offsets_version", API_VERSION, doc="Of TxnOffsetCommit.")
-coordinator_bumps = client.field(
-    "coordinator_bumps", Bool(), doc="The coordinator takes an epoch that its client holds."
+group_coordinator = producer.field("group_coordinator", Bool(), only_real=True, doc="It is known.")
+request_in_flight = producer.field(
+    "request_in_flight", Bool(), only_real=True, doc="To a coordinator."
 )
-finalized_version = client.field(
-    "finalized_version", TRANSACTION_VERSION, doc="transaction.version, as brokers last said."
+init_version = producer.field(
+    "init_version", API_VERSION, only_real=True, doc="The highest of InitProducerId."
 )
-is_version_2 = client.field("is_version_2", Bool(), doc="As far as this transaction goes.")
-is_closed = client.field("is_closed", Bool(), doc="No call begins anything any more.")
+offsets_version = producer.field(
+    "offsets_version", API_VERSION, only_real=True, doc="Of TxnOffsetCommit."
+)
+coordinator_version = producer.field(
+    "coordinator_version", Int(BUMPING_VERSION - BUMPING_VERSION * REAL, BUMPING_VERSION),
+    doc="The highest of InitProducerId that the coordinator takes, as far as it matters; in a "
+    "bounded run clients and brokers are of one release.",
+)  # fmt: skip
+finalized_version = producer.field(
+    "finalized_version", TRANSACTION_VERSION, only_real=True,
+    doc="transaction.version, as brokers last said.",
+)  # fmt: skip
+transaction_version = producer.field(
+    "transaction_version", Int(2 - 2 * REAL, 2),
+    doc="transaction.version, as far as this transaction goes; in a bounded run the newest.",
+)  # fmt: skip
+is_closed = producer.field(
+    "is_closed", Bool(), only_real=True, doc="No call begins anything any more."
+)
 
+is_version_2 = transaction_version == 2
 has_id = producer_epoch != NO_EPOCH
 has_error = state.is_in(ABORTABLE_ERROR, FATAL_ERROR)
 completing = is_completing(state)
@@ -112,16 +127,16 @@ drops_undrained = state.is_in(ABORTABLE_ERROR, ABORTING)
 reason_to_drop = if_(
     last_error.is_set,
     last_error.value,
-    if_(aborted_by_name, ClientError.TRANSACTION_ABORTED, ClientError.KAFKA_EXCEPTION),
+    if_(aborted_by_name, Errors.TRANSACTION_ABORTED, Errors.KAFKA_EXCEPTION),
 )
 has_ongoing_transaction = state.is_in(IN_TRANSACTION, COMMITTING, ABORTING, ABORTABLE_ERROR)
 aborts_as_it_closes = close_ends & has_ongoing_transaction & ~completing
-knows_version_2 = transaction_version_2 & ~version_2_draft  # the draft only looked for it
+# the draft only looked for it; in a bounded run its clients are 4.0's
+knows_version_2 = transaction_version_2 & (~version_2_draft | (REAL == 0))
 adds_implicitly = knows_version_2 & is_version_2
-can_bump = client_epoch_bump & (~transactional | coordinator_bumps | adds_implicitly)
-NEEDS_BUMP: dict[Expression, Operand] = {
-    epoch_bump_required: epoch_bump_required | ~adds_implicitly
-}
+_coordinator_bumps = coordinator_version >= BUMPING_VERSION
+can_bump = client_epoch_bump & (~transactional | _coordinator_bumps | adds_implicitly)
+NEEDS_BUMP: dict[Expression, Operand] = {must_bump: must_bump | ~adds_implicitly}
 """With implicitly added partitions every end brings a new epoch."""
 
 ClientStep = enum(
@@ -136,11 +151,12 @@ ClientStep = enum(
 )
 caller = Machine("caller", doc="Whoever keeps the requests.")
 Reaction = message(
-    "Reaction", caller, step=ClientStep, error=ClientError, ends_call=Bool(), backoff_ms=BACKOFF,
+    "Reaction", caller, only_real=True, step=ClientStep, error=Errors, ends_call=Bool(),
+    backoff_ms=BACKOFF,
     message_doc="What becomes of a request. `ends_call`: the pending call fails with the error.",
 )  # fmt: skip
 CallResponse = message(
-    "CallResponse", caller, raises=Optional(ClientError), cause=Optional(ClientError),
+    "CallResponse", caller, only_real=True, raises=Optional(Errors), cause=Optional(Errors),
     continues=Bool(),
     message_doc="`continues`: the call goes on with the one that is pending, and has its result.",
 )  # fmt: skip
@@ -151,7 +167,7 @@ _MANAGER = "TransactionManager"
 
 # What the background thread does where the state doesn't allow what is to be done.
 NOT_ALLOWED = if_(illegal_state_fatal, FATAL_ERROR, state)
-NOT_ALLOWED_ERROR = if_(illegal_state_fatal, some(ClientError.ILLEGAL_STATE), last_error)
+NOT_ALLOWED_ERROR = if_(illegal_state_fatal, some(Errors.ILLEGAL_STATE), last_error)
 
 _may_abort = state.is_in(IN_TRANSACTION, COMMITTING, ABORTABLE_ERROR) | (
     unauthorized_abortable & (state == INITIALIZING)
@@ -165,7 +181,7 @@ def abortable(error: Expression) -> dict[Expression, Operand]:
     return {last_error: if_(state == ABORTING, last_error, cause)}
 
 
-def react(step: Expression, error: Expression = ClientError.NONE, **more: Operand) -> Sending:
+def react(step: Expression, error: Expression = Errors.NONE, **more: Operand) -> Sending:
     """A reaction; one that tries again waits as usual before."""
     return Reaction(
         step=step, error=error, **{"ends_call": False, "backoff_ms": RETRY_BACKOFF, **more}
@@ -180,7 +196,7 @@ def fatal(
         when=when,
         during=lift(during),
         goto=FATAL_ERROR,
-        set={last_error: some(error)},
+        set=FAILED_FOR_GOOD | {last_error: some(error)},
         reply=react(ClientStep.FAIL, error, ends_call=pending_call.is_set),
         source=source,
     )
@@ -208,11 +224,11 @@ def aborting(
 # Failures ---------------------------------------------------------------------------------------
 
 failure = event(
-    "failure", error=ClientError,
+    "failure", error=Errors,
     event_doc="A batch has failed; whether its client can go on is told here.",
 )  # fmt: skip
 send_failure = event(
-    "send failed", error=ClientError,
+    "send failed", error=Errors,
     event_doc="A record has failed before it was in a batch, while the application waits.",
 )  # fmt: skip
 _TO_ERROR = f"{_MANAGER}.maybeTransitionToErrorState"
@@ -223,14 +239,14 @@ def _failed(error: Expression, *out_of_turn: Row) -> tuple[Row, ...]:
         fatal(
             "fatal",
             error.is_in(
-                ClientError.CLUSTER_AUTHORIZATION_FAILED,
-                ClientError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-                ClientError.UNSUPPORTED_VERSION,
+                Errors.CLUSTER_AUTHORIZATION_FAILED,
+                Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                Errors.UNSUPPORTED_VERSION,
             )
-            | fences(error, ClientError),
+            | fences(error),
             if_(
-                ~producer_fenced_error & (error == ClientError.INVALID_PRODUCER_EPOCH),
-                ClientError.PRODUCER_FENCED,
+                ~producer_fenced_error & (error == Errors.INVALID_PRODUCER_EPOCH),
+                Errors.PRODUCER_FENCED,
                 error,
             ),
             _TO_ERROR,
@@ -247,22 +263,19 @@ def _failed(error: Expression, *out_of_turn: Row) -> tuple[Row, ...]:
             lift(True),
             if_(
                 failed_batch_abortable
-                & (is_retriable(error) | (error == ClientError.INVALID_TXN_STATE)),
-                ClientError.TRANSACTION_ABORTABLE,
+                & (is_retriable(error) | (error == Errors.INVALID_TXN_STATE)),
+                Errors.TRANSACTION_ABORTABLE,
                 error,
             ),
             _TO_ERROR,
-            more={
-                epoch_bump_required: epoch_bump_required
-                | bumps_after_abort(can_bump, adds_implicitly, state)
-            },
+            more={must_bump: must_bump | bumps_after_abort(can_bump, adds_implicitly, state)},
         ),
     )
 
 
-failed = Table(client, on=failure, response=Reaction, rows=_failed(failure.error))
+failed = Table(producer, on=failure, response=Reaction, rows=_failed(failure.error))
 send_failed = Table(
-    client,
+    producer,
     on=send_failure,
     response=Reaction,
     rows=(
@@ -277,16 +290,16 @@ send_failed = Table(
             Row(
                 "out of turn",
                 when=~_may_abort & (state != ABORTING),
-                reply=react(ClientStep.FAIL, ClientError.ILLEGAL_STATE),
+                reply=react(ClientStep.FAIL, Errors.ILLEGAL_STATE),
                 source=f"{_MANAGER}.transitionTo",
             ),
         ),
     ),
 )
 
-raise_error = event("error", error=ClientError, is_fatal=Bool())
+raise_error = event("error", error=Errors, is_fatal=Bool())
 error_raised = Table(
-    client,
+    producer,
     on=raise_error,
     response=Reaction,
     rows=(
@@ -304,7 +317,7 @@ error_raised = Table(
 
 want_id = event("want a producer id")
 id_wanted = Table(
-    client,
+    producer,
     on=want_id,
     when=~transactional & ~has_id & (state != INITIALIZING),
     rows=(
@@ -318,7 +331,7 @@ id_wanted = Table(
         Row(
             "not in this state",
             goto=FATAL_ERROR,
-            set={last_error: some(ClientError.ILLEGAL_STATE)},
+            set={last_error: some(Errors.ILLEGAL_STATE)},
             source=f"{_MANAGER}.transitionTo",
         ),
     ),

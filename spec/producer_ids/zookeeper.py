@@ -317,14 +317,13 @@ crashed = Table(
 )
 
 FAULTY_EVENTS = (session_expires,)
-NODE_TABLES = (write,)
-MANAGER_TABLES = (
+TABLES = (
     started,
     generated,
     was_read,
+    write,
     written,
     lost_connection,
     expired_session,
     crashed,
 )
-TABLES = MANAGER_TABLES + NODE_TABLES

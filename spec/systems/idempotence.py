@@ -25,6 +25,7 @@ from ..messages import (
     PRODUCER_EXPIRIES,
     PRODUCER_IDS,
     PRODUCERS,
+    REAL,
     RECORD,
     RECORDS,
     TRANSACTIONS,
@@ -64,7 +65,7 @@ system = System(
         DELETIONS,
         PRODUCER_EXPIRIES,
     ),
-    fixed={PRODUCERS: 1, TRANSACTIONS: 1, SPARE: 3},
+    fixed={PRODUCERS: 1, TRANSACTIONS: 1, SPARE: 3, REAL: 0},
     bounds={
         DEFAULT: {
             RECORDS: 3,

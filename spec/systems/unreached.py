@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from ...language import Unreached
 from ..client.producer import EARLY_ENDS
-from ..features import single_fence_bump, transaction_version_2, unknown_producer_accepted
+from ..features import (
+    client_epoch_bump,
+    single_fence_bump,
+    transaction_version_2,
+    unknown_producer_accepted,
+)
 from ..messages import FAULTS, PRODUCER_IDS, RECORDS
 
 _NO_CAUSE = "no coordinator answers this request so"
@@ -64,6 +69,29 @@ TRANSACTIONS = (
             "NotFencedByItself",
         ),
         transaction_version_2,
+    ),
+    Unreached(
+        f"can't be: {_NO_CAUSE}",
+        ("producer.EndTxnResponse/an abort that can't be aborted",),
+    ),
+    Unreached(
+        "can't be: with version 2 an end brings the next epoch, and nobody asks for another one",
+        (
+            "producer.EndTxnResponse/ended",
+            "producer.EndTxnResponse/ended, and not in a state for what follows: fatal",
+            "producer.EndTxnResponse/failed while aborting, and a new epoch asked for",
+        ),
+        transaction_version_2,
+    ),
+    Unreached(
+        "can't be: from 2.5 on there is a new epoch to be had",
+        ("producer.EndTxnResponse/unknown producer id, and no new epoch to be had",),
+        client_epoch_bump,
+    ),
+    Unreached(
+        "can't be: before 2.5 a client is in the state for its end as long as it waits for it",
+        ("producer.EndTxnResponse/ended, and not in a state for what follows",),
+        ~client_epoch_bump,
     ),
     Unreached(
         _BY_VERSION_2,
@@ -195,9 +223,5 @@ PRODUCER_ID_BLOCKS = (
             for event in ("AllocateProducerIdsResponse", "store the answer")
             for row in ("not monotonic", "invalid range")
         ),
-    ),
-    Unreached(
-        "can't be: the bounded system has the active controller alone",
-        ("controller.AllocateProducerIds/not the controller",),
     ),
 )

@@ -252,13 +252,13 @@ class Client(Adapter):
 
     def observe_has_partitions_to_add(self, _: Any) -> bool:
         machine = self.client.machine
-        return bool(machine["new_partitions"] | machine["pending_partitions"])
+        return bool(machine["new_partitions"] | machine["adding"])
 
     def observe_has_pending_offset_commits(self, _: Any) -> bool:
         return self.client.has_pending_offsets
 
     def observe_txn_v2_enabled(self, _: Any) -> bool:
-        return self.client.machine["is_version_2"]
+        return self._value(transaction_manager.is_version_2)
 
     def observe_txn_request_in_flight(self, _: Any) -> bool:
         return self.client.machine["request_in_flight"]
@@ -315,7 +315,7 @@ class Client(Adapter):
         machine = self.client.machine
         entry = machine.at("entries", partition)
         view = machine.handle("look at partition", partition=partition).reply
-        batches = [b for b in machine["batches"].values() if b.partition == partition]
+        batches = [b for b in machine["client_batches"].values() if b.partition == partition]
         queued = sorted(
             (b for b in batches if b.stage in ("UNSENT", "QUEUED")),
             key=lambda b: (b.stage == "UNSENT", b.base_sequence, b.place),
@@ -326,8 +326,8 @@ class Client(Adapter):
             "next_seq": entry.next_sequence,
             "last_acked_seq": None if entry.last_acked < 0 else entry.last_acked,
             "last_acked_offset": None if entry.last_acked_offset < 0 else entry.last_acked_offset,
-            "in_txn": partition in machine["partitions"],
-            "pending_add": partition in machine["new_partitions"] | machine["pending_partitions"],
+            "in_txn": partition in machine["added"],
+            "pending_add": partition in machine["new_partitions"] | machine["adding"],
             "send_allowed": view.is_allowed,
             "has_in_flight": view.has_tracked,
             "unresolved": machine.at("unresolved", partition) is not None,

@@ -152,8 +152,8 @@ class Driven:
             "epoch": self.bounded(client.producer_epoch),
             "id": client.producer_id,
             "waits": sorted(waits, key=str),
-            "must bump": machine["epoch_bump_required"],
-            "in transaction": machine["partitions"],
+            "must bump": machine["must_bump"],
+            "in transaction": machine["added"],
             "told": {
                 key: "ACKNOWLEDGED" if r.error is None else "FAILED"
                 for key, r in self.records.items()

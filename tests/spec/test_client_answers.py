@@ -121,6 +121,7 @@ STATES: dict[str, dict[str, Value]] = {
     "initializing": {"state": "INITIALIZING", "txn": None, "producer_epoch": -1},
     "bumping": {
         "state": "INITIALIZING", "txn": None, "next_sequence": (2, 1), "last_acked": (0, 0),
+        "bump_asked": True,
     },
     "committing": {
         "state": "COMMITTING_TRANSACTION", "batches": line(ACKED), "next_sequence": (1, 0),
@@ -138,7 +139,7 @@ STATES: dict[str, dict[str, Value]] = {
         "state": "ABORTING_TRANSACTION", "batches": line(FAILED), "next_sequence": (1, 0),
         "added": ONE, "must_bump": True,
     },
-    "never initialized": {"state": "INITIALIZING", "txn": None, "must_bump": True},
+    "never initialized": {"state": "INITIALIZING", "txn": None},
     "bumping again": {
         "state": "ABORTING_TRANSACTION", "txn": None, "must_bump": True, "bump_asked": True,
         "added": ONE,

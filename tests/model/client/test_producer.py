@@ -217,7 +217,7 @@ def test_batches_that_are_done_leave_nothing_behind() -> None:
     for _ in range(50):
         client.send("t-0")
         cluster.serve(client)
-    assert len(client.machine["batches"]) == 1
+    assert len(client.machine["client_batches"]) == 1
     assert client.metrics == {"record-send-total": 50, "requests-in-flight": 0}
 
 
@@ -335,14 +335,15 @@ def test_what_can_not_be() -> None:
     assert raised.value.field == "error"
 
 
-_TRANSACTIONAL = {"state": "IN_TRANSACTION", "init_version": 5, "coordinator_bumps": True}
+_ANSWER: dict[str, Any] = {"producer": 0, "connection": 0, "producer_id": 0, "producer_epoch": -1}
+_TRANSACTIONAL = {"state": "IN_TRANSACTION", "init_version": 5, "coordinator_version": 3}
 # What comes of an error that answers a request, from each release on: the step and the last error.
 TOLD = (
     ("InitProducerId answered", "INVALID_PRODUCER_EPOCH",
      {"2.0": "FAIL KAFKA_EXCEPTION", "2.7": "FAIL PRODUCER_FENCED"}),
-    ("EndTxn answered", "REQUEST_TIMED_OUT", {"2.0": "FAIL KAFKA_EXCEPTION", "3.5": "RETRY None"}),
-    ("EndTxn answered", "CONCURRENT_TRANSACTIONS", {"2.0": "RETRY None"}),
-    ("EndTxn answered", "INVALID_TXN_STATE", {"2.0": "FAIL INVALID_TXN_STATE"}),
+    ("EndTxnResponse", "REQUEST_TIMED_OUT", {"2.0": "FAIL KAFKA_EXCEPTION", "3.5": "RETRY None"}),
+    ("EndTxnResponse", "CONCURRENT_TRANSACTIONS", {"2.0": "RETRY None"}),
+    ("EndTxnResponse", "INVALID_TXN_STATE", {"2.0": "FAIL INVALID_TXN_STATE"}),
     ("AddOffsetsToTxn answered", "INVALID_TXN_STATE",
      {"2.0": "FAIL KAFKA_EXCEPTION", "3.6": "FAIL INVALID_TXN_STATE"}),
     ("AddOffsetsToTxn answered", "INVALID_PRODUCER_ID_MAPPING",
@@ -380,7 +381,9 @@ def test_what_comes_of_an_error_by_release(event: str, error: str, told: dict[st
         machine = ProducerClient("orders", protocol=release).machine
         machine.put(**_TRANSACTIONAL)
         fields: dict[str, Any] = {"error": error}
-        if event in ("EndTxn answered", "InitProducerId answered"):
+        if event == "EndTxnResponse":
+            fields |= _ANSWER
+        elif event == "InitProducerId answered":
             fields |= {"producer_id": 0, "producer_epoch": -1}
         step = machine.handle(event, **fields).reply.step
         since = [r for r in told if RELEASED.index(r) <= RELEASED.index(release)]
@@ -510,7 +513,7 @@ def test_with_version_2_lost_order_asks_for_no_epoch() -> None:
     client.expire(record, is_unresolved=True)
     client.run()
     assert client.machine["state"] == "ABORTABLE_ERROR"
-    assert not client.machine["epoch_bump_required"]
+    assert not client.machine["must_bump"]
 
 
 @pytest.mark.parametrize("release", RELEASED)
@@ -537,8 +540,8 @@ def test_an_answer_does_not_bring_a_failed_client_back(release: str) -> None:
 def test_a_commit_allows_no_new_epoch_before_4_0(release: str, state: str) -> None:
     """TransactionManager.State.isTransitionValid, completeTransaction"""
     machine = ProducerClient("orders", protocol=release).machine
-    machine.put(state="COMMITTING_TRANSACTION", epoch_bump_required=True)
-    machine.handle("EndTxn answered", error="NONE", producer_id=0, producer_epoch=-1)
+    machine.put(state="COMMITTING_TRANSACTION", must_bump=True)
+    machine.handle("EndTxnResponse", **_ANSWER, error="NONE")
     assert machine["state"] == state
 
 
@@ -551,7 +554,7 @@ def test_an_end_tells_the_next_epoch_where_the_next_transaction_has_version_1() 
     cluster.serve(client)
     client.machine.put(finalized_version=0)
     client.commit_transaction()
-    assert not client.machine["is_version_2"]
+    assert client.machine["transaction_version"] < 2
     cluster.serve(client)
     assert (client.machine["state"], client.producer_epoch) == ("READY", 1)
 

@@ -1,0 +1,232 @@
+"""EndTxn, and what a client makes of its answer: TransactionManager.EndTxnHandler."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ...language import Expression, Row, Sending, Table, if_, lift, set_of, some
+from ...language.expressions import Operand
+from ..application import application, told_end
+from ..errors import Errors
+from ..features import (
+    client_epoch_bump,
+    commit_may_bump,
+    failed_abort_fatal,
+    illegal_state_fatal,
+    transaction_version_2,
+)
+from ..messages import (
+    NO_EPOCH,
+    EndTxn,
+    EndTxnResponse,
+    InitProducerId,
+    Result,
+    connection,
+    producer,
+)
+from .answers import (
+    fenced,
+    is_abortable,
+    is_unknown_id,
+    moved,
+    tried_again,
+)
+from .state import (
+    ABORTING,
+    COMMITTING,
+    ENDED,
+    FAILED_FOR_GOOD,
+    FATAL_ERROR,
+    GIVEN_UP,
+    INITIALIZING,
+    NEW_SEQUENCES,
+    READY,
+    UNUSABLE,
+    bump_asked,
+    is_completing,
+    must_bump,
+    producer_epoch,
+    producer_id,
+    state,
+)
+from .transaction_manager import (
+    TO_ABORTABLE,
+    ClientStep,
+    Reaction,
+    abortable,
+    adds_implicitly,
+    can_bump,
+    fatal,
+    last_error,
+    new_partitions,
+    react,
+    transaction_coordinator,
+    transaction_started,
+)
+
+_MANAGER = "TransactionManager"
+_END = f"{_MANAGER}.EndTxnHandler.handleResponse"
+
+
+def init(on: Expression) -> Sending:
+    """InitProducerId. The epoch held is the expected one: none for a client that starts."""
+    return InitProducerId(
+        producer=producer.this, connection=on, expected_id=producer_id,
+        expected_epoch=producer_epoch,
+    )  # fmt: skip
+
+
+def end(result: Expression, on: Expression) -> Sending:
+    """EndTxn with the id and epoch that the client has."""
+    return EndTxn(
+        producer=producer.this,
+        connection=on,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        result=result,
+    )
+
+
+result = if_(state == COMMITTING, Result.COMMIT, Result.ABORT)
+"""Of the end that is under way."""
+
+# A transaction that has ended, or had nothing in it. Source: TransactionManager.completeTransaction
+COMPLETED: dict[Expression, Operand] = {
+    **ENDED,
+    last_error: None,
+    must_bump: False,
+    transaction_started: False,
+    new_partitions: set_of(),
+}
+AFTER_END = if_(must_bump, INITIALIZING, READY)
+BUMP_NEXT = dataclasses.replace(init(connection), when=bump_asked)
+"""InitProducerId, where it waits behind EndTxn."""
+
+_error = EndTxnResponse.error
+_ok = _error == Errors.NONE
+_again = (end(result, connection),)
+_out_of_turn = _ok & ~if_(must_bump & ~commit_may_bump, state == ABORTING, is_completing(state))
+_is_lost = is_unknown_id(_error)
+_can_abort = is_abortable(_error) | (_is_lost & can_bump)
+_NEEDS_BUMP: dict[Expression, Operand] = {must_bump: must_bump | (_is_lost & ~adds_implicitly)}
+
+ended = Table(
+    producer,
+    on=EndTxnResponse,
+    response=Reaction,
+    elsewhere=(application,),
+    rows=(
+        Row("on a closed connection", when=EndTxnResponse.connection != connection),
+        Row(
+            "ended, and not in a state for what follows: fatal",
+            when=_out_of_turn,
+            during=illegal_state_fatal,
+            goto=FATAL_ERROR,
+            set=FAILED_FOR_GOOD | {last_error: some(Errors.ILLEGAL_STATE)},
+            reply=react(ClientStep.WAIT),
+            source=f"KAFKA-14831, {_MANAGER}.transitionTo",
+        ),
+        Row(
+            "ended, and not in a state for what follows",
+            when=_out_of_turn,
+            during=~illegal_state_fatal,
+            set=told_end() | GIVEN_UP,
+            reply=react(ClientStep.WAIT),
+            send=(BUMP_NEXT,),
+            source=f"{_MANAGER}.completeTransaction",
+            note="Nothing was completed, as where an abort has failed; the next request goes out.",
+        ),
+        Row(
+            "ended, with a new epoch",
+            when=_ok & (EndTxnResponse.producer_epoch != NO_EPOCH),
+            during=transaction_version_2,
+            goto=AFTER_END,
+            set=told_end()
+            | COMPLETED
+            | {
+                producer_id: EndTxnResponse.producer_id,
+                producer_epoch: EndTxnResponse.producer_epoch,
+                **NEW_SEQUENCES,
+            },
+            reply=react(ClientStep.GO_ON),
+            send=(BUMP_NEXT,),
+            source="KIP-890 part 2",
+            note="All sequences start again.",
+        ),
+        Row(
+            "ended",
+            when=_ok,
+            goto=AFTER_END,
+            set=told_end() | COMPLETED,
+            reply=react(ClientStep.DONE),
+            send=(BUMP_NEXT,),
+            source=f"{_END}, KIP-360",
+            note="Where batches expired while aborting, a new epoch is needed that nobody has "
+            "asked for: the client waits for good.",
+        ),
+        moved(_error, transaction_coordinator, _END, _again),
+        tried_again(
+            _error,
+            _END,
+            Errors.COORDINATOR_LOAD_IN_PROGRESS,
+            Errors.CONCURRENT_TRANSACTIONS,
+            again=_again,
+        ),
+        fenced(_error, _END),
+        fatal(
+            "not to be mended",
+            _error.is_in(
+                Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                Errors.INVALID_TXN_STATE,
+                Errors.INVALID_PRODUCER_ID_MAPPING,
+            )
+            & ~_is_lost,
+            _error,
+            _END,
+        ),
+        fatal(
+            "unknown producer id, and no new epoch to be had",
+            _is_lost & ~can_bump,
+            if_(client_epoch_bump, _error, Errors.KAFKA_EXCEPTION),
+            f"{_MANAGER}.abortableErrorIfPossible",
+        ),
+        fatal(
+            "an abort that can't be aborted",
+            is_abortable(_error) & (state == ABORTING),
+            Errors.KAFKA_EXCEPTION,
+            "KAFKA-19250",
+            during=failed_abort_fatal,
+        ),
+        Row(
+            "abortable",
+            when=_can_abort & (state != ABORTING),
+            during=client_epoch_bump,
+            goto=TO_ABORTABLE,
+            set=abortable(_error) | _NEEDS_BUMP | {bump_asked: False},
+            reply=react(ClientStep.FAIL, _error),
+            source=f"{_END}, {_MANAGER}.abortableErrorIfPossible",
+        ),
+        Row(
+            "failed while aborting, and a new epoch asked for",
+            when=_can_abort & bump_asked,
+            during=client_epoch_bump,
+            set=told_end() | GIVEN_UP | _NEEDS_BUMP,
+            reply=react(ClientStep.FAIL, _error),
+            send=(BUMP_NEXT,),
+            source=f"{_MANAGER}.transitionToAbortableError",
+            note="The error is ignored and the next request goes out, while the client stays as it "
+            "is. As no transaction was completed, its partitions and the need for a new epoch stay "
+            "for the next one.",
+        ),
+        Row(
+            "failed while aborting",
+            when=_can_abort,
+            during=client_epoch_bump,
+            set=UNUSABLE | _NEEDS_BUMP,
+            reply=react(ClientStep.FAIL, _error),
+            source=f"{_MANAGER}.transitionToAbortableError, KAFKA-19250",
+            note="The application is told; the client stays as it is, and can't be used again.",
+        ),
+        fatal("unexpected", lift(True), Errors.KAFKA_EXCEPTION, _END),
+    ),
+)

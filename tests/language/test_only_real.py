@@ -1,0 +1,86 @@
+"""What only runs at real ranges have: members of an enum, fields and messages. A system under check
+leaves them out, and a machine that is driven has them."""
+
+from __future__ import annotations
+
+import pytest
+
+from epochfence.checker.check import check
+from epochfence.checker.verdict import Verdict
+from epochfence.language import (
+    DeclarationError,
+    Int,
+    Machine,
+    Optional,
+    Row,
+    System,
+    Table,
+    enum,
+    event,
+    if_,
+    instantiate,
+    invariant,
+    lift,
+    message,
+    some,
+)
+from epochfence.model.engine.errors import OutOfRange
+from epochfence.model.engine.machine import Machine as Driven
+
+Code = enum("Code", "FINE", "BUSY", only_real={"ODD": 7})
+caller = Machine("caller")
+Told = message("Told", caller, code=Code, only_real=True)
+server = Machine("server")
+last = server.field("last", Code)
+why = server.field("why", Optional(Code), only_real=True)
+served = server.field("served", Int(0, 2))
+serve = event("serve", code=Code)
+
+
+def table(read: bool = False) -> Table:
+    return Table(
+        server,
+        on=serve,
+        when=(why == None) if read else True,
+        rows=(
+            Row(
+                "odd", when=serve.code == Code.ODD, set={why: some(serve.code)},
+                reply=Told(code=serve.code),
+            ),
+            Row(
+                "known", set={last: serve.code, why: None, served: if_(served < 2, served + 1, 2)},
+                reply=Told(code=serve.code),
+            ),
+        ),
+    )  # fmt: skip
+
+
+def system(on_serve: Table) -> System:
+    return System(
+        name="served", tables=(on_serve,),
+        properties=(invariant("Known", last.is_in(Code.FINE, Code.BUSY), "Of what there is."),),
+    )  # fmt: skip
+
+
+def test_a_system_leaves_them_out() -> None:
+    under_check = system(table())
+    instance = instantiate(under_check)
+    assert [variable.name for variable in instance.variables] == ["server.last", "server.served"]
+    odd, known = under_check.tables[0].rows
+    assert (odd.guard.same_as(lift(False)), list(known.set)) == (True, [last, served])
+    result = check(instance)
+    assert (result.verdict, result.states) == (Verdict.HOLDS, 5)
+    assert dict(result.rows) == {"server.serve/odd": 0, "server.serve/known": 10}
+
+
+def test_a_driven_machine_has_them() -> None:
+    driven = Driven((table(),))
+    outcome = driven.handle("serve", code="ODD")
+    assert (outcome.row, outcome.sent[0].code, driven["why"]) == ("odd", "ODD", "ODD")
+    with pytest.raises(OutOfRange, match="FINE, BUSY, ODD"):
+        driven.handle("serve", code="NONE")
+
+
+def test_nothing_under_check_reads_them() -> None:
+    with pytest.raises(DeclarationError, match=r"`why`.* real ranges alone"):
+        system(table(read=True))
