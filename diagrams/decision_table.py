@@ -1,24 +1,28 @@
-"""A table's rows as a decision table in Markdown: the first row whose condition holds is taken."""
+"""A table's rows as text, in the order in which they are tried: the first whose condition holds is
+taken."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
+from textwrap import fill
+from typing import Any
 
-from ..language import Protocols, Row, Sending, Table, lift
+from ..language import Expression, Protocols, Row, Sending, Table, lift
 from .facts import settled, taken
 from .graph import span
-from .notation import readable, readable_sending, readable_update
+from .notation import WIDTH, in_brief, readable, readable_sending, readable_update
 
 NO_BREAK = "\u00a0"
-_HEAD = "| row | when | then | reply | releases | source |"
-_NARROW = 24
+PAGE_WIDTH = 100  # of a page's text, and of a laptop's screen
+CODE_WIDTH = 84  # of a condition or update, after the word that it is led by
 
 
 def decision_table(
     table: Table, *protocols: Protocols, happens: Collection[str] | None = None
 ) -> str:
-    """The rows in order: name, condition, what it does, reply, releases and source.
+    """The rows in order, in Markdown: name, releases, source, what decides and what follows.
 
     `happens` are the releases in which the event can happen (none: all of them). A row is there in
     those of them in which it can be taken under one of the protocols, which have the same releases.
@@ -29,62 +33,94 @@ def decision_table(
         for release in every if happens is None else happens:
             for row, _ in taken(table, each, release, {}):
                 there[row.name].add(release)
-    lines = [_HEAD, "| --- " * _HEAD.count(" |") + "|"]
+    parts: list[str] = []
     above: set[str] = set()
-    for row in table.rows:
-        releases, during = there[row.name], settled(row.during, {})
-        if row.guard.op != "const":
-            when = code(readable(row.guard))
-        else:
-            when = "otherwise" if above & releases else "always"
-        does = code(line for effect in effects(table, row) for line in effect)
-        reply = code(line for answer in replies(table, row) for line in answer)
-        cells = (
-            _lines(f"**{plain(row.name)}**", plain(row.note)),
-            when,
-            does if does or reply else "nothing",
-            reply,
-            _lines(
-                plain(span(releases, every) or "all"),
-                "" if during.op == "const" else code(readable(during, _NARROW)),
-            ),
-            # Long names of methods may be broken at their dots.
-            re.sub(r"(?<=[a-z])\.(?=[a-z])", ".<wbr>", plain(row.source)),
-        )
-        lines.append(f"| {' | '.join(cells)} |")
+    for number, row in enumerate(table.rows, start=1):
+        releases = there[row.name]
+        parts.append(f"{_head(number, row, span(releases, every) or 'all')}\n")
+        otherwise = "otherwise" if above & releases else "always"
+        parts.append("\n".join(("```text", *_body(table, _brief(table, row), otherwise), "```\n")))
         above |= releases
-    return "\n".join(lines) + "\n"
+    return "\n".join(parts)
 
 
-def _lines(*parts: str) -> str:
-    return "<br>".join(part for part in parts if part)
+def _head(number: int, row: Row, releases: str) -> str:
+    """The row's name, its note, and in which releases it is there by which source."""
+    note = f": {plain(row.note)}" if row.note else ""
+    during = settled(row.during, {})
+    where = plain(releases)
+    if during.op != "const":
+        where += f" where {code([' '.join(map(str.strip, readable(during)))])}"
+    remarks = " · ".join(part for part in (where, plain(row.source)) if part)
+    name = wrapped(f"**{number}. {plain(row.name)}**{note}<br>")
+    return f"{name}\n{wrapped(f'<small>{remarks}</small>')}"
 
 
-def effects(table: Table, row: Row) -> Iterator[list[str]]:
+def wrapped(text: str) -> str:
+    """A paragraph in lines of a page's width."""
+    return fill(text, PAGE_WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+def _brief(table: Table, row: Row) -> Row:
+    """The row with its event's parameters led by what the event is, not by its name."""
+
+    def brief(value: Any) -> Expression:
+        return in_brief(lift(value), table.on)
+
+    def sent(sending: Sending) -> Sending:
+        fields = tuple((name, brief(value)) for name, value in sending.fields)
+        return replace(sending, fields=fields, when=brief(sending.when))
+
+    reply = row.reply
+    if reply is not None:
+        reply = sent(reply) if isinstance(reply, Sending) else brief(reply)
+    return replace(
+        row,
+        when=brief(row.guard),
+        goto=None if row.goto is None else brief(row.goto),
+        set={brief(target): brief(value) for target, value in row.set.items()},
+        reply=reply,
+        send=tuple(sent(sending) for sending in row.send),
+    )
+
+
+def _body(table: Table, row: Row, otherwise: str) -> Iterator[str]:
+    """When the row is taken and what it does, each part led by what it is."""
+    guard = readable(row.guard, CODE_WIDTH)
+    yield from _led_by("when ", guard) if row.guard.op != "const" else (otherwise,)
+    done = [*effects(table, row, CODE_WIDTH)]
+    answers = [_led_by("reply", lines) for lines in replies(table, row, CODE_WIDTH)]
+    for lines in done + answers:
+        yield from lines
+    if not done and not answers:
+        yield "nothing changes"
+
+
+def effects(table: Table, row: Row, width: int = WIDTH) -> Iterator[list[str]]:
     """What the row does but for its reply: the next state, an update, a message; over some lines
     each."""
     if row.goto is not None:
-        yield _led_by("goto", readable(lift(row.goto)))
+        yield _led_by("goto", readable(lift(row.goto), width))
     for target, value in row.set.items():
-        yield readable_update(target, lift(value))
+        yield readable_update(target, lift(value), width)
     for dropped in table.droppings(row):
         named = ", ".join(f"{name}={value}" for name, value in dropped.address)
         yield [f"drop {dropped.message.name}({named})"]
     for sending in row.send:
-        yield _led_by("send", readable_sending(sending, table.on))
+        yield _led_by("send", readable_sending(sending, table.on, width))
 
 
-def replies(table: Table, row: Row) -> Iterator[list[str]]:
+def replies(table: Table, row: Row, width: int = WIDTH) -> Iterator[list[str]]:
     """The row's reply, if it has one: as declared, as its address goes without saying."""
     if isinstance(row.reply, Sending):
-        yield readable_sending(row.reply, table.on)
+        yield readable_sending(row.reply, table.on, width)
     elif row.reply is not None:
         assert table.response is not None  # the table's own check
-        yield readable_sending(table.response(error=row.reply), table.on)
+        yield readable_sending(table.response(error=row.reply), table.on, width)
 
 
 def _led_by(verb: str, lines: list[str]) -> list[str]:
-    return [f"{verb} {lines[0]}", *(f"  {line}" for line in lines[1:])]
+    return [f"{verb} {lines[0]}", *(f"{' ' * (len(verb) + 1)}{line}" for line in lines[1:])]
 
 
 def code(lines: Iterable[str]) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..language import Event, Expression, Sending, set_of
-from ..language.expressions import QUANTIFIERS, rewrite, show
+from ..language import Event, Expression, Message, Sending, set_of
+from ..language.expressions import BINARY, QUANTIFIERS, Parameter, rewrite, show
 
 WIDTH = 48
 
@@ -18,12 +18,29 @@ def readable(expression: Expression, width: int = WIDTH) -> list[str]:
     return _broken(_gathered(expression), width)
 
 
-def readable_update(target: Expression, value: Expression) -> list[str]:
+def in_brief(expression: Expression, on: Event) -> Expression:
+    """The expression with parameters as `request.epoch`, not as `AddPartitionsToTxn.epoch`."""
+    kind = (
+        "event" if not isinstance(on, Message) else "request" if on.answers is None else "response"
+    )
+
+    def change(node: Expression) -> Expression | None:
+        if node.op != "parameter" or node.data.event != on.name:
+            return None
+        return Expression("parameter", (), Parameter(kind, node.data.name, node.data.type))
+
+    return rewrite(expression, change)
+
+
+def readable_update(target: Expression, value: Expression, width: int = WIDTH) -> list[str]:
     """What a field becomes, as in Python."""
-    return _hung(f"{show(target)} = ", readable(value))
+    name, lines = show(target), readable(value, width - 4)
+    if len(lines) == 1 and len(name) + 3 + len(lines[0]) <= width:
+        return [f"{name} = {lines[0]}"]
+    return [f"{name} =", *_indented(lines)]
 
 
-def readable_sending(sending: Sending, request: Event) -> list[str]:
+def readable_sending(sending: Sending, request: Event, width: int = WIDTH) -> list[str]:
     """A message with its fields, to whom, and under which condition.
 
     Fields of an answer that repeat those of its request are left out, and so is the sender.
@@ -34,15 +51,15 @@ def readable_sending(sending: Sending, request: Event) -> list[str]:
         for field, value in sending.fields
         if not _repeats(sending, field, value, request)
     ]
-    blocks = [_hung(f"{field}=", readable(value)) for field, value in fields]
-    blocks = [_comma(block) for block in blocks[:-1]] + [_closed(block) for block in blocks[-1:]]
-    lines = _hung(f"{name}(", _filled(blocks, WIDTH)) if blocks else [f"{name}()"]
-    if len(lines[0]) > WIDTH:
-        lines = [f"{name}(", *_indented(_filled(blocks, WIDTH))]
+    lines = _called(
+        name,
+        _named(tuple(f for f, _ in fields), tuple(_gathered(v) for _, v in fields), width - 4),
+        width,
+    )
     if sending.to_each:
         lines.append(f"to each {', '.join(map(show, sending.to_each))}")
     if sending.when.op != "const":
-        lines += _hung("where " if sending.to_each else "if ", readable(sending.when))
+        lines += _hung("where " if sending.to_each else "if ", readable(sending.when, width))
     return lines
 
 
@@ -58,9 +75,13 @@ def _repeats(sending: Sending, field: str, value: Expression, request: Event) ->
 
 
 def _gathered(expression: Expression) -> Expression:
-    """With `x == a | x == b` as `x in set_of(a, b)`, as is_in takes it apart."""
+    """With `x == a | x == b` as `x in set_of(a, b)`, as is_in takes it apart, and with the value of
+    a field that a record has just been made of."""
 
     def change(node: Expression) -> Expression | None:
+        if node.op == "get" and node.args[0].op == "make":
+            names: tuple[str, ...] = node.args[0].data[1]
+            return _gathered(node.args[0].args[names.index(node.data)])
         if node.op != "or":
             return None
         parts = list(_parts(node, "or"))
@@ -105,7 +126,46 @@ def _broken(e: Expression, width: int) -> list[str]:
             f"{e.op}({show(bound)} in {over}:",
             *_indented(_closed(_broken(e.args[1], width - 4))),
         ]
+    if e.op in BINARY:
+        return _compared(e, BINARY[e.op], width)
+    if e.op == "not":
+        return _compared(e.args[0], "!=", width)
+    if e.op == "make":
+        record, names = e.data
+        return _called(record.name, _named(names, e.args, width - 4), width)
+    if e.op == "replace":
+        parts = [_broken(e.args[0], width - 4), *_named(e.data, e.args[1:], width - 4)]
+        return _called("replace", parts, width)
+    if e.data is None and e.op not in ("index", "is_set", "value"):
+        return _called(e.op, [_broken(argument, width - 4) for argument in e.args], width)
     return [text]
+
+
+def _compared(e: Expression, sign: str, width: int) -> list[str]:
+    """Both sides, the sign before the second one."""
+    left, right = (_enclosed(argument, width - len(sign) - 1) for argument in e.args)
+    return [*left, *_hung(f"{sign} ", right)]
+
+
+def _named(names: tuple[str, ...], values: tuple[Expression, ...], width: int) -> list[list[str]]:
+    blocks: list[list[str]] = []
+    for name, value in zip(names, values, strict=True):
+        lines = _hung(f"{name}=", _broken(value, width - len(name) - 1))
+        if max(map(len, lines)) > width:
+            lines = [f"{name}=", *_indented(_broken(value, width - 4))]
+        blocks.append(lines)
+    return blocks
+
+
+def _called(name: str, parts: list[list[str]], width: int) -> list[str]:
+    """A call; its arguments are below it where they are wide."""
+    if not parts:
+        return [f"{name}()"]
+    blocks = [*map(_comma, parts[:-1]), _closed(parts[-1])]
+    lines = _hung(f"{name}(", _filled(blocks, width - len(name)))
+    if max(map(len, lines)) <= width:
+        return lines
+    return [f"{name}(", *_indented(_filled(blocks, width - 4))]
 
 
 def _enclosed(e: Expression, width: int) -> list[str]:

@@ -14,10 +14,10 @@ from ..language import Machine, Message, System, Table
 from ..language.expressions import show
 from ..language.machines import FieldInfo
 from ..spec.systems import SHIPPED, shipped
-from .decision_table import code, decision_table, plain
+from .decision_table import CODE_WIDTH, code, decision_table, plain, wrapped
 from .facts import happening
 from .graph import Graph
-from .notation import readable
+from .notation import in_brief, readable
 from .render import to_same_svg
 from .state import state_diagram
 from .system import system_graph
@@ -38,10 +38,12 @@ _HEAD = f"""\
 What the shipped systems declare, for reading. The checker, the executable model and these pages
 read the same rows.
 
-In a table, the first row whose condition holds is taken. Its name says in words when that is, its
-condition says it in the language. A reply repeats those fields of its request that aren't shown. A
-row is there in the releases that are listed, and below them stand the features that decide it;
-`none` are rows that only come with single features switched on or off.
+The rows of a table are numbered in the order in which they are tried: the first whose condition
+holds is taken. A row's name says in words when that is. Below it stand the releases in which the
+row is there, the features that decide it (`none`: it only comes with single features switched on or
+off) and the source. `when` is the condition in the language, `name = value` a field's next value,
+`send` a message, `reply` the answer: it repeats those fields of its request that aren't shown. A
+parameter of the table's own event is `event.x`, a field of its message `request.x` or `response.x`.
 
 In a state diagram, an arrow is labelled with the event and the row, and stands for every state in
 which the row's condition can hold. A double border marks a state that no arrow leaves. What is
@@ -135,9 +137,10 @@ class _Pages:
             said.append(f"In {plain(', '.join(system.name for system in systems))} only.")
         if table.guard.op != "const":
             head = "Stays in flight until" if isinstance(table.on, Message) else "Happens only when"
-            said.append(f"{head}<br>{code(readable(table.guard))}")
+            guard = "\n".join(readable(in_brief(table.guard, table.on), CODE_WIDTH))
+            said.append(f"{head}\n\n```text\n{guard}\n```")
         for text in said:
-            yield f"{text}\n"
+            yield f"{text if text.endswith('```') else wrapped(text)}\n"
         happens = [
             release
             for release in systems[0].protocols.releases

@@ -550,7 +550,7 @@ QUANTIFIERS = {"all", "any", "count", "each", "those", "keep", "first_of", "max"
 
 # Printing -------------------------------------------------------------------------------------
 
-_BINARY = {
+BINARY = {
     "eq": "==", "lt": "<", "le": "<=", "add": "+", "sub": "-", "mul": "*", "div": "//",
     "mod": "%", "and": "&", "or": "|", "in": "in",
 }  # fmt: skip
@@ -566,7 +566,7 @@ def show(expression: Expression) -> str:
 
     def tight(node: Expression) -> str:
         text = show(node)
-        return text if node.op in _TIGHT or node.op not in {*_BINARY, "not"} else f"({text})"
+        return text if node.op in _TIGHT or node.op not in {*BINARY, "not"} else f"({text})"
 
     match op:
         case "const":
@@ -608,8 +608,8 @@ def show(expression: Expression) -> str:
             return f"{record.name}({_named(names, args)})"
         case "replace":
             return f"replace({show(args[0])}, {_named(data, args[1:])})"
-        case _ if op in _BINARY:
-            return f"{tight(args[0])} {_BINARY[op]} {tight(args[1])}"
+        case _ if op in BINARY:
+            return f"{tight(args[0])} {BINARY[op]} {tight(args[1])}"
         case _:
             inner = ", ".join(show(a) for a in args)
             return f"{op}({inner}{'' if data is None else f', {data}'})"
