@@ -1,18 +1,24 @@
 """Draws systems in which thousands of states can be reached, of a size known beforehand but for a
-factor: fields take any of their values by themselves, whatever other rows do.
+factor: fields take any of their values by themselves, but for some values that never meet.
 """
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
+from dataclasses import replace
 from math import prod
 from random import Random
+from typing import TypeAlias
 
 from epochfence import language as lang
 from epochfence.language import (
     DeclarationError,
+    Event,
     Expression,
     Instance,
     Machine,
+    Message,
     Property,
     Row,
     Table,
@@ -27,12 +33,17 @@ SPARE = 4  # times as many states as are wanted may be declared
 WIDE: tuple[Type, ...] = (lang.Int(0, 5), lang.Int(-3, 4), lang.Int(0, 11))
 
 
+Atom: TypeAlias = "tuple[Expression, Callable[[Expression], Expression]]"
+"""A field, and a condition on its value."""
+
+
 class LargeDrawing(SystemDrawing):
     """Draws a system of about `least` states or more, up to SPARE times as many."""
 
     def __init__(self, random: Random, least: int) -> None:
         super().__init__(random, SPARE * least)
         self.least = least
+        self.apart: list[list[Atom]] = []
 
     @property
     def moved(self) -> int:
@@ -68,6 +79,37 @@ class LargeDrawing(SystemDrawing):
                 break
             machine, kind, size = self.pick(fitting)
             self.field(machine, f"f{len(machine.fields)}", kind, size)
+        for machine in self.machines:
+            told = [pair for pair in self.fields(machine) if self.is_told(machine, *pair)]
+            for _ in range(self.number(0, 3) if len(told) > 1 else 0):
+                self.apart.append([self.atom(*pair) for pair in self.random.sample(told, 2)])
+
+    def is_told(self, machine: Machine, field: Expression, kind: Type) -> bool:
+        """Whether a field is moved, and may be compared with a value."""
+        return self.is_moved(machine, field, kind) and not isinstance(kind, lang.Key)
+
+    def atom(self, field: Expression, kind: Type) -> Atom:
+        """A condition on a field's value that some of its values meet."""
+        value = self.literal(kind)
+        if not isinstance(kind, lang.Int):
+            return field, lambda new: new == value
+        compare = self.pick((operator.eq, operator.lt, operator.gt))
+        return field, lambda new: compare(new, value)
+
+    def row(
+        self, name: str, machine: Machine, on: Event, scope: Scope, response: Message | None
+    ) -> Row:
+        """A row that keeps apart what never meets."""
+        return self.kept_apart(super().row(name, machine, on, scope, response))
+
+    def kept_apart(self, row: Row) -> Row:
+        """The row, where it doesn't lead to values that are to be kept apart."""
+        guard = row.guard
+        for atoms in self.apart:
+            if any(field in row.set for field, _ in atoms):
+                first, second = (holds(lang.lift(row.set.get(f, f))) for f, holds in atoms)
+                guard = guard & ~(first & second)
+        return replace(row, when=guard)
 
     def happening(self, machine: Machine, name: str) -> None:
         """A table on an event; of the machine's first, others that move its fields as well."""
@@ -85,8 +127,9 @@ class LargeDrawing(SystemDrawing):
                 on = event(f"{name} moves {label}", p=info.type)
                 new = on.p
             scope = Scope(tuple(self.fields(machine)), self.names_keys)
-            when = self.truth(scope, 2) if self.chance(20) else True
-            self.tables.append(Table(machine, on, (Row("move", when, set={info.expression: new}),)))
+            when = self.truth(scope, 2) if self.chance(30) else True
+            row = self.kept_apart(Row("move", when, set={info.expression: new}))
+            self.tables.append(Table(machine, on, (row,)))
 
     def property(self, name: str) -> Property:
         """A property like others, or that some fields never have certain values at once."""
@@ -99,10 +142,8 @@ class LargeDrawing(SystemDrawing):
             if bound is not None:
                 quantified.append(bound)
             for seen, kind in self.fields(machine):
-                if kind in WIDE or (kind in SCALARS and not isinstance(kind, lang.Key)):
-                    here = seen if bound is None else seen.at(bound)
-                    if self.chance(70):
-                        parts.append(here == self.literal(kind))
+                if self.is_told(machine, seen, kind) and self.chance(70):
+                    parts.append((seen if bound is None else seen.at(bound)) == self.literal(kind))
         if not parts:
             return super().property(name)
         body = parts[0]

@@ -34,7 +34,7 @@ from epochfence.tests.agreement.ways import (
 from epochfence.tests.checker.test_random_systems import outcome, replay
 
 LEAST = 1_000  # reachable states
-ASKED = (500, 8_000)  # states that are asked for: mostly, there are some times as many
+ASKED = (700, 8_000)  # states that are asked for: mostly, there are some times as many
 FIRST_STEPS = 10  # that are looked at before anything is compiled
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -69,7 +70,8 @@ def other_states(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def no_trace(*given: Any, **more: Any) -> Any:
     """Z3, without the counterexample that it finds."""
-    return replace(bound(*given, **more), trace=None)
+    result = bound(*given, **more)
+    return replace(result, trace=None, depth=result.most)
 
 
 def other_where(wanted: Callable[[Options], Any]) -> Callable[..., Any]:
@@ -91,6 +93,7 @@ WRONG: dict[Callable[..., Any], tuple[str, Callable[..., Any]]] = {
     ways.spark: ("check", other_where(lambda options: options.spark)),
     ways.solved: ("bound", no_trace),
     ways.interpreted: ("search", other_states(search)),
+    ways.walked: ("expanded", lambda *_: Counter()),
 }
 
 

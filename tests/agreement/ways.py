@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import traceback
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
+
 from epochfence.checker import check as checks
 from epochfence.checker.check import Options, Prepared, check, prepare
+from epochfence.checker.found import Found
 from epochfence.checker.ground import ground
 from epochfence.checker.native import lower, machine_code, object_cache, object_code, pack, symmetry
 from epochfence.checker.native.explore import Progress
+from epochfence.checker.native.memory import Region
 from epochfence.checker.native.object_code import target_machine
+from epochfence.checker.native.store import SHARDS, SLACK
+from epochfence.checker.native.vectors import in_words
 from epochfence.checker.reference import search
 from epochfence.checker.solver.bound import bound
 from epochfence.checker.spark import engine, tasks
 from epochfence.checker.spark.options import SparkOptions
+from epochfence.checker.trace import represent
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import Instance
+from epochfence.model.engine.interpreter import Interpreter
 from epochfence.tests.checker.spark.in_process import InProcess
 from epochfence.tests.checker.test_random_systems import expected, outcome, replay
 
@@ -34,6 +45,7 @@ PLAIN_STEPS = 30_000  # in these: it takes over 5,000 a second
 MEMORY = 2 << 30
 SOLVED = 4  # steps that Z3 unrolls at most
 SOLVING = 3  # seconds that it may take for them
+WALK = 8  # states, of which all steps are compared
 NEVER = 1 << 40  # steps, or lines of IR, that no system has
 
 
@@ -100,7 +112,8 @@ def compiled_anew(large: int) -> Generator[None]:
 
 def plainly(instance: Instance, on_progress: Callable[[Progress], None] | None = None) -> Result:
     """A run on one thread without reductions."""
-    return check(instance, Options(memory=MEMORY, symmetry=False, slicing=False), on_progress)
+    options = Options(memory=MEMORY, symmetry=False, slicing=False, keep_states=True)
+    return check(instance, options, on_progress)
 
 
 # Ways. Each yields the name of a comparison once that was made ------------------------------------
@@ -124,10 +137,10 @@ def reductions(case: Case) -> Iterator[str]:
     ):
         if not applies:
             continue
-        first, result = case.first, check(case.instance, options)
+        first, result = case.first, check(case.instance, replace(options, keep_states=True))
         assert outcome(result) == outcome(first), name
         if result.verdict is Verdict.HOLDS:
-            assert result.states <= first.states, name
+            assert states_of(result.data) == represented(first.data, result.data), name
             assert taken(result) == taken(first), name
         else:
             replay(case.instance, result)
@@ -248,16 +261,52 @@ def interpreted(case: Case) -> Iterator[str]:
     yield "interpreter"
 
 
+def walked(case: Case) -> Iterator[str]:
+    """On a walk at random, the steps that code takes from a state, or from the one that stands for
+    it, are those of the interpreter."""
+    machine = Interpreter(case.instance)
+    codes: list[Prepared] = [
+        checks.prepare(case.instance, symmetry=symmetry, slicing=slicing)
+        for symmetry, slicing in product((False, True), repeat=2)
+    ]
+    state = case.random.choice(list(machine.initial_states()))
+    for _ in range(WALK):
+        steps = [step for step in machine.steps(state) if step.state is not None]
+        for code in codes:
+            wanted = Counter((step.row, code.pack(step.state)) for step in steps if step.state)
+            assert expanded(code, code.pack(state)) == wanted
+        if not steps:
+            break
+        state = case.random.choice(steps).state
+        assert state is not None
+    yield "interpreter's steps"
+
+
+def expanded(code: Prepared, state: bytes) -> Counter[tuple[int, bytes]]:
+    """The steps that compiled code takes from a packed state: rows, and the packed states after."""
+    stride, most = code.packing.stride, max(1, code.kernel.most_successors)
+    before, after = Region(stride + SLACK), Region(most * stride + SLACK)
+    before.array[:stride] = np.frombuffer(state, dtype=np.uint8)
+    rows, bad, count = np.zeros(most, np.uint32), np.zeros(1, np.uint64), np.zeros(1, np.int64)
+    function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)(code.kernel.address)
+    places = (array.ctypes.data for array in (rows, bad, count))
+    written = function(before.address, 1, after.address, *places)
+    found = after.array[: written * stride].tobytes()
+    return Counter(
+        (int(row), found[at * stride : (at + 1) * stride]) for at, row in enumerate(rows[:written])
+    )
+
+
 BLOCK = 20
 """Systems that come one after the other; in each block, as many are taken for each way."""
 WAYS: dict[Callable[[Case], Iterator[str]], int] = {
     threads: BLOCK, reductions: BLOCK, passes: 2, in_parts: 2, killed: 4, spark: 2, solved: 6,
-    interpreted: 1,
+    interpreted: 1, walked: 8,
 }  # fmt: skip
 NAMES = (
     "2 threads", "symmetry", "slicing", "symmetry and slicing, 2 threads", "LLVM's passes",
     "in many words and parts", "killed and resumed", "Spark's part played", "Z3 finds it",
-    "Z3 finds none", "interpreter",
+    "Z3 finds none", "interpreter", "interpreter's steps",
 )  # fmt: skip
 
 
@@ -298,3 +347,31 @@ def outcome_of(result: Any) -> tuple[Verdict, int]:
 def taken(result: Result) -> set[str]:
     """The rows that some step took."""
     return {name for name, count in result.rows if count}
+
+
+def states_of(found: Found) -> set[bytes]:
+    """The packed states that a run found."""
+    return _split(np.concatenate([found.explorer.store.rows(at) for at in range(SHARDS)]))
+
+
+def represented(plain: Found, reduced: Found) -> set[bytes]:
+    """What stands, with a run's reductions, for the states of a run without any."""
+    before, packing = plain.prepared.packing, reduced.prepared.packing
+    rows = np.concatenate([plain.explorer.store.rows(at) for at in range(SHARDS)])
+    words = in_words(rows, before)
+    packed = np.zeros((len(words), packing.words), dtype=np.uint64)
+    for index, place in packing.places.items():
+        there = before.places[index]
+        values = words[:, there.word] & np.uint64(there.mask)
+        packed[:, place.word] |= values >> np.uint64(there.shift) << np.uint64(place.shift)
+    states = _split(packed.view(np.uint8)[:, : packing.stride])
+    if not reduced.prepared.symmetry.keys:
+        return states
+    address = reduced.prepared.kernel.canonical_address
+    return {represent(address, state) for state in states}
+
+
+def _split(rows: Any) -> set[bytes]:
+    """Each row of bytes."""
+    whole, stride = rows.tobytes(), rows.shape[1]
+    return {whole[at : at + stride] for at in range(0, len(whole), stride)}
