@@ -33,6 +33,7 @@ from ..language.expressions import QUANTIFIERS, EnumValue, divisor, resolve
 from ..language.typecheck import common, type_of
 from ..language.types import SCALARS, Type, Value, choices, initial_value
 from ..language.values import field_name
+from .effort import check_effort
 from .graph import Graph, Node, leaves_of
 from .probes import Probe, probes
 
@@ -170,8 +171,9 @@ class Grounded:
 def ground(instance: Instance) -> Grounded:
     """The instance as leaves and nodes; all leaves are kept until slicing.
 
-    Raises DeclarationError where an expression can't be grounded.
+    Raises DeclarationError where an expression can't be grounded, or there is too much to ground.
     """
+    check_effort(instance)
     return _Grounder(instance).run()
 
 

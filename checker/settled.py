@@ -16,9 +16,10 @@ from ..language import (
     Table,
     lift,
 )
-from ..language.expressions import children_first, resolve
+from ..language.expressions import TRUE, children_first, resolve
 from ..language.systems import events_of
 from ..language.types import Constants
+from ..language.values import field_name
 
 
 def truth(e: Expression, constants: Constants, features: Collection[str]) -> bool | None:
@@ -80,6 +81,18 @@ def ruled_out(instance: Instance) -> RuledOut:
     return _Search(instance).run()
 
 
+def only_unchanged(instance: Instance, fields: Collection[str], off: Collection[str]) -> bool:
+    """Whether rows write one of the fields (by machine and name), but for none that this release
+    has and that isn't `off`."""
+    present = set(instance.row_names) - set(off)
+    writers = [
+        f"{table.name}/{row.name}" for table in instance.system.tables for row in table.rows
+        for target, _ in table.updates(row)
+        if {field_name(n.data) for n in children_first(target) if n.op == "field"} & set(fields)
+    ]  # fmt: skip
+    return bool(writers) and not present & set(writers)
+
+
 def message_of(event: Event) -> Message | None:
     """The message that a table on the event takes from the network."""
     if isinstance(event, Loss):
@@ -99,6 +112,8 @@ class _Search:
             f"{table.name}/{row.name}" for table in tables for row in table.rows
             if self._excluded(table, row)
         }  # fmt: skip
+        for table in tables:
+            off |= self._hidden(table)
         while True:
             silent = {
                 channel.message for channel in self.system.channels
@@ -119,6 +134,16 @@ class _Search:
                 return True
         condition = table.guard & row.guard
         return names_settings(condition) and self._never(condition)
+
+    def _hidden(self, table: Table) -> set[str]:
+        """The rows behind one that this release or these constants have always taken."""
+        for at, row in enumerate(table.rows):
+            if f"{table.name}/{row.name}" not in self.present:
+                continue
+            of_settings = row.during is not TRUE or names_settings(row.guard)
+            if of_settings and truth(row.guard, self.instance.constants, self.instance.features):
+                return {f"{table.name}/{other.name}" for other in table.rows[at + 1 :]}
+        return set()
 
     def _is_zero(self, bound: Expression) -> bool:
         try:

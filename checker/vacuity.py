@@ -14,7 +14,7 @@ from typing import Any
 from ..language import Expression, Instance, Message, lift
 from ..language.systems import NETWORK
 from .probes import TERMINAL, Probe, fields_read
-from .settled import message_of, names_settings, ruled_out, truth
+from .settled import message_of, names_settings, only_unchanged, ruled_out, truth
 
 SETTINGS = "ruled out by these constants and this release"
 
@@ -108,11 +108,14 @@ def _premises(
         of_settings = settled and fields_read(condition) and names_settings(condition)
         return SETTINGS if of_settings else declared.get(name, "")
 
+    off = ruled_out(instance).rows if unbreakable else ()
     for name in unbreakable:
         what = "is true whatever happens: no row changes what it depends on"
         premises = [x for x in unmet if x.about == name and x.kind == "premise"]
         of_settings = all(names_settings(x.expression) for x in premises)
         reason = explained(name, by_name[name].expression, settled=of_settings)
+        if not reason and only_unchanged(instance, fields_read(by_name[name].expression), off):
+            reason = SETTINGS
         yield Vacuity("property", name, what, (), reason)
     never_met = {probe.expression for probe in unmet}
     told: set[tuple[str, str]] = set()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from math import prod
 
 from .errors import DeclarationError, UnsettledError
 from .expressions import (
@@ -40,7 +41,20 @@ from .scopes import instances, substitute
 from .systems import BUDGET, DEFAULT, NETWORK, Channel, System, events_of
 from .tables import Row, Table
 from .typecheck import type_of
-from .types import SCALARS, Bag, Int, Key, Map, Type, Value, choices, contains, initial_value, parts
+from .types import (
+    SCALARS,
+    Bag,
+    Int,
+    Key,
+    Map,
+    Type,
+    Value,
+    choices,
+    contains,
+    how_many,
+    initial_value,
+    parts,
+)
 from .types import Sequence as Line
 
 MOST_PARTS = 100_000  # numbers in a state; the largest shipped system has some hundreds
@@ -406,6 +420,7 @@ class _Builder:
             for dropped in table.droppings(row):
                 traffic.drop(dropped.message, {n: place(v) for n, v in dropped.address})
             for sending in table.sendings(row):
+                self.check_sent(f"table {table.name}, row {row.name!r}", sending)
                 self.send(traffic, sending, place)
             updates = [(place(target), place(value)) for target, value in table.updates(row)]
             if spent is not None:
@@ -431,6 +446,15 @@ class _Builder:
         settled_rows = tuple(settled(row) for row in rows)
         message = travelling if isinstance(travelling, Message) else None
         return Action(table.name, tuple(bounds), taken, when, settled_rows, this, message)
+
+    def check_sent(self, where: str, sending: Sending) -> None:
+        """Raises DeclarationError for messages to more than a state could have parts for."""
+        count = prod(how_many(bound.data.type, self.constants) for bound in sending.to_each)
+        if count > MOST_PARTS:
+            raise DeclarationError(
+                f"{where}: {sending.message.name} to {count:,} at once, where {MOST_PARTS:,} are "
+                "the most: take smaller bounds"
+            )
 
     def send(
         self, traffic: _Traffic, sending: Sending, place: Callable[[Expression], Expression]

@@ -312,7 +312,7 @@ def parts(kind: Type, constants: Constants) -> int:
         case Optional():
             return 1 if isinstance(kind.of, SCALARS) else 1 + parts(kind.of, constants)
         case Set():
-            return _how_many(kind.of, constants)
+            return how_many(kind.of, constants)
         case Sequence() | Bag():
             return resolve(kind.capacity, constants) * parts(Optional(kind.of), constants)
         case Record():
@@ -323,7 +323,8 @@ def parts(kind: Type, constants: Constants) -> int:
             return 1
 
 
-def _how_many(kind: Type, constants: Constants) -> int:
+def how_many(kind: Type, constants: Constants) -> int:
+    """How many values a scalar type has. Raises DeclarationError for any other type."""
     match kind:
         case Int():
             low, high = kind.range(constants)
@@ -337,9 +338,9 @@ def _how_many(kind: Type, constants: Constants) -> int:
 def choices(kind: Type, constants: Constants) -> tuple[Value, ...]:
     """Every value of a scalar type, in order. Raises DeclarationError for any other type, and for
     one of more values than can be gone through."""
-    if isinstance(kind, (Int, Key)) and _how_many(kind, constants) > MOST_CHOICES:
+    if isinstance(kind, (Int, Key)) and how_many(kind, constants) > MOST_CHOICES:
         raise DeclarationError(
-            f"{kind} has {_how_many(kind, constants):,} values, more than the {MOST_CHOICES:,} "
+            f"{kind} has {how_many(kind, constants):,} values, more than the {MOST_CHOICES:,} "
             "that can be gone through one by one: take a smaller range"
         )
     match kind:

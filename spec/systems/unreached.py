@@ -10,6 +10,7 @@ from ...language import Unreached
 from ..client.producer import EARLY_ENDS
 from ..features import (
     client_epoch_bump,
+    expires_in_flight,
     single_fence_bump,
     transaction_version_2,
     unknown_producer_accepted,
@@ -192,6 +193,21 @@ IDEMPOTENCE = (
         ("partition.Produce/stale epoch",),
     ),
     Unreached(
+        "can't be: before 2.5 an idempotent client that has lost the order of its sequences takes "
+        "a new producer id, and never a new epoch",
+        (
+            "partition.Produce/new epoch in mid-sequence",
+            "partition.DelayedProduce/stale epoch",
+            "partition.DelayedProduce/new epoch in mid-sequence",
+        ),
+        ~client_epoch_bump,
+    ),
+    Unreached(
+        "can't be: before 2.1 no batch expires in flight, so that somebody waits for each answer",
+        ("producer.ProduceResponse/nobody waits for it",),
+        ~expires_in_flight,
+    ),
+    Unreached(
         _NO_TRANSACTIONS,
         tuple(
             f"partition.{message}/{row}"
@@ -207,6 +223,8 @@ IDEMPOTENCE = (
         "need another producer id (producer_ids=2)",
         (
             "producer.producer id given out",
+            "producer.ProduceResponse/refused under an old producer id, and those of the new one "
+            "move up",
             "partition.Produce/no producer id: no check",
             "partition.DelayedProduce/no producer id: no check",
         ),

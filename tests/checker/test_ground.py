@@ -306,7 +306,7 @@ def test_a_number_that_may_be_no_key_is_refused(
     index: Callable[[Expression], Expression],
 ) -> None:
     with pytest.raises(
-        DeclarationError, match=r"^table .*: row .*: .*a map of 3 keys is read by 0\.\.2"
+        DeclarationError, match=r"^table .*: .*(a map of 3 keys is read by|they are) 0\.\.2"
     ):
         one_field(lang.Map(KEY, SMALL), lambda f: lang.each(k, index(f)))
 
@@ -357,3 +357,42 @@ def test_numbers_beyond_native_ones_are_refused() -> None:
     assert g.add(large, g.number(1)).high == 2**62 + 1
     with pytest.raises(DeclarationError, match="beyond 64 bits"):
         g.add(g.add(large, large), large)
+
+
+NODES = lang.Key("node", 1000)
+i, j, k3 = (NODES.variable(name) for name in "ijk")
+crowd = lang.Machine("crowd")
+there = crowd.field("there", lang.Set(NODES))
+some = lang.event("some", a=NODES, b=NODES, c=NODES)
+tell = lang.event("tell")
+Told = lang.message("Told", crowd, number=lang.Int(0, 10**6))
+number = lang.variable("number", lang.Int(0, 10**6))
+ALL_THREE = lang.all_of(i, lang.all_of(j, lang.all_of(k3, (i == j).implies(k3.is_in(there)))))
+LARGE = {
+    "a property": (
+        (lang.Table(crowd, tell, (lang.Row("r"),)),), ALL_THREE, "property P: 8,001,001,001 parts",
+    ),
+    "an event's parameters": (
+        (lang.Table(crowd, some, (lang.Row("r", when=some.a.is_in(there)),)),),
+        lang.all_of(i, i.is_in(there)), "table crowd.some: 5,000,000,000 parts",
+    ),
+    "a row": (
+        (lang.Table(crowd, tell, (lang.Row("r", when=ALL_THREE),)),),
+        lang.all_of(i, i.is_in(there)), "table crowd.tell: 8,001,001,003 parts",
+    ),
+    "a row that sends": (
+        (lang.Table(crowd, tell, (
+            lang.Row("r", send=(lang.to_each(number, True, Told(number=number)),)),)),),
+        lang.all_of(i, i.is_in(there)),
+        "table crowd.tell, row 'r': Told to 1,000,001 at once, where 100,000 are the most",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LARGE)
+def test_what_is_too_much_to_ground_is_refused_at_once(case: str) -> None:
+    tables, condition, said = LARGE[case]
+    holds = lang.invariant("P", condition, "It holds.")
+    parts = lang.System("s", tables, (holds,), channels=(lang.Channel(Told),), terminal=True)
+    with pytest.raises(DeclarationError, match=f"{said}.*: take smaller bounds$"):
+        ground(lang.instantiate(parts))

@@ -388,7 +388,31 @@ def test_what_the_release_or_a_constant_rules_out_is_told_apart() -> None:
         "judge.Vote/fast is never taken", "judge.Vote/spare is never taken",
     }  # fmt: skip
     new = system(some, protocol="2", constants=(NODES, SPARE))
-    assert "judge.Vote/grant is never taken" in told(new)
+    assert "judge.Vote/grant is never taken" in explained(new)
+
+
+def test_rows_behind_one_that_a_release_always_takes_are_told_apart() -> None:
+    count = {granted: granted + 1}
+    some = Table(judge, Vote, response=Granted, rows=(
+        Row("before", set=count, reply=Granted(), during=~fast),
+        Row("from 2 on", set=count, reply=Granted()),
+    ))  # fmt: skip
+    assert told(system(some, protocol="1")) == []
+    assert explained(system(some, protocol="1")).keys() == {"judge.Vote/from 2 on is never taken"}
+    plain = Table(judge, Vote, response=Granted, rows=(*VOTE.rows, Row("hidden")))
+    assert told(system(plain, protocol="1")) == ["judge.Vote/hidden is never taken"]
+
+
+def test_a_property_of_what_only_another_release_writes_is_told_apart() -> None:
+    table = Table(judge, Vote, response=Granted, rows=(
+        Row("grant", set={granted: granted + 1, flag: True}, reply=Granted(), during=fast),
+        Row("grant before", set={granted: granted + 1}, reply=Granted()),
+    ))  # fmt: skip
+    kept = step_property("Kept", flag.implies(after(flag)), "It stays.")
+    what = "Kept is true whatever happens: no row changes what it depends on"
+    assert explained(system(table, protocol="1", properties=(FEW, kept))).keys() == {what}
+    of_none = system(properties=(FEW, kept))
+    assert told(of_none) == [what]
 
 
 def test_what_nobody_sends_at_this_release_is_told_apart() -> None:
@@ -396,7 +420,9 @@ def test_what_nobody_sends_at_this_release_is_told_apart() -> None:
         Row("grant", set={granted: granted + 1}, reply=Granted(), during=~fast),
         Row("grant in silence", set={granted: granted + 1}),
     ))  # fmt: skip
-    assert told(system(silent, protocol="1")) == ["judge.Vote/grant in silence is never taken"]
+    assert list(explained(system(silent, protocol="1"))) == [
+        "judge.Vote/grant in silence is never taken"
+    ]
     assert told(system(silent, protocol="2")) == []
     assert list(explained(system(silent, protocol="2"))) == ["Granted is never sent"]
 
