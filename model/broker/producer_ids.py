@@ -1,18 +1,30 @@
-"""Who hands out producer ids: a broker's manager, the controller, and the store before it.
+"""Who hands out producer ids: a broker's manager, the controller, and ZooKeeper before it.
 
-The rows are `spec.producer_ids.blocks`'s; a request and its answer are the caller's to carry.
+The rows are `spec.producer_ids.controller`'s and `spec.producer_ids.zookeeper`'s. Kept here is what
+they leave open: which step of a call comes next. A manager has one thread, which makes one call at
+a time; requests and answers are the caller's to carry.
 """
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
-from ...spec.producer_ids import blocks as declared
+from ...language.machines import Event
+from ...spec.producer_ids import controller as declared
+from ...spec.producer_ids import zookeeper
+from ...spec.producer_ids.state import NO_PRODUCER_ID, Errors
 from ..engine.errors import ModelError
 from ..engine.machine import Machine
 
-PREFETCH_THRESHOLD = 90  # in 100
 LOADING = "COORDINATOR_LOAD_IN_PROGRESS"
+_HANDED_OUT = "callers__handed_out"
+_STEPS = (
+    declared.take_prefetched,
+    declared.set_current,
+    declared.clear_in_flight,
+    declared.request_block,
+)
 
 
 class Exhausted(ModelError):
@@ -22,8 +34,9 @@ class Exhausted(ModelError):
 class ProducerIdManager:
     """A broker's producer ids, from blocks that it asks the controller for.
 
-    After a call, `asks_controller` says whether it has sent AllocateProducerIds; `answer` is the
-    answer to that, or `give_up` where there is none.
+    After a call or an answer, `asks_controller` says whether it has sent AllocateProducerIds;
+    `answer` is the answer to that, or `give_up` where there is none. Until 3.5 a call that finds no
+    id waits for the answer (`is_waiting`); `finish` ends it.
     """
 
     def __init__(
@@ -31,102 +44,169 @@ class ProducerIdManager:
         retry_backoff_ms: int = 50,
     ) -> None:  # fmt: skip
         settings = {"retry_backoff_ms": retry_backoff_ms}
-        self.machine = Machine(declared.MANAGER_TABLES, protocol=protocol, constants=settings)
+        self.machine = Machine(
+            declared.MANAGER_TABLES, protocol=protocol, this=broker_id, constants=settings
+        )
         self.broker_id = broker_id
         self.now_ms = now_ms
         self.asks_controller = False
 
     def generate(self) -> int | None:
-        """The next producer id; None is COORDINATOR_LOAD_IN_PROGRESS."""
-        self.machine.outside(clock__now=self.now_ms)
+        """The next producer id; None is COORDINATOR_LOAD_IN_PROGRESS, or a call that waits.
+
+        Raises NotNow while another call waits.
+        """
         self.asks_controller = False
-        for _ in range(declared.ITERATION_LIMIT):
-            answer = self.machine.handle("claim").reply
-            self.asks_controller |= answer.asks_controller
-            if not answer.goes_on:
-                return answer.producer_id
-        return None
+        self._begin()
+        self.machine.handle(declared.generate.name, handler=0)
+        while self._go_on():  # once at most: no other block is in reserve then
+            self.machine.handle(declared.generate.name, handler=0)
+        return self._handed_out()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a call waits for a block."""
+        return self.machine.at("step", 0) == "WAITING"
+
+    def finish(self) -> int | None:
+        """The end of a call that waits: its producer id, where a block has come, else None, which
+        is COORDINATOR_LOAD_IN_PROGRESS after the longest wait."""
+        self._begin()
+        self._go_on()
+        self.machine.attempt(declared.wait_ends.name, handler=0)
+        return self._handed_out()
 
     def answer(self, error: str, first: int = -1, size: int = -1) -> tuple[int, int] | None:
         """The controller's answer; the block that is kept for later, as first id and size."""
-        self.machine.outside(clock__now=self.now_ms)
-        self.machine.handle(
-            "controller answers", error=error if error in ERRORS else "OTHER",
-            first=max(first, -1), size=max(size, -1),
-            prefetch_at=max(size, 0) * PREFETCH_THRESHOLD // 100,
+        self._begin()
+        self.asks_controller = False
+        if not self.machine["outstanding"]:  # the channel is the caller's
+            self.machine.put(outstanding=1)
+        self._take(
+            declared.AllocateProducerIdsResponse, broker=self.broker_id,
+            connection=self.machine["connection"],
+            error=error if error in Errors.names else "UNKNOWN_SERVER_ERROR",
+            producer_id_start=max(first, -1), producer_id_len=max(size, -1),
         )  # fmt: skip
-        block = self.machine["next_block"]
-        return None if block is None else (block.first, block.size)
+        self._take(declared.store_answer)
+        kept = self.machine["prefetched"]
+        return None if kept is None or kept.error != "NONE" else (kept.block.first, kept.block.size)
 
     def give_up(self) -> None:
         """The channel to the controller has given the request up."""
-        self.machine.handle("controller is silent")
+        self.asks_controller = False
+        self._take(declared.channel_timeout)
+
+    def _begin(self) -> None:
+        self.machine.outside(clock__now=self.now_ms, **{_HANDED_OUT: {}})
+
+    def _handed_out(self) -> int | None:
+        given = self.machine.elsewhere(_HANDED_OUT)[self.broker_id]
+        return given[-1] if given else None
+
+    def _go_on(self) -> bool:
+        """Takes the steps of a call as far as they go; whether it then begins anew."""
+        begins_anew = False
+        while step := next((step for step in _STEPS if self._take(step, handler=0)), None):
+            begins_anew = step is declared.clear_in_flight
+        return begins_anew
+
+    def _take(self, event: Event, **fields: Any) -> bool:
+        outcome = self.machine.attempt(event.name, **fields)
+        self.asks_controller |= outcome is not None and bool(outcome.sent)
+        return outcome is not None
 
 
 class ProducerIdController:
     """The controller's part: blocks of a thousand ids for registered brokers.
 
-    `brokers` are the registered ones with their epochs. A block counts as given out once the record
-    of it is replayed.
+    `brokers` are the registered ones with their epochs; `next_block` is the first id of the next
+    block.
     """
 
     def __init__(
-        self, brokers: dict[int, int], *, protocol: str | None = None,
-        next_block: int | None = None, is_active: bool = True,
+        self, brokers: dict[int, int], *, protocol: str | None = None, next_block: int = 0,
+        is_active: bool = True,
     ) -> None:  # fmt: skip
-        self.machine = Machine(declared.CONTROLLER_TABLES, protocol=protocol)
-        self.machine.put(brokers=brokers, next_block=next_block, is_active=is_active)
+        tables = declared.CONTROLLER_TABLES + declared.REPLAY_TABLES
+        self.machine = Machine(tables, protocol=protocol)
+        self.machine.put(
+            registered=brokers, next_block=next_block, committed=next_block, is_active=is_active
+        )
+
+    def copy(self) -> ProducerIdController:
+        """Another controller in the same state."""
+        made = copy(self)
+        made.machine = self.machine.copy()
+        return made
 
     @property
     def next_block(self) -> int:
         """The first id of the next block."""
-        return self.machine["next_block"] or 0
+        return self.machine["next_block"]
 
     def allocate(self, broker_id: int, broker_epoch: int) -> tuple[str, int, int]:
-        """AllocateProducerIds: an error, the first id and the size of a block."""
-        asked: dict[str, Any] = {"broker_id": broker_id, "broker_epoch": broker_epoch}
-        answer = self.machine.handle("allocate", **asked).reply
-        return answer.error, answer.first, answer.size
+        """AllocateProducerIds: an error, the first id and the size of a block. Its record is
+        committed at once."""
+        answer = self.machine.handle(
+            declared.AllocateProducerIds.name, broker=broker_id, connection=0,
+            broker_epoch=broker_epoch,
+        ).reply  # fmt: skip
+        if answer is None:
+            (answer,) = self.machine.handle(declared.commit.name).sent
+        return answer.error, answer.producer_id_start, answer.producer_id_len
 
     def replay(self, next_producer_id: int) -> bool:
-        """Applies a logged record; False where it is refused, as it goes back."""
-        answer = self.machine.handle("replay", next_producer_id=next_producer_id).reply
-        return not answer.is_refused
+        """Applies a record of another controller; False where it is refused, as it goes back."""
+        name = declared.replay.name
+        return not self.machine.handle(name, next_producer_id=next_producer_id).reply.is_refused
 
 
-class SharedStore:
-    """The store of blocks that brokers had before: ZooKeeper. `last` is the last id given out."""
-
-    def __init__(self, last: int | None = None, *, protocol: str | None = None) -> None:
-        self.machine = Machine(declared.STORE_TABLES, protocol=protocol)
-        self.machine.put(last=last)
-
-    def take(self) -> tuple[int, int]:
-        """The first id and the size of the next block. Raises Exhausted."""
-        answer = self.machine.handle("take a block").reply
-        if answer.error != "NONE":
-            raise Exhausted("there is no block of producer ids left")
-        return answer.first, answer.size
+_FROM_ZOOKEEPER = (declared.controller_hands_out_ids.data.name,)
 
 
-class StoreProducerIdManager:
-    """A broker's producer ids, from blocks of a `SharedStore`; the first is taken at once.
+class ProducerIdBlockZNode:
+    """The node in ZooKeeper that brokers take blocks from: /latest_producer_id_block. `last` is the
+    last id of the newest block."""
 
-    Raises Exhausted where there is none left.
+    def __init__(self, last: int = NO_PRODUCER_ID, *, protocol: str | None = None) -> None:
+        self.machine = Machine(zookeeper.NODE_TABLES, protocol=protocol, switch_off=_FROM_ZOOKEEPER)
+        self.machine.put(block_end=last)
+
+
+class ZkProducerIdManager:
+    """A broker's producer ids, from blocks that it takes from a node in ZooKeeper, the first at
+    once. Raises Exhausted where there is none left.
     """
 
-    def __init__(self, store: SharedStore) -> None:
-        self._store = store
-        self._next, size = store.take()
-        self._end = self._next + size
+    def __init__(
+        self, node: ProducerIdBlockZNode, broker_id: int = 0, *, protocol: str | None = None
+    ) -> None:
+        self.machine = Machine(
+            zookeeper.MANAGER_TABLES, protocol=protocol, switch_off=_FROM_ZOOKEEPER, this=broker_id
+        )
+        self.broker_id = broker_id
+        self._node = node.machine
+        self._take(zookeeper.start)
+        if self.machine["state"] == "OFFLINE":
+            raise Exhausted("there is no block of producer ids left")
 
     def generate(self) -> int:
         """The next producer id. Raises Exhausted."""
-        if self._next >= self._end:
-            self._next, size = self._store.take()
-            self._end = self._next + size
-        self._next += 1
-        return self._next - 1
+        self.machine.outside(**{_HANDED_OUT: {}})
+        self._take(zookeeper.generate)
+        given = self.machine.elsewhere(_HANDED_OUT)[self.broker_id]
+        if not given:
+            raise Exhausted("there is no block of producer ids left")
+        return given[-1]
 
-
-ERRORS = frozenset(declared.ErrorCode.names)
+    def _take(self, event: Event) -> None:
+        """Takes an event, and then a block, where that makes it need one."""
+        self.machine.handle(event.name)
+        while self.machine["state"] in ("READING", "CHECKING"):
+            self.machine.outside(
+                **{f"zookeeper__{name}": value for name, value in self._node.state.items()}
+            )
+            for write in self.machine.handle(zookeeper.read.name).sent:
+                answer = self._node.handle(type(write).__name__, **write._asdict()).reply
+                self.machine.handle(type(answer).__name__, **answer._asdict())

@@ -73,16 +73,16 @@ def _from_controller(
 
     def outcome(stored: Expression) -> Place:
         is_block = stored.is_set & (stored.value.error == Errors.NONE)
-        return _whole(is_block, stored.value.producer_id_start)
+        return _whole(is_block, stored.value.block.first)
 
     answer = in_flight(answer_name, rpc.AllocateProducerIdsResponse, broker)
-    taken = rpc.taken.at(broker)[handler]
+    taken = rpc.taken.at(broker)[handler].first
     return (
         _whole(answer.error == Errors.NONE, answer.producer_id_start, answer),
         outcome(rpc.answered.at(broker)),
         outcome(rpc.prefetched.at(broker)),
         _whole(taken != NO_PRODUCER_ID, taken, handler),
-        _current(rpc.current_block.at(broker), rpc.next_producer_id.at(broker)),
+        _current(rpc.current_block.at(broker).first, rpc.next_producer_id.at(broker)),
     )
 
 
@@ -160,7 +160,7 @@ goes_through_its_block = invariant(
                     (next_id >= current) & (next_id <= current + BLOCK_SIZE)
                 )
                 for current, next_id in (
-                    (rpc.current_block.at(b), rpc.next_producer_id.at(b)),
+                    (rpc.current_block.at(b).first, rpc.next_producer_id.at(b)),
                     (zk.current_block.at(b), zk.next_producer_id.at(b)),
                 )
             )

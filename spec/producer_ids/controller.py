@@ -1,12 +1,12 @@
 """Producer ids from the controller, since 3.0: brokers ask for blocks with AllocateProducerIds.
 
-The controller is KRaft's; brokers of 3.5 that still have ZooKeeper's are not declared, nor are
-brokers that aren't registered. A request that its channel sends again, or gives up, may still be
-processed, and its answer then reaches nobody.
+The controller is KRaft's; brokers of 3.5 that still have ZooKeeper's are not declared. A request
+that its channel sends again, or gives up, may still be processed, and its answer then reaches
+nobody.
 
 A call that begins anew after it has switched blocks counts as another call here, however often,
-where Kafka's gives up after three. The backoff after a failure only delays the next request, which
-may take any time here.
+where Kafka's gives up after the fourth block. A bounded run sees the active controller alone, which
+has replayed what it appends: `REPLAY_TABLES` is what the others do.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ...language import (
     Sending,
     Table,
     all_of,
+    constant,
     each,
     enum,
     event,
@@ -37,7 +38,7 @@ from ...language import (
 )
 from ...language.expressions import Operand
 from ..features import block_awaited_elsewhere, controller_hands_out_ids, overlap_refused
-from ..messages import answer_on
+from ..messages import LATEST, NO_NUMBER, NO_TIMESTAMP, TIMESTAMP, answer_on, clock, now
 from .state import (
     BLOCK_SIZE,
     BROKER,
@@ -46,21 +47,27 @@ from .state import (
     HANDLER,
     HANDLERS,
     LARGEST_PRODUCER_ID,
+    LENGTH,
+    LONGEST_BLOCK,
+    NO_BLOCK,
     NO_PRODUCER_ID,
-    PREFETCH_AT,
+    PREFETCH_THRESHOLD,
     PRODUCER_ID,
+    Block,
     Errors,
     callers,
     connection_loss,
     crash,
     hand_out,
     last_of,
-    not_monotonic,
-    too_large,
+    size_of,
 )
 
-BROKER_EPOCH = Int(0, FAULTS, "broker epoch")
-Outcome = record("Outcome", error=Errors, producer_id_start=PRODUCER_ID)
+RETRY_BACKOFF = constant(
+    "retry_backoff_ms", 0, 0, 0, real=50, meaning="how long a broker waits after a failure"
+)
+BROKER_EPOCH = Int(NO_NUMBER, FAULTS, "broker epoch")
+Outcome = record("Outcome", error=Errors, block=Block)
 Deferred = record("Deferred", connection=CONNECTION, producer_id_start=PRODUCER_ID)
 
 controller = Machine("controller", doc="The controllers' quorum, seen from its active member.")
@@ -70,9 +77,11 @@ next_block = controller.field(
 committed = controller.field(
     "committed", PRODUCER_ID, 0, doc="nextProducerId of the last record that has been committed."
 )
+is_active = controller.field("is_active", Bool(), True, doc="A bounded run has no others.")
 registered = controller.field(
-    "registered", Map(BROKER, BROKER_EPOCH), doc="The epoch of each broker's registration."
-)
+    "registered", Map(BROKER, BROKER_EPOCH),
+    doc="The epoch of each broker's registration, -1 without one.",
+)  # fmt: skip
 deferred = controller.field(
     "deferred", Map(BROKER, Optional(Deferred)), doc="Answers that wait for their record's commit."
 )
@@ -87,7 +96,7 @@ rpc_manager = Machine(
 connection = rpc_manager.field("connection", CONNECTION, doc="To the controller; the open one.")
 broker_epoch = rpc_manager.field("broker_epoch", BROKER_EPOCH, doc="Of its own registration.")
 current_block = rpc_manager.field(
-    "current_block", PRODUCER_ID, NO_PRODUCER_ID, doc="currentProducerIdBlock, by its first id."
+    "current_block", Block, doc="currentProducerIdBlock; the first id -1 is that of the empty one."
 )
 next_producer_id = rpc_manager.field(
     "next_producer_id", PRODUCER_ID, 0, doc="The next id to claim."
@@ -98,6 +107,9 @@ prefetched = rpc_manager.field(
 request_in_flight = rpc_manager.field(
     "request_in_flight", Bool(), doc="requestInFlight, the flag that admits one request."
 )
+backoff_deadline = rpc_manager.field(
+    "backoff_deadline", TIMESTAMP, doc="backoffDeadlineMs: no request before it, after a failure."
+)
 outstanding = rpc_manager.field(
     "outstanding", Int(0, HANDLERS + 1), doc="Requests that the channel hasn't completed."
 )
@@ -106,7 +118,7 @@ answered = rpc_manager.field(
 )
 step = rpc_manager.field("step", Map(HANDLER, Step), doc="Where each thread's call is.")
 taken = rpc_manager.field(
-    "taken", Map(HANDLER, PRODUCER_ID), doc="The block that a thread is about to make current."
+    "taken", Map(HANDLER, Block), doc="The block that a thread is about to make current."
 )
 
 AllocateProducerIds = message(
@@ -115,7 +127,7 @@ AllocateProducerIds = message(
 )  # fmt: skip
 AllocateProducerIdsResponse = message(
     "AllocateProducerIdsResponse", rpc_manager, answers=AllocateProducerIds, error=Errors,
-    connection=CONNECTION, producer_id_start=PRODUCER_ID,
+    connection=CONNECTION, producer_id_start=PRODUCER_ID, producer_id_len=LENGTH,
 )  # fmt: skip
 
 _thread = HANDLER.variable("handler")
@@ -147,8 +159,11 @@ def _ask(on: Expression, epoch: Expression) -> Sending:
 
 # A thread's call --------------------------------------------------------------------------------
 
-_prefetch_from = current_block + PREFETCH_AT
-_has_id = (current_block != NO_PRODUCER_ID) & (next_producer_id <= last_of(current_block))
+_current_size = size_of(current_block.size)
+_current_end = last_of(current_block.first, _current_size)
+_has_block = current_block.first != NO_PRODUCER_ID
+_prefetch_from = current_block.first + _current_size * PREFETCH_THRESHOLD // 100
+_has_id = _has_block & (next_producer_id <= _current_end)
 _at_target = if_(waits, next_producer_id >= _prefetch_from, next_producer_id == _prefetch_from)
 _GENERATE = f"{_MANAGER}.generateProducerId"
 _claim = {next_producer_id: next_producer_id + 1, **hand_out(me, next_producer_id)}
@@ -178,7 +193,7 @@ generated = Table(
 )
 
 _is_ready = prefetched.is_set & (prefetched.value.error == Errors.NONE)
-_start = prefetched.value.producer_id_start
+_block = prefetched.value.block
 took = Table(
     rpc_manager,
     on=take_prefetched,
@@ -194,10 +209,10 @@ took = Table(
                 when=_is_ready,
                 set={
                     prefetched: None,
-                    current_block: _start,
-                    next_producer_id: _start + 1,
+                    current_block: _block,
+                    next_producer_id: _block.first + 1,
                     step[_thread]: Step.IDLE,
-                    **hand_out(me, _start),
+                    **hand_out(me, _block.first),
                 },
                 source=_GENERATE,
             ),
@@ -213,7 +228,7 @@ took = Table(
             Row(
                 "take it",
                 when=prefetched.is_set,
-                set={prefetched: None, taken[_thread]: _start, step[_thread]: Step.SWITCHING},
+                set={prefetched: None, taken[_thread]: _block, step[_thread]: Step.SWITCHING},
                 source=_GENERATE,
             ),
             Row("there is none", set={step[_thread]: Step.REQUESTING}, source=_GENERATE),
@@ -231,8 +246,8 @@ switching = Table(
             "switch to the block",
             set={
                 current_block: taken[_thread],
-                next_producer_id: taken[_thread],
-                taken[_thread]: NO_PRODUCER_ID,
+                next_producer_id: taken[_thread].first,
+                taken[_thread]: NO_BLOCK,
                 step[_thread]: Step.SWITCHED,
             },
             source=_GENERATE,
@@ -254,12 +269,14 @@ switched = Table(
     ),
 )
 
-_may_ask = ~prefetched.is_set & ~request_in_flight
+_is_free = ~prefetched.is_set & ~request_in_flight
+_may_ask = _is_free & ((LATEST == 0) | waits | (now >= backoff_deadline))
 _asked = {request_in_flight: True, outstanding: outstanding + 1}
 _after_request = {step[_thread]: if_(waits & ~_has_id, Step.WAITING, Step.IDLE)}
 requested = Table(
     rpc_manager,
     on=request_block,
+    elsewhere=(clock,),
     when=step[_thread] == Step.REQUESTING,
     doc="A call without an id fails with COORDINATOR_LOAD_IN_PROGRESS; until 3.5 it waits first.",
     rows=only(
@@ -302,7 +319,7 @@ def _open(broker: Expression, asked_on: Expression) -> Expression:
 def _refuse(error: Expression) -> Sending:
     return answer_on(
         connection.at(_request.broker), AllocateProducerIdsResponse, _request.connection,
-        error=error, producer_id_start=NO_PRODUCER_ID,
+        error=error, producer_id_start=NO_PRODUCER_ID, producer_id_len=0,
     )  # fmt: skip
 
 
@@ -310,8 +327,9 @@ def _complete(when: Expression, error: Expression, first: Expression) -> Sending
     """Deferred answers, to those brokers `b` for which `when` holds and that still wait."""
     waiting = deferred[b].value
     response = AllocateProducerIdsResponse(
-        broker=b, error=error, connection=waiting.connection, producer_id_start=first
-    )
+        broker=b, error=error, connection=waiting.connection, producer_id_start=first,
+        producer_id_len=if_(LONGEST_BLOCK == 0, 0, BLOCK_SIZE),
+    )  # fmt: skip
     return to_each(b, deferred[b].is_set & when & _open(b, waiting.connection), response)
 
 
@@ -323,8 +341,15 @@ allocated = Table(
     rows=only(
         controller_hands_out_ids,
         Row(
+            "not the controller",
+            when=~is_active,
+            reply=_refuse(Errors.NOT_CONTROLLER),
+            source="QuorumController",
+        ),
+        Row(
             "stale broker epoch",
-            when=_request.broker_epoch != registered[_request.broker],
+            when=(_request.broker_epoch != registered[_request.broker])
+            | (_request.broker_epoch < 0),
             reply=_refuse(Errors.STALE_BROKER_EPOCH),
             source="ClusterControlManager.checkBrokerEpoch",
         ),
@@ -370,6 +395,29 @@ records_committed = Table(
     ),
 )
 
+replay = event("replay", next_producer_id=PRODUCER_ID)
+Replayed = message("Replayed", controller, is_refused=Bool())
+replayed = Table(
+    controller,
+    on=replay,
+    response=Replayed,
+    rows=only(
+        controller_hands_out_ids,
+        Row(
+            "not above what there is",
+            when=replay.next_producer_id <= next_block,
+            reply=Replayed(is_refused=True),
+            source="ProducerIdControlManager.replay",
+        ),
+        Row(
+            "goes on there",
+            set={next_block: replay.next_producer_id, committed: replay.next_producer_id},
+            reply=Replayed(is_refused=False),
+            source="ProducerIdControlManager.replay",
+        ),
+    ),
+)
+
 _NO_ANSWERS = {deferred: each(b, None)}
 _not_controller = (_complete(lift(True), Errors.NOT_CONTROLLER, lift(NO_PRODUCER_ID)),)
 failed_over = Table(
@@ -404,34 +452,32 @@ _CHANNEL = "NodeToControllerRequestThread"
 _completed = {outstanding: outstanding - 1, request_in_flight: False}
 
 
-def _not_monotonic(first: Expression) -> Expression:
-    known = current_block != NO_PRODUCER_ID
-    return known & not_monotonic(first, last_of(current_block), overlap_refused)
-
-
-def _too_large(first: Expression) -> Expression:
-    return too_large(first, BLOCK_SIZE, LARGEST_PRODUCER_ID)
-
-
-def _outcome(error: Expression, first: Expression) -> Expression:
-    return some(Outcome(error=error, producer_id_start=first))
+def _outcome(error: Expression, block: Expression) -> Expression:
+    return some(Outcome(error=error, block=block))
 
 
 def _refusals(
-    error: Expression, first: Expression, settled: Mapping[Expression, Operand]
+    error: Expression, block: Expression, settled: Mapping[Expression, Operand]
 ) -> tuple[Row, ...]:
     """Answers that bring no block, or one that can't be right; `settled` is what they clear."""
     check = f"{_MANAGER}.sanityCheckResponse"
+    # a block may start with the last id of the current one until KAFKA-20031
+    behind = if_(overlap_refused, block.first <= _current_end, block.first < _current_end)
+    size = size_of(block.size)
+    beyond = (block.first < 0) | (size < 0) | (block.first > LARGEST_PRODUCER_ID - size)
     return (
         Row("failure", when=error != Errors.NONE, set=settled, source=_HANDLE),
-        Row("not monotonic", when=_not_monotonic(first), set=settled, source=check),
-        Row("invalid range", when=_too_large(first), set=settled, source=check),
+        Row("not monotonic", when=_has_block & behind, set=settled, source=check),
+        Row("invalid range", when=beyond, set=settled, source=check),
     )
 
 
+_answered_block = Block(first=_response.producer_id_start, size=_response.producer_id_len)
+_failed = {**_completed, backoff_deadline: now + RETRY_BACKOFF}
 received = Table(
     rpc_manager,
     on=AllocateProducerIdsResponse,
+    elsewhere=(clock,),
     when=~answered.is_set,
     rows=only(
         controller_hands_out_ids,
@@ -447,18 +493,19 @@ received = Table(
             during=waits,
             set={
                 **_completed,
-                answered: _outcome(_response.error, _response.producer_id_start),
+                answered: _outcome(_response.error, _answered_block),
             },
             source=_HANDLE,
         ),
         *only(
             block_awaited_elsewhere,
-            *_refusals(_response.error, _response.producer_id_start, _completed),
+            *_refusals(_response.error, _answered_block, _failed),
             Row(
                 "prefetch",
                 set={
                     outstanding: outstanding - 1,
-                    prefetched: _outcome(Errors.NONE, _response.producer_id_start),
+                    prefetched: _outcome(Errors.NONE, _answered_block),
+                    backoff_deadline: NO_TIMESTAMP,
                 },
                 source=_HANDLE,
             ),
@@ -466,9 +513,9 @@ received = Table(
     ),
 )
 
-_error, _first = answered.value.error, answered.value.producer_id_start
+_error = answered.value.error
 _stale = _error == Errors.STALE_BROKER_EPOCH
-_failure = _outcome(Errors.UNKNOWN_SERVER_ERROR, lift(NO_PRODUCER_ID))
+_failure = _outcome(Errors.UNKNOWN_SERVER_ERROR, NO_BLOCK)
 stored = Table(
     rpc_manager,
     on=store_answer,
@@ -478,13 +525,13 @@ stored = Table(
         controller_hands_out_ids & waits,
         Row(
             "ask again",
-            when=_stale & _may_ask,
+            when=_stale & _is_free,
             set={answered: None, **_asked},
             send=(_ask(connection, broker_epoch),),
             source=_HANDLE,
         ),
         Row("asked already", when=_stale, set={answered: None}, source=_HANDLE),
-        *_refusals(_error, _first, {answered: None, prefetched: _failure}),
+        *_refusals(_error, answered.value.block, {answered: None, prefetched: _failure}),
         Row("prefetch", set={answered: None, prefetched: answered}, source=_HANDLE),
     ),
 )
@@ -521,7 +568,7 @@ timed_out = Table(
         ),
         Row(
             "give up",
-            set={connection: _next, **_completed},
+            set={connection: _next, backoff_deadline: NO_TIMESTAMP, **_completed},
             source=f"{_MANAGER}.handleTimeout",
         ),
     ),
@@ -554,21 +601,22 @@ crashed = Table(
                 connection: _next,
                 broker_epoch: broker_epoch + 1,
                 registered[me]: broker_epoch + 1,
-                current_block: NO_PRODUCER_ID,
+                current_block: NO_BLOCK,
                 next_producer_id: 0,
                 prefetched: None,
                 request_in_flight: False,
+                backoff_deadline: NO_TIMESTAMP,
                 outstanding: 0,
                 answered: None,
                 step: each(h, Step.IDLE),
-                taken: each(h, NO_PRODUCER_ID),
+                taken: each(h, NO_BLOCK),
             },
         ),
     ),
 )
 
 FAULTY_EVENTS = (channel_timeout, register_again, fail_over)
-TABLES = (
+MANAGER_TABLES = (
     generated,
     took,
     switching,
@@ -577,11 +625,11 @@ TABLES = (
     waited,
     received,
     stored,
-    allocated,
-    records_committed,
-    failed_over,
     lost_connection,
     timed_out,
     registered_again,
     crashed,
 )
+CONTROLLER_TABLES = (allocated, records_committed, failed_over)
+REPLAY_TABLES = (replayed,)
+TABLES = MANAGER_TABLES + CONTROLLER_TABLES

@@ -1,14 +1,31 @@
 """Producer ids, as far as both ways of allocating them have it in common.
 
 A broker takes a block of ids at a time from a store that all brokers share: from ZooKeeper
-(`producer_ids_zookeeper`), since 3.0 from the controller (`producer_ids_controller`). The block
+(`zookeeper`), since 3.0 from the controller (`controller`). The block
 of a broker that crashes is lost: gaps are normal.
+
+A bounded run abstracts three things. All blocks are of `block_size` ids: a length that a broker is
+told has one value there, and says nothing (`size_of`). So has the time, which never holds a
+request back. And all brokers are registered.
 """
 
 from __future__ import annotations
 
-from ...language import Expression, Int, Key, Machine, Sequence, append, constant, enum, event, if_
+from ...language import (
+    Expression,
+    Int,
+    Key,
+    Machine,
+    Sequence,
+    append,
+    constant,
+    enum,
+    event,
+    if_,
+    record,
+)
 from ...language.expressions import Operand
+from ..messages import NO_NUMBER
 
 BROKERS = constant("brokers", 2, 1, 4, meaning="brokers that take blocks of producer ids")
 HANDLERS = constant(
@@ -18,13 +35,17 @@ BLOCK_SIZE = constant("block_size", 3, 1, 1000, real=1000, meaning="producer ids
 LARGEST_PRODUCER_ID = constant(
     "largest_producer_id", 9, 1, 10000, real=2**63 - 1, meaning="the largest producer id"
 )
-PREFETCH_AT = constant(
-    "prefetch_at", 1, 0, 999, real=900,
-    meaning="ids of a block handed out before the one that makes a broker ask for the next block",
+LONGEST_BLOCK = constant(
+    "longest_block", 0, 0, 0, real=2**31 - 1, meaning="producer ids in the longest block"
+)
+PREFETCH_THRESHOLD = constant(
+    "prefetch_threshold", 50, 0, 100, real=90,
+    meaning="percent of a block handed out before the id that makes a broker ask for the next one",
 )  # fmt: skip
 FAULTS = constant(
-    "faults", 1, 0, 6, meaning="faults in a run, of all kinds together; recovery has no bound"
-)
+    "faults", 1, 0, 6, real=2**63 - 1,
+    meaning="faults in a run, of all kinds together; recovery has no bound",
+)  # fmt: skip
 
 BROKER = Key("broker", BROKERS)
 HANDLER = Key("handler", HANDLERS)
@@ -32,7 +53,10 @@ HANDLER = Key("handler", HANDLERS)
 NO_PRODUCER_ID = -1
 # A block more than Kafka may use, so that handing out too much isn't ruled out by the type.
 PRODUCER_ID = Int(NO_PRODUCER_ID, LARGEST_PRODUCER_ID + BLOCK_SIZE, "producer id")
+LENGTH = Int(NO_NUMBER, LONGEST_BLOCK, "length")
 CONNECTION = Int(0, FAULTS, "connection")
+Block = record("ProducerIdsBlock", first=PRODUCER_ID, size=LENGTH)
+NO_BLOCK = Block(first=NO_PRODUCER_ID, size=0)
 
 Errors = enum("Errors", NONE=0, NOT_CONTROLLER=41, STALE_BROKER_EPOCH=77, UNKNOWN_SERVER_ERROR=-1)
 
@@ -51,20 +75,14 @@ connection_loss = event(
 )
 
 
-def last_of(block: Expression) -> Expression:
-    """The last producer id of the block that starts with `block`."""
-    return block + BLOCK_SIZE - 1
+def size_of(length: Expression) -> Expression:
+    """How many ids a block of this length has."""
+    return if_(LONGEST_BLOCK == 0, BLOCK_SIZE, length)
 
 
-def not_monotonic(first: Expression, last: Expression, strict: Expression) -> Expression:
-    """Whether a block that starts with `first` isn't behind the one that ends with `last`;
-    `strict` refuses one that starts with its last id, too."""
-    return if_(strict, first <= last, first < last)
-
-
-def too_large(first: Expression, length: Expression, largest: Expression) -> Expression:
-    """Whether the ids of a block would go beyond the largest."""
-    return first > largest - length
+def last_of(first: Expression, size: Operand = BLOCK_SIZE) -> Expression:
+    """The last producer id of the block of so many that starts with `first`."""
+    return first + size - 1
 
 
 def hand_out(broker: Expression, producer_id: Expression) -> dict[Expression, Operand]:

@@ -317,13 +317,14 @@ crashed = Table(
 )
 
 FAULTY_EVENTS = (session_expires,)
-TABLES = (
+NODE_TABLES = (write,)
+MANAGER_TABLES = (
     started,
     generated,
     was_read,
-    write,
     written,
     lost_connection,
     expired_session,
     crashed,
 )
+TABLES = MANAGER_TABLES + NODE_TABLES

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...language import Channel, System
 from ..features import KAFKA
 from ..lemmas.producer_ids import LEMMAS
+from ..messages import LATEST, NO_NUMBER
 from ..producer_ids import controller as rpc
 from ..producer_ids import zookeeper as zk
 from ..producer_ids.state import (
@@ -14,7 +15,8 @@ from ..producer_ids.state import (
     FAULTS,
     HANDLERS,
     LARGEST_PRODUCER_ID,
-    PREFETCH_AT,
+    LONGEST_BLOCK,
+    PREFETCH_THRESHOLD,
     connection_loss,
     crash,
 )
@@ -30,7 +32,8 @@ system = System(
     tables=rpc.TABLES + zk.TABLES,
     properties=PROPERTIES,
     lemmas=LEMMAS,
-    constants=(BROKERS, HANDLERS, BLOCK_SIZE, LARGEST_PRODUCER_ID, PREFETCH_AT, FAULTS),
+    constants=(BROKERS, HANDLERS, BLOCK_SIZE, LARGEST_PRODUCER_ID, PREFETCH_THRESHOLD, FAULTS),
+    fixed={NO_NUMBER: 0, LATEST: 0, LONGEST_BLOCK: 0, rpc.RETRY_BACKOFF: 0},
     bounds={"large": {FAULTS: 2}},
     protocols=KAFKA,
     channels=(

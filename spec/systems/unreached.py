@@ -242,4 +242,8 @@ PRODUCER_ID_BLOCKS = (
             for row in ("not monotonic", "invalid range")
         ),
     ),
+    Unreached(
+        "can't be: the bounded system has the active controller alone",
+        ("controller.AllocateProducerIds/not the controller",),
+    ),
 )

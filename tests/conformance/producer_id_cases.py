@@ -9,8 +9,8 @@ from epochfence.model import ProducerIdController, ProducerIdManager
 from epochfence.model.broker.producer_ids import (
     LOADING,
     Exhausted,
-    SharedStore,
-    StoreProducerIdManager,
+    ProducerIdBlockZNode,
+    ZkProducerIdManager,
 )
 from epochfence.tests.conformance.harness import RELEASE, Adapter, Raised
 
@@ -24,7 +24,8 @@ class ProducerIds(Adapter):
         self.managers: dict[str, Any] = {}
         self.controller: ProducerIdController | None = None
         block = given.get("shared_store", {}).get("block") if "shared_store" in given else None
-        self.store = SharedStore(block and block["first"] + block["size"] - 1, protocol=RELEASE)
+        last = block["first"] + block["size"] - 1 if block else -1
+        self.node = ProducerIdBlockZNode(last, protocol=RELEASE)
         self.block = dict(given.get("block", {}))
         self.image = given.get("image", {}).get("next_producer_id", -1)
         self.next_start = 0
@@ -36,7 +37,7 @@ class ProducerIds(Adapter):
             control = given["controller"]
             self.controller = ProducerIdController(
                 {int(broker): epoch for broker, epoch in control["brokers"].items()},
-                protocol=RELEASE, next_block=_first(control.get("next_block")),
+                protocol=RELEASE, next_block=_first(control.get("next_block")) or 0,
                 is_active=control.get("active", True),
             )  # fmt: skip
         if "manager" in given:
@@ -66,13 +67,12 @@ class ProducerIds(Adapter):
 
     def allocate(self, broker_id: int, broker_epoch: int, apply_record: bool) -> dict[str, Any]:
         assert self.controller is not None
-        error, first, size = self.controller.allocate(broker_id, broker_epoch)
+        controller = self.controller if apply_record else self.controller.copy()
+        error, first, size = controller.allocate(broker_id, broker_epoch)
         self.first = first
         if error != "NONE":
             return {"error": error, "record": None}
         following = first + size
-        if apply_record:
-            self.controller.replay(following)
         return {
             "error": error,
             "first": first,
@@ -105,14 +105,14 @@ class ProducerIds(Adapter):
             self.managers[manager] = self._manager(broker_id)
             return {}
         try:
-            self.managers[manager] = StoreProducerIdManager(self.store)
+            self.managers[manager] = ZkProducerIdManager(self.node, broker_id, protocol=RELEASE)
         except Exhausted:
             raise Raised("KAFKA_EXCEPTION") from None
         return {}
 
     def generate(self, manager: str) -> dict[str, Any]:
         model = self.managers[manager]
-        if isinstance(model, StoreProducerIdManager):
+        if isinstance(model, ZkProducerIdManager):
             try:
                 return {"error": "NONE", "producer_id": model.generate(), "request_sent": False}
             except Exhausted:
@@ -184,7 +184,6 @@ class ProducerIds(Adapter):
                     count += 1
                 if manager.asks_controller:
                     error, first, size = control.allocate(manager.broker_id, 0)
-                    control.replay(first + size)
                     manager.answer(error, first, size)
         return self._summary(found, errors)
 

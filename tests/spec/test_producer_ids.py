@@ -420,7 +420,8 @@ def decisions(table: Table, row: Row) -> Iterator[Expression]:
 
 def test_a_machine_knows_only_itself_and_the_message() -> None:
     """A read of the node and a registration are one step each; what callers hold is noted; whether
-    an answer's connection is open decides only whether it is kept for a commit."""
+    an answer's connection is open decides only whether it is kept for a commit; the time has one
+    value."""
     decided: dict[str, set[str]] = {}
     for table in SYSTEM.tables:
         for row in table.rows:
@@ -428,6 +429,8 @@ def test_a_machine_knows_only_itself_and_the_message() -> None:
     assert {name: fields for name, fields in decided.items() if fields} == {
         "rpc_manager.generateProducerId": {"callers.handed_out"},
         "rpc_manager.take the prefetched block": {"callers.handed_out"},
+        "rpc_manager.maybeRequestNextBlock": {"clock.now"},
+        "rpc_manager.AllocateProducerIdsResponse": {"clock.now"},
         "rpc_manager.register again": {"controller.registered"},
         "rpc_manager.crash": {"controller.registered"},
         "controller.AllocateProducerIds": {"rpc_manager.connection"},

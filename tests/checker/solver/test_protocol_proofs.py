@@ -213,7 +213,7 @@ def test_the_coordinator_makes_only_declared_transitions() -> None:
     ("system", "release", "constants"),
     [
         (producer_ids, "2.7", {"block_size": 2, "faults": 2}),
-        (producer_ids, "4.3", {"block_size": 2, "largest_producer_id": 3, "prefetch_at": 0}),
+        (producer_ids, "4.3", {"block_size": 2, "largest_producer_id": 3, "prefetch_threshold": 0}),
         (transactions, "4.3", {"partitions": 1, "transactions": 1}),
     ],
     ids=["producer-ids 2.7", "producer-ids", "transactions"],
