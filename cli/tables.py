@@ -15,10 +15,19 @@ from .endings import fail, write_json
 from .options import Json
 
 
-def list_() -> None:
+def list_(
+    rows: Annotated[
+        bool, typer.Option("--rows", help="Every row of spec/, and the systems that have it.")
+    ] = False,
+) -> None:
     """The shipped systems: properties, protocols, constants with their ranges and defaults."""
     from ..spec.catalogue import describe
+    from ..spec.explored import declared_tables, places, tell_rows
 
+    if rows:
+        for line in tell_rows(places(declared_tables(), map(shipped, SHIPPED))):
+            print(line)
+        return
     console = Console(width=100, highlight=False)
     for name in SHIPPED:
         describe(shipped(name), console)

@@ -1,0 +1,67 @@
+"""Which systems have a row, for every row that is declared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from pkgutil import walk_packages
+from typing import NamedTuple
+
+from ..language import Row, System, Table
+from .unexplored import UNEXPLORED, Unexplored
+
+
+class Place(NamedTuple):
+    """A row, the systems that have it in some release, and why none has it, where that is said."""
+
+    name: str
+    systems: tuple[str, ...]
+    reasons: tuple[str, ...]
+
+
+def declared_tables() -> list[Table]:
+    """Every table that a module of `spec/` declares."""
+    home = __name__.rpartition(".")[0]
+    found: dict[int, Table] = {}
+    for module in walk_packages(import_module(home).__path__, f"{home}."):
+        values = vars(import_module(module.name)).values()
+        found |= {id(value): value for value in values if isinstance(value, Table)}
+    return list(found.values())
+
+
+def places(
+    tables: Iterable[Table], systems: Iterable[System],
+    unexplored: Iterable[Unexplored] = UNEXPLORED,
+) -> Iterator[Place]:  # fmt: skip
+    """Where the rows of these tables, and of those that only systems name, are explored."""
+    every, reasons = list(systems), list(unexplored)
+    known = {id(table): table for table in tables}
+    known |= {id(table): table for system in every for table in system.tables}
+    for table in sorted(known.values(), key=lambda table: table.name):
+        having = [system for system in every if any(table is other for other in system.tables)]
+        for row in table.rows:
+            names = (table.machine.name, table.name, f"{table.name}/{row.name}")
+            found = tuple(system.name for system in having if _has(system, row))
+            why = tuple(each.reason for each in reasons if {*names} & {*each.names})
+            yield Place(names[-1], found, () if found else why)
+
+
+def _has(system: System, row: Row) -> bool:
+    """Whether the row exists in some release, with the proposed features or without them."""
+    protocols = system.protocols
+    proposed = {info.name for info in protocols.infos if info.since is None}
+    return any(
+        protocols.holds(row.during, protocols.features_at(release) | more)
+        for release in protocols.releases
+        for more in (frozenset[str](), proposed)
+    )
+
+
+def tell_rows(found: Iterable[Place]) -> Iterator[str]:
+    """A line for each row, and one for all."""
+    count = left = 0
+    for place in found:
+        count, left = count + 1, left + (not place.systems)
+        said = ", ".join(place.systems) or f"in no system: {'; '.join(place.reasons)}"
+        yield f"{place.name}: {said}"
+    yield f"{count} rows, {left} in no system."
