@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
 from .errors import DeclarationError
 from .expressions import (
@@ -302,6 +303,7 @@ class Table:
                 raise DeclarationError(f"{sending.message.name}: its address lacks {name}")
 
 
+@cache
 def bounded_view(table: Table) -> Table:
     """The table as a system under check has it: without the fields and messages that only runs at
     real ranges have, and where nothing is a member of an enum that only those have."""

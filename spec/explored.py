@@ -8,6 +8,7 @@ from pkgutil import walk_packages
 from typing import NamedTuple
 
 from ..language import Row, System, Table
+from ..language.tables import bounded_view
 from .unexplored import UNEXPLORED, Unexplored
 
 
@@ -35,7 +36,7 @@ def places(
 ) -> Iterator[Place]:  # fmt: skip
     """Where the rows of these tables, and of those that only systems name, are explored."""
     every, reasons = list(systems), list(unexplored)
-    known = {id(table): table for table in tables}
+    known = {id(view): view for view in map(bounded_view, tables)}
     known |= {id(table): table for system in every for table in system.tables}
     for table in sorted(known.values(), key=lambda table: table.name):
         having = [system for system in every if any(table is other for other in system.tables)]

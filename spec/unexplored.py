@@ -17,8 +17,76 @@ class Unexplored(NamedTuple):
 
 UNEXPLORED = (
     Unexplored(
-        "a second declaration of the client, at real ranges: systems have the machine producer",
-        ("client",),
+        "a second declaration of what a client is asked and answered, at real ranges, with "
+        "the tables of other events in systems",
+        (
+            "producer.call initTransactions",
+            "producer.call beginTransaction",
+            "producer.call commitTransaction",
+            "producer.call abortTransaction",
+            "producer.begin completing",
+            "producer.InitProducerId answered",
+            "producer.AddPartitionsToTxn answered",
+            "producer.failure",
+            "producer.drain batch",
+            "producer.Produce answered",
+            "producer.expire",
+            "producer.mark sequence unresolved",
+            "producer.batch failed",
+            "producer.maybeResolveSequences",
+            "producer.bumpIdempotentProducerEpoch",
+            "producer.request epoch bump",
+            "producer.start at the beginning",
+            "producer.renumber",
+            "producer.forget sequences",
+        ),
+    ),
+    Unexplored(
+        "the queue of a client's requests: in a system they are sent at once, and find the "
+        "coordinator",
+        (
+            "producer.ask for partitions",
+            "producer.next request",
+            "producer.send request",
+            "producer.answer lost",
+            "producer.answer came",
+            "producer.version mismatch",
+            "producer.FindCoordinator answered",
+        ),
+    ),
+    Unexplored(
+        "offsets of consumer groups, which no system has",
+        (
+            "producer.sendOffsetsToTransaction",
+            "producer.AddOffsetsToTxn answered",
+            "producer.TxnOffsetCommit for a partition",
+        ),
+    ),
+    Unexplored(
+        "calls out of turn, and errors from elsewhere: in a system the application calls in turn",
+        (
+            "producer.send",
+            "producer.send failed",
+            "producer.acknowledge call",
+            "producer.close",
+            "producer.error",
+            "producer.want a producer id",
+            "producer.give up initializing",
+            "producer.AddPartitionsToTxn for a partition",
+        ),
+    ),
+    Unexplored(
+        "batches of many records: in a system a batch has one",
+        (
+            "producer.append record",
+            "producer.open batch",
+            "producer.batch compressed",
+            "producer.look at partition",
+            "producer.increment sequence",
+            "producer.drop batch",
+            "producer.release batch",
+            "producer.split off",
+        ),
     ),
     Unexplored(
         "a second declaration of a leader, at real ranges: systems have the machine partition",

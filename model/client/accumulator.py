@@ -177,7 +177,7 @@ class Accumulator:
         found: dict[Any, Produce] = {}
         for number in self._in_order():
             partition = self.held(number).partition
-            if partition in found or self.machine.attempt("drain", batch=number) is None:
+            if partition in found or self.machine.attempt("drain batch", batch=number) is None:
                 continue
             held = self.held(number)
             self._observe_ratio(partition, is_too_large=False)
@@ -210,7 +210,7 @@ class Accumulator:
             due = held.last_attempt_ms + held.backoff_ms
             if held.stage == "QUEUED" and due > now_ms:
                 self.machine.outside(clock__now=due)
-                if self.machine.may("drain", batch=number) is not None:
+                if self.machine.may("drain batch", batch=number) is not None:
                     dues.append(due)
         self.machine.outside(clock__now=now_ms)
         return min(dues, default=None)

@@ -150,23 +150,23 @@ class ProducerClient:
 
     def init_transactions(self) -> CallResult:
         """initTransactions"""
-        if not self._begins("initTransactions"):
+        if not self._begins("call initTransactions"):
             self._call = self._enqueue(self._init_request()).result
         return self._call
 
     def begin_transaction(self) -> None:
         """beginTransaction"""
-        self._begins("beginTransaction")
+        self._begins("call beginTransaction")
 
     def commit_transaction(self) -> CallResult:
         """commitTransaction"""
-        if not self._begins("commitTransaction"):
+        if not self._begins("call commitTransaction"):
             self._call = self._complete_transaction("COMMIT")
         return self._call
 
     def abort_transaction(self) -> CallResult:
         """abortTransaction"""
-        if not self._begins("abortTransaction"):
+        if not self._begins("call abortTransaction"):
             self._call = self._complete_transaction("ABORT")
         return self._call
 
@@ -398,7 +398,7 @@ class ProducerClient:
         machine = self.machine
         for partition, mark in list(machine["unresolved"].items()):
             if mark is not None:
-                outcome = machine.attempt("resolve sequences", partition=partition)
+                outcome = machine.attempt("maybeResolveSequences", partition=partition)
                 if outcome is not None:
                     self._goes_on = True
                     self._react(outcome.reply)
@@ -419,7 +419,7 @@ class ProducerClient:
 
     def _bump(self) -> None:
         asked = sorted(self.machine["bump_for"], key=repr)
-        if self.machine.attempt("bump epoch") is not None:
+        if self.machine.attempt("bumpIdempotentProducerEpoch") is not None:
             self._goes_on = True
             for partition in asked:
                 self.accumulator.restart(partition)

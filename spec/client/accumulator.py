@@ -329,7 +329,7 @@ ratio_observed = Table(
 
 # Draining ---------------------------------------------------------------------------------------
 
-drain = event("drain", batch=BATCH)
+drain = event("drain batch", batch=BATCH)
 _batch = drain.batch
 _whole = batches[_batch]
 _where = _whole.partition
@@ -539,7 +539,7 @@ bump_requested = Table(
     ),
 )
 
-bump = event("bump epoch")
+bump = event("bumpIdempotentProducerEpoch")
 _bumped: dict[Expression, Operand] = {
     must_bump: False,
     unresolved: each(q, if_(q.is_in(bump_for), None, unresolved[q])),
@@ -927,7 +927,7 @@ released = Table(
     producer, on=release, rows=(Row("release", set={batches[release.batch]: ClientBatch()}),)
 )
 
-resolve = event("resolve sequences", partition=PARTITION)
+resolve = event("maybeResolveSequences", partition=PARTITION)
 _where = resolve.partition
 _RESOLVE = f"{_MANAGER}.maybeResolveSequences"
 resolved = Table(

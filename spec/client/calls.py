@@ -58,10 +58,10 @@ from .transaction_manager import (
 
 _MANAGER = "TransactionManager"
 
-call_init = event("initTransactions")
-call_begin = event("beginTransaction")
-call_commit = event("commitTransaction")
-call_abort = event("abortTransaction")
+call_init = event("call initTransactions")
+call_begin = event("call beginTransaction")
+call_commit = event("call commitTransaction")
+call_abort = event("call abortTransaction")
 call_send = event("send", partition=PARTITION, event_doc="The record's partition is registered.")
 call_offsets = event("sendOffsetsToTransaction", names_group=Bool())
 call_close = event("close")
