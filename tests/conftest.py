@@ -12,7 +12,15 @@ from hypothesis import settings
 
 from epochfence.checker.native import object_cache
 
-SPARK = "tests/checker/spark/"
+SPARK, ON_SPARK = "tests/checker/spark/", "on_spark"
+# Most of Spark's time in a short test is the compilation of Java: the quicker compiler will do. And
+# nothing here is so large that it had to be shuffled into 200 parts.
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SPARK_SETTINGS = {
+    "SPARK_LAUNCHER_OPTS": QUICK_JAVA,
+    "SPARK_SUBMIT_OPTS": f"{QUICK_JAVA} -Dspark.sql.shuffle.partitions=4 "
+    f"'-Dspark.executor.extraJavaOptions={QUICK_JAVA}'",
+}
 IN_CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 settings.register_profile("dev", deadline=None)
@@ -40,6 +48,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.seed = random.SystemRandom().randrange(1_000_000) if given is None else given
     # What one test compiles, others take from there, and the next run of the tests does.
     os.environ.setdefault(object_cache.VARIABLE, str(config.rootpath / ".pytest_cache"))
+    for name, value in SPARK_SETTINGS.items():
+        os.environ.setdefault(name, value)
     # A conftest's own hooks hold for its folder and below; a plugin's hold for the root as well.
     config.pluginmanager.register(RootIsNoTestPackage())
 
@@ -80,15 +90,26 @@ def keep_samples(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With `--dist loadscope`, a file's tests go to one process, and those of Spark to one as well:
-    they share a session."""
+    """With `--dist loadscope`, a file's tests go to one process, and those of Spark to one as well,
+    which their folder or their name says: they share a session."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return SPARK if nodeid.startswith(SPARK) else super()._split_scope(nodeid)
+            on_spark = nodeid.startswith(SPARK) or ON_SPARK in nodeid.partition("[")[0]
+            return SPARK if on_spark else super()._split_scope(nodeid)
 
     return Scheduling(config, log) if config.getvalue("dist") == "loadscope" else None
+
+
+@pytest.fixture(scope="session")
+def spark() -> Generator[Any]:
+    """A session on this machine, for all tests that need a real one."""
+    from epochfence.checker.spark.session import start
+
+    session = start("local[2,4]", "tests")
+    yield session
+    session.stop()
 
 
 @pytest.fixture

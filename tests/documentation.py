@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 
 from epochfence.checker.check import Options, available_threads, check
 from epochfence.checker.native import object_cache
+from epochfence.checker.spark.session import is_running
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.cli import app
 from epochfence.diagrams.decision_table import decision_table
@@ -61,6 +62,7 @@ IDEMPOTENCE = shipped("idempotence")
 FENCE = re.compile(r"^```(?P<kind>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 CALL = re.compile(r"epochfence ([\w./=-]+( |$))+(?<! -)")  # nothing for a shell, no `-` as a file
 EXIT = re.compile(r"\s+# exit (?P<code>\d+)$")
+ON_SPARK = "--engine spark"
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ class Workplace:
     """A folder that looks like the repository's root: what commands write stays in it.
 
     A command that stands on two pages is run once, and one that only calls `epochfence` without
-    starting anything.
+    starting anything. For one on Spark there has to be a session: the command takes that.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -134,8 +136,7 @@ class Workplace:
     def run(self, text: str) -> Done:
         """What comes of the command, in a shell that finds this environment's programs first."""
         if text not in self.done:
-            here = CALL.fullmatch(text) and "--engine spark" not in text
-            code, out, err = self._called(text) if here else self._started(text)
+            code, out, err = self._called(text) if _is_call(text) else self._started(text)
             lines = (line.rstrip() for line in (out or err).rstrip().splitlines())
             self.done[text] = Done(code, "\n".join(lines))
         return self.done[text]
@@ -158,6 +159,13 @@ class Workplace:
             encoding="utf-8",
         )
         return ended.returncode, ended.stdout, ended.stderr
+
+
+def _is_call(text: str) -> bool:
+    """Whether the command can run in this process, in another folder than it started in: Spark
+    itself, which reads what `--input` names, stays where it was."""
+    on_spark = ON_SPARK in text
+    return bool(CALL.fullmatch(text)) and not (on_spark and ("--input" in text or not is_running()))
 
 
 def is_shown(printed: str, shown: str) -> bool:

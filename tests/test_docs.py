@@ -25,6 +25,7 @@ from epochfence.tests.documentation import (
     IN_PARTS,
     MEASURED,
     NOT_RUN,
+    ON_SPARK,
     PAGES,
     ROOT,
     RUNS,
@@ -38,6 +39,7 @@ from epochfence.tests.documentation import (
 )
 
 DOCS = ROOT / "docs"
+SPARK_PAGE = DOCS / "spark.md"
 ROOMS = tuple(
     init.parent.relative_to(ROOT)
     for room in ("cli", "language", "spec", "model", "checker", "diagrams")
@@ -57,14 +59,14 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
     return Workplace(tmp_path_factory.mktemp("root"))
 
 
-@pytest.mark.parametrize(
-    "shown",
-    [
-        pytest.param(found, id=str(found))
-        for found in COMMANDS
-        if found.text not in NOT_RUN and found.text not in IN_PARTS
-    ],
-)
+def each_command(*, on_spark: bool) -> pytest.MarkDecorator:
+    """The commands that are run, of those that need Spark or of the others."""
+    not_run = NOT_RUN.keys() | IN_PARTS.keys()
+    found = [c for c in COMMANDS if c.text not in not_run and (ON_SPARK in c.text) == on_spark]
+    return pytest.mark.parametrize("shown", [pytest.param(c, id=str(c)) for c in found])
+
+
+@each_command(on_spark=False)
 def test_a_command_does_what_is_shown(shown: Command, workplace: Workplace) -> None:
     done = workplace.run(shown.text)
     assert done.exit_code == shown.exit_code, done.printed
@@ -72,12 +74,36 @@ def test_a_command_does_what_is_shown(shown: Command, workplace: Workplace) -> N
         assert done.printed.splitlines() == shown.output.splitlines(), RENEW
 
 
-@each_page
+@pytest.mark.slow
+@pytest.mark.usefixtures("spark")
+@each_command(on_spark=True)
+def test_a_command_on_spark_does_what_is_shown(shown: Command, workplace: Workplace) -> None:
+    test_a_command_does_what_is_shown(shown, workplace)
+
+
+def python(page: Path) -> list[str]:
+    """The page's programs."""
+    fences = FENCE.finditer(page.read_text(encoding="utf-8"))
+    return [fence["text"] for fence in fences if fence["kind"] == "python"]
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if python(page) and page != SPARK_PAGE], ids=lambda p: p.name
+)
 def test_python_on_a_page_runs(page: Path, workplace: Workplace) -> None:
-    for fence in FENCE.finditer(page.read_text(encoding="utf-8")):
-        if fence["kind"] == "python":
-            done = workplace.run(f"python -c {shlex.quote(fence['text'])}")
-            assert done.exit_code == 0, done.printed
+    for text in python(page):
+        done = workplace.run(f"python -c {shlex.quote(text)}")
+        assert done.exit_code == 0, done.printed
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("spark")
+def test_python_on_spark_runs(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this process, with the session that there is."""
+    monkeypatch.chdir(workplace.folder)
+    (text,) = python(SPARK_PAGE)
+    exec(compile(text, str(SPARK_PAGE), "exec"), {"__name__": "__main__"})
+    assert (workplace.folder / "lease-run").is_dir()
 
 
 def test_make_has_every_target_that_is_named() -> None:
@@ -129,15 +155,16 @@ def test_every_part_is_on_some_page() -> None:
     assert {name for page in PAGES for name in blocks(page)} == {*BLOCKS, MEASURED}
 
 
-LONG_RUN = [pytest.mark.slow, pytest.mark.sample(3)]
+def how_often(run: Run) -> list[pytest.MarkDecorator]:
+    """Of the runs in which all holds, in millions of states, one is drawn; of the others two."""
+    if not run.slow:
+        return []
+    return [pytest.mark.slow, pytest.mark.sample(2 if run.properties else 1)]
 
 
 @pytest.mark.parametrize(
     ("at", "run"),
-    [
-        pytest.param(at, run, id=str(run), marks=LONG_RUN if run.slow else [])
-        for at, run in enumerate(RUNS)
-    ],
+    [pytest.param(at, run, id=str(run), marks=how_often(run)) for at, run in enumerate(RUNS)],
 )
 def test_the_figures_are_those_of_a_run(at: int, run: Run) -> None:
     rows = blocks(ROOT / "README.md")[MEASURED].splitlines()[len(RUNS_HEAD) :]

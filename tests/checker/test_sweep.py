@@ -17,7 +17,7 @@ from epochfence.checker.verdict import Verdict
 from epochfence.checker.workers import Spread
 from epochfence.language import DeclarationError, Protocols, instantiate
 from epochfence.spec.load import load_system
-from epochfence.tests.test_cli import ROOT, alone, epochfence
+from epochfence.tests.test_cli import ROOT, epochfence
 
 LEASE = str(ROOT / "docs" / "examples" / "lease.py")
 SYSTEM = load_system(LEASE)
@@ -184,11 +184,12 @@ def test_bad_input_is_one_line(more: tuple[str, ...], says: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("spark")
 def test_on_spark_it_comes_to_the_same(tmp_path: Path) -> None:
     given = ("sweep", LEASE, "--protocols", "1..2", "--set", "leases=2..3")
     here, there = tmp_path / "here.json", tmp_path / "there.json"
     assert epochfence(*given, "--jobs", "1", "--json", here).code == 12
-    ended = alone(*given, "--engine", "spark", "--master", "local[2]", "--json", there)
+    ended = epochfence(*given, "--engine", "spark", "--json", there)
     assert ended.code == 12, ended.err
 
     def counts(file: Path) -> list[tuple[str, int, int, int]]:
@@ -199,11 +200,12 @@ def test_on_spark_it_comes_to_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("spark")
 def test_proofs_on_spark_come_to_the_same(tmp_path: Path) -> None:
     given = ("prove", LEASE, "--property", "OneHolder", "--property", "NoStaleWrite")
     here, there = tmp_path / "here.json", tmp_path / "there.json"
     assert epochfence(*given, "--jobs", "1", "--json", here).code == 0
-    ended = alone(*given, "--engine", "spark", "--master", "local[2]", "--json", there)
+    ended = epochfence(*given, "--engine", "spark", "--json", there)
     assert ended.code == 0, ended.err
 
     def verdicts(file: Path) -> list[tuple[str, str, tuple[str, ...]]]:

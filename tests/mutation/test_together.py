@@ -46,14 +46,14 @@ def test_who_has_an_effect_on_others_is_run_without_them() -> None:
 
 @pytest.mark.slow
 def test_a_sample_of_the_shipped_systems() -> None:
-    drawn = [every_mutant()[name] for name in sample(list(every_mutant()), 16, seed=8)]
+    drawn = [every_mutant()[name] for name in sample(list(every_mutant()), 8, seed=8)]
     compared = 0
     for system in dict.fromkeys(system for mutant in drawn for system in mutant.systems()):
         trial = next(trial for trial in trials(system) if trial.counts.states < SMALL)
         here = [mutant for mutant in drawn if matters(mutant, trial)]
         assert tell(seen(here, trial)) == tell(seen_alone(mutant, trial) for mutant in here)
         compared += len(here)
-    assert compared > 8
+    assert compared > 4
 
 
 @pytest.mark.slow
@@ -62,7 +62,7 @@ def test_a_sample_of_answers() -> None:
     file = SPEC / "test_partition_answers.py"
     tables = ("partition.WriteTxnMarkers/", "partition.Produce/")
     names = [name for name in every_mutant() if name.startswith(tables)]
-    drawn = [every_mutant()[name] for name in sample(names, 8, seed=2)]
+    drawn = [every_mutant()[name] for name in sample(names, 4, seed=2)]
     with closing(Answers(every_mutant(), [file])) as answers:
         told = [answers.differ(mutant) for mutant in drawn]
     assert told == failing([mutant.name for mutant in drawn])

@@ -254,7 +254,7 @@ def test_every_property_has_a_fault_that_breaks_it() -> None:
     assert {fault.breaks for fault in FAULTS} == {item.name for item in PROPERTIES}
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("fault", cases(FAULTS))
 def test_a_property_fails_where_its_protection_is_missing(fault: Fault) -> None:
     assert_breaks(fault)

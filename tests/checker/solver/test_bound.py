@@ -73,8 +73,10 @@ def test_on_random_systems(instance: Instance) -> None:
         ("docs/examples/lease.py", "1", {}, ()),
         ("bench/ktx.py", None, {"V": 0}, ()),
         ("bench/ktx.py", None, {"I": 1, "K": 1, "V": 0}, ()),
-        pytest.param("producer-ids", "2.5", {}, (), marks=pytest.mark.slow),
-        ("producer-ids", "4.3", {}, ("block_awaited_elsewhere",)),
+        *(
+            pytest.param("producer-ids", *case, marks=[pytest.mark.slow, pytest.mark.sample(1)])
+            for case in (("2.5", {}, ()), ("4.3", {}, ("block_awaited_elsewhere",)))
+        ),
     ],
 )
 def test_on_systems_with_a_fault(
@@ -140,7 +142,7 @@ def releases(system: System) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("name", "release"),
     [(name, release) for name in SMALL for release in releases(load_system(name))],

@@ -74,6 +74,7 @@ def only_once(system: System) -> System:
 
 
 @pytest.mark.slow
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("release", ["2.7", "3.5", "4.3"])
 def test_a_producer_id_is_handed_out_once(release: str) -> None:
     result = prove(only_once(producer_ids), release, FEW_IDS, switch_on=MENDED, options=QUICK)
@@ -112,6 +113,7 @@ PRODUCER_ID_TWINS = (
 
 
 @pytest.mark.slow
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("twin", PRODUCER_ID_TWINS, ids=lambda twin: f"{twin.name}, {twin.fails}")
 def test_a_proof_of_producer_ids_fails_without_what_protects_it(twin: Twin) -> None:
     assert has_no_proof(producer_ids, twin, FEW_IDS)
@@ -163,7 +165,7 @@ def test_each_proof_has_a_twin(system: str, twins: tuple[Twin, ...]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("twin", TWINS, ids=[twin.name for twin in TWINS])
 def test_a_proof_fails_without_what_protects_the_property(twin: Twin) -> None:
     assert has_no_proof(transactions, twin)
@@ -181,7 +183,7 @@ def together() -> Induction:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(8)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", [*TOGETHER, WELL_FORMED])
 def test_properties_and_all_lemmas_of_transactions_are_inductive_together(name: str) -> None:
     induction = together()

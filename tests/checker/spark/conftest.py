@@ -1,8 +1,8 @@
-"""Runs to compare, a session in this process, and one of Spark's own."""
+"""Runs to compare, and a session in this process."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +11,9 @@ import pytest
 from epochfence.checker.check import Options, check
 from epochfence.checker.spark import engine, tasks
 from epochfence.checker.spark.options import SparkOptions
-from epochfence.checker.spark.session import start
 from epochfence.checker.verdict import Result
 from epochfence.language import Instance
 from epochfence.tests.checker.spark.in_process import InProcess
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
-    """A session on this machine, for all tests that need a real one."""
-    session = start("local[2,4]", "tests")
-    yield session
-    session.stop()
 
 
 @pytest.fixture

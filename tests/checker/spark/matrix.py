@@ -3,12 +3,12 @@
     .venv/bin/python tests/checker/spark/matrix.py
     .venv/bin/python tests/checker/spark/matrix.py --master "local-cluster[2,1,1024]"
     .venv/bin/python tests/checker/spark/matrix.py --in-process --each
-    .venv/bin/python tests/checker/spark/matrix.py --sample
+    .venv/bin/python tests/checker/spark/matrix.py --sample 1 --seed 7
 
 Bounds are small. A system at a release is run with one number of shards, the next release with the
-next number; `--each` runs all numbers at every release, and `--sample` a few runs of all systems
-that have all numbers. `--in-process` plays Spark's part in this process. What differs in verdict,
-counts, depth, rows taken or counterexample is told, and ends it with 1.
+next number; `--each` runs all numbers at every release, and `--sample` so many of a few runs in
+which every system and every number are. `--in-process` plays Spark's part in this process. What
+differs in verdict, counts, depth, rows taken or counterexample is told, and ends it with 1.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
+import random
 import sys
 import tempfile
 import time
@@ -92,7 +93,8 @@ def main() -> int:
     parser.add_argument("--master", default="local[2]", help="Spark's address")
     parser.add_argument("--in-process", action="store_true", help="without Spark")
     parser.add_argument("--each", action="store_true", help="all numbers of shards everywhere")
-    parser.add_argument("--sample", action="store_true", help="a few runs only")
+    parser.add_argument("--sample", type=int, metavar="N", help="so many of a few runs only")
+    parser.add_argument("--seed", type=int, default=0, metavar="K", help="which (default: 0)")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as local:
         if given.in_process:
@@ -102,7 +104,9 @@ def main() -> int:
                 mock.patch.object(engine, name, return_value=told).start()
         else:
             start(given.master, "matrix").sparkContext.setLogLevel("WARN")
-        chosen = sampled() if given.sample else cases(each=given.each)
+        chosen = cases(each=given.each)
+        if given.sample is not None:
+            chosen = random.Random(given.seed).sample(sampled(), given.sample)
         wrong = list(itertools.chain.from_iterable(case.differs() for case in chosen))
     for line in wrong:
         print(line, file=sys.stderr)

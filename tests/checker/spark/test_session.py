@@ -26,9 +26,9 @@ from epochfence.tests.checker.spark.matrix import Case, sampled
 from epochfence.tests.checker.spark.test_levels import ktx
 from epochfence.tests.test_cli import KTX, ROOT, TINY, Ended, alone, epochfence
 
-LONG = ("--set", "I=1", "--hand-over", "5000", "--shards", "4")
+SMALL = (*TINY, "--set", "E=1", "--hand-over", "115", "--shards", "4")  # from level 11 on
 MATRIX = Path(__file__).with_name("matrix.py")
-COUNTS = {"states": 194_628, "transitions": 1_154_834, "depth": 38}
+COUNTS = {"states": 1_279, "transitions": 5_043, "depth": 21}
 
 
 # Real sessions ------------------------------------------------------------------------------------
@@ -55,9 +55,10 @@ def test_each_system_comes_to_the_same(spark: Any, case: Case) -> None:
 
 
 @pytest.mark.slow
-def test_each_system_comes_to_the_same_on_executors_of_their_own() -> None:
+def test_each_system_comes_to_the_same_on_executors_of_their_own(seed: int) -> None:
+    sample = ("--sample", "1", "--seed", str(seed))
     ended = subprocess.run(
-        [sys.executable, MATRIX, "--sample", "--master", "local-cluster[2,1,1024]"],
+        [sys.executable, MATRIX, *sample, "--master", "local-cluster[2,1,1024]"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (ended.returncode, ended.stdout.splitlines()[-1:]) == (0, ["the same everywhere"]), ended
@@ -120,7 +121,7 @@ def cluster(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A run on two executors, each a process of its own."""
     run = subprocess.Popen(
         [
-            sys.executable, "-m", "epochfence.cli", "check", KTX, *LONG, "--engine", "spark",
+            sys.executable, "-m", "epochfence.cli", "check", KTX, *SMALL, "--engine", "spark",
             "--master", "local-cluster[2,1,1024]", "--storage", str(tmp_path / "run"),
             "--json", str(tmp_path / "told.json"),
         ],
@@ -169,7 +170,7 @@ def test_executors_and_workers_that_are_killed_cost_no_count(
     cluster: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     executor, worker = "CoarseGrainedExecutorBackend", "pyspark.daemon"
-    for level, part in ((17, executor), (20, worker), (23, executor), (27, executor)):
+    for level, part in ((12, executor), (14, worker), (16, executor)):
         wait_for_level(cluster, tmp_path / "run", level)
         processes(cluster, part)[-1].kill()
     assert cluster.wait(500) == 0, (tmp_path / "err").read_text()[-2000:]
@@ -179,17 +180,16 @@ def test_executors_and_workers_that_are_killed_cost_no_count(
 @pytest.mark.slow
 def test_a_driver_that_is_killed_is_resumed(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    command = [sys.executable, "-m", "epochfence.cli", "check", KTX, *LONG, "--engine", "spark",
+    command = [sys.executable, "-m", "epochfence.cli", "check", KTX, *SMALL, "--engine", "spark",
                "--json", str(tmp_path / "told.json")]  # fmt: skip
-    for level in (18, 25):
-        more = ["--resume", str(folder)] if folder.exists() else ["--storage", str(folder)]
-        run = subprocess.Popen(
-            [*command, *more], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        wait_for_level(run, folder, level)
-        run.send_signal(signal.SIGKILL)
-        run.wait()
-    ended = alone("check", KTX, *LONG, "--engine", "spark", "--resume", folder,
+    run = subprocess.Popen(
+        [*command, "--storage", str(folder)],
+        cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    wait_for_level(run, folder, 14)
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    ended = alone("check", KTX, *SMALL, "--engine", "spark", "--resume", folder,
                   "--json", tmp_path / "told.json")  # fmt: skip
     assert result_of(ended, tmp_path / "told.json") == COUNTS
     assert "Spark: 4 shards" in ended.out
