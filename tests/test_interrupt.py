@@ -7,9 +7,11 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from epochfence.checker import sweep as sweeps
@@ -141,6 +143,19 @@ def test_lint_tells_what_it_has_found(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert json.loads(told.read_text())["interrupted"]
 
 
+STARTED = 3.0  # seconds of processor time, after which a command is exploring
+
+
+def processor_time(process: int) -> float:
+    """What a process and those that it has started have used, in seconds."""
+    first, used = psutil.Process(process), 0.0
+    for each in (first, *first.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):
+            times = each.cpu_times()
+            used += times.user + times.system
+    return used
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("command", [("check", KTX), ("sweep", KTX, "--set", "E=2..3")])
 def test_a_real_signal(command: tuple[str, ...], tmp_path: Path) -> None:
@@ -149,9 +164,11 @@ def test_a_real_signal(command: tuple[str, ...], tmp_path: Path) -> None:
         [sys.executable, "-m", "epochfence.cli", *command, "--set", "S=3", "--json", str(told)],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    time.sleep(12)
+    while processor_time(run.pid) < STARTED:
+        assert run.poll() is None
+        time.sleep(0.05)
     run.send_signal(signal.SIGINT)
-    out, err = run.communicate(timeout=60)
+    out, err = run.communicate(timeout=600)
     assert run.returncode == 130, (out, err)
     assert "Traceback" not in err
     if command[0] == "check":

@@ -36,17 +36,17 @@ def test_a_small_part_is_measured_and_nothing_written(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = PAGE.read_text(), scale.RECORDED.read_text()
-    tiny = (1, 1, 2, 2)
+    tiny = (1, 1, 1, 2)
     name = "-".join(map(str, tiny))
     monkeypatch.setattr(bench, "QUICK", tiny)
-    monkeypatch.setattr(bench, "QUICK_HAND_OVER", 300)
+    monkeypatch.setattr(bench, "QUICK_HAND_OVER", 115)
     monkeypatch.setitem(bench.SHARDS, tiny, 4)
     monkeypatch.setitem(bench.MINUTES, name, 1)
     monkeypatch.setattr(sys, "argv", ["spark.py", "--quick", "--part", name])
     monkeypatch.setenv(object_cache.VARIABLE, object_cache.OFF)  # as the program sets it
     assert bench.main() == 0
     told = capsys.readouterr().out
-    assert "5,094" in told
+    assert "1,279" in told
     assert "| seconds of an almost empty level, 4 shards" in told
     assert (PAGE.read_text(), scale.RECORDED.read_text()) == before
 
