@@ -66,6 +66,7 @@ def each_command(*, on_spark: bool) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("shown", [pytest.param(c, id=str(c)) for c in found])
 
 
+@pytest.mark.slow
 @each_command(on_spark=False)
 def test_a_command_does_what_is_shown(shown: Command, workplace: Workplace) -> None:
     done = workplace.run(shown.text)
@@ -87,6 +88,7 @@ def python(page: Path) -> list[str]:
     return [fence["text"] for fence in fences if fence["kind"] == "python"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if python(page) and page != SPARK_PAGE], ids=lambda p: p.name
 )

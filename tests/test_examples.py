@@ -87,6 +87,7 @@ def test_the_mistake_breaks_the_property(example: Example) -> None:
     assert len(result.trace.steps) == example.steps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", COURSE, ids=str)
 def test_the_plain_search_finds_as_many_states(example: Example) -> None:
     instance = example.instance(example.constants)

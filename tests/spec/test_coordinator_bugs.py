@@ -67,6 +67,7 @@ BURNED = Bug(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_fence_that_cannot_be_written_burns_epochs() -> None:
     """KAFKA-9666: each attempt of a new instance takes another epoch."""
     steps = BURNED.found()
@@ -74,6 +75,7 @@ def test_a_fence_that_cannot_be_written_burns_epochs() -> None:
     assert steps.count("continue the fence/abort with the bumped epoch") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("protocol", "gives_up"), [("2.5", True), ("2.7", False)])
 def test_burned_epochs_leave_a_transaction_that_nobody_can_end(
     protocol: str, gives_up: bool
@@ -115,6 +117,7 @@ def test_a_fenced_producer_comes_back_when_the_transactional_id_has_expired() ->
     )
 
 
+@pytest.mark.slow
 def test_a_committed_transaction_is_said_to_be_aborted_when_the_id_has_expired() -> None:
     """KAFKA-18019: the answer to EndTxn was lost, and what is asked again is about nothing."""
     steps = TOLD_OTHERWISE.found()
@@ -129,6 +132,7 @@ def test_a_committed_transaction_is_said_to_be_aborted_when_the_id_has_expired()
     )
 
 
+@pytest.mark.slow
 def test_a_transaction_hangs_whose_partition_was_added_to_the_one_before() -> None:
     """An abort that fails for an unknown id completes nothing, and yet a new epoch follows it.
 
@@ -153,6 +157,7 @@ REFUSED = Bug(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["2.5", "3.6", NEWEST])
 def test_a_bump_asked_for_again_across_a_failover_is_refused(protocol: str) -> None:
     """KAFKA-20357, open in the newest release: the log doesn't have the epoch before.

@@ -175,6 +175,7 @@ TIMED_OUT: list[Happening] = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("release", "off"),
     [(release, ()) for release in RELEASES] + [(release, VERSION_1) for release in RELEASES[5:]],

@@ -103,6 +103,7 @@ def test_mended_everything_holds_in_a_million_states_at_the_defaults() -> None:
     assert result.states > 1_000_000
 
 
+@pytest.mark.slow
 def test_in_a_million_states_nothing_else_breaks_at_the_defaults() -> None:
     rest = tuple(name for name in NAMES if name not in WITH_BUMPS)
     result = run({}, properties=rest, threads=available_threads())
@@ -167,6 +168,7 @@ def test_every_property_has_a_fault_that_breaks_it() -> None:
     assert {fault.breaks for fault in FAULTS} == set(NAMES)
 
 
+@pytest.mark.slow
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_a_property_fails_where_its_protection_is_missing(fault: Fault) -> None:
@@ -179,6 +181,7 @@ def test_a_property_fails_where_its_protection_is_missing(fault: Fault) -> None:
 # Known bugs and findings ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.sample(5)
 @pytest.mark.parametrize("cached", [1, 2, 3])
 @pytest.mark.parametrize("in_flight", [1, 2, 3])
@@ -196,6 +199,7 @@ def test_no_duplicate_iff_the_cache_holds_all_that_is_in_flight(
     assert broken(result) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "length", "last"),
     [
@@ -290,6 +294,7 @@ OPEN = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("case", OPEN, ids=str)
 def test_what_is_open_in_the_newest_release(case: Open) -> None:
@@ -333,6 +338,7 @@ RUNS = (
 NEVER_TAKEN = never_reached(SYSTEM)
 
 
+@pytest.mark.slow
 def test_every_row_is_taken_by_a_run_or_listed_with_a_reason() -> None:
     every = rows_of(SYSTEM)
     reached = set[str]()

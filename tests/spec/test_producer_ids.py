@@ -91,6 +91,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("protocol", RELEASES)
 def test_what_holds_in_each_release(protocol: str) -> None:
@@ -113,6 +114,7 @@ def test_at_the_defaults_as_well(protocol: str) -> None:
     assert result.states > 1_000_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", FROM_ZOOKEEPER)
 def test_what_would_have_mended_zookeepers_protocol(protocol: str) -> None:
     assert run(protocol, {}, on=MENDED).verdict is Verdict.HOLDS
@@ -342,6 +344,7 @@ FAULTS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.sample(6)
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_what_protects_a_property(fault: Fault) -> None:
@@ -354,6 +357,7 @@ def test_each_property_has_something_that_protects_it() -> None:
     assert {fault.breaks for fault in FAULTS} == set(NAMES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("constants", "system", "protocol", "broken"),
     [
@@ -391,6 +395,7 @@ def covered(constants: Mapping[str, int], threads: int = 1) -> set[str]:
     return reached
 
 
+@pytest.mark.slow
 def test_every_row_is_taken_by_a_run_or_listed_with_a_reason() -> None:
     every = {f"{table.name}/{row.name}" for table in SYSTEM.tables for row in table.rows}
     assert every - covered(SMALL) == set(NEVER_TAKEN)

@@ -254,6 +254,7 @@ def test_every_property_has_a_fault_that_breaks_it() -> None:
     assert {fault.breaks for fault in FAULTS} == {item.name for item in PROPERTIES}
 
 
+@pytest.mark.slow
 @pytest.mark.sample(6)
 @pytest.mark.parametrize("fault", cases(FAULTS))
 def test_a_property_fails_where_its_protection_is_missing(fault: Fault) -> None:
@@ -293,6 +294,7 @@ def test_a_late_record_is_adopted_by_the_next_transaction() -> None:
     assert_adopted(late, "Produce/append")
 
 
+@pytest.mark.slow
 def test_a_verified_late_record_is_adopted_if_the_client_keeps_its_epoch() -> None:
     """KIP-890 (b). With verification, the client's new epoch after the abort does help."""
     late = Fault(
@@ -315,6 +317,7 @@ LATE_END = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", cases(LATE_END))
 def test_a_late_end_txn_ends_the_next_transaction(fault: Fault) -> None:
     """KIP-890 (c). Verification doesn't help: no batch is late, the request that ends them is."""

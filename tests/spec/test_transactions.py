@@ -183,6 +183,7 @@ def test_every_feature_is_switched_off_once() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("off", WITHOUT, ids=", ".join)
 def test_what_a_feature_protects(off: tuple[str, ...]) -> None:
@@ -259,6 +260,7 @@ def test_no_row_listed_is_taken_in_millions_of_states(protocol: str) -> None:
 # Counterexamples ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bounds", "protocol", "off"),
     [(TWO_CLIENTS, BEFORE, ()), (ONE_CLIENT, NEWEST, ("strict_marker_epoch",))],

@@ -128,6 +128,7 @@ def test_a_file_is_decoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [row["byte"] for part in parts for row in part.to_pylist()] == [0, 61, 93, 154]
 
 
+@pytest.mark.slow
 def test_verdicts_have_a_row_for_each_property_of_each_run(spark: Any) -> None:
     results = [check(lease(protocol)) for protocol in ("1", "2")]
     rows = verdicts(spark, [results[0], json.loads(json.dumps(results[1].as_json()))]).collect()
