@@ -24,7 +24,7 @@ from ..engine.errors import WrongType
 from ..engine.machine import Machine, Taken, watched
 from . import machines as judged
 from .machines import LARGEST_EPOCH, STEPS, Step
-from .operations import Judged, Operation, Settings, matches
+from .operations import Judged, Operation, Rest, Settings, matches
 
 T = TypeVar("T")
 LOWEST, HIGHEST = 1, LARGEST_EPOCH - 10  # no request goes on by ten epochs
@@ -357,8 +357,10 @@ class Coordinator:
                 taken.clear()
         return taken
 
-    def events(self, until: float) -> Iterator[tuple[Coordinator, Mapping[str, Any] | None]]:
-        """See Judged."""
+    def events(
+        self, until: float, rest: Rest | None = None
+    ) -> Iterator[tuple[Coordinator, Mapping[str, Any] | None]]:
+        """See Judged. All requests to a coordinator are of one id: there is no rest without it."""
         form, now = self.form, int(until)
         if form.steps is None:
             form.steps = self.memory.steps(form)

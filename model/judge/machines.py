@@ -22,7 +22,7 @@ from ..broker.coordinator import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, PENDING, Tra
 from ..broker.leader import PartitionLeader
 from ..engine.machine import Machine, Taken, watched
 from ..engine.values import Sparse
-from .operations import Operation, Settings, matches
+from .operations import Operation, Rest, Settings, matches
 
 T = TypeVar("T")
 COORDINATOR_REQUESTS = ("InitProducerId", "AddPartitionsToTxn", "EndTxn")
@@ -504,10 +504,15 @@ class Leader:
             for error in self.relayed:
                 yield refused, {"error": error, "base_offset": -1}
 
-    def events(self, until: float) -> Iterator[tuple[Leader, None]]:
-        """See Judged."""
+    def events(self, until: float, rest: Rest | None = None) -> Iterator[tuple[Leader, None]]:
+        """See Judged. A marker of a producer that has nothing more to come takes an offset, and
+        that is all: it is as good as another one's, and comes only where an offset is too many."""
         producers, here = self.producers, self.key()
+        is_filled = rest is not None and rest.highest_offset <= self.leader.log_end_offset
         for producer_id, seen in self.epochs.items():
+            fills = rest is not None and not rest.has(producer_id)
+            if fills and is_filled:
+                continue
             entry = producers.get(producer_id)
             # its own, the one after it, and the next that the history has
             lowest = min(seen) if entry is None else entry.producer_epoch
@@ -528,6 +533,9 @@ class Leader:
                 if not is_open:
                     after.marked |= {producer_id}
                 yield after, None
+                if fills:
+                    is_filled = True
+                    break
         for forget in (_idle, _deleted):
             after = self._copy(until)
             forget(after.leader)

@@ -45,6 +45,19 @@ class Settings:
     verification: bool = True
 
 
+class Rest(Protocol):
+    """What a history still has to explain, where all of it is known."""
+
+    @property
+    def highest_offset(self) -> float:
+        """No offset that is still to be answered is higher; -1 where there is none."""
+        ...
+
+    def has(self, producer_id: int) -> bool:
+        """Whether an operation of this producer is still to come."""
+        ...
+
+
 class Judged(Protocol):
     """A machine in a state. No method changes it: each gives machines in other states, and the
     machine itself where an operation has changed nothing."""
@@ -67,9 +80,11 @@ class Judged(Protocol):
         comes by itself to the operation that waits."""
         ...
 
-    def events(self, until: float) -> Iterable[tuple[Judged, Mapping[str, Any] | None]]:
-        """All that can happen by itself up to this time, with the answer to the operation that
-        waits for one, if it comes with that."""
+    def events(
+        self, until: float, rest: Rest | None
+    ) -> Iterable[tuple[Judged, Mapping[str, Any] | None]]:
+        """What can happen by itself up to this time, with the answer to the operation that waits
+        for one, if it comes with that: all of it, but for what makes no difference to the rest."""
         ...
 
     def key(self) -> Hashable:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from ..engine.errors import ModelError
@@ -58,7 +59,7 @@ class Config:
 
 
 LOOK_AHEAD = 8
-"""At so many answers the search looks before it goes on from a state."""
+"""At so many answers the search looks before it goes on from a state, and at all under way."""
 
 
 class Limit(Exception):
@@ -78,6 +79,27 @@ class Budget:
             raise Limit
         self.left -= 1
         self.spent += 1
+
+
+@dataclass(frozen=True)
+class _Rest:
+    """What is still to come of a search at a configuration."""
+
+    search: Search
+    config: Config
+
+    @property
+    def highest_offset(self) -> float:
+        """See Rest. Some of those that are ahead may be counted too."""
+        return self.search.highest_offsets[self.config.base]
+
+    def has(self, producer_id: int) -> bool:
+        """See Rest."""
+        known, lost = self.search.places_of(producer_id)
+        base, ahead, taken = self.config.base, self.config.ahead, self.config.taken
+        return any(at >= base and at not in ahead for at in reversed(known)) or any(
+            at not in taken for at in lost
+        )
 
 
 class Search:
@@ -113,6 +135,16 @@ class Search:
         self.ranks = [
             (not idle, *ranked) for idle, *ranked in zip(self.idle, ranks, self.ends, strict=True)
         ]
+        told = [
+            float("inf") if o is asked else (o.response or {}).get("base_offset", -1)
+            for o in self.known
+        ]
+        self.highest_offsets = [*accumulate(reversed([*told, -1.0]), max)][::-1]
+        self._places: dict[int, tuple[list[int], list[int]]] = {}
+        for here, operations_here in enumerate((self.known, self.lost)):
+            for at, operation in enumerate(operations_here):
+                producer_id = operation.fields.get("producer_id", -1)
+                self._places.setdefault(producer_id, ([], []))[here].append(at)
         self.budget = budget
         self.most: int | None = None
         self.asked = asked
@@ -124,6 +156,10 @@ class Search:
         self.deepest = -1  # so far on there are dead ends
         self.steps = 0
         self.reached = float("-inf")  # what was answered before this time is explained
+
+    def places_of(self, producer_id: int) -> tuple[list[int], list[int]]:
+        """The places of a producer's operations, in `known` and in `lost`."""
+        return self._places.get(producer_id, ([], []))
 
     def finds(self) -> bool:
         """Whether there is such an order. Raises Limit."""
@@ -238,7 +274,9 @@ class Search:
             if not fits:
                 config.refused.add(at)
         yield from self._lost(config, until)
-        for after, answer in config.machine.events(until):
+        # what comes after the horizon may ask for anything
+        rest = _Rest(self, config) if self.horizon == float("inf") else None
+        for after, answer in config.machine.events(until, rest):
             self.budget.take()
             if answer is None or config.waiting is None:
                 yield self._with(config, after, waiting=config.waiting)
@@ -260,9 +298,15 @@ class Search:
 
     def _may_end(self, config: Config) -> bool:
         """Whether the answers that come next can still be given."""
-        base, ahead = config.base, config.ahead
-        coming = enumerate(self.told[base : base + LOOK_AHEAD], base)
-        return config.machine.may_still([told for at, told in coming if at not in ahead])
+        coming: list[Operation] = []
+        until = self.horizon
+        for at in range(config.base, len(self.told)):
+            if at >= config.base + LOOK_AHEAD and self.starts[at] > until:
+                break
+            if at not in config.ahead:
+                coming.append(self.told[at])
+                until = min(until, self.ends[at])
+        return config.machine.may_still(coming)
 
     def _candidates(self, config: Config) -> tuple[list[int], float]:
         """The answered operations that can come next, those that changed nothing and then by when

@@ -105,6 +105,7 @@ LOCAL = Surface(
 SWEEP = Surface(
     "sweep", ("sweep", KTX, "--set", "E=1..3", "--set", "S=1..2", "--jobs", "2", *_ktx(I=1, K=1)),
     ("--results", "kept.jsonl"), is_kept="kept.jsonl", roles=("driver", "worker"),
+    least_space=0.9,
 )  # fmt: skip
 PROVE = Surface(
     "prove", ("prove", LEASE, "--property", "OneHolder", "--jobs", "2"),
@@ -117,7 +118,7 @@ SPARK = Surface(
     ("check", KTX, *_ktx(I=1, K=1, E=1, S=1), "--engine", "spark", "--hand-over", "400",
      "--master", "local[2]", "--shards", "2"),
     ("--storage", "run"), "--resume", "run/manifest-*.json",
-    roles=("driver", "executor", "worker"), least_file=1 << 16,
+    roles=("driver", "executor", "worker"), least_file=1 << 16, least_space=0.03,
 )  # fmt: skip
 JUDGE_SPARK = Surface(
     "judge on Spark",
