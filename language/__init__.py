@@ -22,7 +22,6 @@ from .expressions import (
     keep,
     last,
     lift,
-    make,
     position,
     push,
     put,
@@ -34,7 +33,6 @@ from .expressions import (
     take,
     those,
     updated,
-    variable,
     without_first,
     wrap,
 )
@@ -59,7 +57,22 @@ from .properties import KnownBug, Property, invariant, step_property
 from .protocols import ONE_PROTOCOL, Protocols, feature
 from .systems import DEFAULT, Channel, System, Unreached
 from .tables import Row, Table, only
-from .types import Bag, Bool, Enum, Int, Key, Map, Optional, Record, Sequence, Set, enum, record
+from .types import (
+    Bag,
+    Bool,
+    Enum,
+    Int,
+    Key,
+    Map,
+    Optional,
+    Record,
+    Sequence,
+    Set,
+    enum,
+    make,
+    record,
+    variable,
+)
 
 __all__ = [
     "DEFAULT",

@@ -22,7 +22,7 @@ from .interned import Interned
 from .refused import Refused
 
 if TYPE_CHECKING:
-    from .types import Enum, Int, Key, Record, Type
+    from .types import Enum, Int, Key, Type
 
 Operand: TypeAlias = "Expression | int | bool | None"
 
@@ -387,15 +387,6 @@ def after(expression: Expression) -> Expression:
 # Quantifiers ----------------------------------------------------------------------------------
 
 
-def variable(name: str, domain: Type) -> Expression:
-    """A name that a quantifier or `each` binds; `domain` is its type (a key, an enum, an int)."""
-    from .types import check_type
-
-    check_name("a variable", name)
-    check_type(f"variable {name}", domain)
-    return Expression("variable", (), Bound(name, domain))
-
-
 def element(name: str, of: Expression) -> Expression:
     """A name for the elements of the set, sequence or bag `of`, for a quantifier to bind."""
     check_name("an element", name)
@@ -456,15 +447,6 @@ def sequence_of(*elements: Operand) -> Expression:
 def size(collection: Expression) -> Expression:
     """How many elements a set, a sequence or a bag holds."""
     return Expression("size", (collection,))
-
-
-def make(record: Record, /, **fields: Operand) -> Expression:
-    """A record with these fields; a field left out takes its type's initial value."""
-    from .types import Record
-
-    check_kind("make", record, Record)
-    names = tuple(sorted(fields))
-    return Expression("make", tuple(lift(fields[name]) for name in names), (record, names))
 
 
 def replace(record: Expression, /, **fields: Operand) -> Expression:

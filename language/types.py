@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 from .errors import DeclarationError
-from .expressions import Expression, Operand, enum_value, lift, make, resolve, variable
+from .expressions import Bound as Binding
+from .expressions import Expression, Operand, enum_value, lift, resolve
 from .given import check_kind, check_name, shown
 from .interned import Interned
 
@@ -270,6 +271,20 @@ Type: TypeAlias = Bool | Int | Enum | Key | Optional | Set | Sequence | Bag | Re
 Value: TypeAlias = "bool | int | str | frozenset[Value] | tuple[Value, ...] | None"
 
 SCALARS = (Bool, Int, Enum, Key)
+
+
+def variable(name: str, domain: Type) -> Expression:
+    """A name that a quantifier or `each` binds; `domain` is its type (a key, an enum, an int)."""
+    check_name("a variable", name)
+    check_type(f"variable {name}", domain)
+    return Expression("variable", (), Binding(name, domain))
+
+
+def make(record: Record, /, **fields: Operand) -> Expression:
+    """A record with these fields; a field left out takes its type's initial value."""
+    check_kind("make", record, Record)
+    names = tuple(sorted(fields))
+    return Expression("make", tuple(lift(fields[name]) for name in names), (record, names))
 
 
 def check_type(where: str, kind: object) -> None:

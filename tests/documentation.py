@@ -31,12 +31,13 @@ from epochfence.model.records import schema
 from epochfence.model.records.codec import shapes
 from epochfence.spec.config import CLIENTS, SETTINGS, STEPS
 from epochfence.spec.systems import shipped
+from epochfence.tests import house
 from epochfence.tests.broker import mock_disagreements
 
 ROOT = Path(__file__).parents[1]
 # tests/diagrams/test_pages.py, tests/mutation/test_sample.py, tests/checker/solver/test_page.py
 # look after them
-GENERATED = {"protocol.md", "mutation.md", "proofs.md"}
+GENERATED = {"protocol.md", "modules.md", "mutation.md", "proofs.md"}
 PAGES = [
     ROOT / "README.md",
     *sorted(path for path in (ROOT / "docs").glob("*.md") if path.name not in GENERATED),
@@ -414,4 +415,5 @@ def _renewed(block: re.Match[str], *, slow: bool) -> str:
 
 
 if __name__ == "__main__":
+    house.write()
     renew(slow="--slow" in sys.argv[1:])

@@ -18,6 +18,7 @@ from epochfence.checker.check import check
 from epochfence.checker.verdict import Verdict
 from epochfence.language import instantiate
 from epochfence.spec.load import load_system
+from epochfence.tests import house
 from epochfence.tests.documentation import (
     BLOCKS,
     EXAMPLE,
@@ -265,9 +266,18 @@ def test_the_language_is_told_whole() -> None:
     assert set(language.__all__) - told("language.md") == set()
 
 
-def test_every_module_has_its_place_in_the_architecture() -> None:
-    modules = {path.stem for room in ROOMS for path in (ROOT / room).glob("*.py")}
-    assert modules - {"__init__", "__main__"} - told("architecture.md") == set()
+def test_the_picture_of_the_house_and_the_list_of_modules_are_current() -> None:
+    assert (ROOT / house.PICTURE).read_bytes() == house.picture(), RENEW
+    assert (ROOT / house.PAGE).read_text(encoding="utf-8") == house.page(), RENEW
+
+
+def test_every_module_says_what_it_is() -> None:
+    every = [path for path in house.modules().values() if path.name != "__init__.py"]
+    assert [path for path in every if not house.first_sentence(path)] == []
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    assert set(house.circle()) == set(house.modules())
 
 
 # Form --------------------------------------------------------------------------------------------
