@@ -15,15 +15,24 @@ class Unexplored(NamedTuple):
     names: tuple[str, ...]
 
 
+# The rows of calls, whose events systems have, too.
+_CALLS = {
+    "initTransactions": ("closed", "initialized before", "go on with it"),
+    "beginTransaction": ("closed", "not ready"),
+    "commitTransaction": ("nothing to commit now", "go on with it"),
+    "abortTransaction": ("nothing to abort now", "go on with it"),
+}
+_ALL_CALLS = (
+    "an error that is told as it is", "an error", "no transactional id",
+    "another call must be finished", "begun",
+)  # fmt: skip
+
 UNEXPLORED = (
     Unexplored(
         "a second declaration of what a client is asked and answered, at real ranges, with "
         "the tables of other events in systems",
         (
-            "producer.call initTransactions",
-            "producer.call beginTransaction",
-            "producer.call commitTransaction",
-            "producer.call abortTransaction",
+            *(f"producer.{call}/{row}" for call in _CALLS for row in (*_CALLS[call], *_ALL_CALLS)),
             "producer.begin completing",
             "producer.InitProducerId answered",
             "producer.AddPartitionsToTxn answered",

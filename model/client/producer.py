@@ -150,23 +150,23 @@ class ProducerClient:
 
     def init_transactions(self) -> CallResult:
         """initTransactions"""
-        if not self._begins("call initTransactions"):
+        if not self._begins("initTransactions"):
             self._call = self._enqueue(self._init_request()).result
         return self._call
 
     def begin_transaction(self) -> None:
         """beginTransaction"""
-        self._begins("call beginTransaction")
+        self._begins("beginTransaction")
 
     def commit_transaction(self) -> CallResult:
         """commitTransaction"""
-        if not self._begins("call commitTransaction"):
+        if not self._begins("commitTransaction"):
             self._call = self._complete_transaction("COMMIT")
         return self._call
 
     def abort_transaction(self) -> CallResult:
         """abortTransaction"""
-        if not self._begins("call abortTransaction"):
+        if not self._begins("abortTransaction"):
             self._call = self._complete_transaction("ABORT")
         return self._call
 

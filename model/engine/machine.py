@@ -7,7 +7,7 @@
     machine.state["pending"]                              # the new state
 
 Whatever the rows leave open is chosen by the caller: when an append is acknowledged, what the clock
-says, what another machine's fields are (`outside`): what rows would set there is left to it.
+says, what another machine's fields are (`outside`).
 """
 
 from __future__ import annotations

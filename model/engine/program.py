@@ -261,16 +261,8 @@ class Program:
             return Sent(_maker(sending.message), fields, sending.to_each, when)
 
         sends = tuple(sent(sending) for sending in table.sendings(row))
-        updates = tuple(
-            (target, settled(value)) for target, value in table.updates(row) if self._is_own(target)
-        )
+        updates = tuple((target, settled(value)) for target, value in table.updates(row))
         return Rule(row.name, settled(row.guard), updates, sends)
-
-    def _is_own(self, target: Expression) -> bool:
-        """Whether a field is the machine's own; others are its caller's to set."""
-        while target.op != "field":
-            target = target.args[0]
-        return target.data.machine == self.declared.name
 
     def _nothing(self, kind: Type) -> Expression:
         from ...language.types import literal

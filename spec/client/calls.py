@@ -58,10 +58,10 @@ from .transaction_manager import (
 
 _MANAGER = "TransactionManager"
 
-call_init = event("call initTransactions")
-call_begin = event("call beginTransaction")
-call_commit = event("call commitTransaction")
-call_abort = event("call abortTransaction")
+call_init = event("initTransactions")
+call_begin = event("beginTransaction")
+call_commit = event("commitTransaction")
+call_abort = event("abortTransaction")
 call_send = event("send", partition=PARTITION, event_doc="The record's partition is registered.")
 call_offsets = event("sendOffsetsToTransaction", names_group=Bool())
 call_close = event("close")
@@ -156,7 +156,7 @@ initialize = Table(
         *_finished_before(INITIALIZING),
         _out_of_turn("initialized before", state != UNINITIALIZED, f"{_MANAGER}.transitionTo"),
         _taken(
-            "ask for an epoch",
+            "begun",
             f"{_MANAGER}.initializeTransactions",
             goto=INITIALIZING,
             set=_pending(INITIALIZING),
@@ -174,7 +174,7 @@ begin = Table(
         *_refused_in(has_error),
         _out_of_turn("not ready", state != READY, f"{_MANAGER}.transitionTo"),
         _taken(
-            "begin",
+            "begun",
             f"{_MANAGER}.beginTransaction",
             goto=IN_TRANSACTION,
             set={
@@ -193,8 +193,8 @@ commit = Table(
         _NOT_TRANSACTIONAL,
         *_finished_before(COMMITTING),
         *_refused_in(has_error),
-        _out_of_turn("nothing to commit", state != IN_TRANSACTION, f"{_MANAGER}.transitionTo"),
-        _taken("commit", f"{_MANAGER}.beginCommit", goto=COMMITTING, set=_pending(COMMITTING)),
+        _out_of_turn("nothing to commit now", state != IN_TRANSACTION, f"{_MANAGER}.transitionTo"),
+        _taken("begun", f"{_MANAGER}.beginCommit", goto=COMMITTING, set=_pending(COMMITTING)),
     ),
 )
 abort = Table(
@@ -206,12 +206,12 @@ abort = Table(
         *_finished_before(ABORTING),
         *_refused_in(state == FATAL_ERROR),
         _out_of_turn(
-            "nothing to abort",
+            "nothing to abort now",
             ~state.is_in(IN_TRANSACTION, ABORTABLE_ERROR),
             f"{_MANAGER}.transitionTo",
         ),
         _taken(
-            "abort",
+            "begun",
             f"{_MANAGER}.beginAbort",
             goto=ABORTING,
             set=_pending(ABORTING) | {new_partitions: set_of()},
