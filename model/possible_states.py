@@ -192,7 +192,7 @@ def _state(machine: Machine) -> Hashable:
     return machine.kept(_MADE_ANEW, frozen)
 
 
-_MADE_ANEW = frozenset({"newest_id", "snapshots", "last_snap_offset", "guards"})
+_MADE_ANEW = frozenset({"snapshots", "last_snap_offset", "guards"})
 
 
 def _renamed(line: Line, names: Mapping[int, int], unknown: Any = None) -> dict[str, Any]:

@@ -14,10 +14,13 @@ from ..language import (
     Key,
     Machine,
     Message,
+    Optional,
     Sending,
     constant,
     enum,
+    if_,
     message,
+    some,
 )
 from ..language.expressions import Operand
 from .errors import Errors
@@ -180,6 +183,14 @@ def is_past(deadline: Expression) -> Expression:
     """Whether the time is behind `deadline`; in a bounded run it may always be."""
     return (LATEST == 0) | (deadline < now)
 
+
+producer_id_manager = Machine(
+    "producer_id_manager", doc="The coordinator's source of producer ids, as far as it sees it."
+)
+offered_id = producer_id_manager.field(
+    "offered_id", Optional(Int(0, PRODUCER_IDS - 1)), if_(PRODUCER_IDS > 1, some(1), None),
+    doc="What generateProducerId answers, none where there is none; a transactional id has got 0.",
+)  # fmt: skip
 
 connection = producer.field(
     "connection", CONNECTION, doc="The number of its open connection to the coordinator."

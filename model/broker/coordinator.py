@@ -393,15 +393,15 @@ class TransactionCoordinator:
     def _offer_id(
         self, entry: Machine, event: str, fields: Mapping[str, Any], off: tuple[str, ...] = ()
     ) -> None:
-        """Gets a producer id where the event needs one and there is one."""
+        """Gets a producer id where there being one decides what becomes of the event."""
         if not entry.value(transaction.exhausted):
             return
-        entry.put(newest_id=NONE_LEFT)
-        row = entry.may(event, switch_off=off, **fields)
-        if row is not None and row.startswith("no producer id to be had"):
-            new_id = self.producer_ids()
-            if new_id is not None:
-                entry.put(newest_id=new_id - 1)
+        rows: list[str | None] = []
+        for offered in (0, None):
+            entry.outside(producer_id_manager__offered_id=offered)
+            rows.append(entry.may(event, switch_off=off, **fields))
+        if rows[0] != rows[1]:
+            entry.outside(producer_id_manager__offered_id=self.producer_ids())
 
     # Requests ---------------------------------------------------------------------------------
 
@@ -585,11 +585,7 @@ class TransactionCoordinator:
     def expirable(self) -> list[str]:
         """The ids that have not been in use for long."""
         entries = self.entries.items()
-        return [n for n, e in entries if self._ready_to_expire(e).may("transactional id expiry")]
-
-    def _ready_to_expire(self, entry: Machine) -> Machine:
-        entry.put(newest_id=0)  # an id that comes back is a new entry
-        return self._at_now(entry)
+        return [n for n, entry in entries if self._at_now(entry).may("transactional id expiry")]
 
     def expire(
         self, *, append: str = "NONE", offline: Iterable[int] = (), max_batch_bytes: int = 1_048_588
@@ -869,7 +865,6 @@ class TransactionCoordinator:
         return {None: len(self._markers.unknown), **counts}
 
 
-NONE_LEFT = 2**63 - 2
 VERSION_1 = ("transaction_version_2",)
 
 

@@ -239,8 +239,7 @@ def without_keys(value: Sparse) -> Hashable:
     return tuple(sorted(map(repr, value.values()))) if value else ()
 
 
-# the id on offer, and what only markers have
-UNSEEN = frozenset({"newest_id", "coordinator_epoch"})
+UNSEEN = frozenset({"coordinator_epoch"})  # only markers have it
 _CODES = frozenset(declared.ErrorCode.names) | frozenset(Errors.bounded_names)
 
 

@@ -55,7 +55,6 @@ from ..messages import (
     LARGEST_EPOCH,
     LONGEST,
     NO_EPOCH,
-    NO_NUMBER,
     NO_TIMESTAMP,
     PARTITION,
     PRODUCER,
@@ -79,7 +78,9 @@ from ..messages import (
     connection,
     is_past,
     now,
+    offered_id,
     producer,
+    producer_id_manager,
     transaction,
 )
 
@@ -118,9 +119,6 @@ previous_id = transaction.field(
 )
 next_id = transaction.field(
     "next_id", Optional(PRODUCER_ID), doc="The producer id after the end that is under way."
-)
-newest_id = transaction.field(
-    "newest_id", Int(NO_NUMBER, PRODUCER_IDS - 1), doc="The last producer id that was handed out."
 )
 partitions = transaction.field(
     "partitions", Set(PARTITION), doc="Those in the transaction whose marker isn't acknowledged."
@@ -180,7 +178,9 @@ fencing = pending == PREPARE_EPOCH_FENCE
 in_transition = pending.is_set & ~fencing
 completing = pending.is_in(COMPLETE_COMMIT, COMPLETE_ABORT)
 bumped_epoch = minimum(producer_epoch + 1, LARGEST_EPOCH)
-id_left = newest_id < PRODUCER_IDS - 1
+ID_TAKEN: dict[Expression, Expression] = {
+    offered_id: if_(offered_id.value < PRODUCER_IDS - 1, some(offered_id.value + 1), None)
+}
 # KAFKA-9666: what a fence that takes its epoch before the append makes of the epoch before
 _FENCE_TAKEN: dict[Expression, Expression] = {
     last_producer_epoch: if_(failed_fence_kept, NO_EPOCH, producer_epoch),
@@ -310,7 +310,7 @@ def increment_rows(
 init_producer_id = Table(
     transaction,
     on=InitProducerId,
-    elsewhere=(producer, clock),
+    elsewhere=(producer, clock, producer_id_manager),
     rows=(
         Row(
             "transition in flight",
@@ -359,14 +359,14 @@ init_producer_id = Table(
         ),
         Row(
             "no producer id to be had",
-            when=exhausted & ~id_left,
+            when=exhausted & ~offered_id.is_set,
             reply=_init_answer(no_id_error),
             source=f"{_NEW_ID}, ProducerIdManager.getNewProducerIdBlock",
         ),
         Row(
             "new producer id",
             when=exhausted,
-            set=_init_asks | rotation(newest_id + 1, _is_expected) | {newest_id: newest_id + 1},
+            set=_init_asks | rotation(offered_id.value, _is_expected) | ID_TAKEN,
             source="TransactionMetadata.prepareProducerIdRotation",
         ),
         *increment_rows(_is_expected, _expected, _init_asks, _init_answer(fenced)),
@@ -654,11 +654,11 @@ _needs_id = exhausted & (rotation_on_fence | ~fencing)
 
 
 def _id_taken(needed: Expression) -> dict[Expression, Expression]:
-    return {newest_id: if_(needed, newest_id + 1, newest_id)}
+    return {offered_id: if_(needed, ID_TAKEN[offered_id], offered_id)}
 
 
 def _next_id_taken(needed: Expression) -> dict[Expression, Expression]:
-    return {next_id: if_(needed, some(newest_id + 1), None)} | _id_taken(needed)
+    return {next_id: if_(needed, offered_id, None)} | _id_taken(needed)
 
 
 _with_new_id = _bumped | _next_id_taken(_needs_id)
@@ -704,7 +704,7 @@ _end_version_2 = only(
     Row("commit of nothing", when=_commits & is_settled, reply=_invalid, source=_END_2),
     Row(
         "no producer id for an abort that overtakes a fence",
-        when=fencing & ~_commits & _needs_id & ~id_left,
+        when=fencing & ~_commits & _needs_id & ~offered_id.is_set,
         during=rotation_on_fence,
         note="The fence finds no fence pending, and holds an epoch that nobody took.",
         set=_FENCE_GIVEN_UP,
@@ -718,7 +718,7 @@ _end_version_2 = only(
     ),
     Row(
         "no producer id to be had",
-        when=_needs_id & ~id_left,
+        when=_needs_id & ~offered_id.is_set,
         reply=_end_answer(Errors.COORDINATOR_LOAD_IN_PROGRESS),
         source=_NEW_ID,
     ),
@@ -812,7 +812,7 @@ _end_draft = only(
     ),
     Row(
         "no producer id to be had, draft",
-        when=(state == ONGOING) & _draft_needs_id & ~id_left,
+        when=(state == ONGOING) & _draft_needs_id & ~offered_id.is_set,
         reply=_end_answer(Errors.COORDINATOR_LOAD_IN_PROGRESS),
         source=_NEW_ID,
     ),
@@ -860,7 +860,7 @@ _end_draft = only(
 end_txn = Table(
     transaction,
     on=EndTxn,
-    elsewhere=(producer, clock),
+    elsewhere=(producer, clock, producer_id_manager),
     rows=_end_before_version_2 + _end_version_2 + _end_draft,
 )
 
@@ -893,7 +893,7 @@ transaction_timeout = Table(
 fence_continues = Table(
     transaction,
     on=continue_fence,
-    elsewhere=(producer, clock),
+    elsewhere=(producer, clock, producer_id_manager),
     when=fencing,
     rows=(
         Row(
@@ -938,7 +938,7 @@ fence_continues = Table(
         ),
         Row(
             "no producer id to be had",
-            when=_needs_id & ~id_left,
+            when=_needs_id & ~offered_id.is_set,
             during=transaction_version_2 & rotation_on_fence,
             set=_FENCE_GIVEN_UP,
             send=(tell_fencers(Errors.COORDINATOR_LOAD_IN_PROGRESS),),

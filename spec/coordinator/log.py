@@ -44,6 +44,7 @@ from ..messages import (
     EPOCH,
     FAILOVERS,
     ID_EXPIRIES,
+    LATEST,
     NO_EPOCH,
     NO_TIMESTAMP,
     PARTITION,
@@ -56,7 +57,9 @@ from ..messages import (
     clock,
     connection,
     is_past,
+    offered_id,
     producer,
+    producer_id_manager,
     transaction,
 )
 from .entry import (
@@ -64,6 +67,7 @@ from .entry import (
     COMPLETE_COMMIT,
     DEAD,
     EMPTY,
+    ID_TAKEN,
     NOBODY,
     ONGOING,
     PREPARE_ABORT,
@@ -80,13 +84,11 @@ from .entry import (
     failed_fence,
     fenced,
     fenced_for,
-    id_left,
     in_transition,
     is_known,
     is_prepared,
     is_settled,
     last_producer_epoch,
-    newest_id,
     next_id,
     p,
     partitions,
@@ -221,15 +223,16 @@ TransactionMetadata.completeTransitionTo
 
 _FORGOTTEN: Updates = {
     # the next request about the id makes a new entry, with the next producer id
-    producer_id: newest_id + 1,
-    newest_id: newest_id + 1,
+    producer_id: offered_id.value,
     producer_epoch: NO_EPOCH,
     last_producer_epoch: NO_EPOCH,
     logged_epoch: NO_EPOCH,
     previous_id: None,
     next_id: None,
     failed_fence: False,
-}
+} | ID_TAKEN
+# a bounded run goes on with a forgotten id as long as there are producer ids for it
+_may_come_back = (LATEST > 0) | offered_id.is_set
 
 # The append succeeds ----------------------------------------------------------------------------
 
@@ -310,7 +313,7 @@ _AHEAD: Updates = {asked_by: if_(_ahead, NOBODY, asked_by)}
 log_appended = Table(
     transaction,
     on=log_append,
-    elsewhere=(producer,),
+    elsewhere=(producer, producer_id_manager),
     when=in_transition & (~completing | (size(partitions) == 0)),
     rows=(
         _appended(
@@ -327,7 +330,7 @@ log_appended = Table(
         Row(
             "transactional id forgotten",
             goto=EMPTY,
-            set={**_NOTHING_PENDING, **_FORGOTTEN, pending_id: newest_id + 1, unsettled: None},
+            set={**_NOTHING_PENDING, **_FORGOTTEN, pending_id: offered_id.value, unsettled: None},
             source="TransactionStateManager.writeTombstonesForExpiredTransactionalIds",
         ),
     ),
@@ -485,7 +488,7 @@ def _found(name: str, target: Expression) -> Row:
 fails_over = Table(
     transaction,
     on=failover,
-    elsewhere=(producer,),
+    elsewhere=(producer, producer_id_manager),
     when=(FAILOVERS > 0) & (is_known | pending.is_set) & (~failover.record_kept | _is_kept),
     rows=(
         _found("the new epoch is in the log", EMPTY),
@@ -498,7 +501,7 @@ fails_over = Table(
             "the tombstone is in the log",
             when=_is_kept,
             goto=EMPTY,
-            set={**_reloaded(_FORGOTTEN), pending_id: newest_id + 1},
+            set={**_reloaded(_FORGOTTEN), pending_id: offered_id.value},
             source=_LOADED,
         ),
         Row(
@@ -541,8 +544,8 @@ def _surfaces(name: str, target: Expression, prepared_in: Expression) -> Row:
 fails_over_late = Table(
     transaction,
     on=late_failover,
-    elsewhere=(producer,),
-    when=unsettled.is_set & ((_record.state != DEAD) | id_left),
+    elsewhere=(producer, producer_id_manager),
+    when=unsettled.is_set & ((_record.state != DEAD) | _may_come_back),
     doc="The failure of an append and of its coordinator are one fault.",
     rows=(
         _surfaces("the new epoch is in the log", EMPTY, is_settled),
@@ -555,9 +558,9 @@ fails_over_late = Table(
         ),
         Row(
             "the tombstone is in the log",
-            when=is_settled,
+            when=is_settled & (_record.state == DEAD),
             goto=EMPTY,
-            set={**_reloaded(_FORGOTTEN), pending_id: newest_id + 1},
+            set={**_reloaded(_FORGOTTEN), pending_id: offered_id.value},
             send=tell_all(Errors.NOT_COORDINATOR),
             source=_LOADED,
         ),
@@ -569,12 +572,12 @@ fails_over_late = Table(
 expires = Table(
     transaction,
     on=expiry,
-    elsewhere=(clock,),
+    elsewhere=(clock, producer_id_manager),
     when=(ID_EXPIRIES > 0)
     & is_known
     & is_settled
     & ~pending.is_set
-    & id_left
+    & _may_come_back
     & is_past(txn_last_update_timestamp + ID_EXPIRATION - 1),
     rows=(
         Row(

@@ -19,7 +19,6 @@ from ..coordinator.entry import (
     is_known,
     is_prepared,
     is_settled,
-    newest_id,
     next_id,
     partitions,
     pending,
@@ -34,22 +33,28 @@ from ..coordinator.log import unsettled
 from ..messages import (
     LARGEST_EPOCH,
     PARTITION,
+    offered_id,
 )
 
 p = PARTITION.variable("p")
+
+
+def _given_out(number: Expression) -> Expression:
+    """Whether a producer id has been handed out."""
+    return ~offered_id.is_set | (number < offered_id.value)
 
 
 def _is_next_pair(new_id: Expression, new_epoch: Expression) -> Expression:
     """Whether a producer id and epoch come right after the coordinator's."""
     same_id = (new_id == producer_id) & (new_epoch == producer_epoch + 1)
     other_id = (position(new_id) > position(producer_id)) & (new_epoch == 0)
-    return (same_id | other_id) & (new_epoch < LARGEST_EPOCH) & (position(new_id) <= newest_id)
+    return (same_id | other_id) & (new_epoch < LARGEST_EPOCH) & _given_out(position(new_id))
 
 
 def _next_id_fits(new_id: Expression, at_last_epoch: Expression) -> Expression:
     """Whether there is a next producer id just where an end uses up the epochs."""
     number = position(new_id.value)
-    is_new = (number > position(producer_id)) & (number <= newest_id)
+    is_new = (number > position(producer_id)) & _given_out(number)
     return at_last_epoch.implies(new_id.is_set) & new_id.is_set.implies(is_new & at_last_epoch)
 
 
@@ -113,8 +118,9 @@ logged_epoch_is_own = invariant(
 
 ids_given_out = invariant(
     "IdsGivenOut",
-    position(producer_id) <= newest_id,
-    "The transactional id's producer id has been handed out.",
+    _given_out(position(producer_id)) & (pending == DEAD).implies(offered_id.is_set),
+    "The transactional id's producer id has been handed out, and there is another for when it has "
+    "expired.",
 )
 
 next_epoch_prepared = invariant(

@@ -57,12 +57,16 @@ class Coordinator:
         self.model = machine(release, off)
         self.state = self.model.as_mapping(next(iter(self.model.initial_states())))
         for name, value in given.items():
-            assert f"transaction.{name}" in self.state
-            self.state[f"transaction.{name}"] = value
+            self.state[self._named(name)] = value
 
     def __getitem__(self, name: str) -> Any:
-        """A field of its entry."""
-        return self.state[f"transaction.{name}"]
+        """A field of its entry, or the producer id that it is offered."""
+        return self.state[self._named(name)]
+
+    def _named(self, name: str) -> str:
+        owner = "producer_id_manager" if name == "offered_id" else "transaction"
+        assert f"{owner}.{name}" in self.state
+        return f"{owner}.{name}"
 
     def steps(self) -> Iterator[tuple[str, str, Step]]:
         """What may happen: the event, the row and the step."""
@@ -127,7 +131,6 @@ class Coordinator:
         told = self.told(response, *address)
         if told:  # at once, so that nothing is changed; but a producer id may be lost
             kept = {name: self.state[name] for name in before if name.startswith("transaction.")}
-            del kept["transaction.newest_id"]
             assert kept.items() <= before.items()
         return told or self.prepared
 

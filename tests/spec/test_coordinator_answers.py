@@ -47,8 +47,9 @@ def at(
     """A coordinator whose entry is in this state."""
     partitions = frozenset[int]() if state in SETTLED else HERE
     entry: dict[str, Any] = {
-        "state": state, "pending": pending, "producer_id": producer_id, "newest_id": producer_id,
-        "producer_epoch": epoch, "last_producer_epoch": last, "partitions": partitions,
+        "state": state, "pending": pending, "producer_id": producer_id,
+        "offered_id": producer_id + 1, "producer_epoch": epoch, "last_producer_epoch": last,
+        "partitions": partitions,
         "logged_epoch": epoch, "logged_partitions": partitions,
     }  # fmt: skip
     return Coordinator(*release, **(entry | given))
@@ -130,7 +131,7 @@ def test_init_producer_id_of_a_new_producer(
 @every
 def test_init_producer_id_without_a_producer_id_left(release: Release) -> None:
     told = FAILED if release[0] in RELEASES[:3] else LOADING
-    assert at(release, "EMPTY", LAST, newest_id=3).init() == told
+    assert at(release, "EMPTY", LAST, offered_id=None).init() == told
 
 
 @every
@@ -379,7 +380,7 @@ def test_end_txn_at_the_last_epoch(
     """testEpochBumpOnEndTxnOverflow."""
     outcome = f"{prepared} 1/{LARGEST} after {LAST}, next 2"
     assert at(release, state, LAST).end(result, 1, LAST) == outcome
-    assert at(release, state, LAST, newest_id=3).end(result, 1, LAST) == LOADING
+    assert at(release, state, LAST, offered_id=None).end(result, 1, LAST) == LOADING
     below = f"{prepared} 1/{LAST} after {LAST - 1}"
     assert at(release, state, LAST - 1).end(result, 1, LAST - 1) == below
 
@@ -393,8 +394,8 @@ def test_end_txn_at_the_largest_epoch(release: Release) -> None:
         assert told == (mended if release[0] == "4.3" else FAILED)
     one = at(release, "ONGOING", LARGEST)
     assert one.end("COMMIT", 1, LARGEST) == FAILED
-    assert one["newest_id"] == 2  # taken before the end is refused
-    assert at(release, "ONGOING", LARGEST, newest_id=3).end("COMMIT", 1, LARGEST) == LOADING
+    assert one["offered_id"] == 3  # taken before the end is refused
+    assert at(release, "ONGOING", LARGEST, offered_id=None).end("COMMIT", 1, LARGEST) == LOADING
 
 
 # A fence ---------------------------------------------------------------------------------------
@@ -456,7 +457,7 @@ def test_a_fence_at_the_last_epoch_overflows_in_4_0_0() -> None:
 
 
 def test_a_fence_without_a_producer_id_left() -> None:
-    one = fence(at(("4.3",), "ONGOING", LAST, newest_id=3))
+    one = fence(at(("4.3",), "ONGOING", LAST, offered_id=None))
     assert one.told(kafka.InitProducerIdResponse, 1) == LOADING
     assert (one["pending"], one.entry()) == (None, f"ONGOING 1/{LAST} after 4")
 
@@ -507,8 +508,8 @@ def test_a_commit_meets_a_fence_at_the_last_epoch(release: Release) -> None:
     one = at(release, "ONGOING", LAST)
     one.init(client=1)
     assert one.end("COMMIT", 1, LAST) == FAILED
-    assert (one["newest_id"], one["pending"]) == (1 + takes, "PREPARE_EPOCH_FENCE")
-    one = at(release, "ONGOING", LAST, newest_id=3)
+    assert (one["offered_id"], one["pending"]) == (2 + takes, "PREPARE_EPOCH_FENCE")
+    one = at(release, "ONGOING", LAST, offered_id=None)
     one.init(client=1)
     assert one.end("COMMIT", 1, LAST) == (LOADING if takes else FAILED)
     assert one["pending"] == "PREPARE_EPOCH_FENCE"
@@ -517,13 +518,13 @@ def test_a_commit_meets_a_fence_at_the_last_epoch(release: Release) -> None:
 @pytest.mark.parametrize(("epoch", "told"), [(LAST, FENCED), (LARGEST, LOADING)])
 def test_an_abort_overtakes_a_fence_without_a_producer_id_left(epoch: int, told: str) -> None:
     """It takes the fence away, so that this finds another epoch than its own, or no id either."""
-    one = at(("4.3",), "ONGOING", epoch, newest_id=3)
+    one = at(("4.3",), "ONGOING", epoch, offered_id=None)
     one.init(client=1)
     one.arrives(kafka.EndTxn, 0, producer_id=1, producer_epoch=epoch, result="ABORT")
     assert one.does(kafka.EndTxn)
     assert one.told(kafka.EndTxnResponse, 0) == LOADING
     assert one.told(kafka.InitProducerIdResponse, 1) == told
-    assert (one["pending"], one["pending_epoch"], one["newest_id"]) == (None, -1, 3)
+    assert (one["pending"], one["pending_epoch"], one["offered_id"]) == (None, -1, None)
     assert set(one["fenced_for"]) == {None}
     assert one.entry() == f"ONGOING 1/{epoch} after 4"
     assert one.does(transaction.continue_fence) is None
@@ -846,7 +847,7 @@ def test_a_record_behind_it_settles_one_whose_append_failed() -> None:
 
 
 def test_a_tombstone_whose_append_failed_waits_for_a_producer_id() -> None:
-    one = at(("4.3",), "EMPTY", pending="DEAD", newest_id=3)
+    one = at(("4.3",), "EMPTY", pending="DEAD", offered_id=None)
     assert one.does(transaction_log.append_failure, record_kept=True)
     assert one.does(transaction_log.late_failover) is None
 

@@ -24,7 +24,7 @@ NOT_AVAILABLE, MOVED = "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"
 
 BEFORE: Fields = {
     "producer_id": 1, "producer_epoch": 5, "last_producer_epoch": 4, "previous_id": 0, "next_id": 2,
-    "newest_id": 2, "partitions": ZERO, "pending_id": 2, "pending_epoch": 7,
+    "offered_id": 3, "partitions": ZERO, "pending_id": 2, "pending_epoch": 7,
     "pending_last_epoch": 6, "pending_partitions": ONE, "failed_fence": True,
     "asked_by": (0, None), "fenced_for": (None, 0), "adding_for": (ONE, NONE),
     "logged_epoch": 3, "logged_partitions": ONE, "marker_sent": ONE, "marker_connection": (1, 0),
@@ -40,7 +40,7 @@ MEMORY_LOST: Fields = {
     "marker_connection": (2, 1), "coordinator_epoch": 1,
 }  # fmt: skip
 FORGOTTEN: Fields = {
-    "state": "EMPTY", "producer_id": 3, "newest_id": 3, "producer_epoch": -1,
+    "state": "EMPTY", "producer_id": 3, "offered_id": None, "producer_epoch": -1,
     "last_producer_epoch": -1, "logged_epoch": -1, "previous_id": None, "next_id": None,
     "failed_fence": False,
 }  # fmt: skip
@@ -57,7 +57,9 @@ def changes(one: Coordinator, event: Event, **parameters: Any) -> Fields:
     """What an event changes, by field."""
     before = dict(one.state)
     assert one.does(event, **parameters)
-    fields = ((name, name.removeprefix("transaction.")) for name in before)
+    parts = (name.partition(".") for name in before)
+    owners = ("transaction", "producer_id_manager")
+    fields = (("".join(part), part[2] if part[0] in owners else "".join(part)) for part in parts)
     return {
         short: one.state[name]
         for name, short in fields
@@ -244,10 +246,10 @@ def test_a_fence_goes_on() -> None:
     one = coordinator("ONGOING", "PREPARE_EPOCH_FENCE", producer_epoch=8)
     aborts = {
         "pending": "PREPARE_ABORT", "pending_epoch": 9, "pending_last_epoch": 8, "next_id": 3,
-        "newest_id": 3, "pending_version": 2,
+        "offered_id": None, "pending_version": 2,
     }  # fmt: skip
     assert changes(one, transaction.continue_fence) == aborts
-    one = coordinator("ONGOING", "PREPARE_EPOCH_FENCE", producer_epoch=8, newest_id=3)
+    one = coordinator("ONGOING", "PREPARE_EPOCH_FENCE", producer_epoch=8, offered_id=None)
     dropped: Fields = {"pending": None, "pending_epoch": -1, "fenced_for": (None, None)}
     assert changes(one, transaction.continue_fence) == dropped
     assert told(one) == {"fence": "COORDINATOR_LOAD_IN_PROGRESS"}
@@ -284,8 +286,8 @@ def prepares(one: Coordinator, request: Message, *address: int, **content: Any) 
         (5, None, {"pending_epoch": 6}),
         (5, 5, {"pending_epoch": 6, "pending_last_epoch": 5}),
         (5, 4, {"pending_epoch": 5, "pending_last_epoch": 4}),
-        (8, None, {"pending_epoch": 0, "newest_id": 3}),
-        (8, 8, {"pending_epoch": 0, "pending_last_epoch": 8, "newest_id": 3}),
+        (8, None, {"pending_epoch": 0, "offered_id": None}),
+        (8, 8, {"pending_epoch": 0, "pending_last_epoch": 8, "offered_id": None}),
     ],
 )
 def test_a_producer_initializes(epoch: int, expected: int | None, prepared: Fields) -> None:
@@ -324,7 +326,7 @@ def test_partitions_are_added() -> None:
             (
                 state,
                 8,
-                {"pending_epoch": 9, "pending_last_epoch": 8, "next_id": 3, "newest_id": 3},
+                {"pending_epoch": 9, "pending_last_epoch": 8, "next_id": 3, "offered_id": None},
             )
             for state in ("ONGOING", "EMPTY")
         ),

@@ -310,7 +310,7 @@ def foreign(table: Table, parts: Iterator[Expression]) -> set[str]:
 def test_a_machine_knows_only_itself_and_the_message() -> None:
     """Another machine's fields are read only to leave out an answer that nobody would see; the
     client's tables keep notes of what the application asked for and was told. All may look at the
-    clock."""
+    clock, and the coordinator takes producer ids."""
     decided: dict[str, set[str]] = {"transaction": set(), "partition": set(), "producer": set()}
     sent: dict[str, set[str]] = {"transaction": set(), "partition": set(), "producer": set()}
     for table in SYSTEM.tables:
@@ -318,7 +318,7 @@ def test_a_machine_knows_only_itself_and_the_message() -> None:
             decided[table.machine.name] |= foreign(table, decisions(table, row))
             sent[table.machine.name] |= foreign(table, sendings(table, row))
     assert decided == {
-        "transaction": {"clock.now"},
+        "transaction": {"clock.now", "producer_id_manager.offered_id"},
         "partition": set(),
         "producer": {"application.outcome", "application.acknowledged"},
     }
