@@ -15,10 +15,9 @@ from ...spec.producer_ids import controller as declared
 from ...spec.producer_ids import zookeeper
 from ...spec.producer_ids.state import NO_PRODUCER_ID, Errors
 from ..engine.errors import ModelError
-from ..engine.machine import Machine
+from ..engine.machine import Machine, Outcome
 
 LOADING = "COORDINATOR_LOAD_IN_PROGRESS"
-_HANDED_OUT = "callers__handed_out"
 _STEPS = (
     declared.take_prefetched,
     declared.set_current,
@@ -50,18 +49,18 @@ class ProducerIdManager:
         self.broker_id = broker_id
         self.now_ms = now_ms
         self.asks_controller = False
+        self._given: int | None = None
 
     def generate(self) -> int | None:
         """The next producer id; None is COORDINATOR_LOAD_IN_PROGRESS, or a call that waits.
 
         Raises NotNow while another call waits.
         """
-        self.asks_controller = False
-        self._begin()
-        self.machine.handle(declared.generate.name, handler=0)
-        while self._go_on():  # once at most: no other block is in reserve then
-            self.machine.handle(declared.generate.name, handler=0)
-        return self._handed_out()
+        self.machine.outside(clock__now=self.now_ms)
+        self.asks_controller, self._given = False, None
+        self._note(self.machine.handle(declared.generate.name, handler=0))
+        self._go_on()
+        return self._given
 
     @property
     def is_waiting(self) -> bool:
@@ -71,14 +70,14 @@ class ProducerIdManager:
     def finish(self) -> int | None:
         """The end of a call that waits: its producer id, where a block has come, else None, which
         is COORDINATOR_LOAD_IN_PROGRESS after the longest wait."""
-        self._begin()
+        self._given = None
         self._go_on()
-        self.machine.attempt(declared.wait_ends.name, handler=0)
-        return self._handed_out()
+        self._take(declared.wait_ends, handler=0)
+        return self._given
 
     def answer(self, error: str, first: int = -1, size: int = -1) -> tuple[int, int] | None:
         """The controller's answer; the block that is kept for later, as first id and size."""
-        self._begin()
+        self.machine.outside(clock__now=self.now_ms)
         self.asks_controller = False
         if not self.machine["outstanding"]:  # the channel is the caller's
             self.machine.put(outstanding=1)
@@ -97,24 +96,23 @@ class ProducerIdManager:
         self.asks_controller = False
         self._take(declared.channel_timeout)
 
-    def _begin(self) -> None:
-        self.machine.outside(clock__now=self.now_ms, **{_HANDED_OUT: {}})
-
-    def _handed_out(self) -> int | None:
-        given = self.machine.elsewhere(_HANDED_OUT)[self.broker_id]
-        return given[-1] if given else None
-
-    def _go_on(self) -> bool:
-        """Takes the steps of a call as far as they go; whether it then begins anew."""
-        begins_anew = False
+    def _go_on(self) -> None:
+        """Takes the steps of a call as far as they go."""
         while step := next((step for step in _STEPS if self._take(step, handler=0)), None):
-            begins_anew = step is declared.clear_in_flight
-        return begins_anew
+            if step is declared.clear_in_flight:  # the call begins anew
+                self._take(declared.generate, handler=0)
 
     def _take(self, event: Event, **fields: Any) -> bool:
         outcome = self.machine.attempt(event.name, **fields)
-        self.asks_controller |= outcome is not None and bool(outcome.sent)
+        if outcome is not None:
+            self._note(outcome)
         return outcome is not None
+
+    def _note(self, outcome: Outcome) -> None:
+        if outcome.reply is not None:
+            self._given = outcome.reply.producer_id
+        elif outcome.sent:
+            self.asks_controller = True
 
 
 class ProducerIdController:
@@ -185,7 +183,6 @@ class ZkProducerIdManager:
         self.machine = Machine(
             zookeeper.MANAGER_TABLES, protocol=protocol, switch_off=_FROM_ZOOKEEPER, this=broker_id
         )
-        self.broker_id = broker_id
         self._node = node.machine
         self._take(zookeeper.start)
         if self.machine["state"] == "OFFLINE":
@@ -193,20 +190,21 @@ class ZkProducerIdManager:
 
     def generate(self) -> int:
         """The next producer id. Raises Exhausted."""
-        self.machine.outside(**{_HANDED_OUT: {}})
-        self._take(zookeeper.generate)
-        given = self.machine.elsewhere(_HANDED_OUT)[self.broker_id]
-        if not given:
+        given = self._take(zookeeper.generate)
+        if given is None:
             raise Exhausted("there is no block of producer ids left")
-        return given[-1]
+        return given
 
-    def _take(self, event: Event) -> None:
-        """Takes an event, and then a block, where that makes it need one."""
-        self.machine.handle(event.name)
+    def _take(self, event: Event) -> int | None:
+        """Takes an event, and then a block, where that makes it need one; the id handed out."""
+        answer = self.machine.handle(event.name).reply
         while self.machine["state"] in ("READING", "CHECKING"):
             self.machine.outside(
                 **{f"zookeeper__{name}": value for name, value in self._node.state.items()}
             )
-            for write in self.machine.handle(zookeeper.read.name).sent:
-                answer = self._node.handle(type(write).__name__, **write._asdict()).reply
-                self.machine.handle(type(answer).__name__, **answer._asdict())
+            outcome = self.machine.handle(zookeeper.read.name)
+            answer = outcome.reply
+            for write in outcome.sent if answer is None else ():
+                told = self._node.handle(type(write).__name__, **write._asdict()).reply
+                answer = self.machine.handle(type(told).__name__, **told._asdict()).reply
+        return None if answer is None else answer.producer_id

@@ -175,23 +175,11 @@ class Machine:
                 continue
             place = self._program.outside.get(name)
             if place is None:
-                raise self._unread(name)
+                known = ", ".join(self._program.outside) or "none"
+                raise UnknownField(f"nothing reads {name} here (what is read: {known})", name)
             at, kind = place
             if self._o[at] != value:
                 self._o[at] = self._read(name, kind, value)
-
-    def elsewhere(self, name: str) -> Any:
-        """A field of another machine, named as for `outside`, as rows have left it. Raises
-        UnknownField."""
-        place = self._program.outside.get(name)
-        if place is None:
-            raise self._unread(name)
-        at, kind = place
-        return shown(kind, self._o[at])
-
-    def _unread(self, name: str) -> UnknownField:
-        known = ", ".join(self._program.outside) or "none"
-        return UnknownField(f"nothing reads {name} here (what is read: {known})", name)
 
     def _read(self, name: str, kind: Type, value: Any) -> Any:
         read = stored(self._program.ranges, kind, value)
@@ -206,8 +194,6 @@ class Machine:
         made._s, made._o = self._s.copy(), self._o.copy()
         for at in self._program.maps:  # whose keys rows set in place
             self._s[at].shared = True
-        for at in self._program.set_outside:
-            self._o[at].shared = True
         return made
 
     def mapped(self, of: Type, change: Callable[[Any], Any]) -> Machine:

@@ -135,19 +135,6 @@ class Program:
                         self.counts[keyword] = ends
         kinds = [info.type for info in self.declared.fields.values()]
         self.maps = [at for at, kind in enumerate(kinds) if isinstance(kind, Map)]
-        written = {
-            node.data
-            for table in tables
-            for row in table.rows
-            for target, _ in table.updates(row)
-            for node in children_first(target)
-            if node.op == "field" and node.data.machine != self.declared.name
-        }
-        self.set_outside = [  # maps of other machines whose keys rows set
-            self.outside[keyword][0]
-            for field in written
-            if isinstance(self.outside[keyword := f"{field.machine}__{field.name}"][1], Map)
-        ]
         self.first: list[Any] | None = None
         self.taken: dict[frozenset[str], dict[Any, Any]] = {}
         self.structured: dict[str, dict[str, Type]] = {}

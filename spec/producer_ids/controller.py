@@ -55,6 +55,7 @@ from .state import (
     PRODUCER_ID,
     Block,
     Errors,
+    HandedOut,
     callers,
     connection_loss,
     crash,
@@ -166,12 +167,14 @@ _prefetch_from = current_block.first + _current_size * PREFETCH_THRESHOLD // 100
 _has_id = _has_block & (next_producer_id <= _current_end)
 _at_target = if_(waits, next_producer_id >= _prefetch_from, next_producer_id == _prefetch_from)
 _GENERATE = f"{_MANAGER}.generateProducerId"
+_handed_out = HandedOut(broker=me, producer_id=next_producer_id)
 _claim = {next_producer_id: next_producer_id + 1, **hand_out(me, next_producer_id)}
 
 generated = Table(
     rpc_manager,
     on=generate,
     elsewhere=(callers,),
+    response=HandedOut,
     when=if_(waits, all_of(h, step[h] == Step.IDLE), step[_thread] == Step.IDLE),
     doc="A thread claims an id of the block that it has found to be the current one at once. "
     "Until 3.5 one call at a time is under way, the others wait for its lock.",
@@ -181,9 +184,16 @@ generated = Table(
             "id, and time to prefetch",
             when=_has_id & _at_target,
             set={**_claim, step[_thread]: Step.REQUESTING},
+            reply=_handed_out,
             source=_GENERATE,
         ),
-        Row("id", when=_has_id, set=_claim, source="ProducerIdsBlock.claimNextId"),
+        Row(
+            "id",
+            when=_has_id,
+            set=_claim,
+            reply=_handed_out,
+            source="ProducerIdsBlock.claimNextId",
+        ),
         Row(
             "block is full",
             set={step[_thread]: if_(waits, Step.REQUESTING, Step.BLOCK_IS_FULL)},
@@ -198,6 +208,7 @@ took = Table(
     rpc_manager,
     on=take_prefetched,
     elsewhere=(callers,),
+    response=HandedOut,
     when=(step[_thread] == Step.BLOCK_IS_FULL)
     | ((step[_thread] == Step.WAITING) & prefetched.is_set),
     rows=only(
@@ -214,6 +225,7 @@ took = Table(
                     step[_thread]: Step.IDLE,
                     **hand_out(me, _block.first),
                 },
+                reply=HandedOut(broker=me, producer_id=_block.first),
                 source=_GENERATE,
             ),
             Row(

@@ -22,6 +22,7 @@ from ...language import (
     enum,
     event,
     if_,
+    message,
     record,
 )
 from ...language.expressions import Operand
@@ -66,6 +67,11 @@ handed_out = callers.field(
     Sequence(PRODUCER_ID, LARGEST_PRODUCER_ID + LARGEST_PRODUCER_ID + 1),
     doc="In this order. There is room for ids that are handed out twice.",
 )
+
+HandedOut = message(
+    "HandedOut", callers, broker=BROKER, producer_id=PRODUCER_ID, only_real=True,
+    message_doc="What a call answers.",
+)  # fmt: skip
 
 crash = event("crash", event_doc="The broker is gone with what it knows, and is started anew.")
 connection_loss = event(

@@ -33,6 +33,7 @@ from .state import (
     LARGEST_PRODUCER_ID,
     NO_PRODUCER_ID,
     PRODUCER_ID,
+    HandedOut,
     callers,
     connection_loss,
     crash,
@@ -112,6 +113,7 @@ generated = Table(
     zk_manager,
     on=generate,
     elsewhere=(callers,),
+    response=HandedOut,
     when=state == READY,
     rows=only(
         ~controller_hands_out_ids,
@@ -124,6 +126,7 @@ generated = Table(
         Row(
             "next id of the block",
             set={next_producer_id: next_producer_id + 1, **hand_out(me, next_producer_id)},
+            reply=HandedOut(broker=me, producer_id=next_producer_id),
             source=f"{_MANAGER}.generateProducerId",
         ),
     ),
@@ -157,6 +160,7 @@ def _acquire(when: Expression, source: str) -> tuple[Row, ...]:
                 next_producer_id: proposed_block + 1,
                 **hand_out(me, proposed_block),
             },
+            reply=HandedOut(broker=me, producer_id=proposed_block),
             source=source,
         ),
     )
@@ -184,6 +188,7 @@ was_read = Table(
     zk_manager,
     on=read,
     elsewhere=(zookeeper, callers),
+    response=HandedOut,
     when=_reading | _checking,
     rows=only(
         ~controller_hands_out_ids,
@@ -248,6 +253,7 @@ written = Table(
     zk_manager,
     on=SetDataResponse,
     elsewhere=(callers,),
+    response=HandedOut,
     rows=only(
         ~controller_hands_out_ids,
         Row("on a closed connection", when=SetDataResponse.connection != connection),
