@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from epochfence.tests.fuzz import run, traces
+from epochfence.tests.fuzz import run, traces, workers
 from epochfence.tests.fuzz.harness import REFUSED, Case, Ended, Surface, problem, write_failure
 from epochfence.tests.fuzz.run import replay
 from epochfence.tests.fuzz.workers import run_case, run_for
@@ -70,6 +70,8 @@ def _end(case: Case, _: Path) -> Ended:
             end = time.process_time() + 5
             while time.process_time() < end:
                 pass
+        case "sleeps":
+            time.sleep(600)
         case "eats":
             try:
                 assert bytearray(5 << 30)
@@ -95,6 +97,12 @@ def test_a_worker_outlives_no_bad_input_unseen(word: str, seen: str) -> None:
         at for at, each in enumerate(words) if each == word
     ]
     assert all(seen in wrong for _, wrong in found.failures)
+
+
+def test_an_input_that_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "SILENCE", 2)
+    found = run_case(Surface("made up", lambda _: Case(()), _end), Case(("sleeps",)))
+    assert found == "it doesn't come back, and has done nothing for 2 s"
 
 
 def test_a_failing_input_is_kept_and_runs_again(tmp_path: Path) -> None:

@@ -27,7 +27,8 @@ import psutil
 from epochfence.tests.fuzz.harness import Case, Hang, Surface, emptied, problem
 
 MEMORY = 4 << 30  # bytes of the worker, all that it has imported included
-SILENCE = 90  # seconds of the clock without an end of an input, whatever the worker waits for
+SILENCE = 90  # seconds of the clock without an end of an input in which nobody works on it
+PATIENCE = 900  # seconds of the clock in all: on a busy machine, what works on it may work slowly
 # Folders are made and emptied for each input: a disk takes longer for that than most inputs.
 QUICK = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 FORK = get_context("fork")
@@ -82,13 +83,20 @@ def run_case(surface: Surface, case: Case) -> str | None:
 
 
 def _watched(worker: Any, mine: Connection, place: mmap.mmap) -> Figures | str:
-    at, since = place[:], time.monotonic()
+    at, begun = place[:], time.monotonic()
+    since, worked = begun, 0.0
     process, wrong = psutil.Process(worker.pid), ""
     while not mine.poll(0.5):
         if place[:] != at:
-            at, since = place[:], time.monotonic()
+            at, begun = place[:], time.monotonic()
+            since, worked = begun, 0.0
+        elif time.monotonic() - begun > PATIENCE:
+            wrong = f"it doesn't come back within {PATIENCE} s"
         elif time.monotonic() - since > SILENCE:
-            wrong = f"it doesn't come back within {SILENCE} s"
+            so_far = _worked(process)
+            if so_far - worked < 1:
+                wrong = f"it doesn't come back, and has done nothing for {SILENCE} s"
+            since, worked = time.monotonic(), so_far
         with suppress(psutil.Error):
             if process.memory_info().rss > MEMORY:
                 wrong = f"it takes over {MEMORY >> 30} GiB"
@@ -102,6 +110,16 @@ def _watched(worker: Any, mine: Connection, place: mmap.mmap) -> Figures | str:
         told = None
     worker.join()
     return told or f"it ends the process: exit {worker.exitcode}"
+
+
+def _worked(process: psutil.Process) -> float:
+    """Seconds of processor time of a process and of those that it started."""
+    found = 0.0
+    with suppress(psutil.Error):
+        for one in (process, *process.children(recursive=True)):
+            with suppress(psutil.Error):
+                found += sum(one.cpu_times()[:2])
+    return found
 
 
 def _work(

@@ -101,11 +101,10 @@ def main(arguments: Sequence[str]) -> int:
             begun, place = time.monotonic(), Path(folder) / name.replace(" ", "-")
             normal = usual(SURFACES[name], place)
             kinds: dict[str, Tally] = {}
-            # what is short of time leaves kills out, of which there are most
-            for kind in reversed(DISTURBANCES):
+            for kind, share in zip(DISTURBANCES, (0.6, 0.9, 1), strict=True):
                 kinds[kind] = disturb(
                     SURFACES[name], normal, kind, counts[kind], str(given.seed), place,
-                    begun + given.seconds,
+                    begun + share * given.seconds,
                 )  # fmt: skip
                 wrong += kinds[kind].wrong
                 print("\n".join(kinds[kind].wrong), flush=True)

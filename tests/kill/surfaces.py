@@ -110,7 +110,7 @@ SWEEP = Surface(
 PROVE = Surface(
     "prove", ("prove", LEASE, "--property", "OneHolder", "--jobs", "2"),
     ("--results", "kept.jsonl"), is_kept="kept.jsonl", roles=("driver", "worker"),
-    least_space=0.88,
+    least_space=0.845,
 )  # fmt: skip
 JUDGE = Surface("judge", ("judge", HISTORY), prepare=write_history, least_space=0.9)
 SPARK = Surface(
