@@ -115,7 +115,7 @@ PROVE = Surface(
 JUDGE = Surface("judge", ("judge", HISTORY), prepare=write_history, least_space=0.9)
 SPARK = Surface(
     "check on Spark",
-    ("check", KTX, *_ktx(I=1, K=1, E=1, S=1), "--engine", "spark", "--hand-over", "400",
+    ("check", KTX, *_ktx(I=1, K=1, E=1, S=1), "--engine", "spark", "--hand-over", "70",
      "--master", "local[2]", "--shards", "2"),
     ("--storage", "run"), "--resume", "run/manifest-*.json",
     roles=("driver", "executor", "worker"), least_file=1 << 16, least_space=0.03,
