@@ -34,7 +34,6 @@ UNEXPLORED = (
         (
             *(f"producer.{call}/{row}" for call in _CALLS for row in (*_CALLS[call], *_ALL_CALLS)),
             "producer.begin completing",
-            "producer.InitProducerId answered",
             "producer.AddPartitionsToTxn answered",
             "producer.failure",
             "producer.drain batch",
@@ -95,6 +94,14 @@ UNEXPLORED = (
             "producer.drop batch",
             "producer.release batch",
             "producer.split off",
+        ),
+    ),
+    Unexplored(
+        "an answer to a client without transactional id: in a system that is the event producer id "
+        "given out",
+        (
+            "producer.InitProducerIdResponse/try again with any broker",
+            "producer.InitProducerIdResponse/fatal",
         ),
     ),
     Unexplored(

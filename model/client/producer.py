@@ -682,9 +682,9 @@ class ProducerClient:
 
 _EVENTS = {
     "FIND_COORDINATOR": "FindCoordinator answered",
-    "INIT_PRODUCER_ID": "InitProducerId answered",
+    "INIT_PRODUCER_ID": "InitProducerIdResponse",
     "ADD_OFFSETS_TO_TXN": "AddOffsetsToTxn answered",
     "END_TXN": "EndTxnResponse",
 }
-_RESPONSES, _ME = {"END_TXN"}, 0
+_RESPONSES, _ME = {"INIT_PRODUCER_ID", "END_TXN"}, 0
 """Those that are messages of a bounded run, too: to one client, on its one connection."""

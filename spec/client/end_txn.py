@@ -19,7 +19,6 @@ from ..messages import (
     NO_EPOCH,
     EndTxn,
     EndTxnResponse,
-    InitProducerId,
     Result,
     connection,
     producer,
@@ -31,6 +30,7 @@ from .answers import (
     moved,
     tried_again,
 )
+from .init_producer_id import init
 from .state import (
     ABORTING,
     COMMITTING,
@@ -66,14 +66,6 @@ from .transaction_manager import (
 
 _MANAGER = "TransactionManager"
 _END = f"{_MANAGER}.EndTxnHandler.handleResponse"
-
-
-def init(on: Expression) -> Sending:
-    """InitProducerId. The epoch held is the expected one: none for a client that starts."""
-    return InitProducerId(
-        producer=producer.this, connection=on, expected_id=producer_id,
-        expected_epoch=producer_epoch,
-    )  # fmt: skip
 
 
 def end(result: Expression, on: Expression) -> Sending:

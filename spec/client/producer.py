@@ -45,7 +45,6 @@ from ..application import (
 )
 from ..errors import asks_again
 from ..features import (
-    abortable_error,
     client_epoch_bump,
     retried_by_kind,
     transaction_version_2,
@@ -71,7 +70,8 @@ from ..messages import (
     producer,
 )
 from .answers import is_unknown_id
-from .end_txn import end, ended, init, result
+from .end_txn import end, ended, result
+from .init_producer_id import init, initialized
 from .sender import given_up, me
 from .state import (
     ABORTABLE_ERROR,
@@ -147,41 +147,6 @@ initialize = Table(
             send=(init(connection),),
             source=f"{_MANAGER}.initializeTransactions",
         ),
-    ),
-)
-
-_INIT = f"{_MANAGER}.InitProducerIdHandler.handleResponse"
-initialized = Table(
-    producer,
-    on=InitProducerIdResponse,
-    rows=(
-        Row("on a closed connection", when=InitProducerIdResponse.connection != connection),
-        Row(
-            "initialized",
-            when=InitProducerIdResponse.error == Errors.NONE,
-            goto=READY,
-            set={
-                producer_id: InitProducerIdResponse.producer_id,
-                producer_epoch: InitProducerIdResponse.producer_epoch,
-                bump_asked: False,
-                **NEW_SEQUENCES,
-            },
-            source=_INIT,
-        ),
-        Row(
-            "retry",
-            when=_asks_again(InitProducerIdResponse.error),
-            send=(init(connection),),
-            source=_INIT,
-        ),
-        Row(
-            "abortable",
-            when=InitProducerIdResponse.error == Errors.TRANSACTION_ABORTABLE,
-            during=abortable_error,
-            goto=ABORTABLE_ERROR,
-            source=_INIT,
-        ),
-        Row("fatal", goto=FATAL_ERROR, set=FAILED_FOR_GOOD, source=_INIT),
     ),
 )
 

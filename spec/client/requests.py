@@ -20,25 +20,21 @@ from ...language import (
     minimum,
     set_of,
     size,
-    some,
 )
 from ...language.expressions import Operand
-from ..errors import Errors, asks_again, is_retriable
+from ..errors import Errors, asks_again
 from ..features import (
     client_epoch_bump,
     errors_told_alike,
     offsets_name_members,
     offsets_retried_by_kind,
-    one_way_to_ids,
     producer_fenced_error,
     retried_by_kind,
     transactional,
     unauthorized_abortable,
 )
 from ..messages import (
-    EPOCH,
     PARTITION,
-    PRODUCER_ID,
     producer,
 )
 from .answers import (
@@ -49,25 +45,20 @@ from .answers import (
     tried_again,
 )
 from .end_txn import AFTER_END, COMPLETED, ended
+from .init_producer_id import initialized, is_unauthorized
 from .state import (
     ABORTABLE_ERROR,
-    INITIALIZING,
-    READY,
     UNINITIALIZED,
     added,
     adding,
     bump_asked,
     must_bump,
-    producer_epoch,
-    producer_id,
     state,
 )
 from .transaction_manager import (
     BUMPING_VERSION,
     GROUP_VERSION,
     NEEDS_BUMP,
-    NOT_ALLOWED,
-    NOT_ALLOWED_ERROR,
     RETRY_BACKOFF,
     SHORT_BACKOFF,
     ClientStep,
@@ -75,7 +66,6 @@ from .transaction_manager import (
     aborting,
     caller,
     can_bump,
-    completing,
     coordinator_version,
     fatal,
     finalized_version,
@@ -87,7 +77,6 @@ from .transaction_manager import (
     last_error,
     new_partitions,
     offsets_version,
-    pending_call,
     react,
     request_in_flight,
     transaction_coordinator,
@@ -379,82 +368,6 @@ coordinator_found = Table(
     ),
 )
 
-initialized = event(
-    "InitProducerId answered", error=Errors, producer_id=PRODUCER_ID, producer_epoch=EPOCH
-)
-_INIT = f"{_MANAGER}.InitProducerIdHandler.handleResponse"
-
-
-def _is_unauthorized(error: Expression) -> Expression:
-    return error.is_in(
-        Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, Errors.CLUSTER_AUTHORIZATION_FAILED
-    )
-
-
-_first = pending_call == some(INITIALIZING)  # brokers' versions are looked at after that call
-_IN_A_LOOP, _LOOP = ~transactional & ~one_way_to_ids, "Sender.maybeWaitForProducerId before 2.5"
-id_given = Table(
-    producer,
-    on=initialized,
-    response=Reaction,
-    rows=(
-        Row(
-            "initialized, and not in a state to be ready",
-            when=(initialized.error == Errors.NONE) & ~((state == INITIALIZING) | completing),
-            during=~_IN_A_LOOP,
-            goto=NOT_ALLOWED,
-            set={
-                producer_id: initialized.producer_id,
-                producer_epoch: initialized.producer_epoch,
-                last_error: NOT_ALLOWED_ERROR,
-            },
-            reply=react(ClientStep.WAIT),
-            source=f"{_MANAGER}.transitionTo",
-        ),
-        Row(
-            "initialized",
-            when=initialized.error == Errors.NONE,
-            goto=READY,
-            set={
-                producer_id: initialized.producer_id,
-                producer_epoch: initialized.producer_epoch,
-                last_error: None,
-                transaction_version: if_(
-                    _first & knows_version_2, finalized_version, transaction_version
-                ),
-            },
-            reply=react(ClientStep.DONE),
-            source=f"{_INIT}, KafkaProducer.initTransactions",
-        ),
-        Row(
-            "try again with any broker",
-            when=is_retriable(initialized.error),
-            during=_IN_A_LOOP,
-            reply=react(ClientStep.RETRY),
-            source=_LOOP,
-        ),
-        fatal("fatal", lift(True), initialized.error, _LOOP, during=_IN_A_LOOP),
-        moved(initialized.error, transaction_coordinator, _INIT),
-        tried_again(initialized.error, _INIT, _LOADING, _BUSY),
-        fatal(
-            "not authorized, for good",
-            _is_unauthorized(initialized.error),
-            initialized.error,
-            _INIT,
-            during=~unauthorized_abortable,
-        ),
-        aborting(
-            "abortable",
-            _is_unauthorized(initialized.error) | is_abortable(initialized.error),
-            initialized.error,
-            _INIT,
-            during=unauthorized_abortable,
-        ),
-        fenced(initialized.error, _INIT, during=producer_fenced_error),
-        fatal("unexpected", lift(True), Errors.KAFKA_EXCEPTION, _INIT),
-    ),
-)
-
 unauthorized = event("give up initializing")
 given_up = Table(
     producer,
@@ -463,7 +376,7 @@ given_up = Table(
     when=unauthorized_abortable
     & (state == ABORTABLE_ERROR)
     & last_error.is_set
-    & _is_unauthorized(last_error.value),
+    & is_unauthorized(last_error.value),
     rows=(
         Row(
             "it may be tried again",
@@ -673,7 +586,7 @@ TABLES = (
     answer_taken,
     version_unknown,
     coordinator_found,
-    id_given,
+    initialized,
     given_up,
     partition_told,
     partitions_added,

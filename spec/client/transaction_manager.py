@@ -63,7 +63,7 @@ from .state import (
 )
 
 API_VERSION = Int(0, 2**15 - 1, "version")
-TRANSACTION_VERSION = Int(0, 2, "transaction version")
+TRANSACTION_VERSION = Int(2 - 2 * REAL, 2, "transaction version")
 RETRY_BACKOFF = constant(
     "retry_backoff_ms", 0, 0, 0, real=100, meaning="retry.backoff.ms"
 )  # fmt: skip
@@ -106,11 +106,11 @@ coordinator_version = producer.field(
     "bounded run clients and brokers are of one release.",
 )  # fmt: skip
 finalized_version = producer.field(
-    "finalized_version", TRANSACTION_VERSION, only_real=True,
+    "finalized_version", TRANSACTION_VERSION,
     doc="transaction.version, as brokers last said.",
 )  # fmt: skip
 transaction_version = producer.field(
-    "transaction_version", Int(2 - 2 * REAL, 2),
+    "transaction_version", TRANSACTION_VERSION,
     doc="transaction.version, as far as this transaction goes; in a bounded run the newest.",
 )  # fmt: skip
 is_closed = producer.field(

@@ -39,6 +39,7 @@ TRANSACTIONS = (
         f"can't be: {_NO_CAUSE}",
         (
             "producer.InitProducerIdResponse/abortable",
+            "producer.InitProducerIdResponse/not authorized, for good",
             "producer.AddPartitionsToTxnResponse/abortable",
         ),
     ),
@@ -70,6 +71,10 @@ TRANSACTIONS = (
             "NotFencedByItself",
         ),
         transaction_version_2,
+    ),
+    Unreached(
+        "can't be: a client is in the state for its epoch as long as it waits for it",
+        ("producer.InitProducerIdResponse/initialized, and not in a state to be ready",),
     ),
     Unreached(
         f"can't be: {_NO_CAUSE}",
@@ -110,7 +115,7 @@ TRANSACTIONS = (
     ),
     Unreached(
         "need two faults in a run (faults=2), or a fence that takes two epochs (4.0.0)",
-        ("producer.InitProducerIdResponse/fatal",),
+        ("producer.InitProducerIdResponse/fenced",),
         transaction_version_2 & single_fence_bump & (FAULTS < 2),
     ),
     Unreached(

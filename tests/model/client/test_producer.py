@@ -339,7 +339,7 @@ _ANSWER: dict[str, Any] = {"producer": 0, "connection": 0, "producer_id": 0, "pr
 _TRANSACTIONAL = {"state": "IN_TRANSACTION", "init_version": 5, "coordinator_version": 3}
 # What comes of an error that answers a request, from each release on: the step and the last error.
 TOLD = (
-    ("InitProducerId answered", "INVALID_PRODUCER_EPOCH",
+    ("InitProducerIdResponse", "INVALID_PRODUCER_EPOCH",
      {"2.0": "FAIL KAFKA_EXCEPTION", "2.7": "FAIL PRODUCER_FENCED"}),
     ("EndTxnResponse", "REQUEST_TIMED_OUT", {"2.0": "FAIL KAFKA_EXCEPTION", "3.5": "RETRY None"}),
     ("EndTxnResponse", "CONCURRENT_TRANSACTIONS", {"2.0": "RETRY None"}),
@@ -381,10 +381,8 @@ def test_what_comes_of_an_error_by_release(event: str, error: str, told: dict[st
         machine = ProducerClient("orders", protocol=release).machine
         machine.put(**_TRANSACTIONAL)
         fields: dict[str, Any] = {"error": error}
-        if event == "EndTxnResponse":
+        if event in ("EndTxnResponse", "InitProducerIdResponse"):
             fields |= _ANSWER
-        elif event == "InitProducerId answered":
-            fields |= {"producer_id": 0, "producer_epoch": -1}
         step = machine.handle(event, **fields).reply.step
         since = [r for r in told if RELEASED.index(r) <= RELEASED.index(release)]
         assert f"{step} {machine['last_error']}" == told[since[-1]], release
