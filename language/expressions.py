@@ -208,6 +208,8 @@ class Field(Interned):
     type: Type
     key: Key | None
     only_real: bool = False
+    only_bounded: bool = False
+    stands_for: Expression | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -328,6 +330,28 @@ def rewrite(
     if all(a is b for a, b in zip(arguments, expression.args, strict=True)):
         return expression
     return Expression(expression.op, arguments, expression.data)
+
+
+def left_out(target: Expression, *, bounded: bool) -> bool:
+    """Whether bounded runs (or else those at real ranges) leave out the field that is set."""
+    while target.op != "field":
+        target = target.args[0]
+    return target.data.only_real if bounded else target.data.only_bounded
+
+
+def as_bounded(expression: Expression) -> Expression:
+    """The expression with what fields of real ranges stand for in a bounded run."""
+
+    def change(node: Expression) -> Expression | None:
+        if node.op != "field" or node.data.stands_for is None:
+            return None
+        other = node.data.stands_for
+        return other.at(as_bounded(node.args[0])) if node.args else other
+
+    nodes = children_first(expression)
+    if all(node.op != "field" or node.data.stands_for is None for node in nodes):
+        return expression
+    return rewrite(expression, change)
 
 
 def folded(e: Expression) -> Expression:

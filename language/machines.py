@@ -49,20 +49,29 @@ class Machine:
 
     def field(
         self, name: str, kind: Type, initial: Operand = None, *, doc: str = "",
-        any_initial: bool = False, only_real: bool = False,
+        any_initial: bool = False, only_real: bool = False, only_bounded: bool = False,
+        stands_for: Expression | None = None,
     ) -> Expression:  # fmt: skip
         """Declares a field and answers it as an expression.
 
         Without `initial` it starts with its type's initial value, with `any_initial` with any. What
         is `only_real` has a part at real ranges alone: a system under check leaves the field and
-        its updates out, and nothing else there may read it.
+        its updates out, and reads there what it `stands_for`, if anything; nothing else may read
+        it. What is `only_bounded` is left out at real ranges in the same way.
         Raises DeclarationError for a second field of the name or an initial value outside the type.
         """
         check_name(f"machine {self.name}: a field", name)
         check_type(f"machine {self.name}, field {name}", kind)
         if name in self.fields:
             raise DeclarationError(f"machine {self.name} has two fields called {name}")
-        this = Expression("field", (), Field(self.name, name, kind, self.key, only_real))
+        if (only_real and only_bounded) or (stands_for is not None and not only_real):
+            raise DeclarationError(
+                f"machine {self.name}, field {name}: it is in all runs, only_real or only_bounded, "
+                "and where it is only_real it may stand for something else"
+            )
+        check_kind(f"machine {self.name}, field {name}", stands_for, Expression, type(None))
+        data = Field(self.name, name, kind, self.key, only_real, only_bounded, stands_for)
+        this = Expression("field", (), data)
         first = None if initial is None else lift(initial)
         if first is not None:
             where = f"machine {self.name}, field {name}"

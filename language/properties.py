@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from .errors import DeclarationError
-from .expressions import TRUE, Expression, children_first
+from .expressions import TRUE, Expression, as_bounded, children_first
 from .given import check_kind, check_name, items
 from .interned import Interned
 from .protocols import check_feature
@@ -52,6 +52,12 @@ class Property(Interned):
         """The names of the machines that it looks at a field of."""
         fields = (node for node in children_first(self.expression) if node.op == "field")
         return {node.data.machine for node in fields}
+
+
+def bounded_property(item: Property) -> Property:
+    """The property with what fields of real ranges stand for in a bounded run."""
+    seen = as_bounded(item.expression)
+    return item if seen is item.expression else replace(item, expression=seen)
 
 
 def invariant(

@@ -13,7 +13,7 @@ from .given import check_kind, check_name, items, pairs, shown
 from .interned import Interned
 from .machines import Event, Machine
 from .messages import End, Loss, Message, Sending, instance_field
-from .properties import Property, check_from_outside
+from .properties import Property, bounded_property, check_from_outside
 from .protocols import ONE_PROTOCOL, Protocols
 from .tables import Table, bounded_view
 from .typecheck import type_of
@@ -124,6 +124,8 @@ class System:
             given = items(where, getattr(self, name), kind, kind.__name__.lower())
             object.__setattr__(self, name, given)
         object.__setattr__(self, "tables", tuple(map(bounded_view, self.tables)))
+        for name in ("properties", "lemmas"):
+            object.__setattr__(self, name, tuple(map(bounded_property, getattr(self, name))))
         for name, form in _MAPPINGS.items():
             pairs(f"system {self.name}, {name}", getattr(self, name), form)
         self._check_kinds()

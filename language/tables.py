@@ -13,8 +13,10 @@ from .expressions import (
     EnumValue,
     Expression,
     Operand,
+    as_bounded,
     children_first,
     folded,
+    left_out,
     lift,
     rewrite,
 )
@@ -306,24 +308,29 @@ class Table:
 @cache
 def bounded_view(table: Table) -> Table:
     """The table as a system under check has it: without the fields and messages that only runs at
-    real ranges have, and where nothing is a member of an enum that only those have."""
+    real ranges have, with what those fields stand for, and where nothing is a member of an enum
+    that only those have."""
 
-    def is_bounded(sending: Sending) -> bool:
-        return not sending.message.only_real
-
-    def stays(target: Expression) -> bool:
-        while target.op != "field":
-            target = target.args[0]
-        return not target.data.only_real
+    def seen(sending: Sending) -> Sending:
+        fields = tuple((name, _seen(value)) for name, value in sending.fields)
+        return dataclasses.replace(sending, fields=fields, when=_seen(sending.when))
 
     def view(row: Row) -> Row:
         replied = row.reply.message if isinstance(row.reply, Sending) else table.response
         reply = None if replied is not None and replied.only_real else row.reply
-        updates = {t: _bounded(value) for t, value in row.set.items() if stays(t)}
-        sent = tuple(filter(is_bounded, row.send))
+        if reply is not None:
+            reply = _seen(reply) if isinstance(reply, Expression) else seen(reply)
+        sent = tuple(map(seen, (s for s in row.send if not s.message.only_real)))
+        updates = {
+            _seen(t): _bounded(value)
+            for t, value in row.set.items()
+            if not left_out(t, bounded=True)
+        }
         when = _bounded(row.when)
-        same = all(t in updates and updates[t] is value for t, value in row.set.items())
-        if same and len(sent) == len(row.send) and reply is row.reply and when is row.when:
+        same = len(updates) == len(row.set) and all(
+            t in updates and updates[t] is value for t, value in row.set.items()
+        )
+        if same and sent == row.send and reply is row.reply and when is row.when:
             return row
         return dataclasses.replace(row, when=when, set=updates, send=sent, reply=reply)
 
@@ -331,14 +338,35 @@ def bounded_view(table: Table) -> Table:
     response = table.response
     if response is not None and response.only_real:
         response = None
+    when = _bounded(table.when)
     same = all(new is old for new, old in zip(rows, table.rows, strict=True))
-    if same and response is table.response:
+    if same and response is table.response and when is table.when:
         return table
-    return dataclasses.replace(table, rows=rows, response=response)
+    return dataclasses.replace(table, rows=rows, response=response, when=when)
+
+
+@cache
+def real_view(table: Table) -> Table:
+    """The table as a machine at real ranges has it: without the fields of bounded runs alone."""
+
+    def view(row: Row) -> Row:
+        updates = {t: v for t, v in row.set.items() if not left_out(t, bounded=False)}
+        return row if len(updates) == len(row.set) else dataclasses.replace(row, set=updates)
+
+    rows = tuple(map(view, table.rows))
+    same = all(new is old for new, old in zip(rows, table.rows, strict=True))
+    return table if same else dataclasses.replace(table, rows=rows)
+
+
+def _seen(expression: Expression) -> Expression:
+    seen = _bounded(expression)
+    assert isinstance(seen, Expression)
+    return seen
 
 
 def _bounded(value: Operand) -> Operand:
-    """The value where no enum has members of runs at real ranges."""
+    """The value where no enum has members of runs at real ranges, and no field is theirs that
+    stands for something else."""
 
     def is_only_real(node: Expression) -> bool:
         said = node.data
@@ -348,7 +376,10 @@ def _bounded(value: Operand) -> Operand:
         never = node.op == "eq" and any(map(is_only_real, node.args))
         return lift(False) if never else None
 
-    if not isinstance(value, Expression) or not any(map(is_only_real, children_first(value))):
+    if not isinstance(value, Expression):
+        return value
+    value = as_bounded(value)
+    if not any(map(is_only_real, children_first(value))):
         return value
     return folded(rewrite(value, settle))
 

@@ -111,7 +111,7 @@ class Machine:
     def state(self) -> dict[str, Any]:
         """Every field by its name; a copy."""
         program = self._program
-        kinds = (info.type for info in program.declared.fields.values())
+        kinds = (info.type for info in program.infos.values())
         return {
             name: shown(kind, value)
             for name, kind, value in zip(program.fields, kinds, self._s, strict=True)
@@ -148,11 +148,11 @@ class Machine:
         return shown(kind.of, self._s[self._program.place[name]][key])
 
     def _kind(self, name: str) -> Type:
-        declared = self._program.declared
-        if name not in declared.fields:
-            known = ", ".join(declared.fields)
-            raise UnknownField(f"{declared.name} has no field {name} (it has: {known})", name)
-        return declared.fields[name].type
+        program = self._program
+        if name not in program.infos:
+            name_of, known = program.declared.name, ", ".join(program.infos)
+            raise UnknownField(f"{name_of} has no field {name} (it has: {known})", name)
+        return program.infos[name].type
 
     def put(self, /, **fields: Any) -> None:
         """Sets fields to given values. Raises UnknownField, WrongType or OutOfRange."""
@@ -199,7 +199,7 @@ class Machine:
     def mapped(self, of: Type, change: Callable[[Any], Any]) -> Machine:
         """Another machine in which every value of a type, in fields and in records that they hold,
         is what `change` makes of it."""
-        made, kinds = self.copy(), self._program.declared.fields.values()
+        made, kinds = self.copy(), self._program.infos.values()
         made._s = [
             mapped(info.type, of, change, value) for info, value in zip(kinds, made._s, strict=True)
         ]

@@ -14,7 +14,7 @@ from ...language.errors import DeclarationError
 from ...language.expressions import Expression, Parameter, children_first, folded, lift, rewrite
 from ...language.protocols import Protocols
 from ...language.tables import Machine as Declared
-from ...language.tables import Message, Row, Sending, Table
+from ...language.tables import Message, Row, Sending, Table, real_view
 from ...language.types import Bag, Bool, Enum, Int, Key, Map, Optional, Record, Sequence, Set, Type
 from .compiler import Compiler, Layout, Rule, Sent
 from .errors import ModelError, OutOfRange, UnknownEvent, refusal
@@ -101,6 +101,7 @@ class Program:
     def __init__(
         self, tables: tuple[Table, ...], protocols: Protocols, constants: Mapping[str, int]
     ) -> None:
+        tables = tuple(map(real_view, tables))
         self.tables = {table.on.name: table for table in tables}
         if len(self.tables) != len(tables) or len({t.machine.name for t in tables}) != 1:
             raise DeclarationError("a machine runs tables of its own, one for each event")
@@ -108,12 +109,13 @@ class Program:
         self.declared: Declared = tables[0].machine
         self.constants = {**real_constants(tables), **constants}
         self.ranges = Ranges(self.constants, open_keys=True)
-        self.fields = list(self.declared.fields)
+        every = self.declared.fields.items()
+        here = {name: info for name, info in every if not info.expression.data.only_bounded}
+        self.infos = here
+        self.fields = list(here)
         self.place = {name: at for at, name in enumerate(self.fields)}
         self.plain = {
-            name: at
-            for at, (name, info) in enumerate(self.declared.fields.items())
-            if not has_record(info.type)
+            name: at for at, (name, info) in enumerate(here.items()) if not has_record(info.type)
         }
         places = {(self.declared.name, name): f"s[{at}]" for at, name in enumerate(self.fields)}
         self.outside: dict[str, tuple[int, Type]] = {}
@@ -121,7 +123,7 @@ class Program:
         self.numbers = {
             name: ends
             for name, at in self.place.items()
-            if (ends := self._ends(at, self.declared.fields[name].type)) is not None
+            if (ends := self._ends(at, here[name].type)) is not None
         }
         for machine in (m for table in tables for m in table.elsewhere):
             for name, info in machine.fields.items():
@@ -133,7 +135,7 @@ class Program:
                     self.outside[keyword] = (at, kind)
                     if (ends := self._ends(at, kind)) is not None:
                         self.counts[keyword] = ends
-        kinds = [info.type for info in self.declared.fields.values()]
+        kinds = [info.type for info in here.values()]
         self.maps = [at for at, kind in enumerate(kinds) if isinstance(kind, Map)]
         self.first: list[Any] | None = None
         self.taken: dict[frozenset[str], dict[Any, Any]] = {}
@@ -157,8 +159,8 @@ class Program:
     def first_state(self) -> list[Any]:
         """A machine's fields as they are declared to start."""
         if self.first is None:
-            fields = self.declared.fields.values()
-            self.first = [self.initial(info.type, info.initial) for info in fields]
+            infos = self.infos.values()
+            self.first = [self.initial(info.type, info.initial) for info in infos]
             for at in self.maps:
                 self.first[at].shared = True
         return self.first.copy()

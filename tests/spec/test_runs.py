@@ -1,0 +1,81 @@
+"""Fields that one kind of run leaves out, and what stands for them there."""
+
+from __future__ import annotations
+
+import pytest
+
+from epochfence.checker.check import check
+from epochfence.checker.verdict import Verdict
+from epochfence.language import (
+    ONE_PROTOCOL,
+    Bool,
+    DeclarationError,
+    Int,
+    Key,
+    Machine,
+    Row,
+    Sequence,
+    System,
+    Table,
+    all_of,
+    append,
+    constant,
+    event,
+    instantiate,
+    invariant,
+    size,
+)
+from epochfence.model.engine.errors import UnknownField
+from epochfence.model.engine.machine import Machine as Running
+
+LARGEST = constant("largest", 3, 1, 9, real=2**63 - 1, meaning="the largest offset")
+LOG = Key("log", 2)
+
+
+def system(*, stands: bool = True) -> tuple[System, Table]:
+    """A log that is written to its end: a list of records in a bounded run, a number elsewhere."""
+    keeper = Machine("keeper", LOG)
+    log = keeper.field("log", Sequence(Bool(), LARGEST), only_bounded=True)
+    end = keeper.field(
+        "end", Int(0, LARGEST), only_real=True, stands_for=size(log) if stands else None
+    )
+    write = event("write", record=Bool())
+    rows = (
+        Row("full", when=end == LARGEST),
+        Row("write", set={log: append(log, write.record), end: end + 1}),
+    )
+    table = Table(keeper, on=write, rows=rows)
+    k = LOG.variable("k")
+    within = invariant("Within", all_of(k, end.at(k) <= LARGEST), "The end is in range.")
+    return System("logs", (table,), (within,), constants=(LARGEST,)), table
+
+
+def test_a_bounded_run_has_what_a_field_stands_for() -> None:
+    declared, _ = system()
+    instance = instantiate(declared)
+    assert [variable.name for variable in instance.variables] == ["keeper.log"]
+    result = check(instance)
+    assert (result.verdict, result.states) == (Verdict.HOLDS, 15**2)
+
+
+def test_a_machine_at_real_ranges_leaves_out_the_rest() -> None:
+    _, table = system()
+    one = Running([table], protocols=ONE_PROTOCOL)
+    for record in (False, True):
+        assert one.handle("write", record=record).row == "write"
+    assert one.state == {"end": 2}
+    with pytest.raises(UnknownField):
+        one["log"]
+
+
+def test_what_nothing_stands_for_is_not_read() -> None:
+    with pytest.raises(DeclarationError, match="real ranges alone"):
+        system(stands=False)
+
+
+@pytest.mark.parametrize(
+    "given", [{"only_real": True, "only_bounded": True}, {"stands_for": LARGEST}]
+)
+def test_a_field_is_of_one_kind_of_run_or_of_both(given: dict[str, object]) -> None:
+    with pytest.raises(DeclarationError, match="in all runs"):
+        Machine("m").field("f", Bool(), **given)  # type: ignore[arg-type]
