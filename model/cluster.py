@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from typing import Any, NamedTuple
 
-from ..spec.leader import leader as declared
+from ..spec.leader.calls import asks_about_offsets
+from ..spec.leader.state import asks_coordinator
 from .broker.coordinator import (
     PENDING,
     Marker,
@@ -151,7 +152,7 @@ class Cluster:
         version = self.transaction_version if transaction_version is None else transaction_version
         producer: dict[str, Any] = {"producer_id": producer_id, "producer_epoch": producer_epoch}
         error, guard = "NONE", None
-        if transactional_id is not None and leader.machine.value(declared.asks):
+        if transactional_id is not None and leader.machine.value(asks_coordinator):
             error, guard = self._verified(
                 leader, (transactional_id, partition, version), "CLIENT", base_sequence, **producer
             )
@@ -251,7 +252,7 @@ class Cluster:
         producer = {name: fields[name] for name in ("producer_id", "producer_epoch")}
         version = fields["transaction_version"]
         error, guard = "NONE", None
-        if leader.machine.value(declared.asks_about_offsets):
+        if leader.machine.value(asks_about_offsets):
             asked = (fields["transactional_id"], offsets_partition(fields["group_id"]), version)
             error, guard = self._verified(leader, asked, "COORDINATOR", -1, **producer)
         if error != "NONE":

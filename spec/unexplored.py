@@ -105,8 +105,16 @@ UNEXPLORED = (
         ),
     ),
     Unexplored(
-        "a second declaration of a leader, at real ranges: systems have the machine partition",
-        ("leader",),
+        "a call inside a broker: systems have its rows in Produce, in the coordinator's answer, in "
+        "WriteTxnMarkers and where a leader changes",
+        (
+            "partition.append",
+            "partition.append batch",
+            "partition.append marker",
+            "partition.start verification",
+            "partition.coordinator answers",
+            "partition.read snapshot",
+        ),
     ),
     Unexplored(
         "which broker coordinates an id, and how the log's errors are passed on: a system has one "

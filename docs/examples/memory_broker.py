@@ -175,6 +175,9 @@ class Partition:
         self.producers, self.questions, self.aborted = {}, {}, []
         for batch in log:
             self.replay(batch)
+        for known in self.producers.values():
+            while len(known.recent) > 1:  # a snapshot has the newest
+                known.recent.popleft()
 
     def read(self, offset: int, committed: bool) -> list[Batch]:
         """The data from an offset on, without what was aborted if only committed is wanted."""

@@ -1,8 +1,9 @@
 """A partition's leader to send batches and markers to: its log, and the machine that judges them.
 
-The rows are `spec.leader.leader`'s. Kept here is what they leave to the broker: the log's batches,
-its segments, and what happens after what (a marker that was taken completes its transaction; a log
-that was cut is read again).
+The rows are those of `spec.leader.calls`. Kept here is what they leave to the broker: batches,
+segments, the index of aborted transactions, the high watermark, and what happens after what (a
+marker that was taken completes its transaction; a log that was cut is read again). UnifiedLog does
+so in Kafka, with a ProducerStateManager as `producer_states` has it.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from copy import copy
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from ...spec.leader import leader as declared
+from ...spec.leader import calls as declared
 from ...spec.messages import Errors
 from ..engine.errors import whole
 from ..engine.machine import Machine
+from .producer_states import MarkerResponse, ProducerStates
+from .transaction_index import AbortedTxn, TransactionIndex
 
 
 class Batch(NamedTuple):
@@ -47,24 +50,30 @@ class PartitionLeader:
         producer_id_expiration_ms: int = 86_400_000, max_transaction_timeout_ms: int = 900_000,
         late_transaction_buffer_ms: int = 300_000,
     ) -> None:  # fmt: skip
-        settings = {
-            "producer_id_expiration_ms": producer_id_expiration_ms,
-            "max_transaction_timeout_ms": max_transaction_timeout_ms,
-            "late_transaction_buffer_ms": late_transaction_buffer_ms,
-        }
-        self.machine = Machine(declared.TABLES, protocol=protocol, constants=settings)
-        self.machine.put(verification_enabled=verification)
+        settings = {"producer_id_expiration_ms": producer_id_expiration_ms}
+        machine = Machine(declared.TABLES, protocol=protocol, constants=settings)
+        machine.put(verification_enabled=verification)
+        self.states = ProducerStates(machine)
         self.now_ms = now_ms
+        self.late_ms = max_transaction_timeout_ms + late_transaction_buffer_ms
         self.batches: list[Batch] = []
         self.segments = [0]
+        self.index = TransactionIndex()
         self.index_fails = False
+        self.high_watermark = 0
+        """What lies below it is replicated."""
 
     def copy(self) -> PartitionLeader:
         """Another leader in the same state."""
         made = copy(self)
-        made.machine = self.machine.copy()
+        made.states, made.index = self.states.copy(), self.index.copy()
         made.batches, made.segments = list(self.batches), list(self.segments)
         return made
+
+    @property
+    def machine(self) -> Machine:
+        """The machine that judges batches and markers."""
+        return self.states.machine
 
     @property
     def now_ms(self) -> int:
@@ -89,36 +98,41 @@ class PartitionLeader:
         return self.machine["log_end_offset"]
 
     @property
-    def high_watermark(self) -> int:
-        """What lies below it is replicated."""
-        return self.machine["high_watermark"]
-
-    @property
     def first_unstable_offset(self) -> int | None:
         """Where the first transaction starts that is open, or whose marker isn't replicated."""
-        return self.machine.value(declared.first_unstable_offset)
+        first = self.states.first_unstable_offset
+        return None if first is None else max(first, self.log_start_offset)
 
     @property
     def last_stable_offset(self) -> int:
         """What lies below it is what a read_committed reader gets to."""
-        return self.machine.value(declared.last_stable_offset)
+        first = self.first_unstable_offset
+        return self.high_watermark if first is None else min(first, self.high_watermark)
+
+    @property
+    def has_late_transaction(self) -> bool:
+        """Whether the first open transaction is older than any may get."""
+        last = self.states.oldest_txn_last_timestamp
+        return last > 0 and self._now_ms - last > self.late_ms
 
     @property
     def producers(self) -> dict[int, Any]:
         """What is known of each producer id: a ProducerStateEntry."""
-        return {key: entry for key, entry in self.machine["producers"].items() if entry is not None}
+        return self.states.producers
 
-    def aborted(self, from_offset: int, to_offset: int | None = None) -> tuple[Any, ...]:
+    def aborted(self, from_offset: int, to_offset: int | None = None) -> tuple[AbortedTxn, ...]:
         """The aborted transactions that a fetch from an offset on lists; up to the last stable
         offset, unless said otherwise."""
         to_offset = self.last_stable_offset if to_offset is None else to_offset
-        asked: dict[str, Any] = {"from_offset": from_offset, "to_offset": to_offset}
-        return self.machine.handle("collect aborted", **asked).reply.aborted
+        whole("from_offset", from_offset, 0)
+        whole("to_offset", to_offset, 0)
+        return self.index.collect(from_offset, to_offset)[0]
 
     def is_ongoing(self, producer_id: int, producer_epoch: int) -> bool:
         """Whether a transaction of this producer is open here."""
         asked: dict[str, Any] = {"producer_id": producer_id, "producer_epoch": producer_epoch}
-        return self.machine.handle("has ongoing transaction", **asked).reply.is_ongoing
+        row = self.machine.may("start verification", base_sequence=0, **asked)
+        return row == "a transaction is under way"
 
     # Appending --------------------------------------------------------------------------------
 
@@ -142,6 +156,9 @@ class PartitionLeader:
             origin=origin, guard=guard,
         ).reply  # fmt: skip
         if answer.error == "NONE" and not answer.is_duplicate:
+            self.states.map_end_offset = answer.last_offset + 1
+            if transactional:
+                self.states.begun(producer_id, answer.first_offset)
             last = -1 if base_sequence < 0 else (base_sequence + count - 1) % 2**31
             batch = Batch(
                 "data", answer.first_offset, answer.last_offset, producer_id, producer_epoch,
@@ -159,7 +176,7 @@ class PartitionLeader:
     def append_marker(
         self, *, producer_id: int, producer_epoch: int, result: str, coordinator_epoch: int = 0,
         timestamp: int | None = None, transaction_version: int | None = None,
-    ) -> Any:  # fmt: skip
+    ) -> MarkerResponse:  # fmt: skip
         """The marker that ends a transaction: its MarkerResponse."""
         offset = self.log_end_offset
         batch = Batch(
@@ -176,31 +193,36 @@ class PartitionLeader:
             self._apply(batch)
 
     def _plain(self, batch: Batch) -> None:
-        self.machine.handle("append plain", last_offset=batch.last_offset)
+        self._goes_to(batch.last_offset + 1)
+        self.states.map_end_offset = batch.last_offset + 1
         self.batches.append(batch)
 
-    def _marker(self, batch: Batch, origin: str, transaction_version: int | None = None) -> Any:
-        version = _without(transaction_version)
-        map_end = self.machine["map_end_offset"]
-        answer = self.machine.handle(
-            "append marker", producer_id=batch.producer_id, producer_epoch=batch.producer_epoch,
+    def _goes_to(self, end: int) -> None:
+        self.machine.put(log_end_offset=end)
+
+    def _marker(
+        self, batch: Batch, origin: str, transaction_version: int | None = None
+    ) -> MarkerResponse:
+        map_end = self.states.map_end_offset
+        answer = self.states.append_marker(
+            producer_id=batch.producer_id, producer_epoch=batch.producer_epoch,
             coordinator_epoch=batch.coordinator_epoch, result=batch.result,
             offset=batch.base_offset, timestamp=batch.timestamp, origin=origin,
-            switch_off=version,
-        ).reply  # fmt: skip
+            switch_off=_without(transaction_version),
+        )  # fmt: skip
         if answer.error != "NONE":
             return answer
-        self.machine.handle(
-            "marker written", producer_id=batch.producer_id,
-            producer_epoch=batch.producer_epoch, offset=batch.base_offset, switch_off=version,
-        )  # fmt: skip
         self.batches.append(batch)
         if answer.completed_txn is not None:
-            if self.index_fails and answer.completed_txn.is_aborted:
+            producer_id, first, last, is_aborted = answer.completed_txn
+            if is_aborted and self.index_fails:
                 # the marker is in the log by then, and the state is as if it ended nothing
-                self.machine.put(map_end_offset=map_end)
+                self.states.map_end_offset = map_end
                 return answer._replace(error="KAFKA_STORAGE_ERROR")
-            self.machine.handle("complete transaction", **answer.completed_txn._asdict())
+            if is_aborted:
+                stable = self.states.last_stable_offset(producer_id, last)
+                self.index.append(AbortedTxn(producer_id, first, last, stable))
+            self.states.complete(answer.completed_txn)
         return answer
 
     def _apply(self, batch: Batch) -> None:
@@ -210,16 +232,14 @@ class PartitionLeader:
             case "marker":
                 self._marker(batch, "REPLICATION")
             case _:
-                self.machine.handle(
-                    "append batch", producer_id=batch.producer_id,
-                    producer_epoch=batch.producer_epoch, base_sequence=batch.base_sequence,
-                    last_sequence=batch.last_sequence, first_offset=batch.base_offset,
-                    last_offset=batch.last_offset, transactional=batch.transactional,
-                    timestamp=batch.timestamp, origin="REPLICATION",
+                self.states.append(
+                    producer_id=batch.producer_id, producer_epoch=batch.producer_epoch,
+                    base_sequence=batch.base_sequence, last_sequence=batch.last_sequence,
+                    first_offset=batch.base_offset,
+                    offset_delta=batch.last_offset - batch.base_offset,
+                    transactional=batch.transactional, timestamp=batch.timestamp,
+                    origin="REPLICATION",
                 )  # fmt: skip
-                self.machine.put(log_end_offset=batch.last_offset + 1)
-                if batch.transactional:
-                    self.machine.handle("clear verification", producer_id=batch.producer_id)
                 self.batches.append(batch)
 
     # Verification -----------------------------------------------------------------------------
@@ -250,11 +270,13 @@ class PartitionLeader:
 
     def move_high_watermark(self, offset: int) -> None:
         """What lies below `offset` is replicated."""
-        self.machine.handle("high watermark", offset=min(offset, self.log_end_offset))
+        whole("offset", offset, 0)
+        self.high_watermark = min(offset, self.log_end_offset)
+        self.states.high_watermark_moved(self.high_watermark)
 
     def remove_expired(self) -> None:
         """Producers that have been idle for long are forgotten."""
-        self.machine.handle("remove expired producers")
+        self.states.remove_expired()
 
     def roll(self) -> None:
         """A new segment, with a snapshot of the producers where it starts."""
@@ -265,7 +287,9 @@ class PartitionLeader:
 
     def delete_records(self, before: int) -> None:
         """The log starts at this offset from now on."""
-        self.machine.handle("log start", offset=before)
+        whole("before", before, 0)
+        if self.log_start_offset < before <= self.log_end_offset:
+            self.states.log_start_moved(before)
 
     def delete_segments(self, count: int) -> None:
         """The oldest segments are gone, and the log starts behind them; none goes that is empty or
@@ -280,13 +304,12 @@ class PartitionLeader:
         if len(deletable) == len(self.segments):
             self.roll()
         start = self.segments[len(deletable)]
-        self.machine.handle("log start", offset=start)
+        self.delete_records(start)
         del self.segments[: len(deletable)]
         for base in deletable:
-            self.machine.handle("delete snapshots", from_offset=base, to_offset=base)
+            self.states.delete_snapshots(base, base)
         self.batches = [batch for batch in self.batches if batch.base_offset >= start]
-        entries = self.machine["aborted_txns"]
-        self.machine.put(aborted_txns=[entry for entry in entries if entry.last_offset >= start])
+        self.index.delete_below(start)
 
     def truncate(self, offset: int) -> None:
         """What lies at `offset` or behind it is gone, as for a follower."""
@@ -296,9 +319,9 @@ class PartitionLeader:
             return self.truncate_fully(offset)
         self.batches = [batch for batch in self.batches if batch.last_offset < offset]
         self.segments = [base for base in self.segments if base <= offset]
-        start = min(offset, self.log_start_offset)
-        self.machine.put(log_start_offset=start, log_end_offset=offset)
-        self.machine.handle("truncate index", offset=offset)
+        self.machine.put(log_start_offset=min(offset, self.log_start_offset))
+        self._goes_to(offset)
+        self.index.truncate(offset)
         self._rebuild(offset)
         self.move_high_watermark(self.high_watermark)
 
@@ -307,8 +330,9 @@ class PartitionLeader:
         self.batches.clear()
         self.segments = [offset]
         self.machine.put(log_start_offset=offset if log_start is None else log_start)
-        self.machine.put(log_end_offset=offset, aborted_txns=())
-        self.machine.handle("truncate fully", offset=offset)
+        self._goes_to(offset)
+        self.index.truncate(0)
+        self.states.truncate_fully(offset)
         self._rebuild(offset)
         self.move_high_watermark(offset)
 
@@ -320,11 +344,12 @@ class PartitionLeader:
         the transaction index."""
         end = self.log_end_offset
         if clean:
-            self.machine.handle("take snapshot")
+            self.states.take_snapshot()
         self.index_fails = False
-        self.machine.put(high_watermark=self.log_start_offset, verification_states={})
+        self.high_watermark = self.log_start_offset
+        self.machine.put(verifying={})
         if not clean:
-            self.machine.put(aborted_txns=())
+            self.index.truncate(0)
             for base, following in zip(self.segments, [*self.segments[1:], end], strict=True):
                 self._rebuild(base, is_fresh=True)
                 self._replay(base, following, with_index=True)
@@ -335,55 +360,52 @@ class PartitionLeader:
     def _rebuild(self, end: int, *, is_fresh: bool = False, clean: bool = False) -> None:
         """The producer state at this offset, from a snapshot and what lies behind it; `is_fresh`
         in a new instance, `clean` after a clean shutdown (UnifiedLog.rebuildProducerState)."""
-        newest = self.segments[-2:]
-        if clean and not self.machine["snapshots"]:
-            self.machine.handle("truncate fully", offset=0)
+        states, newest = self.states, self.segments[-2:]
+        if clean and not states.snapshots:
+            states.truncate_fully(0)
             for offset in (*newest, end):
                 self._take_snapshot(offset)
             return
-        was_empty = not (is_fresh or self.producers or self.machine["unreplicated_txns"])
-        was_empty = was_empty and self.machine["map_end_offset"] >= end
-        self.machine.handle(
-            "truncate and reload", log_start=self.log_start_offset, log_end=end, is_fresh=is_fresh
-        )
-        loaded = self.machine["map_end_offset"]
+        was_empty = not (is_fresh or states.producers or states.unreplicated)
+        was_empty = was_empty and states.map_end_offset >= end
+        start = self.log_start_offset
+        states.truncate_and_reload(start, end, is_fresh=is_fresh)
+        loaded = max(start, states.map_end_offset)
         if not was_empty:
             for base, following in zip(self.segments, [*self.segments[1:], end], strict=True):
-                start = max(base, loaded, self.log_start_offset)
+                start = max(base, loaded)
                 if min(following, end) <= start:
                     continue
-                self.machine.put(map_end_offset=start)
+                states.map_end_offset = start
                 if base in newest:
-                    self.machine.handle("take snapshot")
+                    states.take_snapshot()
                 self._replay(start, min(following, end))
         self._take_snapshot(end)
 
     def _replay(self, start: int, end: int, *, with_index: bool = False) -> None:
         """What lies there is judged once more."""
-        entries, log_end, batches = (
-            self.machine["aborted_txns"], self.log_end_offset, self.batches,
-        )  # fmt: skip
+        batches, index, log_end = self.batches, self.index, self.log_end_offset
         self.batches = []
+        if not with_index:
+            self.index = TransactionIndex()
         for batch in batches:
             if start <= batch.last_offset < end:
                 self._apply(batch)
-        self.batches = batches
-        self.machine.put(log_end_offset=log_end)
-        if not with_index:
-            self.machine.put(aborted_txns=entries)
+        self.batches, self.index = batches, index
+        self._goes_to(log_end)
 
     def _take_snapshot(self, offset: int) -> None:
         """The producer state ends there, and a snapshot of it is taken."""
-        self.machine.put(map_end_offset=offset)
-        self.machine.handle("take snapshot")
+        self.states.map_end_offset = offset
+        self.states.take_snapshot()
 
     def _remove_strays(self) -> None:
         """Of snapshots that start no segment the newest stays, behind all segments
         (ProducerStateManager.removeStraySnapshots)."""
-        found = self.machine["snapshots"]
+        found = self.states.snapshots
         stray = [s.offset for s in found if s.offset not in self.segments]
         kept = {*self.segments, *(offset for offset in stray[-1:] if offset > self.segments[-1])}
-        self.machine.put(snapshots=[s for s in found if s.offset in kept])
+        self.states.snapshots = [s for s in found if s.offset in kept]
 
 
 def _without(transaction_version: int | None) -> tuple[str, ...]:

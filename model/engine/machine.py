@@ -77,7 +77,8 @@ class Machine:
 
     `tables` say what it does, one table for each event. `protocol` is the release (the newest),
     `switch_on` and `switch_off` name single features. `this` is its identity, where rows use one,
-    `constants` overrides numbers such as a broker's settings.
+    `constants` overrides numbers such as a broker's settings. A `bounded` machine has the fields
+    that a system under check has, with the tables of one.
 
     Raises DeclarationError for an unknown protocol or feature, or where rows look at more keys
     than can be told apart.
@@ -87,13 +88,13 @@ class Machine:
         self, tables: Iterable[Table], *, protocol: str | None = None,
         protocols: Protocols = KAFKA, switch_on: Iterable[str] = (),
         switch_off: Iterable[str] = (), this: Any = None,
-        constants: Mapping[str, int] | None = None,
+        constants: Mapping[str, int] | None = None, bounded: bool = False,
     ) -> None:  # fmt: skip
         for name, number in (constants or {}).items():
             if type(number) is not int:
                 raise refusal(name, "a whole number", number, of_type=False)
         given = tuple(sorted((constants or {}).items()))
-        self._program = program_of(tuple(tables), protocols, given)
+        self._program = program_of(tuple(tables), protocols, given, bounded)
         self.protocol = protocol or protocols.newest
         known = {info.name for info in protocols.infos}
         on, off = frozenset(switch_on), frozenset(switch_off)
@@ -146,6 +147,14 @@ class Machine:
         if not isinstance(kind, Map):
             raise UnknownField(f"{name} is no map", name)
         return shown(kind.of, self._s[self._program.place[name]][key])
+
+    def keys(self, name: str) -> tuple[Any, ...]:
+        """The keys that a field which is a map tells apart. Raises UnknownField."""
+        kind = self._kind(name)
+        if not isinstance(kind, Map):
+            raise UnknownField(f"{name} is no map", name)
+        values = self._s[self._program.place[name]]
+        return tuple(key for key, value in values.items() if value != values.default)
 
     def _kind(self, name: str) -> Type:
         program = self._program

@@ -99,9 +99,10 @@ class Program:
     """Tables of one machine for a protocol: layout, ranges, and the functions compiled so far."""
 
     def __init__(
-        self, tables: tuple[Table, ...], protocols: Protocols, constants: Mapping[str, int]
-    ) -> None:
-        tables = tuple(map(real_view, tables))
+        self, tables: tuple[Table, ...], protocols: Protocols, constants: Mapping[str, int],
+        bounded: bool = False,
+    ) -> None:  # fmt: skip
+        tables = tables if bounded else tuple(map(real_view, tables))
         self.tables = {table.on.name: table for table in tables}
         if len(self.tables) != len(tables) or len({t.machine.name for t in tables}) != 1:
             raise DeclarationError("a machine runs tables of its own, one for each event")
@@ -110,7 +111,11 @@ class Program:
         self.constants = {**real_constants(tables), **constants}
         self.ranges = Ranges(self.constants, open_keys=True)
         every = self.declared.fields.items()
-        here = {name: info for name, info in every if not info.expression.data.only_bounded}
+        here = {
+            name: info
+            for name, info in every
+            if not (info.only_real if bounded else info.expression.data.only_bounded)
+        }
         self.infos = here
         self.fields = list(here)
         self.place = {name: at for at, name in enumerate(self.fields)}
@@ -264,7 +269,8 @@ class Program:
 
 @cache
 def program_of(
-    tables: tuple[Table, ...], protocols: Protocols, constants: tuple[tuple[str, int], ...]
-) -> Program:
+    tables: tuple[Table, ...], protocols: Protocols, constants: tuple[tuple[str, int], ...],
+    bounded: bool = False,
+) -> Program:  # fmt: skip
     """The one program of these tables."""
-    return Program(tables, protocols, dict(constants))
+    return Program(tables, protocols, dict(constants), bounded)

@@ -15,8 +15,8 @@ from ...language.expressions import EnumValue, children_first
 from ...language.tables import Table
 from ...spec.coordinator import entry as transaction
 from ...spec.coordinator import requests as declared
-from ...spec.leader import leader as declared_leader
-from ...spec.leader import partition
+from ...spec.leader import calls as declared_leader
+from ...spec.leader import produce
 from ...spec.messages import Errors
 from ..broker.coordinator import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, PENDING, TransactionCoordinator
 from ..broker.leader import PartitionLeader
@@ -354,10 +354,10 @@ def _relayed() -> list[str]:
     refusals = said(transaction.TABLES, "AddPartitionsByLeader") - {"NONE"}
     rows = (
         row
-        for row in partition.verified.rows
+        for row in produce.verified.rows
         if any(n.op == "parameter" and n.data.name == "error" for n in children_first(row.guard))
     )
-    return sorted(refusals | said([replace(partition.verified, rows=tuple(rows))]))
+    return sorted(refusals | said([replace(produce.verified, rows=tuple(rows))]))
 
 
 class Leader:
@@ -445,7 +445,7 @@ class Leader:
         made = _shallow(self)
         made._known = None
         made.leader = leader = _shallow(self.leader)
-        leader.machine = leader.machine.copy()
+        leader.states, leader.index = leader.states.copy(), leader.index.copy()
         leader.batches = []  # nothing reads the log again here
         leader.now_ms = int(now)
         return made
@@ -558,6 +558,4 @@ def _deleted(leader: PartitionLeader) -> None:
 
 LARGEST_EPOCH = 2**15 - 1
 # what a leader's answers to these requests don't depend on
-_NEVER_READ = frozenset(declared_leader.leader.fields) - {
-    "producers", "verification_states", "log_end_offset",
-}  # fmt: skip
+_NEVER_READ = frozenset({"log_start_offset", "guards", "verification_enabled"})

@@ -26,9 +26,10 @@ from ..client import state as client
 from ..client.epochs import DelayedProduce
 from ..client.sender import answer_batch
 from ..features import client_epoch_bump, idempotent_starts_at_0
-from ..messages import NO_EPOCH, RECORD, Errors, Produce, partition, producer
+from ..messages import NO_EPOCH, RECORD, Errors, Produce, clock, partition, producer
 from . import recovery as recovery
-from .partition import Kind, LogEntry, append_rows, log, producer_state, waiting
+from .produce import Answer, Offsets, append_rows, of_request
+from .state import Kind, LogEntry, log, producer_state
 
 REFUSALS = constant(
     "refusals", 1, 0, 1, meaning="1: a leader may refuse a request for good, as one too large"
@@ -42,16 +43,16 @@ refused = in_transit("refused", Produce)
 postponed = in_transit("postponed", Produce)
 
 
-def _answers(to: Event) -> Callable[[Expression], Sending]:
+def _answers(to: Event) -> Callable[[Expression, Offsets | None], Sending]:
     """Answers to a request, where its client still waits for one."""
-    return lambda error: answer_batch(to.producer, to.partition, to.record, to.txn, error)
+    return lambda error, _: answer_batch(to.producer, to.partition, to.record, to.txn, error)
 
 
-def _unanswered(_: Expression) -> None:
+def _unanswered(_error: Expression, _: Offsets | None) -> None:
     """The connection is closed."""
 
 
-def _rows(request: Message, answer: Callable[[Expression], Sending | None]) -> tuple[Row, ...]:
+def _rows(request: Message, answer: Answer) -> tuple[Row, ...]:
     unchecked = Row(
         "no producer id: no check",
         when=request.producer_epoch == NO_EPOCH,
@@ -67,7 +68,7 @@ def _rows(request: Message, answer: Callable[[Expression], Sending | None]) -> t
                 ),
             )
         },
-        reply=answer(Errors.NONE),
+        reply=answer(Errors.NONE, None),
         source="UnifiedLog.analyzeAndValidateProducerState",
     )
     unknown = Row(
@@ -75,13 +76,13 @@ def _rows(request: Message, answer: Callable[[Expression], Sending | None]) -> t
         when=(producer_state[request.producer_id].producer_epoch == NO_EPOCH)
         & (request.base_sequence != 0),
         during=idempotent_starts_at_0,
-        reply=answer(Errors.OUT_OF_ORDER_SEQUENCE_NUMBER),
+        reply=answer(Errors.OUT_OF_ORDER_SEQUENCE_NUMBER, None),
     )
-    return (unchecked, unknown, *append_rows(request, lift(False), None, answer, {}, waiting))
+    return (unchecked, unknown, *append_rows(of_request(request, lift(False)), answer))
 
 
 def _answers_only(event: Event, allowed: Expression, name: str, error: Expression) -> Table:
-    row = Row(name, reply=_answers(event)(error), source="ReplicaManager.appendToLocalLog")
+    row = Row(name, reply=_answers(event)(error, None), source="ReplicaManager.appendToLocalLog")
     return Table(partition, on=event, elsewhere=(producer,), when=allowed > 0, rows=(row,))
 
 
@@ -89,7 +90,7 @@ _r = RECORD.variable("r")
 _batch = client.batches.at(_ONLY)[partition.this][_r]
 producer_expires = replace(
     recovery.producer_expires,
-    elsewhere=(producer,),
+    elsewhere=(producer, clock),
     when=recovery.producer_expires.when & client_epoch_bump & ~any_of(_r, client.is_open(_batch)),
     doc="It takes longer than a batch lives (producer.id.expiration.ms, delivery.timeout.ms) and, "
     "before 2.5, longer than its records are kept.",

@@ -9,7 +9,7 @@ transaction.
 from __future__ import annotations
 
 from ...language import Expression, element, first_of, position
-from . import partition as leader
+from . import state as leader
 
 DATA, ABORT = leader.Kind.DATA, leader.Kind.ABORT
 

@@ -9,6 +9,8 @@ producer went with them: it keeps the next transaction's marker apart from them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from ...language import (
     Expression,
@@ -21,11 +23,14 @@ from ...language import (
     if_,
     position,
     sequence_of,
+    size,
 )
-from ...language.expressions import TRUE
+from ...language.expressions import TRUE, Operand
 from ..coordinator.markers import marker_connection
 from ..features import (
+    empty_marker_ends_nothing,
     last_epoch_ends_open,
+    marker_is_use,
     ongoing_by_epoch,
     stale_epoch_first,
     state_outlives_records,
@@ -35,6 +40,7 @@ from ..features import (
 from ..messages import (
     DELETIONS,
     LARGEST_EPOCH,
+    NO_TIMESTAMP,
     Errors,
     Result,
     WriteTxnMarkers,
@@ -43,26 +49,74 @@ from ..messages import (
     partition,
     transaction,
 )
-from .partition import (
-    CHECK_EPOCH,
+from .produce import CHECK_EPOCH
+from .state import (
     Kind,
     LogEntry,
     c,
     log,
+    log_end_offset,
     producer_state,
     unguarded,
     verifying,
     waiting,
+    where,
 )
 
-_marker = WriteTxnMarkers
-_id, _epoch = _marker.producer_id, _marker.producer_epoch
-_entry, _asked = producer_state[_id], verifying[_id]
-_open = _entry.current_txn_first_offset.is_set
-_stale = Errors.INVALID_PRODUCER_EPOCH
+_APPEND = "ProducerAppendInfo.appendEndTxnMarker"
 
 
-def outlives(asked: Expression, epoch: Expression) -> Expression:
+@dataclass(frozen=True)
+class Marker:
+    """A marker as a leader takes it: by default what a coordinator sends in a bounded run, at the
+    log's end. `counts` says whether its epochs are checked."""
+
+    producer_id: Expression
+    producer_epoch: Expression
+    coordinator_epoch: Expression
+    result: Expression
+    timestamp: Operand = NO_TIMESTAMP
+    offset: Expression = log_end_offset
+    counts: Expression = TRUE
+
+
+MarkerAnswer: TypeAlias = Callable[[Expression, Expression | None], Sending]
+"""The answer to a marker: an error, and where the transaction started that it ends."""
+
+
+def _refusals(marker: Marker, answer: MarkerAnswer) -> tuple[Row, ...]:
+    """ProducerAppendInfo's checks of a marker, in their order."""
+    entry, epoch = producer_state[marker.producer_id], marker.producer_epoch
+
+    def refused(
+        name: str, when: Expression, error: Expression, source: str, during: Expression = TRUE
+    ) -> Row:
+        when = where(marker.counts, when)
+        return Row(name, when=when, reply=answer(error, None), source=source, during=during)
+
+    return (
+        refused(
+            "stale epoch", epoch < entry.producer_epoch, Errors.INVALID_PRODUCER_EPOCH, CHECK_EPOCH
+        ),
+        refused(
+            "marker of an earlier transaction",
+            entry.current_txn_first_offset.is_set
+            & (epoch == entry.producer_epoch)
+            & ~(last_epoch_ends_open & (epoch == LARGEST_EPOCH)),
+            Errors.INVALID_PRODUCER_EPOCH,
+            f"KIP-1228, KAFKA-20090, {CHECK_EPOCH}",
+            strict_marker_epoch & transaction_version_2,
+        ),
+        refused(
+            "coordinator fenced",
+            marker.coordinator_epoch < entry.coordinator_epoch,
+            Errors.TRANSACTION_COORDINATOR_FENCED,
+            "ProducerAppendInfo.checkCoordinatorEpoch",
+        ),
+    )
+
+
+def _outlives(asked: Expression, epoch: Expression) -> Expression:
     """Whether a question to the coordinator outlives a marker of this epoch (UnifiedLog's
     updateProducers): with version 2 a question at the marker's epoch is about the next
     transaction."""
@@ -70,121 +124,118 @@ def outlives(asked: Expression, epoch: Expression) -> Expression:
     return transaction_version_2 & ongoing_by_epoch & same_epoch
 
 
-_written = {
-    _entry.producer_epoch: _epoch,
-    _entry.batches: if_(_epoch == _entry.producer_epoch, _entry.batches, sequence_of()),
-    _entry.coordinator_epoch: _marker.coordinator_epoch,
-    _asked: if_(outlives(_asked, _epoch), _asked, None),
-    # from 4.1 on an older batch is refused for its epoch, whatever becomes of its question
-    waiting: unguarded(
-        _id,
-        unless=outlives(_asked, _epoch)
-        & (~stale_epoch_first | (waiting[c].value.producer_epoch == _epoch)),
-    ),
-}
-_APPEND = "ProducerAppendInfo.appendEndTxnMarker"
-
-
-def _answer(error: Expression) -> Sending:
-    return answer_on(
-        marker_connection[_marker.partition], WriteTxnMarkersResponse, _marker.connection,
-        partition=_marker.partition, error=error,
-    )  # fmt: skip
-
-
-def refusals(
-    epoch: Expression,
-    coordinator_epoch: Expression,
-    entry: Expression,
-    refused: Callable[[str, Expression, Expression, str, Expression], Row],
-    counts: Expression = TRUE,
-) -> tuple[Row, ...]:
-    """ProducerAppendInfo's checks of a marker against a producer's `entry`, in their order.
-
-    `refused` makes the row for a name, a condition, an error, its source and its features;
-    `counts` says whether markers of this origin are checked.
-    """
-
-    def checked(condition: Expression) -> Expression:
-        return condition if counts.same_as(TRUE) else counts & condition
-
-    return (
-        refused("stale epoch", checked(epoch < entry.producer_epoch), _stale, CHECK_EPOCH, TRUE),
-        refused(
-            "marker of an earlier transaction",
-            checked(
-                entry.current_txn_first_offset.is_set
-                & (epoch == entry.producer_epoch)
-                & ~(last_epoch_ends_open & (epoch == LARGEST_EPOCH))
-            ),
-            _stale,
-            f"KIP-1228, KAFKA-20090, {CHECK_EPOCH}",
-            strict_marker_epoch & transaction_version_2,
+def _written(marker: Marker) -> dict[Expression, Operand]:
+    """What a marker changes at the leader that writes it, whatever it ends."""
+    epoch = marker.producer_epoch
+    entry, asked = producer_state[marker.producer_id], verifying[marker.producer_id]
+    batches = if_(epoch == entry.producer_epoch, entry.batches, sequence_of())
+    outlives = _outlives(asked, epoch)
+    return {
+        log_end_offset: marker.offset + 1,
+        entry.producer_epoch: epoch,
+        entry.batches: batches,
+        entry.coordinator_epoch: marker.coordinator_epoch,
+        entry.last_timestamp: if_(
+            marker_is_use,
+            marker.timestamp,
+            if_(size(batches) > 0, entry.last_timestamp, NO_TIMESTAMP),
         ),
-        refused(
-            "coordinator fenced",
-            checked(coordinator_epoch < entry.coordinator_epoch),
-            Errors.TRANSACTION_COORDINATOR_FENCED,
-            "ProducerAppendInfo.checkCoordinatorEpoch",
-            TRUE,
+        asked: if_(outlives, asked, None),
+        # from 4.1 on an older batch is refused for its epoch, whatever becomes of its question
+        waiting: unguarded(
+            marker.producer_id,
+            unless=outlives & (~stale_epoch_first | (waiting[c].value.producer_epoch == epoch)),
         ),
-    )
+    }
 
 
-def _refused(
-    name: str, when: Expression, error: Expression, source: str, during: Expression
-) -> Row:
-    return Row(name, when=when, reply=_answer(error), source=source, during=during)
-
-
-_in_log = append(
-    log,
-    LogEntry(
-        kind=if_(_marker.result == Result.COMMIT, Kind.COMMIT, Kind.ABORT),
-        producer_id=_id,
-        producer_epoch=_epoch,
+def _in_log(marker: Marker) -> Expression:
+    entry = LogEntry(
+        kind=if_(marker.result == Result.COMMIT, Kind.COMMIT, Kind.ABORT),
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
         record=0,
         txn=None,
-    ),
-)
-_left, _later = element("left", log), element("later", log)
-_is_unended = (
-    (_left.kind == Kind.DATA)
-    & (_left.producer_id == _id)
-    & ~any_of(
-        _later,
-        (position(_later) > position(_left))
-        & (_later.kind != Kind.DATA)
-        & (_later.producer_id == _id),
     )
+    return append(log, entry)
+
+
+def _has_unended(producer_id: Expression) -> Expression:
+    """Whether a record is in the log whose transaction no marker has ended."""
+    left, later = element("left", log), element("later", log)
+    ends = (later.kind != Kind.DATA) & (later.producer_id == producer_id)
+    return any_of(
+        left,
+        (left.kind == Kind.DATA)
+        & (left.producer_id == producer_id)
+        & ~any_of(later, (position(later) > position(left)) & ends),
+    )
+
+
+def marker_rows(marker: Marker, answer: MarkerAnswer, empty: tuple[Row, ...]) -> tuple[Row, ...]:
+    """The checks of a marker in their order, and what it ends; `empty` are rows before the last for
+    one that finds no open transaction."""
+    entry = producer_state[marker.producer_id]
+    opened = entry.current_txn_first_offset
+    return (
+        *_refusals(marker, answer),
+        Row(
+            "end the transaction",
+            when=opened.is_set,
+            set=_written(marker) | {log: _in_log(marker), opened: None},
+            reply=answer(Errors.NONE, opened.value),
+            source=_APPEND,
+        ),
+        *empty,
+        Row(
+            "no transaction to end",
+            set=_written(marker),
+            reply=answer(Errors.NONE, None),
+            source=f"{_APPEND}, KAFKA-19999",
+        ),
+    )
+
+
+def one_that_begins_here(marker: Marker, reply: Sending) -> Row:
+    """Before 2.8 a marker that ends nothing is a transaction by itself."""
+    return Row(
+        "end one that begins here",
+        during=~empty_marker_ends_nothing,
+        set=_written(marker),
+        reply=reply,
+        source=f"{_APPEND} before 2.8",
+    )
+
+
+_request = WriteTxnMarkers
+_marker = Marker(
+    _request.producer_id, _request.producer_epoch, _request.coordinator_epoch, _request.result
 )
+
+
+def _answer(error: Expression, _: Expression | None) -> Sending:
+    return answer_on(
+        marker_connection[_request.partition], WriteTxnMarkersResponse, _request.connection,
+        partition=_request.partition, error=error,
+    )  # fmt: skip
+
 
 write_markers = Table(
     partition,
     on=WriteTxnMarkers,
     elsewhere=(transaction,),
-    rows=(
-        *refusals(_epoch, _marker.coordinator_epoch, _entry, _refused),
-        Row(
-            "end the transaction",
-            when=_open,
-            set=_written | {log: _in_log, _entry.current_txn_first_offset: None},
-            reply=_answer(Errors.NONE),
-            source=_APPEND,
-        ),
-        Row(
-            "end what has gone with its records",
-            when=(DELETIONS > 0) & any_of(_left, _is_unended),
-            during=~state_outlives_records,
-            set=_written | {log: _in_log},
-            reply=_answer(Errors.NONE),
-            source=f"{_APPEND}, ProducerStateManager.truncateHead before 2.4",
-        ),
-        Row(
-            "no transaction to end",
-            set=_written,
-            reply=_answer(Errors.NONE),
-            source=f"{_APPEND}, KAFKA-19999",
+    rows=marker_rows(
+        _marker,
+        _answer,
+        (
+            Row(
+                "end what has gone with its records",
+                when=(DELETIONS > 0) & _has_unended(_marker.producer_id),
+                during=~state_outlives_records,
+                set=_written(_marker) | {log: _in_log(_marker)},
+                reply=_answer(Errors.NONE, None),
+                source=f"{_APPEND}, ProducerStateManager.truncateHead before 2.4",
+            ),
         ),
     ),
 )

@@ -34,13 +34,15 @@ from ..messages import (
     PRODUCER_EXPIRIES,
     PRODUCER_ID,
     Errors,
+    clock,
     partition,
     producer,
 )
-from .partition import (
+from .state import (
     OFFSET,
-    ProducerStateEntry,
+    UNKNOWN,
     c,
+    is_idle,
     log_end_offset,
     log_start_offset,
     n,
@@ -69,7 +71,6 @@ change_leader = event(
     "snapshot; the leader itself may be that.",
 )  # fmt: skip
 
-UNKNOWN = ProducerStateEntry()
 _entry = producer_state[n]
 _MANAGER = "ProducerStateManager"
 
@@ -77,9 +78,11 @@ _idle = producer_state[expire_producer.producer_id]
 producer_expires = Table(
     partition,
     on=expire_producer,
+    elsewhere=(clock,),
     when=(PRODUCER_EXPIRIES > 0)
     & (_idle.producer_epoch != NO_EPOCH)
-    & ~_idle.current_txn_first_offset.is_set,
+    & ~_idle.current_txn_first_offset.is_set
+    & is_idle(_idle.last_timestamp),
     rows=(Row("forget it", set={_idle: UNKNOWN}, source=f"{_MANAGER}.removeExpiredProducers"),),
 )
 
@@ -87,7 +90,8 @@ _asked = verifying[expire_question.producer_id]
 question_expires = Table(
     partition,
     on=expire_question,
-    when=(PRODUCER_EXPIRIES > 0) & _asked.is_set,
+    elsewhere=(clock,),
+    when=(PRODUCER_EXPIRIES > 0) & _asked.is_set & is_idle(_asked.value.timestamp),
     rows=(
         Row(
             "forget it",
@@ -98,7 +102,7 @@ question_expires = Table(
 )
 
 
-def remains(entry: Expression, start: Expression) -> Expression:
+def _remains(entry: Expression, start: Expression) -> Expression:
     """Whether a producer's newest batch is there in a log that starts at this offset.
 
     ProducerStateManager.isProducerRetained, before 2.4
@@ -118,7 +122,7 @@ records_deleted = Table(
             during=~state_outlives_records,
             set={
                 log_start_offset: _start,
-                producer_state: each(n, if_(remains(_entry, _start), _entry, UNKNOWN)),
+                producer_state: each(n, if_(_remains(_entry, _start), _entry, UNKNOWN)),
             },
             source=f"{_MANAGER}.truncateHead before 2.4",
         ),
@@ -137,6 +141,9 @@ def _reloaded(batches: Expression) -> Expression:
     return keep(batch, position(batch) == size(batches) - 1)
 
 
+is_retained = state_outlives_records | _remains(_entry, log_start_offset)
+"""Whether a leader keeps producer `n` that reads a snapshot (isProducerRetained before 2.4)."""
+
 leader_changes = Table(
     partition,
     on=change_leader,
@@ -151,7 +158,7 @@ leader_changes = Table(
                     if_(
                         change_leader.from_snapshot,
                         if_(
-                            state_outlives_records | remains(_entry, log_start_offset),
+                            is_retained,
                             replace(_entry, batches=_reloaded(_entry.batches)),
                             UNKNOWN,
                         ),

@@ -22,7 +22,7 @@ from ...language import (
 from ..application import Outcome, outcome
 from ..client import state as client
 from ..coordinator.entry import is_prepared, producer_epoch, producer_id
-from ..leader import partition as leader
+from ..leader import state as leader
 from ..leader.isolation import log_entry
 from ..messages import (
     PARTITION,

@@ -30,7 +30,7 @@ from ..coordinator.entry import (
     state,
 )
 from ..coordinator.markers import marker_connection, marker_sent
-from ..leader import partition as leader
+from ..leader import state as leader
 from ..messages import (
     PARTITION,
     PRODUCER,

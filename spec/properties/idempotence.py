@@ -21,7 +21,7 @@ from ..features import (
     idempotent_starts_at_0,
     renumbered_under_new_id,
 )
-from ..leader import partition as leader
+from ..leader import state as leader
 from ..messages import NO_EPOCH, PARTITION, PRODUCER_ID, RECORD, SEQUENCE
 
 p, r = PARTITION.variable("p"), RECORD.variable("r")

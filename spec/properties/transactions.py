@@ -25,7 +25,7 @@ from ..client import state as client
 from ..coordinator import entry as coordinator
 from ..coordinator import log as log
 from ..features import transaction_version_2
-from ..leader import partition as leader
+from ..leader import state as leader
 from ..leader.isolation import ending, log_entry
 from ..messages import (
     LARGEST_EPOCH,

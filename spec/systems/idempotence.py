@@ -8,7 +8,7 @@ from ..client import sender
 from ..client import state as client
 from ..features import KAFKA, transactional
 from ..leader import idempotent as leader
-from ..leader.partition import SPARE
+from ..leader.state import GUARDS, LARGEST_DELTA, PRODUCER_ID_EXPIRATION, SPARE
 from ..messages import (
     CACHED_BATCHES,
     DELAYS,
@@ -18,8 +18,10 @@ from ..messages import (
     IN_FLIGHT,
     LARGEST_EPOCH,
     LARGEST_SEQUENCE,
+    LATEST,
     LEADER_CHANGES,
     LOSSES,
+    NO_NUMBER,
     PARTITION,
     PARTITIONS,
     PRODUCER_EXPIRIES,
@@ -65,7 +67,17 @@ system = System(
         DELETIONS,
         PRODUCER_EXPIRIES,
     ),
-    fixed={PRODUCERS: 1, TRANSACTIONS: 1, SPARE: 3, REAL: 0},
+    fixed={
+        PRODUCERS: 1,
+        TRANSACTIONS: 1,
+        SPARE: 3,
+        NO_NUMBER: 0,
+        LATEST: 0,
+        LARGEST_DELTA: 0,
+        GUARDS: 0,
+        PRODUCER_ID_EXPIRATION: 0,
+        REAL: 0,
+    },
     bounds={
         DEFAULT: {
             RECORDS: 3,

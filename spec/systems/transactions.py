@@ -9,9 +9,9 @@ from ..coordinator import entry as transaction
 from ..coordinator import log as transaction_log
 from ..coordinator import markers
 from ..features import KAFKA, transactional
-from ..leader import markers as partition_markers
-from ..leader import partition
-from ..leader import recovery as partition_recovery
+from ..leader import markers as leader_markers
+from ..leader import produce, recovery
+from ..leader.state import GUARDS, LARGEST_DELTA, PRODUCER_ID_EXPIRATION, SPARE
 from ..lemmas import batches, clients, coordinator, leaders
 from ..messages import (
     APPEND_FAILURES,
@@ -67,9 +67,9 @@ system = System(
     tables=transaction.TABLES
     + transaction_log.TABLES
     + markers.TABLES
-    + partition.TABLES
-    + partition_markers.TABLES
-    + partition_recovery.TABLES
+    + produce.TABLES
+    + leader_markers.TABLES
+    + recovery.TABLES
     + producer.TABLES
     + sender.TABLES,
     properties=PROPERTIES,
@@ -100,7 +100,10 @@ system = System(
     ),
     fixed={
         client.FIRST_EPOCH: NO_EPOCH,
-        partition.SPARE: 1,
+        SPARE: 1,
+        LARGEST_DELTA: 0,
+        GUARDS: 0,
+        PRODUCER_ID_EXPIRATION: 0,
         NO_NUMBER: 0,
         REAL: 0,
         LATEST: 0,
@@ -131,8 +134,8 @@ system = System(
         (
             *producer.FAULTY_EVENTS,
             *sender.FAULTY_EVENTS,
-            *partition.FAULTY_EVENTS,
-            *partition_recovery.FAULTY_EVENTS,
+            *produce.FAULTY_EVENTS,
+            *recovery.FAULTY_EVENTS,
             transaction.timeout,
             *transaction_log.FAULTY_EVENTS,
             *markers.FAULTY_EVENTS,

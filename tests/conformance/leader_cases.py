@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 from epochfence.model import Machine, PartitionLeader
 from epochfence.model.broker.leader import Batch
-from epochfence.spec.leader import leader as declared
+from epochfence.model.broker.producer_states import CompletedTxn, NotStarted, ProducerStates
+from epochfence.model.broker.transaction_index import AbortedTxn, NotBehind
 from epochfence.tests.conformance.harness import RELEASE, Adapter, Raised
 
 NOT_IN_MEMORY = "the model has snapshots, but no files of them that others change"
@@ -69,24 +70,29 @@ class Labels:
 class OnLeader(Adapter):
     """What both files can ask after any operation."""
 
-    machine: Machine
+    states: ProducerStates
+
+    @property
+    def machine(self) -> Machine:
+        """The machine beneath."""
+        return self.states.machine
 
     def observe_producers(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        known = self.machine["producers"]
-        return {producer_id: entry_of(known[int(producer_id)]) for producer_id in wanted}
+        known = self.states.producers
+        return {producer_id: entry_of(known.get(int(producer_id))) for producer_id in wanted}
 
     def observe_map_end_offset(self, _: Any) -> int:
-        return self.machine["map_end_offset"]
+        return self.states.map_end_offset
 
     def observe_first_unstable_offset(self, _: Any) -> int | None:
-        return self.machine.value(declared.first_unstable_offset)
+        return self.states.first_unstable_offset
 
     def take_snapshot(self) -> None:
-        self.machine.handle("take snapshot")
+        self.states.take_snapshot()
 
     def offsets(self) -> list[int]:
         """The offsets of the snapshots."""
-        return [snapshot.offset for snapshot in self.machine["snapshots"]]
+        return [snapshot.offset for snapshot in self.states.snapshots]
 
     def observe_snapshot_offsets(self, _: Any) -> list[int]:
         return self.offsets()
@@ -102,7 +108,7 @@ class OnLeader(Adapter):
 
     def active(self) -> list[int]:
         """The producer ids that are known."""
-        return sorted(k for k, entry in self.machine["producers"].items() if entry is not None)
+        return sorted(self.states.producers)
 
 
 class ProducerState(OnLeader):
@@ -116,10 +122,12 @@ class ProducerState(OnLeader):
             "producer_id_expiration_ms", "max_transaction_timeout_ms", "late_transaction_buffer_ms",
         )  # fmt: skip
         settings = {name: given[name] for name in names if name in given}
-        self.machine = Machine(declared.TABLES, protocol=RELEASE, constants=settings)
-        self.machine.put(verification_enabled=given.get("verification_enabled", False))
         self.now = given.get("now_ms", 0)
-        self.machine.outside(clock__now=self.now)
+        self.leader = PartitionLeader(
+            protocol=RELEASE, now_ms=self.now, **settings,
+            verification=given.get("verification_enabled", False),
+        )  # fmt: skip
+        self.states = self.leader.states
         self.labels = Labels()
         self.staged: dict[str, dict[str, Any]] = {}
 
@@ -128,17 +136,19 @@ class ProducerState(OnLeader):
         last_offset: int, transactional: bool, timestamp: int | None, origin: str,
     ) -> dict[str, Any]:  # fmt: skip
         batch = (epoch, first_seq, last_seq, first_offset, last_offset, transactional, timestamp)
-        return {"error": self._append(self.machine, pid, origin, *batch).error}
+        return {"error": self._append(self.states, pid, origin, *batch).error}
 
     def _append(
-        self, machine: Machine, pid: int, origin: str, epoch: int, first_seq: int, last_seq: int,
+        self, states: ProducerStates, pid: int, origin: str, epoch: int, first_seq: int,
+        last_seq: int,
         first_offset: int, last_offset: int, transactional: bool, timestamp: int | None,
     ) -> Any:  # fmt: skip
-        return machine.handle(
-            "append batch", producer_id=pid, producer_epoch=epoch, base_sequence=first_seq,
-            last_sequence=last_seq, first_offset=first_offset, last_offset=last_offset,
-            transactional=transactional, timestamp=self._time(timestamp), origin=origin,
-        ).reply  # fmt: skip
+        return states.append(
+            producer_id=pid, producer_epoch=epoch, base_sequence=first_seq,
+            last_sequence=last_seq, first_offset=first_offset,
+            offset_delta=last_offset - first_offset, transactional=transactional,
+            timestamp=self._time(timestamp), origin=origin,
+        )  # fmt: skip
 
     def _time(self, timestamp: int | None) -> int:
         return self.now if timestamp is None else timestamp
@@ -149,29 +159,29 @@ class ProducerState(OnLeader):
     ) -> dict[str, Any]:  # fmt: skip
         origin = "COORDINATOR"
         answer = self._marker(
-            self.machine, pid, origin, epoch, coordinator_epoch, result, offset, timestamp
+            self.states, pid, origin, epoch, coordinator_epoch, result, offset, timestamp
         )
         if answer.completed_txn is not None:
-            self.machine.handle("complete transaction", **answer.completed_txn._asdict())
+            self.states.complete(answer.completed_txn)
         return {"error": answer.error, "completed_txn": completed(answer.completed_txn)}
 
     def _marker(
-        self, machine: Machine, pid: int, origin: str, epoch: int, coordinator_epoch: int,
+        self, states: ProducerStates, pid: int, origin: str, epoch: int, coordinator_epoch: int,
         result: str, offset: int, timestamp: int | None,
     ) -> Any:  # fmt: skip
-        return machine.handle(
-            "append marker", producer_id=pid, producer_epoch=epoch, result=result, offset=offset,
+        return states.append_marker(
+            producer_id=pid, producer_epoch=epoch, result=result, offset=offset,
             coordinator_epoch=coordinator_epoch, timestamp=self._time(timestamp), origin=origin,
-        ).reply  # fmt: skip
+        )  # fmt: skip
 
     def append_empty_control_batch(self, pid: int, offset: int) -> dict[str, Any]:
-        answer = self.machine.handle("append empty control batch", producer_id=pid, offset=offset)
-        return {"error": answer.reply.error}
+        self.states.append_empty_control_batch(pid, offset)
+        return {"error": "NONE"}
 
     def stage_begin(self, handle: str, pid: int, origin: str) -> None:
         self.staged[handle] = {
-            "pid": pid, "origin": origin, "machine": self.machine.copy(), "started": [],
-            "batches": self.machine["producers"][pid],
+            "pid": pid, "origin": origin, "states": self.states.copy(), "started": [],
+            "batches": self.states.producers.get(pid),
         }  # fmt: skip
 
     def stage_append(
@@ -179,15 +189,15 @@ class ProducerState(OnLeader):
         last_offset: int, transactional: bool, timestamp: int | None,
     ) -> dict[str, Any]:  # fmt: skip
         stage = self.staged[handle]
-        machine, pid = stage["machine"], stage["pid"]
-        before = {txn.first_offset for txn in machine["ongoing_txns"]}
+        states, pid = stage["states"], stage["pid"]
+        before = {txn.first_offset for txn in states.ongoing}
         answer = self._append(
-            machine, pid, stage["origin"], epoch, first_seq, last_seq, first_offset, last_offset,
+            states, pid, stage["origin"], epoch, first_seq, last_seq, first_offset, last_offset,
             transactional, timestamp,
         )  # fmt: skip
         stage["started"] += [
             {"pid": txn.producer_id, "first_offset": txn.first_offset}
-            for txn in machine["ongoing_txns"]
+            for txn in states.ongoing
             if txn.first_offset not in before
         ]
         return {"error": answer.error, **self._staged(stage)}
@@ -198,7 +208,7 @@ class ProducerState(OnLeader):
     ) -> dict[str, Any]:  # fmt: skip
         stage = self.staged[handle]
         answer = self._marker(
-            stage["machine"], stage["pid"], stage["origin"], epoch, coordinator_epoch, result,
+            stage["states"], stage["pid"], stage["origin"], epoch, coordinator_epoch, result,
             offset, timestamp,
         )  # fmt: skip
         done = completed(answer.completed_txn)
@@ -206,7 +216,7 @@ class ProducerState(OnLeader):
 
     def _staged(self, stage: Mapping[str, Any]) -> dict[str, Any]:
         """What the update holds: of the batches only its own."""
-        entry, before = stage["machine"]["producers"][stage["pid"]], stage["batches"]
+        entry, before = stage["states"].producers.get(stage["pid"]), stage["batches"]
         if entry is not None and before is not None:
             own = tuple(batch for batch in entry.batches if batch not in before.batches)
             entry = entry._replace(batches=own)
@@ -214,74 +224,64 @@ class ProducerState(OnLeader):
 
     def stage_commit(self, handle: str) -> None:
         stage = self.staged.pop(handle)
-        machine, pid = stage["machine"], stage["pid"]
-        producers, ongoing = self.machine["producers"], self.machine["ongoing_txns"]
-        producers[pid] = machine["producers"][pid]
+        states, pid = stage["states"], stage["pid"]
+        self.machine.put(producer_state=self.states.producers | {pid: states.producers[pid]})
         starts = {txn["first_offset"] for txn in stage["started"]}
-        added = [txn for txn in machine["ongoing_txns"] if txn.first_offset in starts]
-        merged = sorted((*ongoing, *added), key=lambda txn: txn.first_offset)
-        self.machine.put(producers=producers, ongoing_txns=merged)
+        added = [txn for txn in states.ongoing if txn.first_offset in starts]
+        self.states.ongoing = sorted([*self.states.ongoing, *added])
 
     def last_stable_offset_if_completed(
         self, pid: int, first_offset: int, last_offset: int, aborted: bool
     ) -> dict[str, Any]:
-        answer = self.machine.handle(
-            "stable if completed", producer_id=pid, last_offset=last_offset
-        ).reply
-        return {"last_stable_offset": answer.last_stable_offset}
+        return {"last_stable_offset": self.states.last_stable_offset(pid, last_offset)}
 
     def complete_txn(
         self, pid: int, first_offset: int, last_offset: int, aborted: bool
     ) -> dict[str, Any]:
-        answer = self.machine.handle(
-            "complete transaction", producer_id=pid, first_offset=first_offset,
-            last_offset=last_offset, is_aborted=aborted,
-        ).reply  # fmt: skip
-        if answer.raises is not None:
-            raise Raised(answer.raises)
+        try:
+            self.states.complete(CompletedTxn(pid, first_offset, last_offset, aborted))
+        except NotStarted:
+            raise Raised("ILLEGAL_ARGUMENT") from None
         return {}
 
     def high_watermark(self, offset: int) -> None:
-        self.machine.handle("high watermark", offset=offset)
+        self.states.high_watermark_moved(offset)
 
     def verification_start(self, pid: int, seq: int, epoch: int, guard: str) -> None:
-        answer = self.machine.handle(
-            "create verification", producer_id=pid, producer_epoch=epoch, base_sequence=seq
-        ).reply
+        answer = self.leader.start_verification(
+            producer_id=pid, producer_epoch=epoch, base_sequence=seq
+        )
         self.labels.give(guard, answer.guard)
 
     def verification_clear(self, pid: int) -> None:
-        self.machine.handle("clear verification", producer_id=pid)
+        self.machine.put(verifying=self.machine["verifying"] | {pid: None})
 
     def set_config(self, verification_enabled: bool) -> None:
         self.machine.put(verification_enabled=verification_enabled)
 
     def sleep(self, ms: int) -> None:
         self.now += ms
-        self.machine.outside(clock__now=self.now)
+        self.leader.now_ms = self.now
 
     def remove_expired(self) -> None:
-        self.machine.handle("remove expired producers")
+        self.states.remove_expired()
 
     def reload(self, fresh: bool, log_start: int, log_end: int, now_ms: int | None) -> None:
-        if now_ms is not None:
-            self.machine.outside(clock__now=now_ms)
-        self.machine.handle(
-            "truncate and reload", log_start=log_start, log_end=log_end, is_fresh=fresh
-        )
-        self.machine.outside(clock__now=self.now)
+        self.leader.now_ms = self.now if now_ms is None else now_ms
+        self.states.truncate_and_reload(log_start, log_end, is_fresh=fresh)
+        self.leader.now_ms = self.now
 
     def corrupt_snapshot_file(self, offset: int, how: str) -> None:
-        self.machine.handle("damage snapshot", offset=offset)
+        self.states.damage_snapshot(offset)
 
     def fetch_snapshot(self, offset: int) -> dict[str, Any]:
         return {"found": offset in self.offsets()}
 
     def delete_snapshots_before(self, offset: int) -> None:
-        self.machine.handle("delete snapshots", from_offset=0, to_offset=offset - 1)
+        self.states.delete_snapshots(0, offset - 1)
 
     def truncate_fully(self, offset: int) -> None:
-        self.machine.handle("truncate fully", offset=offset)
+        self.states.truncate_fully(offset)
 
     def check(self) -> None:
         """Only looks."""
@@ -290,13 +290,13 @@ class ProducerState(OnLeader):
         return len(self.active())
 
     def observe_first_undecided_offset(self, _: Any) -> int | None:
-        return self.machine.value(declared.first_undecided_offset)
+        return self.states.first_undecided_offset
 
     def observe_has_late_transaction(self, _: Any) -> bool:
-        return self.machine.value(declared.has_late_transaction)
+        return self.leader.has_late_transaction
 
     def observe_verification(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        states = self.machine["verification_states"]
+        states = self.machine["verifying"]
         found = {pid: states[int(pid)] for pid in wanted}
         return {
             pid: entry
@@ -331,7 +331,7 @@ class Log(OnLeader):
             verification=given.get("verification_enabled", False),
             producer_id_expiration_ms=given.get("producer_id_expiration_ms", 86_400_000),
         )  # fmt: skip
-        self.machine = self.leader.machine
+        self.states = self.leader.states
         self.interval = given.get("expiration_check_interval_ms", 600_000)
         self.next_check = self.leader.now_ms + self.interval
         self.labels = Labels()
@@ -448,26 +448,21 @@ class Log(OnLeader):
     def txn_index_append(
         self, pid: int, first_offset: int, last_offset: int, last_stable_offset: int
     ) -> dict[str, Any]:
-        answer = self.machine.handle(
-            "append to index", producer_id=pid, first_offset=first_offset,
-            last_offset=last_offset, last_stable_offset=last_stable_offset,
-        ).reply  # fmt: skip
-        if answer.raises is not None:
-            raise Raised(answer.raises)
+        try:
+            self.leader.index.append(AbortedTxn(pid, first_offset, last_offset, last_stable_offset))
+        except NotBehind:
+            raise Raised("ILLEGAL_ARGUMENT") from None
         return {}
 
     def txn_index_collect(self, from_offset: int, to_offset: int) -> dict[str, Any]:
-        answer = self.machine.handle(
-            "collect aborted", from_offset=from_offset, to_offset=to_offset
-        ).reply
-        pids = [txn.producer_id for txn in answer.aborted]
-        return {"aborted_pids": pids, "complete": answer.is_complete}
+        aborted, is_complete = self.leader.index.collect(from_offset, to_offset)
+        return {"aborted_pids": [txn.producer_id for txn in aborted], "complete": is_complete}
 
     def txn_index_truncate(self, offset: int) -> None:
-        self.machine.handle("truncate index", offset=offset)
+        self.leader.index.truncate(offset)
 
     def txn_index_reset(self) -> None:
-        self.machine.handle("truncate index", offset=0)
+        self.leader.index.truncate(0)
 
     def check(self) -> None:
         """Only looks."""
@@ -511,11 +506,11 @@ class Log(OnLeader):
                 "last_offset": txn.last_offset,
                 "last_stable_offset": txn.last_stable_offset,
             }
-            for txn in self.machine["aborted_txns"]
+            for txn in self.leader.index.entries
         ]
 
     def observe_aborted_index_count(self, _: Any) -> int:
-        return len(self.machine["aborted_txns"])
+        return len(self.leader.index.entries)
 
     def observe_stored_batches(self, wanted: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
         return [
@@ -535,14 +530,14 @@ class Log(OnLeader):
         ]
 
     def observe_ongoing_txn(self, wanted: Mapping[str, Any]) -> dict[str, bool]:
-        known = self.machine["producers"]
+        known = self.states.producers
         return {
-            pid: known[int(pid)] is not None
+            pid: int(pid) in known
             and self.leader.is_ongoing(int(pid), known[int(pid)].producer_epoch)
             for pid in wanted
         }
 
     def observe_guards(self, wanted: Mapping[str, Any]) -> dict[str, str | None]:
-        states = self.machine["verification_states"]
+        states = self.machine["verifying"]
         found = {pid: states[int(pid)] for pid in wanted}
         return {pid: entry and self.labels.of(entry.guard) for pid, entry in found.items()}

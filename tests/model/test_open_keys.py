@@ -69,7 +69,7 @@ def in_the_open(
         machines[table.name] = Machine(
             [table], protocol=instance.protocol, protocols=instance.system.protocols,
             constants=constants, switch_on=instance.features - usual,
-            switch_off=usual - instance.features,
+            switch_off=usual - instance.features, bounded=True,
         )  # fmt: skip
     machine = machines[table.name]
     bound = {v.data.name: (v.data.type, value) for v, value in step.bound if v.op == "variable"}

@@ -12,7 +12,7 @@ from epochfence.language.values import evaluate
 from epochfence.model.engine.interpreter import Interpreter
 from epochfence.spec import messages
 from epochfence.spec.features import NEWEST
-from epochfence.spec.leader.partition import last_stable_offset
+from epochfence.spec.leader.state import last_stable_offset
 from epochfence.spec.systems import shipped
 from epochfence.tests.spec import network
 
@@ -47,6 +47,36 @@ def entry(
     return (epoch, batches, coordinator_epoch, opened)
 
 
+def _full(name: str, value: Any) -> Any:
+    """A field with what has one value in a bounded run: times, guards and lengths of batches."""
+    match name:
+        case "producer_state":
+            return tuple(
+                (epoch, tuple((*batch, 0, 0) for batch in batches), coordinator_epoch, opened, 0)
+                for epoch, batches, coordinator_epoch, opened in value
+            )
+        case "verifying":
+            return tuple(question and (*question, 0, 0) for question in value)
+        case _:
+            return value
+
+
+def _short(name: str, value: Any) -> Any:
+    """A field without that."""
+    match name:
+        case "producer_state":
+            short: Any = tuple(
+                (epoch, tuple(batch[:2] for batch in batches), *others)
+                for epoch, batches, *others, _ in value
+            )
+        case "verifying":
+            short = tuple(question and question[:2] for question in value)
+        case _:
+            return value
+    assert _full(name, short) == value
+    return short
+
+
 class Leader:
     """A leader in a release, from its first state on or with other fields of it given.
 
@@ -60,12 +90,16 @@ class Leader:
         self.state["producer.batches"] = (((sent,),),) * BOUNDS["producers"]
         self.state["producer.txn"] = (0,) * BOUNDS["producers"]
         for name, value in given.items():
-            self.state[f"partition.{name}"] = (value,)
+            self.put(name, value)
 
     def field(self, name: str) -> Any:
         """A field of the leader."""
         value: Any = self.state[f"partition.{name}"]
-        return value[0]
+        return _short(name, value[0])
+
+    def put(self, name: str, value: Any) -> None:
+        """Sets a field of the leader."""
+        self.state[f"partition.{name}"] = (_full(name, value),)
 
     def entry(self, producer_id: int = 0) -> Any:
         """What it knows of a producer id: epoch, batches, coordinator epoch, open since."""

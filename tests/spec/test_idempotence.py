@@ -12,7 +12,7 @@ from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import Expression, Row, System, Table, instantiate, without_first
 from epochfence.language.expressions import children_first
 from epochfence.spec.features import KAFKA, NEWEST
-from epochfence.spec.leader import partition as leader
+from epochfence.spec.leader import state as leader
 from epochfence.spec.messages import Produce
 from epochfence.spec.properties.idempotence import PROPERTIES
 from epochfence.spec.systems import shipped

@@ -83,7 +83,7 @@ def test_before_24_the_marker_of_a_forgotten_transaction_is_kept() -> None:
         assert one.produce(0, 0) == "written"
         assert one.does(recovery.delete_records, offset=1)
         assert [one.marker(0), one.marker(0)] == ["ended", "nothing"]
-        one.state["partition.producer_state"] = ((UNKNOWN, UNKNOWN),)
+        one.put("producer_state", (UNKNOWN, UNKNOWN))
         one.state["producer.txn"] = (1,) * BOUNDS["producers"]
         assert one.produce(0, 0, txn=1) == "written"
         assert one.marker(0, "COMMIT") == "ended"

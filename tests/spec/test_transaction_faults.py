@@ -14,7 +14,7 @@ from epochfence.language import System, if_, instantiate, lost, some, without_fi
 from epochfence.spec.client import state as client
 from epochfence.spec.coordinator import entry as coordinator
 from epochfence.spec.features import BEFORE, NEWEST
-from epochfence.spec.leader import partition as leader
+from epochfence.spec.leader import state as leader
 from epochfence.spec.messages import (
     NO_EPOCH,
     AddPartitionsByLeaderResponse,

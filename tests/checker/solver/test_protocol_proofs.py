@@ -19,7 +19,7 @@ from epochfence.checker.solver.page import CASES
 from epochfence.checker.solver.prove import Options, prove
 from epochfence.checker.verdict import Verdict
 from epochfence.language import System, each, instantiate
-from epochfence.spec.leader import partition as leader
+from epochfence.spec.leader import state as leader
 from epochfence.spec.leader.recovery import UNKNOWN
 from epochfence.spec.lemmas import batches, clients, coordinator, leaders
 from epochfence.spec.producer_ids import controller as rpc

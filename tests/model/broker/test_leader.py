@@ -42,7 +42,7 @@ def test_a_stale_epoch_is_asked_about_until_41(release: str, told: str) -> None:
     assert marker(one, 5).error == "NONE"
     answer = one.start_verification(producer_id=ID, producer_epoch=4, base_sequence=0)
     assert (answer.error, answer.guard is None) == (told, told == IPE)
-    assert (one.machine["verification_states"][ID] is None) == (told == IPE)
+    assert (one.machine["verifying"][ID] is None) == (told == IPE)
     answer = one.start_verification(producer_id=ID, producer_epoch=5, base_sequence=0)
     assert (answer.error, answer.guard is None) == ("NONE", False)
 
@@ -177,8 +177,7 @@ def test_before_24_producers_go_with_their_records(way: str) -> None:
         else:
             one.machine.put(log_start_offset=1)
             if way == "reload":
-                to: dict[str, Any] = {"log_start": 1, "log_end": 2, "is_fresh": False}
-                one.machine.handle("truncate and reload", **to)
+                one.states.truncate_and_reload(1, 2)
             else:
                 one.reopen()
         assert set(one.producers) == known, release
@@ -197,7 +196,7 @@ def test_the_high_watermark_goes_to_the_end_of_a_log_that_starts_anew(offset: in
 
 
 def snapshots(one: PartitionLeader) -> list[int]:
-    return [snapshot.offset for snapshot in one.machine["snapshots"]]
+    return [snapshot.offset for snapshot in one.states.snapshots]
 
 
 @pytest.mark.parametrize("unreplicated", [False, True])
@@ -259,7 +258,7 @@ def test_a_marker_that_is_not_in_the_index_is_in_the_log() -> None:
     assert append(one, 0, 0, transactional=True) == "NONE"
     one.index_fails = True
     assert marker(one, 1).error == "KAFKA_STORAGE_ERROR"
-    assert (one.log_end_offset, one.machine["map_end_offset"]) == (2, 1)
+    assert (one.log_end_offset, one.states.map_end_offset) == (2, 1)
     assert one.first_unstable_offset == 0
     answer = one.append(producer_id=1, producer_epoch=0, base_sequence=0, count=1)
     assert (answer.error, answer.first_offset) == ("NONE", 2)

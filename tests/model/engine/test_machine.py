@@ -56,7 +56,7 @@ from epochfence.model.engine.errors import (
 )
 from epochfence.model.engine.values import Sparse, Unbounded
 from epochfence.spec.coordinator import requests as coordinator
-from epochfence.spec.leader import leader
+from epochfence.spec.leader import calls as leader
 
 BATCH: dict[str, Any] = {
     "producer_id": 2**62, "producer_epoch": 32767, "base_sequence": 2**31 - 2,
@@ -80,7 +80,7 @@ def test_a_sequence_wraps_at_its_real_end() -> None:
     assert (answer.error, answer.first_offset, answer.last_offset) == ("NONE", 0, 3)
     following: dict[str, Any] = BATCH | {"base_sequence": 2, "offset_delta": 0}
     assert machine.handle("append", **following).reply.first_offset == 4
-    known = machine["producers"][2**62]
+    known = machine["producer_state"][2**62]
     assert [batch.last_sequence for batch in known.batches] == [1, 2]
 
 
@@ -221,12 +221,12 @@ def test_looking_ahead_changes_nothing() -> None:
 
 def test_records_and_maps_are_given_as_mappings() -> None:
     machine = Machine(leader.TABLES)
-    machine.put(producers={9: {"producer_epoch": 1, "batches": [(4, 10, 0, 0)]}})
-    known = machine["producers"][9]
+    machine.put(producer_state={9: {"producer_epoch": 1, "batches": [(4, 10, 0, 0)]}})
+    known = machine["producer_state"][9]
     assert (known.producer_epoch, known.batches[0].last_sequence) == (1, 4)
-    known = machine["producers"]
+    known = machine["producer_state"]
     known[9] = None
-    assert machine["producers"][9] is not None
+    assert machine["producer_state"][9] is not None
 
 
 def test_messages_carry_records_maps_and_bags() -> None:

@@ -530,8 +530,8 @@ def test_an_allowed_answer_has_the_row_behind_it_and_what_is_against_the_one_tha
     found = judge(history)
     assert found.allowed == ({"error": "NONE", "base_offset": 1},)
     ((deciding, other, why),) = found.reasons
-    assert deciding.startswith("by leader: append, row append (")
-    assert other.startswith("not OUT_OF_ORDER_SEQUENCE_NUMBER: leader: append, row ")
+    assert deciding.startswith("by partition: append, row append (")
+    assert other.startswith("not OUT_OF_ORDER_SEQUENCE_NUMBER: partition: append, row ")
     assert why.startswith("  as ")
 
 

@@ -1,51 +1,35 @@
-"""A partition leader: its log, what it remembers of each producer id, and how it takes batches.
-
-Replication is not part of this slice: an appended record is replicated at once, so that the high
-watermark is the log's end. A marker that ends no transaction changes nothing that a reader could
-see, so that it isn't kept in the log.
+"""How a partition leader takes batches: Produce, and the coordinator's word on those that it asks
+about.
 
 A batch is checked and appended in one step, and so is a batch that waited for the coordinator.
 Questions to the coordinator go out one by one. A broker queues them, and a newer one for the
 transactional id replaces an older one in the queue, which fails as the coordinator would have it
-fail, or is tried again.
+fail, or is tried again. A batch is one record in a bounded run, and its offset is its place in the
+log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
 
 from ...language import (
-    Bool,
     Expression,
-    Int,
-    Map,
     Message,
-    Optional,
     Row,
     Sending,
-    Sequence,
-    Set,
     Table,
-    all_of,
-    any_of,
     append,
-    constant,
-    count_of,
-    each,
     element,
-    enum,
+    first_of,
     if_,
     last,
     lift,
     lost,
-    maximum,
-    minimum,
     only,
-    position,
     push,
-    record,
-    replace,
     sequence_of,
     set_of,
     size,
@@ -65,161 +49,107 @@ from ..features import (
     version_2_draft,
 )
 from ..messages import (
-    CACHED_BATCHES,
-    COORDINATOR_EPOCH,
-    EPOCH,
     LOSSES,
     NO_EPOCH,
-    PRODUCER,
-    PRODUCER_ID,
-    RECORD,
-    RECORDS,
+    NO_TIMESTAMP,
     SEQUENCE,
-    TRANSACTION,
-    TRANSACTIONS,
     AddPartitionsByLeader,
     AddPartitionsByLeaderResponse,
     Errors,
     Produce,
+    clock,
     moved,
     partition,
     producer,
 )
-
-Kind = enum("Kind", "DATA", "COMMIT", "ABORT")
-LogEntry = record(
-    "LogEntry", kind=Kind, producer_id=PRODUCER_ID, producer_epoch=EPOCH, idempotent_only=Bool(),
-    record=RECORD, txn=Optional(TRANSACTION),
-)  # fmt: skip
-SPARE = constant(
-    "spare", 1, 1, 8, meaning="entries that a log has room for beyond records and markers"
+from .state import (
+    Batch,
+    BatchMetadata,
+    Kind,
+    LogEntry,
+    ProducerStateEntry,
+    Refusal,
+    asked,
+    asks_coordinator,
+    is_ongoing,
+    log,
+    log_end_offset,
+    only_where,
+    orphaned,
+    producer_state,
+    unguarded,
+    verifying,
+    waiting,
+    where,
 )
-LOG_SIZE = TRANSACTIONS * RECORDS + TRANSACTIONS + SPARE
-OFFSET = Int(0, LOG_SIZE, "offset")
-BatchMetadata = record("BatchMetadata", last_sequence=SEQUENCE, last_offset=OFFSET)
-ProducerStateEntry = record(
-    "ProducerStateEntry",
-    producer_epoch=EPOCH,
-    batches=Sequence(BatchMetadata, CACHED_BATCHES),
-    coordinator_epoch=COORDINATOR_EPOCH,
-    current_txn_first_offset=Optional(OFFSET),
-)
-VerificationStateEntry = record(
-    "VerificationStateEntry", producer_epoch=EPOCH, lowest_sequence=SEQUENCE
-)
-Batch = record(
-    "Batch", producer_id=PRODUCER_ID, producer_epoch=EPOCH, base_sequence=SEQUENCE, record=RECORD,
-    txn=TRANSACTION, guarded=Bool(),
-)  # fmt: skip
-
-log = partition.field(
-    "log", Sequence(LogEntry, LOG_SIZE), doc="All that was appended, from offset 0 on."
-)
-log_start_offset = partition.field(
-    "log_start_offset", OFFSET, doc="What lies before it has been deleted."
-)
-producer_state = partition.field(
-    "producer_state", Map(PRODUCER_ID, ProducerStateEntry),
-    doc="Of each producer id the epoch of its last batch or marker, its last batches in that epoch,"
-    " the highest coordinator epoch of its markers, and where its open transaction starts.",
-)  # fmt: skip
-verifying = partition.field(
-    "verifying", Map(PRODUCER_ID, Optional(VerificationStateEntry)),
-    doc="What the coordinator is being asked about.",
-)  # fmt: skip
-waiting = partition.field(
-    "waiting", Map(PRODUCER, Optional(Batch)),
-    doc="Batches that wait for the coordinator; `guarded` while their question still counts.",
-)  # fmt: skip
-
-orphaned = partition.field(
-    "orphaned", Set(PRODUCER),
-    doc="Whose question a leader before this one asked: the answer reaches nobody.",
-)  # fmt: skip
-
-c = PRODUCER.variable("c")
-n = PRODUCER_ID.variable("n")
-e = element("e", log)
-_start = producer_state[n].current_txn_first_offset
-is_open = any_of(n, _start.is_set)
-log_end_offset = size(log)
-last_stable_offset = maximum(
-    count_of(e, all_of(n, _start.is_set.implies(position(e) < _start.value))), log_start_offset
-)
-
-# version 2 adds the partition by asking, with verification or without
-asks_coordinator = verification | transaction_version_2
-
-
-def is_ongoing(producer_id: Expression, epoch: Expression) -> Expression:
-    """Whether the leader takes a batch of this id and epoch for one of the open transaction."""
-    entry = producer_state[producer_id]
-    same_epoch = ~ongoing_by_epoch | (entry.producer_epoch == epoch)
-    return entry.current_txn_first_offset.is_set & same_epoch
-
-
-def unguarded(producer_id: Expression, unless: Operand = False) -> Expression:
-    """The waiting batches when the questions about a producer id no longer count.
-
-    `unless` is about the waiting batch of client `c`.
-    """
-    batch = waiting[c]
-    concerned = batch.is_set & (batch.value.producer_id == producer_id) & ~lift(unless)
-    return each(c, if_(concerned, some(replace(batch.value, guarded=False)), batch))
-
 
 _ANALYZE = "UnifiedLog.analyzeAndValidateProducerState"
 CHECK_EPOCH = "ProducerAppendInfo.checkProducerEpoch"
 _SEQUENCE = "ProducerAppendInfo.checkSequence"
 
-Refusal: TypeAlias = Callable[[str, Expression, Expression, str, Expression], Row]
 
+@dataclass(frozen=True)
+class DataBatch:
+    """A batch of data as a leader takes it: by default what a client sends in a bounded run, one
+    record at the log's end.
 
-def only_where(there: bool, *rows: Row) -> tuple[Row, ...]:
-    """The rows, or none."""
-    return rows if there else ()
-
-
-def validation_rows(
-    epoch: Expression,
-    sequence: Expression,
-    transactional: Expression,
-    entry: Expression,
-    verified: Expression,
-    refused: Refusal,
-    *,
-    waited: bool,
-    epoch_counts: Expression = TRUE,
-    sequence_counts: Expression = TRUE,
-) -> tuple[Row, ...]:
-    """ProducerAppendInfo's checks of a data batch against a producer's `entry`, in their order.
-
-    `refused` makes the row for a name, a condition, an error, its source and its features.
-    `epoch_counts` and `sequence_counts` say whether batches of this origin are checked so. A batch
-    that `waited` for the coordinator is transactional, and its version is one that knows asking.
+    `from_client` says whether sequences are checked and duplicates looked for, `epoch_counts`
+    whether the epoch is. `question` says whether the batch starts a transaction that has to be
+    verified, and whether the question about it counts (none: there was no need to ask). One that
+    `waited` is transactional, and its version is one that knows asking.
     """
+
+    producer_id: Expression
+    producer_epoch: Expression
+    base_sequence: Expression
+    transactional: Expression
+    record: Operand = 0
+    txn: Operand = None
+    last_sequence: Expression | None = None
+    offset_delta: Expression | None = None
+    first_offset: Expression = log_end_offset
+    timestamp: Operand = NO_TIMESTAMP
+    from_client: Expression = TRUE
+    epoch_counts: Expression = TRUE
+    question: tuple[Expression, Expression] | None = None
+    waited: bool = False
+
+
+class Offsets(NamedTuple):
+    """Where a batch is in the log; a duplicate is there already."""
+
+    first: Operand
+    last: Operand
+    is_duplicate: bool
+
+
+Answer: TypeAlias = Callable[[Expression, Offsets | None], Sending | None]
+"""The answer to a batch: an error, and where it is."""
+
+
+def _validation_rows(batch: DataBatch, refused: Refusal) -> tuple[Row, ...]:
+    """ProducerAppendInfo's checks of a data batch, in their order."""
+    epoch, sequence = batch.producer_epoch, batch.base_sequence
+    entry, verified = producer_state[batch.producer_id], verifying[batch.producer_id]
     new_epoch = epoch != entry.producer_epoch
     unknown = entry.producer_epoch == NO_EPOCH
     newest = last(entry.batches)
     following = if_(newest.is_set, wrap(newest.value.last_sequence + 1, SEQUENCE), 0)
     out_of_order = Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
 
-    def checked(counts: Expression, condition: Expression) -> Expression:
-        return condition if counts.same_as(TRUE) else counts & condition
-
     def in_sequence(
         name: str, when: Expression, error: Expression, source: str, during: Expression = TRUE
     ) -> Row:
-        return refused(name, checked(sequence_counts, when), error, source, during)
+        return refused(name, where(batch.from_client, when), error, source, during)
 
     return (
         refused(
             "stale epoch",
-            checked(epoch_counts, epoch < entry.producer_epoch),
+            where(batch.epoch_counts, epoch < entry.producer_epoch),
             Errors.INVALID_PRODUCER_EPOCH,
             CHECK_EPOCH,
             # else it was refused before: in the open transaction it would be of its epoch
-            ~(stale_epoch_first & ongoing_by_epoch) if waited else TRUE,
+            ~(stale_epoch_first & ongoing_by_epoch) if batch.waited else TRUE,
         ),
         in_sequence(
             "starts in mid-sequence",
@@ -236,7 +166,7 @@ def validation_rows(
             asks_coordinator,
         ),
         *only_where(
-            not waited,
+            not batch.waited,
             in_sequence(
                 "last sequence not known",
                 (unknown | (~new_epoch & (size(entry.batches) == 0))) & (sequence != 0),
@@ -253,10 +183,10 @@ def validation_rows(
         ),
         in_sequence("out of order", ~new_epoch & (sequence != following), out_of_order, _SEQUENCE),
         *only_where(
-            not waited,
+            not batch.waited,
             refused(
                 "not transactional in a transaction",
-                entry.current_txn_first_offset.is_set & ~transactional,
+                entry.current_txn_first_offset.is_set & ~batch.transactional,
                 Errors.INVALID_TXN_STATE,
                 "ProducerAppendInfo.appendDataBatch",
                 TRUE,
@@ -265,14 +195,11 @@ def validation_rows(
     )
 
 
-def question_rows(
+def _question_rows(
     starts: Expression, stale: Expression, counts: Expression, refused: Refusal
 ) -> tuple[Row, ...]:
-    """UnifiedLog's checks of a batch that `starts` a transaction, in their order.
-
-    `stale` says that its epoch is, `counts` that the question about it does; `refused` is that of
-    `validation_rows`.
-    """
+    """UnifiedLog's checks of a batch that `starts` a transaction, in their order: whether its epoch
+    is `stale`, and whether the question about it `counts`."""
     return (
         refused(
             "stale epoch, whatever the answer",
@@ -292,26 +219,33 @@ def question_rows(
 
 
 def append_rows(
-    batch: Message | Expression,
-    transactional: Expression,
-    guarded: Expression | None,
-    answer: Callable[[Expression], Sending | None],
-    settled: dict[Expression, Expression],
-    left_waiting: Expression,
+    batch: DataBatch,
+    answer: Answer,
+    settled: Mapping[Expression, Operand] = MappingProxyType({}),
+    left_waiting: Expression = waiting,
 ) -> tuple[Row, ...]:
-    """The checks of a data batch in their order, for a batch that came in or one that waited.
+    """The checks of a data batch in their order, and what appending it changes.
 
-    `guarded` says whether the question about it still counts (none: there was no need to ask),
     `settled` is what the batch's outcome clears, `left_waiting` the batches that wait after an
     append.
     """
-    producer_id, epoch, sequence = batch.producer_id, batch.producer_epoch, batch.base_sequence
-    entry, verified = producer_state[producer_id], verifying[producer_id]
-    new_epoch = epoch != entry.producer_epoch
-    stale = epoch < entry.producer_epoch
+    entry, verified = producer_state[batch.producer_id], verifying[batch.producer_id]
+    new_epoch = batch.producer_epoch != entry.producer_epoch
     opened = entry.current_txn_first_offset.is_set
+    first_offset = last_offset = batch.first_offset
+    delta: Operand = 0
+    if batch.offset_delta is not None:
+        delta = batch.offset_delta
+        last_offset = first_offset + delta
+    last_sequence = batch.base_sequence if batch.last_sequence is None else batch.last_sequence
+    metadata = BatchMetadata(
+        last_sequence=last_sequence, last_offset=last_offset, offset_delta=delta,
+        timestamp=batch.timestamp,
+    )  # fmt: skip
     cached = element("cached", entry.batches)
-    metadata = BatchMetadata(last_sequence=sequence, last_offset=log_end_offset)
+    same = (cached.last_sequence == last_sequence) & (cached.offset_delta == delta)
+    found = first_of(cached, same)
+    known = found.value
 
     def refused(
         name: str,
@@ -320,23 +254,25 @@ def append_rows(
         source: str,
         during: Expression,
     ) -> Row:
-        return Row(
-            name, when=when, set=dict(settled), reply=answer(error), source=source, during=during
-        )
+        reply = answer(error, None)
+        return Row(name, when=when, set=dict(settled), reply=reply, source=source, during=during)
 
-    waited = guarded is not None
-    counts = guarded if waited else lift(True)
-    starts = ~is_ongoing(producer_id, epoch)
+    rows: tuple[Row, ...] = ()
+    if batch.question is not None:
+        starts, counts = batch.question
+        stale = batch.producer_epoch < entry.producer_epoch
+        rows = _question_rows(starts, stale, counts, refused)
+    there = Offsets(known.last_offset - known.offset_delta, known.last_offset, is_duplicate=True)
     return (
         Row(
             "duplicate",
-            when=~new_epoch & any_of(cached, cached.last_sequence == sequence),
+            when=where(batch.from_client, ~new_epoch & found.is_set),
             set=dict(settled),
-            reply=answer(Errors.NONE),
+            reply=answer(Errors.NONE, there),
             source="ProducerStateEntry.findDuplicateBatch",
         ),
-        *only_where(waited, *question_rows(starts, stale, counts, refused)),
-        *validation_rows(epoch, sequence, transactional, entry, verified, refused, waited=waited),
+        *rows,
+        *_validation_rows(batch, refused),
         Row(
             "append",
             set={
@@ -344,43 +280,58 @@ def append_rows(
                     log,
                     LogEntry(
                         kind=Kind.DATA,
-                        producer_id=producer_id,
-                        producer_epoch=epoch,
-                        idempotent_only=~transactional,
+                        producer_id=batch.producer_id,
+                        producer_epoch=batch.producer_epoch,
+                        idempotent_only=~batch.transactional,
                         record=batch.record,
                         txn=batch.txn,
                     ),
                 ),
-                entry.producer_epoch: epoch,
-                entry.batches: if_(new_epoch, sequence_of(metadata), push(entry.batches, metadata)),
-                entry.current_txn_first_offset: if_(
-                    opened | ~transactional, entry.current_txn_first_offset, some(log_end_offset)
+                log_end_offset: last_offset + 1,
+                entry: ProducerStateEntry(
+                    producer_epoch=batch.producer_epoch,
+                    batches=if_(new_epoch, sequence_of(metadata), push(entry.batches, metadata)),
+                    coordinator_epoch=entry.coordinator_epoch,
+                    current_txn_first_offset=if_(
+                        opened | ~batch.transactional,
+                        entry.current_txn_first_offset,
+                        some(first_offset),
+                    ),
+                    last_timestamp=batch.timestamp,
                 ),
-                verified: if_(transactional, None, verified),
+                verified: if_(batch.transactional, None, verified),
                 waiting: left_waiting,
             },
-            reply=answer(Errors.NONE),
-            source="ProducerAppendInfo.appendDataBatch",
+            reply=answer(Errors.NONE, Offsets(first_offset, last_offset, is_duplicate=False)),
+            source="ProducerAppendInfo.appendDataBatch, ProducerStateManager.update",
         ),
     )
 
 
 # Produce ---------------------------------------------------------------------------------------
 
+
+def of_request(batch: Message | Expression, transactional: Expression) -> DataBatch:
+    """The batch of a request, or one that has waited."""
+    return DataBatch(
+        batch.producer_id, batch.producer_epoch, batch.base_sequence, transactional,
+        batch.record, batch.txn,
+    )  # fmt: skip
+
+
 _id, _epoch = Produce.producer_id, Produce.producer_epoch
 _transactional = ~Produce.idempotent_only
 _asks = asks_coordinator & _transactional & ~is_ongoing(_id, _epoch)
-_asked = verifying[_id]
 
 
-def _produce_answer(error: Expression) -> Sending:
+def _produce_answer(error: Expression, _: Offsets | None = None) -> Sending:
     return answer_batch(Produce.producer, Produce.partition, Produce.record, Produce.txn, error)
 
 
 produce = Table(
     partition,
     on=Produce,
-    elsewhere=(producer,),
+    elsewhere=(producer, clock),
     when=~(_asks & (waiting[Produce.producer].is_set | Produce.producer.is_in(orphaned))),
     doc="A producer's second batch waits until the coordinator has answered about its first.",
     rows=(
@@ -396,24 +347,7 @@ produce = Table(
             when=_asks,
             during=asks_coordinator,
             set={
-                _asked: some(
-                    if_(
-                        ~_asked.is_set | (_asked.value.producer_epoch < _epoch),
-                        VerificationStateEntry(
-                            producer_epoch=_epoch, lowest_sequence=Produce.base_sequence
-                        ),
-                        if_(
-                            _asked.value.producer_epoch == _epoch,
-                            replace(
-                                _asked.value,
-                                lowest_sequence=minimum(
-                                    _asked.value.lowest_sequence, Produce.base_sequence
-                                ),
-                            ),
-                            _asked.value,
-                        ),
-                    )
-                ),
+                **asked(_id, _epoch, Produce.base_sequence),
                 waiting[Produce.producer]: some(
                     Batch(
                         producer_id=_id,
@@ -436,9 +370,7 @@ produce = Table(
             source="KIP-890, ReplicaManager.maybeSendPartitionsToTransactionCoordinator",
         ),
         *append_rows(
-            Produce,
-            _transactional,
-            None,
+            of_request(Produce, _transactional),
             _produce_answer,
             {},
             unguarded(_id, unless=~_transactional),
@@ -451,7 +383,7 @@ _waiting = waiting[_answer.producer]
 _batch = _waiting.value
 
 
-def _waiting_answer(error: Expression) -> Sending:
+def _waiting_answer(error: Expression, _: Offsets | None = None) -> Sending:
     return answer_batch(_answer.producer, _answer.partition, _batch.record, _batch.txn, error)
 
 
@@ -468,9 +400,6 @@ def verdict_rows(
     `produced` says whether the batch came by Produce; a group's coordinator gets the rest as it is.
     """
 
-    def of_produce(condition: Expression) -> Expression:
-        return condition if produced.same_as(TRUE) else produced & condition
-
     return (
         refused(
             "producer fenced",
@@ -481,14 +410,14 @@ def verdict_rows(
         ),
         refused(
             "coordinator busy",
-            of_produce(error == Errors.CONCURRENT_TRANSACTIONS),
+            where(produced, error == Errors.CONCURRENT_TRANSACTIONS),
             Errors.NOT_ENOUGH_REPLICAS,
             _HANDLE,
             ~transaction_version_2 | version_2_draft,
         ),
         refused(
             "coordinator moved",
-            of_produce(error.is_in(*moved)),
+            where(produced, error.is_in(*moved)),
             Errors.NOT_ENOUGH_REPLICAS,
             _HANDLE,
             asks_coordinator,
@@ -517,9 +446,11 @@ verified = Table(
         ),
         *verdict_rows(_answer.error, _refused),
         *append_rows(
-            _batch,
-            lift(True),
-            _batch.guarded,
+            replace(
+                of_request(_batch, TRUE),
+                question=(~is_ongoing(_batch.producer_id, _batch.producer_epoch), _batch.guarded),
+                waited=True,
+            ),
             _waiting_answer,
             _done,
             updated(unguarded(_batch.producer_id), _answer.producer, None),

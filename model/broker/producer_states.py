@@ -1,0 +1,233 @@
+"""What a leader keeps around its producer state: transactions by the offset where they start, and
+snapshots (ProducerStateManager). What is taken and what is refused are the rows' of
+`spec.leader.calls`; here is what follows from that.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ..engine.errors import ModelError
+from ..engine.machine import Machine
+
+
+class TxnMetadata(NamedTuple):
+    """A transaction, by the offsets of its first batch and of its marker."""
+
+    first_offset: int
+    producer_id: int
+    last_offset: int | None = None
+
+
+class CompletedTxn(NamedTuple):
+    """A transaction that a marker ends."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    is_aborted: bool
+
+
+class MarkerResponse(NamedTuple):
+    """The answer to a marker: an error, and the transaction that it ends, if there is one."""
+
+    error: str
+    completed_txn: CompletedTxn | None
+
+
+class Snapshot(NamedTuple):
+    """The producers as they were at an offset, each with its newest batch; none can be read of one
+    that is corrupt."""
+
+    offset: int
+    producers: Mapping[int, Any]
+    is_corrupt: bool = False
+
+
+class NotStarted(ModelError):
+    """A transaction is to be completed that isn't under way."""
+
+
+class ProducerStates:
+    """The producers of a partition, in the machine that judges their batches.
+
+    Raises WrongType and OutOfRange for what can't be, as `Machine` does.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.ongoing: list[TxnMetadata] = []
+        self.unreplicated: list[TxnMetadata] = []
+        self.snapshots: list[Snapshot] = []
+        self.last_snap_offset = 0
+        self.map_end_offset = 0
+        self.without_records: frozenset[int] = frozenset()
+
+    def copy(self) -> ProducerStates:
+        """Another one in the same state."""
+        made = object.__new__(ProducerStates)  # copy.copy takes three times as long
+        made.__dict__.update(self.__dict__)
+        made.machine = self.machine.copy()
+        made.ongoing, made.unreplicated = list(self.ongoing), list(self.unreplicated)
+        made.snapshots = list(self.snapshots)
+        return made
+
+    @property
+    def producers(self) -> dict[int, Any]:
+        """What is known of each producer id: a ProducerStateEntry."""
+        known = [*self.machine.keys("producer_state"), *sorted(self.without_records)]
+        return {key: self.machine.at("producer_state", key) for key in known}
+
+    @property
+    def first_undecided_offset(self) -> int | None:
+        """Where the first open transaction starts."""
+        return self.ongoing[0].first_offset if self.ongoing else None
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where the first transaction starts that is open, or whose marker isn't replicated."""
+        starts = [txns[0].first_offset for txns in (self.ongoing, self.unreplicated) if txns]
+        return min(starts, default=None)
+
+    @property
+    def oldest_txn_last_timestamp(self) -> int:
+        """When the producer of the first open transaction wrote last, -1 without one."""
+        if not self.ongoing:
+            return -1
+        return self.machine.at("producer_state", self.ongoing[0].producer_id).last_timestamp
+
+    # Appending --------------------------------------------------------------------------------
+
+    def append(self, **batch: Any) -> Any:
+        """A batch of data at its offsets, beneath the search for duplicates: an AppendResponse."""
+        answer = self.machine.handle("append batch", **batch).reply
+        if answer.error == "NONE":
+            self.map_end_offset = answer.last_offset + 1
+            if batch["transactional"]:
+                self.begun(batch["producer_id"], answer.first_offset)
+        return answer
+
+    def begun(self, producer_id: int, first_offset: int) -> None:
+        """A transactional batch was taken, which may have begun a transaction."""
+        entry = self.machine.at("producer_state", producer_id)
+        if entry.current_txn_first_offset == first_offset:
+            insort(self.ongoing, TxnMetadata(first_offset, producer_id))
+
+    def append_marker(self, *, switch_off: tuple[str, ...] = (), **marker: Any) -> MarkerResponse:
+        """A marker at its offset; the transaction that it ends is still to be completed."""
+        answer = self.machine.handle("append marker", switch_off=switch_off, **marker).reply
+        if answer.error != "NONE":
+            return MarkerResponse(answer.error, None)
+        producer_id, offset, first = marker["producer_id"], marker["offset"], answer.first_offset
+        self.map_end_offset = offset + 1
+        if first is None:
+            return MarkerResponse("NONE", None)
+        if first == offset:  # until 2.8 one that ends nothing is a transaction by itself
+            insort(self.ongoing, TxnMetadata(first, producer_id))
+        is_aborted = marker["result"] == "ABORT"
+        return MarkerResponse("NONE", CompletedTxn(producer_id, first, offset, is_aborted))
+
+    def append_empty_control_batch(self, producer_id: int, offset: int) -> None:
+        """A marker that was cleaned away: the producer is known by it, and nothing ends."""
+        if producer_id not in self.machine.keys("producer_state"):
+            self.without_records |= {producer_id}
+        self.map_end_offset = offset + 1
+
+    def last_stable_offset(self, producer_id: int, last_offset: int) -> int:
+        """The offset that is stable once this producer's transaction is completed."""
+        others = (txn for txn in self.ongoing if txn.producer_id != producer_id)
+        return next((txn.first_offset for txn in others), last_offset + 1)
+
+    def complete(self, txn: CompletedTxn) -> None:
+        """A transaction's marker is in the log. Raises NotStarted."""
+        begun = [one for one in self.ongoing if one.first_offset == txn.first_offset]
+        if not begun:
+            raise NotStarted(f"no transaction is open that starts at {txn.first_offset}")
+        self.ongoing.remove(begun[0])
+        insort(self.unreplicated, begun[0]._replace(last_offset=txn.last_offset))
+
+    # What moves without a batch ---------------------------------------------------------------
+
+    def high_watermark_moved(self, offset: int) -> None:
+        """Markers below it are replicated."""
+        self.unreplicated = [txn for txn in self.unreplicated if (txn.last_offset or 0) >= offset]
+
+    def log_start_moved(self, offset: int) -> None:
+        """Records below it are deleted; before 2.4 producers go with them."""
+        self.machine.attempt("records are deleted", offset=offset)
+        self._starts_at(offset)
+
+    def _starts_at(self, offset: int) -> None:
+        self.high_watermark_moved(offset)
+        self.map_end_offset = max(self.map_end_offset, offset)
+        self.last_snap_offset = self.snapshots[-1].offset if self.snapshots else offset
+        self._drop_gone()
+
+    def _drop_gone(self) -> None:
+        """A transaction goes with its producer."""
+        known = self.machine.keys("producer_state")
+        self.ongoing = [txn for txn in self.ongoing if txn.producer_id in known]
+
+    def remove_expired(self) -> None:
+        """Producers that have been idle for long are forgotten, and questions that are old."""
+        self._expire_producers()
+        for producer_id in self.machine.keys("verifying"):
+            self.machine.attempt("question expires", producer_id=producer_id)
+
+    def _expire_producers(self) -> None:
+        self.without_records = frozenset()
+        for producer_id in self.machine.keys("producer_state"):
+            self.machine.attempt("producer expires", producer_id=producer_id)
+
+    # Snapshots ----------------------------------------------------------------------------------
+
+    def take_snapshot(self) -> None:
+        """Of each producer its newest batch, unless there is such a snapshot already."""
+        end = self.map_end_offset
+        if end <= self.last_snap_offset:
+            return
+        entries = self.producers.items()
+        newest = {key: entry._replace(batches=entry.batches[-1:]) for key, entry in entries}
+        self._put_snapshot(Snapshot(end, newest))
+        self.last_snap_offset = end
+
+    def damage_snapshot(self, offset: int) -> None:
+        """The snapshot there can't be read any more."""
+        self._put_snapshot(Snapshot(offset, {}, is_corrupt=True))
+
+    def _put_snapshot(self, snapshot: Snapshot) -> None:
+        others = [one for one in self.snapshots if one.offset != snapshot.offset]
+        self.snapshots = sorted([*others, snapshot], key=lambda one: one.offset)
+
+    def delete_snapshots(self, first: int, last: int) -> None:
+        """Those from one offset to another are gone, both included."""
+        self.snapshots = [one for one in self.snapshots if not first <= one.offset <= last]
+
+    def truncate_and_reload(self, log_start: int, log_end: int, *, is_fresh: bool = False) -> None:
+        """What lies outside is gone. The log from `map_end_offset` on is then to be appended again,
+        as REPLICATION. `is_fresh`: by a new instance, which knows only the snapshots."""
+        self.snapshots = [one for one in self.snapshots if log_start < one.offset <= log_end]
+        if log_end == self.map_end_offset and not is_fresh:
+            self.machine.handle("read snapshot")
+            self._starts_at(log_start)
+            return
+        while self.snapshots and self.snapshots[-1].is_corrupt:
+            self.snapshots.pop()
+        found = self.snapshots[-1] if self.snapshots else Snapshot(log_start, {})
+        self.last_snap_offset = self.map_end_offset = found.offset
+        self.machine.put(producer_state=found.producers)
+        self.machine.handle("read snapshot")
+        self._expire_producers()
+        entries = self.producers.items()
+        starts = [(entry.current_txn_first_offset, key) for key, entry in entries]
+        self.ongoing = sorted(TxnMetadata(*start) for start in starts if start[0] is not None)
+        self.unreplicated = []
+
+    def truncate_fully(self, offset: int) -> None:
+        """Everything is forgotten."""
+        self.machine.put(producer_state={})
+        self.without_records = frozenset()
+        self.ongoing, self.unreplicated, self.snapshots = [], [], []
+        self.last_snap_offset, self.map_end_offset = 0, offset

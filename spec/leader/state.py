@@ -1,0 +1,223 @@
+"""A partition leader: what it remembers of each producer id, and of its log.
+
+One machine for bounded runs and for those at real ranges. A bounded run keeps the log itself, as a
+short sequence in which each batch is one entry, and offsets are places in it; at real ranges the
+broker keeps the log, and the machine the offset of its end. Replication is not part of it: an
+appended record is replicated at once in a bounded run, so that the high watermark is the log's end;
+at real ranges it is the broker's to move.
+
+A broker that waits for the coordinator keeps the batch itself, with the guard that it got: a
+bounded run has the batch in `waiting`, and whether its guard is still the one that counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from ...language import (
+    Bool,
+    Expression,
+    Int,
+    Map,
+    Optional,
+    Row,
+    Sequence,
+    Set,
+    all_of,
+    any_of,
+    constant,
+    count_of,
+    each,
+    element,
+    enum,
+    if_,
+    lift,
+    maximum,
+    minimum,
+    position,
+    record,
+    replace,
+    size,
+    some,
+)
+from ...language.expressions import TRUE, Operand
+from ..features import ongoing_by_epoch, transaction_version_2, verification
+from ..messages import (
+    CACHED_BATCHES,
+    EPOCH,
+    FAULTS,
+    LARGEST_SEQUENCE,
+    LATEST,
+    NO_NUMBER,
+    PRODUCER,
+    PRODUCER_ID,
+    RECORD,
+    RECORDS,
+    SEQUENCE,
+    TIMESTAMP,
+    TRANSACTION,
+    TRANSACTIONS,
+    now,
+    partition,
+)
+
+SPARE = constant(
+    "spare", 1, 1, 8, meaning="entries that a log has room for beyond records and markers"
+)
+LARGEST_DELTA = constant(
+    "largest_delta", 0, 0, 0, real=2**31 - 1, meaning="the last record of a batch, counted from 0"
+)
+GUARDS = constant(
+    "guards", 0, 0, 0, real=2**63 - 1, meaning="verification guards that are told apart"
+)
+PRODUCER_ID_EXPIRATION = constant(
+    "producer_id_expiration_ms", 0, 0, 0, real=86_400_000, meaning="producer.id.expiration.ms"
+)
+
+LOG_SIZE = TRANSACTIONS * RECORDS + TRANSACTIONS + SPARE
+OFFSET = Int(0, LOG_SIZE, "offset")
+ANY_SEQUENCE = Int(NO_NUMBER, LARGEST_SEQUENCE, "sequence")  # a coordinator's batches have none
+OFFSET_DELTA = Int(0, LARGEST_DELTA, "offset delta")
+GUARD = Int(0, GUARDS, "guard")
+
+Kind = enum("Kind", "DATA", "COMMIT", "ABORT")
+LogEntry = record(
+    "LogEntry", kind=Kind, producer_id=PRODUCER_ID, producer_epoch=EPOCH, idempotent_only=Bool(),
+    record=RECORD, txn=Optional(TRANSACTION),
+)  # fmt: skip
+BatchMetadata = record(
+    "BatchMetadata", last_sequence=ANY_SEQUENCE, last_offset=OFFSET, offset_delta=OFFSET_DELTA,
+    timestamp=TIMESTAMP,
+)  # fmt: skip
+ProducerStateEntry = record(
+    "ProducerStateEntry",
+    producer_epoch=EPOCH,
+    batches=Sequence(BatchMetadata, CACHED_BATCHES),
+    coordinator_epoch=Int(NO_NUMBER, FAULTS, "coordinator epoch"),
+    current_txn_first_offset=Optional(OFFSET),
+    last_timestamp=TIMESTAMP,
+)
+UNKNOWN = ProducerStateEntry()
+VerificationStateEntry = record(
+    "VerificationStateEntry", producer_epoch=EPOCH, lowest_sequence=ANY_SEQUENCE, guard=GUARD,
+    timestamp=TIMESTAMP,
+)  # fmt: skip
+Batch = record(
+    "Batch", producer_id=PRODUCER_ID, producer_epoch=EPOCH, base_sequence=SEQUENCE, record=RECORD,
+    txn=TRANSACTION, guarded=Bool(),
+)  # fmt: skip
+
+log = partition.field(
+    "log", Sequence(LogEntry, LOG_SIZE), only_bounded=True,
+    doc="All that was appended, from offset 0 on.",
+)  # fmt: skip
+log_end_offset = partition.field("log_end_offset", OFFSET, only_real=True, stands_for=size(log))
+log_start_offset = partition.field(
+    "log_start_offset", OFFSET, doc="What lies before it has been deleted."
+)
+producer_state = partition.field(
+    "producer_state", Map(PRODUCER_ID, ProducerStateEntry),
+    doc="Of each producer id the epoch of its last batch or marker, its last batches in that epoch,"
+    " the highest coordinator epoch of its markers, and where its open transaction starts.",
+)  # fmt: skip
+verifying = partition.field(
+    "verifying", Map(PRODUCER_ID, Optional(VerificationStateEntry)),
+    doc="What the coordinator is being asked about.",
+)  # fmt: skip
+guards = partition.field(
+    "guards", GUARD, only_real=True, stands_for=lift(0), doc="How many were handed out."
+)
+verification_enabled = partition.field(
+    "verification_enabled", Bool(), True, only_real=True,
+    doc="transaction.partition.verification.enable",
+)  # fmt: skip
+waiting = partition.field(
+    "waiting", Map(PRODUCER, Optional(Batch)), only_bounded=True,
+    doc="Batches that wait for the coordinator; `guarded` while their question still counts.",
+)  # fmt: skip
+orphaned = partition.field(
+    "orphaned", Set(PRODUCER), only_bounded=True,
+    doc="Whose question a leader before this one asked: the answer reaches nobody.",
+)  # fmt: skip
+
+c = PRODUCER.variable("c")
+n = PRODUCER_ID.variable("n")
+e = element("e", log)
+_start = producer_state[n].current_txn_first_offset
+is_open = any_of(n, _start.is_set)
+last_stable_offset = maximum(
+    count_of(e, all_of(n, _start.is_set.implies(position(e) < _start.value))), log_start_offset
+)
+"""Of a bounded run, whose log is replicated at once."""
+
+# version 2 adds the partition by asking, with verification or without
+asks_coordinator = verification | transaction_version_2
+"""Whether a leader asks the coordinator about a transaction's first batch."""
+
+
+def is_idle(timestamp: Expression) -> Expression:
+    """Whether producer.id.expiration.ms is over since then; in a bounded run it may always be."""
+    return (LATEST == 0) | (now - timestamp >= PRODUCER_ID_EXPIRATION)
+
+
+def is_ongoing(producer_id: Expression, epoch: Expression) -> Expression:
+    """Whether the leader takes a batch of this id and epoch for one of the open transaction
+    (UnifiedLog.hasOngoingTransaction)."""
+    entry = producer_state[producer_id]
+    same_epoch = ~ongoing_by_epoch | (entry.producer_epoch == epoch)
+    return entry.current_txn_first_offset.is_set & same_epoch
+
+
+def asked(
+    producer_id: Expression, epoch: Expression, sequence: Expression
+) -> dict[Expression, Operand]:
+    """What changes when the coordinator is to be asked about a batch.
+
+    ProducerStateManager.maybeCreateVerificationStateEntry
+    """
+    state = verifying[producer_id]
+    entry = state.value
+    first = VerificationStateEntry(
+        producer_epoch=epoch, lowest_sequence=sequence, guard=guards, timestamp=now
+    )
+    lowest = if_(
+        entry.producer_epoch < epoch,
+        sequence,
+        if_(
+            entry.producer_epoch == epoch,
+            minimum(entry.lowest_sequence, sequence),
+            entry.lowest_sequence,
+        ),
+    )
+    again = replace(
+        entry, lowest_sequence=lowest, producer_epoch=maximum(entry.producer_epoch, epoch)
+    )
+    return {
+        state: some(if_(state.is_set, again, first)),
+        guards: if_(state.is_set, guards, guards + 1),
+    }
+
+
+def unguarded(producer_id: Expression, unless: Operand = False) -> Expression:
+    """The waiting batches when the questions about a producer id no longer count.
+
+    `unless` is about the waiting batch of client `c`.
+    """
+    batch = waiting[c]
+    concerned = batch.is_set & (batch.value.producer_id == producer_id) & ~lift(unless)
+    return each(c, if_(concerned, some(replace(batch.value, guarded=False)), batch))
+
+
+Refusal: TypeAlias = Callable[[str, Expression, Expression, str, Expression], Row]
+"""Makes the row of a refusal: its name, condition, error, source and features."""
+
+
+def only_where(there: bool, *rows: Row) -> tuple[Row, ...]:
+    """The rows, or none."""
+    return rows if there else ()
+
+
+def where(counts: Expression, condition: Expression) -> Expression:
+    """The condition, where checks of this kind count at all."""
+    return condition if counts.same_as(TRUE) else counts & condition
