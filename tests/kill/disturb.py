@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 import resource
 import subprocess
 import time
@@ -30,6 +31,12 @@ LONGEST = 600.0  # seconds; what takes longer hangs
 POLL = 0.01
 MODEST = 4  # times the time of a look until the next one: looking takes processor time too
 GONE_WITHIN = 60.0  # seconds after its driver died, until a process has ended
+# what a Python process of Spark's prints whose JVM ends before it
+_SPARKS_OWN = re.compile(
+    r"^Traceback \(most recent call last\):\n"
+    r"(?:  File \"[^\"]*pyspark/daemon\.py\".*\n(?:    .*\n)*)+\w+Error.*\n?",
+    re.MULTILINE,
+)
 INCONCLUSIVE, REFUSED, KILLED = 20, 2, -9
 
 
@@ -160,7 +167,7 @@ def _after(surface: Surface, normal: Usual, folder: Path, ended: Ended) -> str:
 
 def unfit(ended: Ended) -> str:
     """What no run may do, however it was disturbed."""
-    lines = ended.error.strip().splitlines()
+    lines = _SPARKS_OWN.sub("", ended.error).strip().splitlines()
     if any(line.startswith("Traceback") for line in lines):
         return f"a traceback: {' | '.join(lines)[-1_500:]}"
     if ended.code not in (0, 11, 12, 13, INCONCLUSIVE, REFUSED, KILLED):

@@ -8,12 +8,20 @@ from pathlib import Path
 import pytest
 
 from epochfence.tests.kill.disturb import DISTURBANCES, Ended, unfit, usual
-from epochfence.tests.kill.surfaces import LOCAL, SWEEP, Surface
+from epochfence.tests.kill.run import BEGIN, END, HEAD, Tally, record, row
+from epochfence.tests.kill.surfaces import LOCAL, PROVE, SWEEP, Surface
+
+SPARKS_OWN = """Traceback (most recent call last):
+  File "/lib/pyspark.zip/pyspark/daemon.py", line 264, in manager
+  File "/lib/pyspark.zip/pyspark/daemon.py", line 95, in worker
+BrokenPipeError: [Errno 32] Broken pipe
+"""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("surface", "kinds"), [(LOCAL, ("kill", "kill", "full", "short")), (SWEEP, ("kill",))]
+    ("surface", "kinds"),
+    [(LOCAL, ("kill", "full", "short")), (SWEEP, ("kill",)), (PROVE, ("kill",))],
 )
 def test_disturbed_runs_come_to_the_same(
     surface: Surface, kinds: tuple[str, ...], seed: int, tmp_path: Path
@@ -33,9 +41,26 @@ def test_disturbed_runs_come_to_the_same(
         (2, "level 1: 1 states\nepochfence: can't write run: No space left on device", ""),
         (1, "epochfence: internal error", "exit 1"),
         (2, "", "exit 2 without a line"),
-        (20, "Traceback (most recent call last):\nMemoryError", "a traceback: MemoryError"),
+        (20, "Traceback (most recent call last):\nMemoryError", "a traceback: "),
+        (2, SPARKS_OWN + "epochfence: Spark ended", ""),
+        (0, SPARKS_OWN.replace("pyspark/daemon.py", "epochfence/check.py"), "a traceback: "),
     ],
 )
 def test_what_no_run_may_do(code: int, error: str, says: str) -> None:
     assert unfit(Ended(code, error, None, 0, 0)).startswith(says)
     assert bool(unfit(Ended(code, error, None, 0, 0))) == bool(says)
+
+
+def test_a_row_takes_the_place_of_its_surface_alone(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}{END}after\n")
+    kinds = {kind: Tally(done=2, went_on=1) for kind in DISTURBANCES}
+    for seed, names in ((1, ("sweep", "check")), (2, ("check on Spark", "check"))):
+        record({name: row(name, kinds, seed) for name in names}, page)
+    first, *rows, last = page.read_text().splitlines()
+    assert (first, last) == ("before", "after")
+    assert rows == [
+        BEGIN.strip(), *HEAD, row("check", kinds, 2), row("sweep", kinds, 1),
+        row("check on Spark", kinds, 2), END.strip(),
+    ]  # fmt: skip
+    assert rows[3] == "| check | 2 | 1 | 2 | 2 | 0 | 2 |"
