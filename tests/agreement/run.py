@@ -1,9 +1,10 @@
 """`make agreement SYSTEMS=10000`: as many random systems, compared; goes on where it was.
 
-    python tests/agreement/run.py --systems N [--seconds S] [--seed N] [--processes N]
-        [--results FILE]
+    python tests/agreement/run.py --systems N [--first N] [--seconds S] [--seed N]
+        [--processes N] [--results FILE] [--record]
 
-Each system is a line of the results: a run that ended early does those that are missing.
+Each system is a line of the results: a run that ended early does those that are missing, or, for
+--seconds 0, tells what is there.
 """
 
 from __future__ import annotations
@@ -22,13 +23,18 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
+from textwrap import wrap
 from typing import Any
 
 from epochfence.checker.check import available_threads
+from epochfence.files import write_whole
 from epochfence.tests.agreement.systems import agree
 from epochfence.tests.agreement.ways import NAMES
 
-RESULTS = Path(__file__).parents[2] / ".fuzz" / "agreement.jsonl"
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / ".fuzz" / "agreement.jsonl"
+PAGE = ROOT / "docs" / "reliability.md"
+BEGIN, END = "<!-- agreement: begin -->\n", "<!-- agreement: end -->\n"
 
 PATIENCE = 30  # seconds of processor time for a system
 PER_PROCESS = 250  # systems, then another process takes over: what LLVM takes isn't given back
@@ -78,14 +84,16 @@ def done(results: Path) -> tuple[int | None, list[dict[str, Any]]]:
 
 
 def run(
-    count: int, seconds: float, seed: int, results: Path, processes: int = 0
+    count: int, seconds: float, seed: int, results: Path, processes: int = 0, first: int = 0
 ) -> list[dict[str, Any]]:
-    """The results for as many systems, or of so many seconds, in other processes or in this one."""
+    """The results for the systems from number `first` up to `count`, or for those of so many
+    seconds, made in other processes or in this one."""
     known, found = done(results)
     results.parent.mkdir(parents=True, exist_ok=True)
     seed = seed if known is None else known
     print(f"SEED={seed}, {len(found)} systems done before", flush=True)
-    numbers = sorted({*range(count)} - {item["number"] for item in found})
+    missing = {*range(first, count)} - {item["number"] for item in found}
+    numbers = sorted(missing) if seconds > 0 else []
     each = partial(in_processes, processes) if processes and numbers else map
     end = time.monotonic() + seconds
     with results.open("w") as file:
@@ -103,28 +111,50 @@ def run(
     return found
 
 
-def tell(found: Sequence[dict[str, Any]]) -> list[str]:
-    """Prints the figures; why the run fails, if it does."""
-    wrong = [item["number"] for item in found if "error" in item]
+def figures(seed: int, found: Sequence[dict[str, Any]]) -> list[str]:
+    """What a run came to, as lines of the documentation."""
     agreed = [item for item in found if "ways" in item]
-    left = len(found) - len(wrong) - len(agreed)
+    wrong = sum("error" in item for item in found)
+    left = len(found) - wrong - len(agreed)
     ways = Counter(way for item in agreed for way in item["ways"])
-    print(f"{len(found):,} systems, {len(wrong)} of them wrong, {left} passed over")
+    last = max(item["number"] for item in found) if found else 0
+    lines = [
+        f"{len(found):,} systems of seed {seed}, the last of them number {last:,}: {wrong} with a "
+        f"disagreement, {left} passed over."
+    ]
     if agreed:
         states = sorted(item["states"] for item in agreed)
-        verdicts = Counter(item["verdict"] for item in agreed)
-        steps = sorted(item["steps"] for item in agreed if item["steps"] is not None)
+        verdicts = Counter(item["verdict"].lower() for item in agreed)
+        steps = [item["steps"] for item in agreed if item["steps"] is not None] or [0]
         seconds = sum(item["seconds"] for item in agreed)
-        print(f"reachable states: {states[0]:,} to {states[-1]:,}, median {median(states):,.0f}")
-        print(f"verdicts: {', '.join(f'{name} {n:,}' for name, n in verdicts.most_common())}")
-        if steps:
-            print(f"counterexamples: {steps[0]} to {steps[-1]} steps, median {median(steps):.0f}")
-        print(f"drawn and not wanted: {sum(item['draws'] for item in agreed):,}")
-        print(f"{sum(ways.values()):,} comparisons in {seconds:,.0f} s of processor time:")
-    for way in NAMES:
-        print(f"  {way}: {ways[way]:,}")
+        lines += [
+            f"Reachable states: {states[0]:,} to {states[-1]:,}, median {median(states):,.0f}, "
+            f"together {sum(states):,}.",
+            f"Verdicts: {', '.join(f'{name} {n:,}' for name, n in verdicts.most_common())}; "
+            f"counterexamples of {min(steps)} to {max(steps)} steps, median {median(steps):.0f}.",
+            f"Drawn besides, and not of the size or kind wanted: "
+            f"{sum(item['draws'] for item in agreed):,}.",
+            f"Processor time: {seconds:,.0f} s, {seconds / len(agreed):.2f} s for a system.",
+        ]
+    table = ["| way | comparisons |", "|---|---|", *(f"| {way} | {ways[way]:,} |" for way in NAMES)]
+    return [*lines, "", *table, f"| all | {sum(ways.values()):,} |"]
+
+
+def record(seed: int, found: Sequence[dict[str, Any]], page: Path = PAGE) -> None:
+    """Puts the figures into the documentation, in place of those of the run before."""
+    text = page.read_text()
+    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
+    lines = [wrapped for line in figures(seed, found) for wrapped in wrap(line, 100) or [""]]
+    write_whole(page, text[:begin] + "\n".join(lines) + "\n" + text[end:])
+
+
+def failures(found: Sequence[dict[str, Any]]) -> list[str]:
+    """Why a run fails, if it does."""
+    wrong = [item["number"] for item in found if "error" in item]
+    left = sum("passed_over" in item for item in found)
+    ways = {way for item in found for way in item.get("ways", ())}
     reasons = [f"these disagree: {wrong}"] if wrong else []
-    reasons += [f"never compared: {way}" for way in NAMES if not ways[way]]
+    reasons += [f"never compared: {way}" for way in NAMES if way not in ways]
     if left > LEFT_OUT * len(found):
         reasons.append(f"{left} of {len(found)} systems were passed over")
     return reasons
@@ -134,14 +164,20 @@ def main() -> int:
     """The command; 1 where anything disagrees, or a way was never taken."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--systems", type=int, default=100)
+    parser.add_argument("--first", type=int, default=0, metavar="N", help="the first one's number")
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--seed", type=int)
     parser.add_argument("--processes", type=int, default=available_threads())
     parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--record", action="store_true", help="in docs/reliability.md")
     given = parser.parse_args()
     seed = random.SystemRandom().randrange(1 << 32) if given.seed is None else given.seed
-    found = run(given.systems, given.seconds, seed, given.results, given.processes)
-    reasons = tell(found)
+    found = run(given.systems, given.seconds, seed, given.results, given.processes, given.first)
+    seed = done(given.results)[0] or seed  # that of the run that went on
+    print("\n".join(figures(seed, found)))
+    if given.record:
+        record(seed, found)
+    reasons = failures(found)
     for reason in reasons:
         print(f"FAILED: {reason}")
     return int(bool(reasons))

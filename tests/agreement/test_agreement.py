@@ -17,7 +17,16 @@ from epochfence.checker.solver.bound import bound
 from epochfence.checker.verdict import Result
 from epochfence.language import Instance
 from epochfence.tests.agreement import systems, ways
-from epochfence.tests.agreement.run import LEFT_OUT, compared, done, run, tell
+from epochfence.tests.agreement.run import (
+    BEGIN,
+    END,
+    LEFT_OUT,
+    compared,
+    done,
+    failures,
+    record,
+    run,
+)
 from epochfence.tests.agreement.ways import BLOCK, NAMES, WAYS
 
 SYSTEMS = 2 * BLOCK
@@ -32,7 +41,7 @@ def test_all_engines_agree_on_larger_systems(tmp_path: Path) -> None:
     if not {*NAMES} <= {way for item in found for way in item.get("ways", ())}:
         # some ways ask for more than their share: symmetry, a counterexample of few steps
         found = run(2 * SYSTEMS, float("inf"), seed, results)
-    assert tell(found) == []
+    assert failures(found) == []
     agreed = [item for item in found if "ways" in item]
     assert len(agreed) >= len(found) * (1 - LEFT_OUT) >= SYSTEMS * (1 - LEFT_OUT)
     broken = sum(item["verdict"] != "HOLDS" for item in agreed)
@@ -54,6 +63,7 @@ def test_a_run_does_the_systems_that_are_missing(tmp_path: Path, small: None) ->
     assert done(results) == (SEED, first)
     assert run(1, 60, SEED + 1, results) == first
     assert [item["number"] for item in run(2, 60, SEED + 1, results)] == [0, 1]
+    assert [item["number"] for item in run(6, 60, SEED, results, first=5)] == [0, 1, 5]
     results.write_text("")
     assert [item["number"] for item in run(1, 60, SEED, results)] == [0]
 
@@ -114,18 +124,26 @@ def test_another_answer_is_a_disagreement(
     monkeypatch.setattr(ways, *WRONG[way])
     told = compared(SEED, number)
     assert "AssertionError" in told["error"]
-    assert tell([told])[0] == f"these disagree: [{number}]"
+    assert failures([told])[0] == f"these disagree: [{number}]"
 
 
-def test_a_way_that_was_never_taken_fails_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_way_that_was_never_taken_fails_the_run(tmp_path: Path) -> None:
     item: dict[str, Any] = {
         "number": 0, "states": 1_000, "verdict": "HOLDS", "steps": None, "draws": 0,
         "seconds": 1.0, "ways": [*NAMES],
     }  # fmt: skip
-    assert tell([item]) == []
+    assert failures([item]) == []
     for name in NAMES:
         without = item | {"ways": [other for other in NAMES if other != name]}
-        assert tell([without]) == [f"never compared: {name}"]
+        assert failures([without]) == [f"never compared: {name}"]
     left_out = {"number": 1, "passed_over": "takes long"}
-    assert tell([item, left_out]) == ["1 of 2 systems were passed over"]
-    assert tell([])
+    assert failures([item, left_out]) == ["1 of 2 systems were passed over"]
+    assert failures([])
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}old\n{END}after\n")
+    record(SEED, [item, left_out], page)
+    recorded = page.read_text()
+    assert recorded.startswith(
+        f"before\n{BEGIN}2 systems of seed {SEED}, the last of them number 1:"
+    )
+    assert recorded.endswith(f"| all | {len(NAMES)} |\n{END}after\n")
