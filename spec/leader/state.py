@@ -8,6 +8,7 @@ at real ranges it is the broker's to move.
 
 A broker that waits for the coordinator keeps the batch itself, with the guard that it got: a
 bounded run has the batch in `waiting`, and whether its guard is still the one that counts.
+tests/spec/test_leader_refinement.py takes every event of a small leader on both and compares.
 """
 
 from __future__ import annotations

@@ -1,0 +1,165 @@
+"""What a bounded leader abstracts, against the leader at real ranges: its log is a short sequence,
+without markers that end nothing, where the other has offsets; and a question counts or doesn't,
+where the other has guards.
+
+From an empty log on, every event of a small leader is taken on both, to a depth; a bounded offset
+stands for that of the entry at its place. Answers, entries, where the log starts and ends and what
+is stable are compared after each.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from copy import copy
+from itertools import product
+from typing import Any
+
+import pytest
+
+from epochfence.model import PartitionLeader
+from epochfence.spec.features import RELEASES
+from epochfence.spec.leader import recovery
+from epochfence.spec.leader.state import asks_coordinator
+from epochfence.tests.spec.leaders import Leader, leader
+
+DEPTH = 3
+DAY = 86_400_000
+EVENTS: list[tuple[Any, ...]] = [
+    *(("produce", epoch, sequence, txn) for epoch, sequence, txn in product((0, 1), repeat=3)),
+    *(("marker", epoch, coordinator) for epoch, coordinator in product((0, 1), repeat=2)),
+    ("delete",),
+    ("expire",),
+]
+
+
+class Pair:
+    """A leader of either kind, and the real offset of each entry of the bounded log."""
+
+    def __init__(self, release: str) -> None:
+        self.bounded: Leader = leader(release)
+        self.real = PartitionLeader(protocol=release)
+        self.offsets: list[int] = []
+
+    def copy(self) -> Pair:
+        """Another pair in the same state."""
+        made = copy(self)
+        made.bounded = copy(self.bounded)
+        made.bounded.state = dict(self.bounded.state)
+        made.real, made.offsets = self.real.copy(), list(self.offsets)
+        return made
+
+    def take(self, event: tuple[Any, ...]) -> tuple[object, object]:
+        """The event on both, and what each answers."""
+        answers = getattr(self, event[0])(*event[1:])
+        self.real.move_high_watermark(self.real.log_end_offset)
+        return answers
+
+    def produce(self, epoch: int, sequence: int, txn: int) -> tuple[object, object]:
+        before = self.real.log_end_offset
+        if txn:
+            found = self.bounded.verified(epoch, sequence)
+        else:
+            found = self.bounded.produce(epoch, sequence, idempotent_only=True)
+        batch: dict[str, Any] = {"producer_id": 0, "producer_epoch": epoch}
+        batch["base_sequence"] = sequence
+        guard = None
+        if txn and self.real.machine.value(asks_coordinator):
+            asked = self.real.start_verification(**batch)
+            if asked.error != "NONE":
+                return found, asked.error
+            guard = asked.guard
+        answer = self.real.append(**batch, count=1, transactional=bool(txn), guard=guard)
+        if answer.error != "NONE":
+            return found, answer.error
+        if not answer.is_duplicate:
+            self.offsets.append(before)
+        return found, "duplicate" if answer.is_duplicate else "written"
+
+    def marker(self, epoch: int, coordinator_epoch: int) -> tuple[object, object]:
+        before = self.real.log_end_offset
+        length = len(self.bounded.log)
+        found = self.bounded.marker(epoch, coordinator_epoch=coordinator_epoch)
+        answer = self.real.append_marker(
+            producer_id=0, producer_epoch=epoch, result="ABORT",
+            coordinator_epoch=coordinator_epoch,
+        )  # fmt: skip
+        if len(self.bounded.log) > length:
+            self.offsets.append(before)
+        if answer.error != "NONE":
+            return found, answer.error
+        ended = answer.completed_txn is not None and answer.completed_txn.first_offset < before
+        return found, "ended" if ended or len(self.bounded.log) > length else "nothing"
+
+    def delete(self) -> tuple[object, object]:
+        end = len(self.bounded.log)
+        found = self.bounded.does(recovery.delete_records, offset=end) is not None
+        if found:
+            self.real.delete_records(self.offsets[-1] + 1)
+        return found, found
+
+    def expire(self) -> tuple[object, object]:
+        self.bounded.does(recovery.expire_producer, producer_id=0)
+        self.bounded.does(recovery.expire_question, producer_id=0)
+        self.real.now_ms += DAY
+        self.real.remove_expired()
+        return None, None
+
+    def place(self, offset: int) -> int:
+        """The place in the bounded log that a real offset comes to."""
+        return bisect_left(self.offsets, offset)
+
+    def seen(self) -> tuple[object, object]:
+        """What is compared of each."""
+        one, entry = self.bounded, self.real.machine.at("producer_state", 0)
+        opened = entry.current_txn_first_offset
+        batches = tuple((b.last_sequence, self.place(b.last_offset)) for b in entry.batches)
+        asked = self.real.machine.at("verifying", 0)
+        start = self.place(self.real.log_start_offset)
+        real = (
+            (
+                entry.producer_epoch, batches, max(entry.coordinator_epoch, 0),
+                None if opened is None else self.place(opened),
+            ),
+            asked and (asked.producer_epoch, asked.lowest_sequence),
+            len(self.offsets), start, self.place(self.real.last_stable_offset),
+        )  # fmt: skip
+        bounded = (
+            one.entry(), one.field("verifying")[0], len(one.log), one.field("log_start_offset"),
+            one.stable(),
+        )  # fmt: skip
+        return bounded, real
+
+
+@pytest.mark.slow
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("release", RELEASES)
+def test_both_leaders_do_the_same_with_every_event(release: str) -> None:
+    waiting, known = [Pair(release)], set[object]()
+    for _ in range(DEPTH):
+        following: list[Pair] = []
+        for pair in waiting:
+            for event in EVENTS:
+                after = pair.copy()
+                found, expected = after.take(event)
+                assert found == expected, event
+                bounded, real = after.seen()
+                assert bounded == real, event
+                if bounded not in known:
+                    known.add(bounded)
+                    following.append(after)
+        waiting = following
+    assert len(known) > 50
+
+
+def test_a_leader_that_takes_what_it_should_not_is_told_apart() -> None:
+    pair = Pair("4.3")
+    pair.real.machine.put(verification_enabled=False)
+    found, expected = pair.take(("produce", 1, 0, 1))
+    assert found == expected
+    assert pair.seen()[0] == pair.seen()[1]
+    pair.real.machine.put(log_start_offset=1)
+    assert pair.seen()[0] != pair.seen()[1]
+    assert pair.take(("produce", 0, 0, 1)) == ("INVALID_PRODUCER_EPOCH",) * 2
+    pair.real.states.truncate_fully(0)
+    found, expected = pair.take(("produce", 0, 0, 1))
+    assert found != expected
