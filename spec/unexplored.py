@@ -34,7 +34,6 @@ UNEXPLORED = (
         (
             *(f"producer.{call}/{row}" for call in _CALLS for row in (*_CALLS[call], *_ALL_CALLS)),
             "producer.begin completing",
-            "producer.AddPartitionsToTxn answered",
             "producer.failure",
             "producer.drain batch",
             "producer.Produce answered",

@@ -588,14 +588,18 @@ class ProducerClient:
                 break
             if step == "UNAUTHORIZED" or (step == "REFUSED" and outcome == NONE):
                 outcome = error
-        answered = self.machine.handle(
-            "AddPartitionsToTxn answered", error=outcome, partitions=frozenset(errors)
-        )
+        reactions = [
+            self.machine.handle(
+                "AddPartitionsToTxnResponse", producer=_ME, connection=0, partition=partition,
+                error=outcome,
+            ).reply
+            for partition in errors
+        ]  # fmt: skip
         if outcome == "TOPIC_AUTHORIZATION_FAILED":
             self.unauthorized_topics = sorted(
                 {topic_of(p) for p, error in errors.items() if error == outcome}
             )
-        self._react(answered.reply, request)
+        self._react(reactions[-1], request)
 
     def _offsets_answered(self, request: Request, errors: Mapping[Any, str]) -> None:
         is_looked_up = False

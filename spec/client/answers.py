@@ -6,11 +6,25 @@ what is to be tried again, or comes next, is sent at once.
 
 from __future__ import annotations
 
-from ...language import Expression, Row, Sending
+from ...language import Expression, Row, Sending, if_
 from ...language.expressions import Operand
 from ..errors import Errors, asks_again
-from ..features import abortable_error, retried_by_kind, unknown_id_fatal
-from .transaction_manager import ClientStep, fatal, react
+from ..features import (
+    abortable_error,
+    client_epoch_bump,
+    errors_told_alike,
+    retried_by_kind,
+    unknown_id_fatal,
+)
+from .transaction_manager import (
+    NEEDS_BUMP,
+    ClientStep,
+    aborting,
+    can_bump,
+    fatal,
+    react,
+    transaction_coordinator,
+)
 
 
 def is_abortable(error: Expression) -> Expression:
@@ -24,7 +38,7 @@ def is_unknown_id(error: Expression) -> Expression:
 
     TransactionManager.TxnRequestHandler.abortableErrorIfPossible
     """
-    return (error == Errors.UNKNOWN_PRODUCER_ID) | (
+    return (client_epoch_bump & (error == Errors.UNKNOWN_PRODUCER_ID)) | (
         ~unknown_id_fatal & (error == Errors.INVALID_PRODUCER_ID_MAPPING)
     )
 
@@ -73,4 +87,49 @@ def fenced(
         told,
         source,
         during,
+    )
+
+
+def in_transaction(
+    error: Expression,
+    source: str,
+    *named: Expression,
+    again: tuple[Sending, ...] = (),
+    more: dict[Expression, Operand] | None = None,
+) -> tuple[Row, ...]:
+    """What the coordinator may say of a transaction, whichever request it answers.
+
+    The request was tried again after those `named` alone. `more` is set where the transaction can
+    only be aborted.
+    """
+    lost = is_unknown_id(error)
+    wrapped = ~errors_told_alike & (error == Errors.INVALID_TXN_STATE)
+    return (
+        moved(error, transaction_coordinator, source, again),
+        tried_again(error, source, *named, again=again),
+        fenced(error, source),
+        fatal(
+            "not to be mended",
+            error.is_in(
+                Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                Errors.INVALID_TXN_STATE,
+                Errors.INVALID_PRODUCER_ID_MAPPING,
+            )
+            & ~lost,
+            if_(wrapped, Errors.KAFKA_EXCEPTION, error),
+            source,
+        ),
+        aborting(
+            "unknown producer id: a new epoch after the abort",
+            lost & can_bump,
+            error,
+            "TransactionManager.abortableErrorIfPossible",
+            more=NEEDS_BUMP | (more or {}),
+        ),
+        fatal(
+            "unknown producer id, and no new epoch to be had",
+            lost,
+            if_(client_epoch_bump, error, Errors.KAFKA_EXCEPTION),
+            "TransactionManager.abortableErrorIfPossible",
+        ),
     )

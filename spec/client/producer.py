@@ -23,9 +23,7 @@ from ...language import (
     all_of,
     constant,
     event,
-    lift,
     lost,
-    only,
     position,
     set_of,
     size,
@@ -43,10 +41,8 @@ from ..application import (
     init_transactions,
     outcome,
 )
-from ..errors import asks_again
 from ..features import (
     client_epoch_bump,
-    retried_by_kind,
     transaction_version_2,
 )
 from ..messages import (
@@ -60,26 +56,22 @@ from ..messages import (
     AddPartitionsToTxnResponse,
     EndTxn,
     EndTxnResponse,
-    Errors,
     InitProducerId,
     InitProducerIdResponse,
     Produce,
     Result,
     connection,
-    moved,
     producer,
 )
-from .answers import is_unknown_id
+from .add_partitions import add, added_to_transaction, not_again
 from .end_txn import end, ended, result
 from .init_producer_id import init, initialized
-from .sender import given_up, me
+from .sender import given_up
 from .state import (
     ABORTABLE_ERROR,
     ABORTING,
     COMMITTING,
     ENDED,
-    FAILED_FOR_GOOD,
-    FATAL_ERROR,
     IN_TRANSACTION,
     INITIALIZING,
     NEW_SEQUENCES,
@@ -120,20 +112,6 @@ _MANAGER = "TransactionManager"
 # What a client sends --------------------------------------------------------------------------
 
 
-def _add(to: Expression, on: Expression) -> Sending:
-    return AddPartitionsToTxn(
-        producer=me,
-        partition=to,
-        connection=on,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-    )
-
-
-def _asks_again(error: Expression) -> Expression:
-    return asks_again(error, *moved, Errors.CONCURRENT_TRANSACTIONS, by_kind=retried_by_kind)
-
-
 # initTransactions ------------------------------------------------------------------------------
 
 initialize = Table(
@@ -171,7 +149,7 @@ begin = Table(
     ),
 )
 
-add = Table(
+partition_added = Table(
     producer,
     on=add_partition,
     when=(state == IN_TRANSACTION) & (size(adding) == 0) & ~add_partition.partition.is_in(added),
@@ -180,72 +158,12 @@ add = Table(
             "add",
             during=~transaction_version_2,
             set={adding: set_of(add_partition.partition)},
-            send=(_add(add_partition.partition, connection),),
+            send=(add(add_partition.partition, connection),),
             source=f"{_MANAGER}.maybeAddPartition",
         ),
     ),
 )
 
-
-def _not_again(when: Operand = True) -> Row:
-    return Row(
-        "not tried again after an error",
-        when=lift(when) & state.is_in(ABORTABLE_ERROR, FATAL_ERROR),
-        set={adding: set_of()},
-        source=f"{_MANAGER}.maybeTerminateRequestWithError",
-    )
-
-
-_ADDED = f"{_MANAGER}.AddPartitionsToTxnHandler.handleResponse"
-_added = AddPartitionsToTxnResponse
-added_to_transaction = Table(
-    producer,
-    on=AddPartitionsToTxnResponse,
-    rows=only(
-        ~transaction_version_2,
-        Row("on a closed connection", when=_added.connection != connection),
-        Row("failed for good before", when=state == FATAL_ERROR, source=f"{_MANAGER}.transitionTo"),
-        Row(
-            "added",
-            when=_added.error == Errors.NONE,
-            set={adding: set_of(), added: added | set_of(_added.partition)},
-            source=_ADDED,
-        ),
-        _not_again(_asks_again(_added.error)),
-        Row(
-            "retry",
-            when=_asks_again(_added.error),
-            send=(_add(_added.partition, connection),),
-            source=_ADDED,
-        ),
-        Row(
-            "unknown producer id",
-            when=is_unknown_id(_added.error),
-            during=client_epoch_bump,
-            goto=ABORTABLE_ERROR,
-            set={adding: set_of(), must_bump: True},
-            source=f"{_MANAGER}.abortableErrorIfPossible",
-        ),
-        Row(
-            "fatal",
-            when=_added.error.is_in(
-                Errors.INVALID_PRODUCER_EPOCH,
-                Errors.INVALID_PRODUCER_ID_MAPPING,
-                Errors.INVALID_TXN_STATE,
-                Errors.PRODUCER_FENCED,
-            ),
-            goto=FATAL_ERROR,
-            set=FAILED_FOR_GOOD,
-            source=_ADDED,
-        ),
-        Row(
-            "abortable",
-            goto=ABORTABLE_ERROR,
-            set={adding: set_of()},
-            source=_ADDED,
-        ),
-    ),
-)
 
 # The end ---------------------------------------------------------------------------------------
 
@@ -367,7 +285,7 @@ overtaken = Table(
             when=size(adding) > 0,
             during=~transaction_version_2,
             set={connection: _next},
-            send=(to_each(partition, partition.is_in(adding), _add(partition, _next)),),
+            send=(to_each(partition, partition.is_in(adding), add(partition, _next)),),
             source=_NETWORK,
         ),
     ),
@@ -432,7 +350,7 @@ TABLES = (
     initialize,
     initialized,
     begin,
-    add,
+    partition_added,
     added_to_transaction,
     commit,
     abort,
@@ -444,8 +362,8 @@ TABLES = (
     *_lost_either(
         AddPartitionsToTxn,
         AddPartitionsToTxnResponse,
-        lambda loss: _add(loss.partition, connection),
-        _not_again(),
+        lambda loss: add(loss.partition, connection),
+        not_again(),
     ),
     given_up(lost(Produce), LOSSES),
     *_lost_either(EndTxn, EndTxnResponse, lambda _: end(result, connection)),

@@ -10,7 +10,6 @@ from ...language import (
     Bool,
     Expression,
     Row,
-    Set,
     Table,
     enum,
     event,
@@ -21,7 +20,6 @@ from ...language import (
     set_of,
     size,
 )
-from ...language.expressions import Operand
 from ..errors import Errors, asks_again
 from ..features import (
     client_epoch_bump,
@@ -34,14 +32,13 @@ from ..features import (
     unauthorized_abortable,
 )
 from ..messages import (
-    PARTITION,
     producer,
 )
+from .add_partitions import ADDING_AGAIN, added_to_transaction
 from .answers import (
     fenced,
+    in_transaction,
     is_abortable,
-    is_unknown_id,
-    moved,
     tried_again,
 )
 from .end_txn import AFTER_END, COMPLETED, ended
@@ -49,7 +46,6 @@ from .init_producer_id import initialized, is_unauthorized
 from .state import (
     ABORTABLE_ERROR,
     UNINITIALIZED,
-    added,
     adding,
     bump_asked,
     must_bump,
@@ -58,14 +54,10 @@ from .state import (
 from .transaction_manager import (
     BUMPING_VERSION,
     GROUP_VERSION,
-    NEEDS_BUMP,
-    RETRY_BACKOFF,
-    SHORT_BACKOFF,
     ClientStep,
     Reaction,
     aborting,
     caller,
-    can_bump,
     coordinator_version,
     fatal,
     finalized_version,
@@ -89,44 +81,6 @@ _MANAGER = "TransactionManager"
 
 _LOADING, _BUSY = Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.CONCURRENT_TRANSACTIONS
 _NO_PARTITION = Errors.UNKNOWN_TOPIC_OR_PARTITION
-
-
-def _in_transaction(error: Expression, source: str, *named: Expression) -> tuple[Row, ...]:
-    """What the coordinator may say of a transaction, whichever request it answers.
-
-    The request was tried again after those `named` alone.
-    """
-    lost = is_unknown_id(error)
-    wrapped = ~errors_told_alike & (error == Errors.INVALID_TXN_STATE)
-    return (
-        moved(error, transaction_coordinator, source),
-        tried_again(error, source, *named),
-        fenced(error, source),
-        fatal(
-            "not to be mended",
-            error.is_in(
-                Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-                Errors.INVALID_TXN_STATE,
-                Errors.INVALID_PRODUCER_ID_MAPPING,
-            )
-            & ~lost,
-            if_(wrapped, Errors.KAFKA_EXCEPTION, error),
-            source,
-        ),
-        aborting(
-            "unknown producer id: a new epoch after the abort",
-            lost & can_bump,
-            error,
-            f"{_MANAGER}.abortableErrorIfPossible",
-            more=NEEDS_BUMP,
-        ),
-        fatal(
-            "unknown producer id, and no new epoch to be had",
-            lost,
-            if_(client_epoch_bump, error, Errors.KAFKA_EXCEPTION),
-            f"{_MANAGER}.abortableErrorIfPossible",
-        ),
-    )
 
 
 # Requests ---------------------------------------------------------------------------------------
@@ -400,9 +354,8 @@ PartitionReaction = message("PartitionReaction", caller, step=PartitionStep)
 partition_answered = event("AddPartitionsToTxn for a partition", error=Errors)
 _ADDED = f"{_MANAGER}.AddPartitionsToTxnHandler.handleResponse"
 _told = partition_answered.error
-_ADDING_AGAIN = (_BUSY, _LOADING, _NO_PARTITION)
 _of_request = (
-    asks_again(_told, *_ADDING_AGAIN, by_kind=retried_by_kind)
+    asks_again(_told, *ADDING_AGAIN, by_kind=retried_by_kind)
     | is_abortable(_told)
     | _told.is_in(
         Errors.COORDINATOR_NOT_AVAILABLE,
@@ -441,57 +394,6 @@ partition_told = Table(
         Row("refused", reply=PartitionReaction(step=PartitionStep.REFUSED), source=_ADDED),
     ),
 )
-partitions_answered = event(
-    "AddPartitionsToTxn answered", error=Errors, partitions=Set(PARTITION),
-    event_doc="With the first error about the request, or what the partitions' come to.",
-)  # fmt: skip
-_asked = partitions_answered.partitions
-_NO_LONGER_PENDING: dict[Expression, Operand] = {adding: adding - _asked}
-partitions_added = Table(
-    producer,
-    on=partitions_answered,
-    response=Reaction,
-    rows=(
-        Row(
-            "added",
-            when=partitions_answered.error == Errors.NONE,
-            set=_NO_LONGER_PENDING | {added: added | _asked, transaction_started: True},
-            reply=react(ClientStep.DONE),
-            source=_ADDED,
-        ),
-        Row(
-            "the transaction before it is ending",
-            when=(partitions_answered.error == Errors.CONCURRENT_TRANSACTIONS) & (size(added) == 0),
-            reply=react(
-                ClientStep.RETRY,
-                backoff_ms=if_(RETRY_BACKOFF < SHORT_BACKOFF, RETRY_BACKOFF, SHORT_BACKOFF),
-            ),
-            source=f"{_MANAGER}.AddPartitionsToTxnHandler.maybeOverrideRetryBackoffMs",
-        ),
-        *_in_transaction(partitions_answered.error, _ADDED, *_ADDING_AGAIN),
-        aborting(
-            "abortable",
-            is_abortable(partitions_answered.error),
-            partitions_answered.error,
-            _ADDED,
-        ),
-        aborting(
-            "not authorized for topics",
-            partitions_answered.error == Errors.TOPIC_AUTHORIZATION_FAILED,
-            partitions_answered.error,
-            _ADDED,
-            more=_NO_LONGER_PENDING,
-        ),
-        aborting(
-            "some were refused",
-            lift(True),
-            Errors.KAFKA_EXCEPTION,
-            _ADDED,
-            more=_NO_LONGER_PENDING,
-        ),
-    ),
-)
-
 offsets_answered = event("AddOffsetsToTxn answered", error=Errors)
 _OFFSETS = f"{_MANAGER}.AddOffsetsToTxnHandler.handleResponse"
 offsets_added = Table(
@@ -506,7 +408,7 @@ offsets_added = Table(
             reply=react(ClientStep.GO_ON),
             source=_OFFSETS,
         ),
-        *_in_transaction(offsets_answered.error, _OFFSETS, _LOADING, _BUSY),
+        *in_transaction(offsets_answered.error, _OFFSETS, _LOADING, _BUSY),
         aborting(
             "abortable",
             (offsets_answered.error == Errors.GROUP_AUTHORIZATION_FAILED)
@@ -589,7 +491,7 @@ TABLES = (
     initialized,
     given_up,
     partition_told,
-    partitions_added,
+    added_to_transaction,
     offsets_added,
     offset_committed,
     ended,

@@ -41,6 +41,8 @@ TRANSACTIONS = (
             "producer.InitProducerIdResponse/abortable",
             "producer.InitProducerIdResponse/not authorized, for good",
             "producer.AddPartitionsToTxnResponse/abortable",
+            "producer.AddPartitionsToTxnResponse/not authorized for topics",
+            "producer.AddPartitionsToTxnResponse/some were refused",
         ),
     ),
     Unreached(
