@@ -11,11 +11,13 @@ from ..client.producer import EARLY_ENDS
 from ..features import (
     client_epoch_bump,
     expires_in_flight,
+    rotation_on_fence,
     single_fence_bump,
     transaction_version_2,
     unknown_producer_accepted,
 )
 from ..messages import FAULTS, PRODUCER_IDS, RECORDS
+from ..messages import TRANSACTIONS as IN_A_ROW
 
 _NO_CAUSE = "no coordinator answers this request so"
 _SECOND_FAULT = "need two faults in a run (faults=2)"
@@ -164,6 +166,27 @@ TRANSACTIONS = (
         _SECOND_RECORD,
         ("partition.Produce/append",),
         transaction_version_2 & (RECORDS < 2) & (FAULTS < 2),
+    ),
+    Unreached(
+        "need two transactions in a row (transactions=2)",
+        (
+            "transaction.AddPartitionsByLeader/commit or abort under way",
+            "transaction.EndTxn/no producer id to be had",
+            "transaction.continue the fence/no producer id to be had",
+            "transaction.continue the fence/abort with a new producer id",
+            "partition.WriteTxnMarkers/stale epoch",
+            "partition.WriteTxnMarkers/marker of an earlier transaction",
+            "Order",
+        ),
+        transaction_version_2 & (IN_A_ROW < 2) & (FAULTS < 2),
+    ),
+    Unreached(
+        "need two transactions in a row (transactions=2)",
+        (
+            "transaction.InitProducerId/no producer id to be had",
+            "partition.AddPartitionsByLeaderResponse/question no longer counts",
+        ),
+        rotation_on_fence & (IN_A_ROW < 2) & (FAULTS < 2),
     ),
     Unreached(
         "need an end that is asked for while batches are in flight (early_ends=1)",

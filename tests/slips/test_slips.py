@@ -16,7 +16,7 @@ from epochfence.tests.slips.judge import Fate, could_say_more, judged, run
 from epochfence.tests.slips.planting import KINDS, plant
 
 SAMPLE = 100
-ALLOWED = 12  # runs have had up to 4 in a hundred, which gives more than 12 once in 7,000 samples
+ALLOWED = 5  # at 1 in 100, the goal, more than 5 of a hundred come once in 1,900 samples
 
 
 @pytest.mark.parametrize("name", FAMILIES)
