@@ -258,6 +258,8 @@ class _Watched:
                 java = "java" in process.name()
                 is_first = pid == self.first.pid
                 its = "driver" if is_first else "executor" if java else "worker"
+                if any("resource_tracker" in word for word in process.cmdline()):
+                    continue  # Python's own, which holds nothing of ours
                 if role == its and process.status() != psutil.STATUS_ZOMBIE:
                     process.kill()
                     return True
