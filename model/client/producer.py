@@ -200,11 +200,19 @@ class ProducerClient:
         return Record(None, 0, is_done=True, error=error)
 
     def send_offsets(
-        self, offsets: Mapping[Any, int], group: Mapping[str, Any] | None
-    ) -> CallResult:
+        self, offsets: Mapping[Any, int], group: Mapping[str, Any] | None, *,
+        checks_member: bool = True,
+    ) -> CallResult:  # fmt: skip
         """sendOffsetsToTransaction. `group` has group_id, and generation, member_id and
-        group_instance_id of a member."""
-        self._begins("sendOffsetsToTransaction", names_group=group is not None)
+        group_instance_id of a member. Without `checks_member` it is TransactionManager's call by
+        itself, which leaves it to KafkaProducer to look whether a generation has its member."""
+        held = group or {}
+        self._begins(
+            "sendOffsetsToTransaction", names_group=group is not None,
+            lacks_member=checks_member
+            and held.get("generation", -1) > 0
+            and not held.get("member_id"),
+        )  # fmt: skip
         assert group is not None
         result = CallResult()
         if self.machine.value(manager.adds_implicitly):

@@ -21,6 +21,7 @@ from ..features import (
     calls_in_turn,
     close_ends,
     fenced_as_it_is,
+    offsets_name_members,
     transactional,
     version_2_draft,
 )
@@ -63,7 +64,10 @@ call_begin = event("beginTransaction")
 call_commit = event("commitTransaction")
 call_abort = event("abortTransaction")
 call_send = event("send", partition=PARTITION, event_doc="The record's partition is registered.")
-call_offsets = event("sendOffsetsToTransaction", names_group=Bool())
+call_offsets = event(
+    "sendOffsetsToTransaction", names_group=Bool(), lacks_member=Bool(),
+    event_doc="`lacks_member`: a generation above 0 comes without a member's id.",
+)  # fmt: skip
 call_close = event("close")
 acknowledge = event("acknowledge call", event_doc="The application has heard of a call's end.")
 appends_first = calls_in_turn & ~is_closed
@@ -268,8 +272,8 @@ offsets_sent = Table(
     response=CallResponse,
     rows=(
         _raised(
-            "no group",
-            ~call_offsets.names_group,
+            "no group, or a generation without its member",
+            ~call_offsets.names_group | (offsets_name_members & call_offsets.lacks_member),
             Errors.ILLEGAL_ARGUMENT,
             "KafkaProducer.throwIfInvalidGroupMetadata",
         ),

@@ -97,7 +97,7 @@ class Client(Adapter):
     def send_offsets(
         self, handle: str, offsets: Mapping[str, int], group: Mapping[str, Any] | None
     ) -> None:
-        self.results[handle] = self.client.send_offsets(offsets, group)
+        self.results[handle] = self.client.send_offsets(offsets, group, checks_member=False)
 
     def await_(self, handle: str, timeout_ms: int | None) -> None:
         result = self.results[handle]

@@ -702,3 +702,16 @@ def test_an_error_from_the_transaction_before(release: str, state: str) -> None:
     client.begin_transaction()
     client.disconnect(sent)
     assert client.machine["state"] == state
+
+
+@pytest.mark.parametrize("release", RELEASED)
+def test_a_generation_needs_its_member(release: str) -> None:
+    """KafkaProducer.throwIfInvalidGroupMetadata, which came with group metadata in 2.5"""
+    client = transactional_of(release)
+    group = {"group_id": "group", "generation": 1, "member_id": ""}
+    if release == "2.0":
+        client.send_offsets({"t-0": 5}, group)
+    else:
+        assert raised(lambda: client.send_offsets({"t-0": 5}, group)) == ("ILLEGAL_ARGUMENT", None)
+    client.send_offsets({"t-0": 5}, {**group, "generation": 0})
+    client.send_offsets({"t-0": 5}, {**group, "member_id": "me"})
