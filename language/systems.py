@@ -73,6 +73,7 @@ _COLLECTIONS: dict[str, type] = {
     "tables": Table, "properties": Property, "constants": Expression, "channels": Channel,
     "interchangeable": Key, "lemmas": Property, "unreached": Unreached,
 }  # fmt: skip
+_NAMED = ("field", "constant")  # what rows and traces show by its name alone
 _MAPPINGS = {
     "fixed": "{constant: number}",
     "bounds": "{name: {constant: number}}",
@@ -96,7 +97,8 @@ class System:
     Raises DeclarationError for a feature that the protocols don't declare, a constant that the
     system doesn't, a bound outside of its constant's range, a message without a channel, a property
     of a machine without a table, a budget of an event without one, something unreached that isn't
-    there, and for two tables, machines, properties or channels of one name.
+    there, an expression with a constant and a field of one name, and for two tables, machines,
+    properties or channels of one name.
     """
 
     name: str
@@ -256,6 +258,12 @@ class System:
 
     def _check_names(self, expression: Expression) -> None:
         features, constants, machines = self._names
+        of = {op: {x.data.name for x in children_first(expression) if x.op == op} for op in _NAMED}
+        for name in sorted(of["field"] & of["constant"]):
+            raise DeclarationError(
+                f"`{expression}` has a constant and a field that are both called {name}, which "
+                "nobody can tell apart: rename one of them"
+            )
         for node in children_first(expression):
             if node.op == "feature" and node.data.name not in features:
                 raise DeclarationError(f"{node.data.name} is no feature of {self.name}'s protocols")

@@ -29,7 +29,7 @@ from epochfence.language import (
 
 READERS = constant("readers", 2, 1, 4, meaning="clients that read")
 WRITES = constant("writes", 2, 1, 6, meaning="writes in a run")
-MISSES = constant("misses", 3, 1, 9, meaning="misses in a run")
+MISSES = constant("most_misses", 3, 1, 9, meaning="misses in a run")
 
 READER = Key("reader", READERS)
 VERSION = Int(0, WRITES, "version")

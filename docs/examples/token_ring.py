@@ -28,7 +28,7 @@ from epochfence.language import (
 
 NODES = constant("nodes", 4, 2, 8, meaning="nodes of the ring")
 VALUES = constant("values", 3, 2, 8, meaning="values of a counter: at least nodes - 1 are needed")
-MOVES = constant("moves", 13, 0, 100, meaning="moves after which one token must be left")
+MOVES = constant("most_moves", 13, 0, 100, meaning="moves after which one token must be left")
 
 NODE = Key("node", NODES)
 

@@ -187,3 +187,11 @@ def test_a_table_takes_what_a_row_takes_as_its_condition() -> None:
         assert _table(when=given).guard is _row(when=given).rows[0].guard
     with pytest.raises(DeclarationError, match=r"^table client.tick: `7` is .* and no condition$"):
         _table(when=7)
+
+
+def test_a_constant_and_a_field_of_one_name_are_told_where_both_are_meant() -> None:
+    """`minimum(moves + 1, moves)` says nothing: which of the two is the constant?"""
+    shadow = lang.constant("y", 3)
+    message = "`y < y` has a constant and a field that are both called y.*: rename one of them"
+    with pytest.raises(DeclarationError, match=message):
+        _system(constants=(N, shadow), properties=(_holds(y < shadow),))
