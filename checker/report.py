@@ -188,7 +188,10 @@ def tell_lint(
         for item in items:
             rows = " and ".join(item.rows)
             console.print(Text(f"    {item.table} [{rows}]" if rows else f"    {item.table}"))
-            console.print(Text(f"      as with {item.example}"))
+            if item.example:
+                console.print(Text(f"      as with {item.example}"))
+            if item.explained:
+                console.print(Text(f"      known: {item.explained}"))
     unexplained = [item for item in vacuous if not item.explained]
     console.print(f"  vacuous in every run: {len(unexplained) or 'none'}")
     for item in unexplained:

@@ -81,14 +81,14 @@ def _parts(unmet: Sequence[Probe]) -> list[str]:
 
 def wrongly_unreached(instance: Instance, taken: Sequence[int]) -> list[str]:
     """Rows that the system declares not to be reached at these settings, and that a run took."""
-    declared = _declared(instance)
+    declared = declared_unreached(instance)
     return [
         name for name, count in zip(instance.row_names, taken, strict=True)
         if count and name in declared
     ]  # fmt: skip
 
 
-def _declared(instance: Instance) -> dict[str, str]:
+def declared_unreached(instance: Instance) -> dict[str, str]:
     """The rows, tables and properties that the system declares to be unreached here, and why."""
     return {
         name: item.why
@@ -101,7 +101,7 @@ def _declared(instance: Instance) -> dict[str, str]:
 def _premises(
     instance: Instance, unmet: Sequence[Probe], unbreakable: Sequence[str]
 ) -> Iterator[Vacuity]:
-    declared = _declared(instance)
+    declared = declared_unreached(instance)
     by_name = {item.name: item for item in (*instance.system.properties, *instance.system.lemmas)}
 
     def explained(name: str, condition: Expression, settled: bool) -> str:
@@ -150,7 +150,7 @@ class _Rows:
         for name in instance.row_names:
             self.rows.setdefault(name.partition("/")[0], []).append(name)
         self.ruled_out = ruled_out(instance)
-        self.declared = _declared(instance)
+        self.declared = declared_unreached(instance)
 
     def found(self) -> Iterator[Vacuity]:
         """First the messages, then the events, then what is left row by row."""

@@ -11,6 +11,7 @@ from ...language import Enum, Instance, System, Table, instantiate
 from ...language.expressions import EnumValue, Expression, children_first
 from ..graph import Node, leaves_of
 from ..ground import GroundAction, Grounded, ground
+from ..vacuity import declared_unreached
 from .terms import Bits, Relation, Term, z3
 
 FAULTS = ("unreachable", "error")
@@ -20,23 +21,25 @@ FAULTS = ("unreachable", "error")
 class Finding:
     """Something about a table: an event that is `unanswered`, a row that is `unreachable` behind
     those before it, rows that `overlap`, an update that may leave its `range`, an `error` that the
-    response mayn't carry. `example` is a state in which it is so."""
+    response mayn't carry. `example` is a state in which it is so; `explained` is why the system
+    declares a row that is hidden to be unreached, if it does."""
 
     kind: str
     table: str
     rows: tuple[str, ...]
     example: str = ""
+    explained: str = ""
 
     @property
     def is_fault(self) -> bool:
         """Whether it is wrong whatever is reachable; the others may be meant."""
-        return self.kind in FAULTS
+        return self.kind in FAULTS and not self.explained
 
     def as_json(self) -> dict[str, Any]:
         """The finding as plain data."""
         return {
             "kind": self.kind, "table": self.table, "rows": list(self.rows),
-            "example": self.example, "fault": self.is_fault,
+            "example": self.example, "explained": self.explained or None, "fault": self.is_fault,
         }  # fmt: skip
 
 
@@ -73,6 +76,8 @@ class _Lint:
         self.relation = Relation(self.grounded, Bits())
         self.solver = z3.SolverFor(self.relation.numbers.logic)
         self.solver.add(self.relation.in_range)
+        # by the row's own name: what is said of a whole table says nothing of its rows' order
+        self.declared = declared_unreached(instance)
         self.by_table: dict[str, list[GroundAction]] = {}
         self.table_of: list[str] = [name.partition("/")[0] for name in instance.row_names]
         for action in self.grounded.actions:
@@ -87,7 +92,8 @@ class _Lint:
             rows = [row for row, _ in actions[0].guards]
             for row in rows:
                 if not any(self._finds(action, self._first(action, row)) for action in actions):
-                    yield Finding("unreachable", table, (self._name(row),))
+                    why = self.declared.get(self.instance.row_names[row], "")
+                    yield Finding("unreachable", table, (self._name(row),), explained=why)
             for pair in combinations(rows, 2):
                 yield from self._overlap(table, actions, pair)
             yield from self._ranges(table, actions)

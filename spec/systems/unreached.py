@@ -95,7 +95,10 @@ TRANSACTIONS = (
     ),
     Unreached(
         "can't be: from 2.5 on there is a new epoch to be had",
-        ("producer.EndTxnResponse/unknown producer id, and no new epoch to be had",),
+        (
+            "producer.AddPartitionsToTxnResponse/unknown producer id, and no new epoch to be had",
+            "producer.EndTxnResponse/unknown producer id, and no new epoch to be had",
+        ),
         client_epoch_bump,
     ),
     Unreached(
