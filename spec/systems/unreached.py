@@ -121,8 +121,14 @@ TRANSACTIONS = (
         transaction_version_2 & (FAULTS < 2),
     ),
     Unreached(
-        "need two faults in a run (faults=2), or a fence that takes two epochs (4.0.0)",
+        _SECOND_FAULT,
         ("producer.InitProducerIdResponse/fenced",),
+        transaction_version_2 & single_fence_bump & (FAULTS < 2),
+    ),
+    Unreached(
+        "need two faults in a run (faults=2) before 4.3, where a fence at the largest epoch fails, "
+        "or a fence that takes two epochs (4.0.0)",
+        ("producer.InitProducerIdResponse/unexpected",),
         transaction_version_2 & single_fence_bump & (FAULTS < 2),
     ),
     Unreached(

@@ -167,7 +167,7 @@ HARMLESS = {
     "client_epoch_bump": "with version 2 a client gets its epochs from EndTxn",
     "epoch_by_partition": "with version 2 each transaction has an epoch and sequences of its own",
     "retried_by_kind": "it decides after which errors a client asks again",
-    "unauthorized_abortable": "nobody is without authorization, and an answer awaited is no failure",
+    "unauthorized_abortable": "no coordinator calls a client unauthorized",
     "one_way_to_ids": "every client is transactional",
     "marker_is_use": "there is no clock, and no leader forgets at the default bounds",
 }
