@@ -1,9 +1,8 @@
 """A transaction coordinator to send requests to: its entries, its ownership, its markers.
 
-The rows are `spec.coordinator.entry`'s, `spec.coordinator.log`'s and `spec.coordinator.requests`'s.
-Kept here is what they leave to the broker: the entries by their transactional ids, the queues of
-markers by leader, and what happens after what (a fence goes on to an abort; a record that was
-appended takes effect; an end that was decided sends its markers).
+The rows are those of `spec.coordinator`. Kept here is what they leave to the broker: the entries by
+their transactional ids, the queues of markers by leader, and what happens after what (a fence goes
+on to an abort; a record that was appended takes effect; an end that was decided sends its markers).
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from ...language.expressions import EnumValue, children_first
 from ...language.tables import Table
 from ...spec.coordinator import entry as transaction
 from ...spec.coordinator import requests as declared
+from ...spec.coordinator import tables
 from ...spec.leader import calls as declared_leader
 from ...spec.leader import produce
 from ...spec.messages import Errors
@@ -351,7 +352,7 @@ def _decided() -> frozenset[str]:
 @cache
 def _relayed() -> list[str]:
     """What a leader answers that asked the coordinator about a batch and was refused."""
-    refusals = said(transaction.TABLES, "AddPartitionsByLeader") - {"NONE"}
+    refusals = said(tables.TABLES, "AddPartitionsByLeader") - {"NONE"}
     rows = (
         row
         for row in produce.verified.rows

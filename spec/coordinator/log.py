@@ -62,6 +62,7 @@ from ..messages import (
     producer_id_manager,
     transaction,
 )
+from .end_txn import tell_fencers
 from .entry import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
@@ -105,7 +106,6 @@ from .entry import (
     producer_epoch,
     producer_id,
     state,
-    tell_fencers,
     txn_last_update_timestamp,
     txn_start_timestamp,
     txn_timeout_ms,

@@ -37,6 +37,7 @@ from ..messages import (
     now,
     transaction,
 )
+from .add_partitions import adding
 from .entry import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
@@ -48,14 +49,12 @@ from .entry import (
     PREPARE_COMMIT,
     PREPARE_EPOCH_FENCE,
     TransactionState,
-    adding,
     completing,
     dated,
     ending,
     exhausted,
     fence_epoch,
     fenced,
-    increment_rows,
     is_prepared,
     is_settled,
     last_producer_epoch,
@@ -67,11 +66,11 @@ from .entry import (
     pending_timeout_ms,
     producer_epoch,
     producer_id,
-    rotation,
     state,
     txn_start_timestamp,
     txn_timeout_ms,
 )
+from .init_producer_id import increment_rows, rotation
 from .log import COMPLETING
 from .requests import caller
 

@@ -51,9 +51,8 @@ from ..messages import (
     transaction,
 )
 from ..messages import Errors as EntryErrors
-from .entry import TABLES as ENTRY_TABLES
+from .add_partitions import add_partitions_rows
 from .entry import (
-    add_partitions_rows,
     asked_by,
     failed_fence,
     fencing,
@@ -67,6 +66,7 @@ from .entry import (
 )
 from .log import TABLES as LOG_TABLES
 from .log import TRANSITION_FORGOTTEN, tell_all
+from .tables import TABLES as ENTRY_TABLES
 
 MAX_TIMEOUT = constant(
     "transaction_max_timeout_ms", 0, 0, 0, real=900_000, meaning="transaction.max.timeout.ms"

@@ -7,7 +7,7 @@ from ..client import producer, sender
 from ..client import state as client
 from ..coordinator import entry as transaction
 from ..coordinator import log as transaction_log
-from ..coordinator import markers
+from ..coordinator import markers, tables
 from ..features import KAFKA, transactional
 from ..leader import markers as leader_markers
 from ..leader import produce, recovery
@@ -64,7 +64,7 @@ system = System(
     doc="One transactional id shared by client instances (one can be a zombie), its coordinator "
     "and the leaders of the partitions written to; requests, answers and markers are lost, "
     "delayed, repeated and overtaken.",
-    tables=transaction.TABLES
+    tables=tables.TABLES
     + transaction_log.TABLES
     + markers.TABLES
     + produce.TABLES

@@ -13,7 +13,7 @@ from epochfence.model.engine.interpreter import Interpreter, Step
 from epochfence.spec import messages as kafka
 from epochfence.spec.coordinator import entry as transaction
 from epochfence.spec.coordinator import log as transaction_log
-from epochfence.spec.coordinator import markers
+from epochfence.spec.coordinator import markers, tables
 from epochfence.spec.features import NEWEST
 from epochfence.spec.systems import shipped
 from epochfence.tests.spec import network
@@ -26,7 +26,7 @@ VERSION_1 = ("transaction_version_2",)  # without it
 SYSTEM = replace(
     shipped("transactions"),
     name="coordinator",
-    tables=transaction.TABLES + transaction_log.TABLES + markers.TABLES,
+    tables=tables.TABLES + transaction_log.TABLES + markers.TABLES,
     properties=(),
     lemmas=(),
     unreached=(),

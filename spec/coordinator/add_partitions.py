@@ -1,0 +1,185 @@
+"""AddPartitionsToTxn at the coordinator, from a client and from a leader that verifies a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...language import Expression, Message, Row, Sending, Table, if_, only, set_of
+from ..features import (
+    abortable_error,
+    pending_first,
+    transaction_version_2,
+    verification,
+    version_2_draft,
+)
+from ..messages import (
+    AddPartitionsByLeader,
+    AddPartitionsByLeaderResponse,
+    AddPartitionsToTxn,
+    AddPartitionsToTxnResponse,
+    Errors,
+    answer_on,
+    clock,
+    connection,
+    now,
+    producer,
+    transaction,
+)
+from .entry import (
+    ONGOING,
+    adding_for,
+    asks,
+    dated,
+    fenced,
+    is_prepared,
+    is_settled,
+    partitions,
+    pending,
+    pending_partitions,
+    producer_epoch,
+    same_producer,
+    state,
+    txn_start_timestamp,
+)
+
+
+def adding(wanted: Expression, version: Expression | int) -> dict[Expression, Expression | int]:
+    """What is prepared when partitions are added. TransactionMetadata.prepareAddPartitions"""
+    return {
+        pending: ONGOING,
+        pending_partitions: partitions | wanted,
+    } | dated(if_(is_settled, now, txn_start_timestamp), version)
+
+
+def add_partitions_rows(
+    request: Message,
+    answer: Callable[[Expression], Sending],
+    asks: dict[Expression, Expression],
+    wanted: Expression,
+    all_there: Expression,
+    version: Expression | int = 0,
+) -> tuple[Row, ...]:
+    """The rows of every form of the request: a client's, a leader's, for one partition or many.
+
+    `wanted` is the set of partitions, `all_there` says that the transaction has them.
+    """
+    source = "TransactionCoordinator.handleAddPartitionsToTransaction"
+    busy = answer(Errors.CONCURRENT_TRANSACTIONS)
+    unknown, other = same_producer(request, answer, source)
+    return (
+        unknown,
+        Row(
+            "transition in flight",
+            when=pending.is_set,
+            during=pending_first,
+            reply=busy,
+            source="KAFKA-18660",
+        ),
+        other,
+        Row(
+            "other epoch",
+            when=request.producer_epoch != producer_epoch,
+            reply=answer(fenced),
+            source=source,
+        ),
+        Row(
+            "transition in flight, same epoch",
+            when=pending.is_set,
+            during=~pending_first,
+            reply=busy,
+            source=source,
+        ),
+        Row("commit or abort under way", when=is_prepared, reply=busy, source=source),
+        Row(
+            "already added",
+            when=(state == ONGOING) & all_there,
+            reply=answer(Errors.NONE),
+            source=source,
+        ),
+        Row(
+            "add",
+            set={
+                adding_for[request.producer]: wanted,
+            }
+            | adding(wanted, version)
+            | asks,
+            source="TransactionMetadata.prepareAddPartitions",
+        ),
+    )
+
+
+def _add_answer(error: Expression) -> Sending:
+    request = AddPartitionsToTxn
+    return answer_on(
+        connection.at(request.producer), AddPartitionsToTxnResponse, request.connection,
+        producer=request.producer, partition=request.partition, error=error,
+    )  # fmt: skip
+
+
+add_partitions = Table(
+    transaction,
+    on=AddPartitionsToTxn,
+    elsewhere=(producer, clock),
+    rows=add_partitions_rows(
+        AddPartitionsToTxn,
+        _add_answer,
+        asks(AddPartitionsToTxn),
+        set_of(AddPartitionsToTxn.partition),
+        AddPartitionsToTxn.partition.is_in(partitions),
+    ),
+)
+
+
+def _leader_answer(error: Expression) -> Sending:
+    return AddPartitionsByLeaderResponse(error=error)
+
+
+_VERIFY = "TransactionCoordinator.handleVerifyPartitionsInTransaction"
+_verify_only = only(
+    verification & ~transaction_version_2,
+    *same_producer(AddPartitionsByLeader, _leader_answer, _VERIFY, "verify, "),
+    Row(
+        "verify, other epoch",
+        when=AddPartitionsByLeader.producer_epoch != producer_epoch,
+        reply=_leader_answer(fenced),
+        source=_VERIFY,
+    ),
+    Row(
+        "verify, commit or abort under way",
+        when=is_prepared,
+        reply=_leader_answer(Errors.CONCURRENT_TRANSACTIONS),
+        source=_VERIFY,
+    ),
+    Row(
+        "verify, in the transaction",
+        when=AddPartitionsByLeader.partition.is_in(partitions),
+        reply=_leader_answer(Errors.NONE),
+        source=_VERIFY,
+    ),
+    Row(
+        "verify, not in the transaction",
+        reply=_leader_answer(
+            if_(abortable_error, Errors.TRANSACTION_ABORTABLE, Errors.INVALID_TXN_STATE)
+        ),
+        source=_VERIFY,
+    ),
+)
+
+add_partitions_by_leader = Table(
+    transaction,
+    on=AddPartitionsByLeader,
+    response=AddPartitionsByLeaderResponse,
+    elsewhere=(clock,),
+    rows=_verify_only
+    + only(
+        transaction_version_2,
+        *add_partitions_rows(
+            AddPartitionsByLeader,
+            _leader_answer,
+            {},
+            set_of(AddPartitionsByLeader.partition),
+            AddPartitionsByLeader.partition.is_in(partitions),
+            if_(version_2_draft, 0, 2),
+        ),
+    ),
+)

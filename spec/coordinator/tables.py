@@ -1,0 +1,17 @@
+"""The tables of the entry of one transactional id, in one tuple."""
+
+from __future__ import annotations
+
+from .add_partitions import add_partitions, add_partitions_by_leader
+from .end_txn import end_txn
+from .init_producer_id import init_producer_id
+from .timeout import fence_continues, transaction_timeout
+
+TABLES = (
+    init_producer_id,
+    add_partitions,
+    add_partitions_by_leader,
+    end_txn,
+    transaction_timeout,
+    fence_continues,
+)
