@@ -263,6 +263,13 @@ class _Builder:
                         f"system {self.system.name} does not declare constant {node.data.name}"
                     )
                 return lift(self.constants[node.data.name])
+            if node.op == "eq" and any(side.op == "constant" for side in node.args):
+                equal = Expression("eq", tuple(map(self.fold, node.args)))
+                try:
+                    type_of(equal)
+                except DeclarationError:  # a value that the other side, by its type, never has
+                    return lift(False)
+                return equal
             if node.op == "in_flight":
                 bag = self.network(node.data)
                 for key in node.args:

@@ -609,3 +609,13 @@ def test_the_explorer_tells_what_the_plain_search_tells(instance: Instance) -> N
 def test_the_lease_agrees_with_the_plain_search() -> None:
     instance = instantiate(load_system("docs/examples/lease.py"), "1", {"leases": 1})
     assert as_found(check(instance)) == as_searched(instance, search(instance))
+
+
+def test_a_bound_beyond_a_field_s_type_has_room_to_spare() -> None:
+    tank = lang.Machine("tank")
+    level = tank.field("level", lang.Int(0, 1))
+    fill = Table(tank, lang.event("fill"), (Row("fill", set={level: 1}),))
+    below = lang.invariant("Below", level <= 5, "It is never so full.")
+    instance = lang.instantiate(System("tank", (fill,), (below,), terminal=True))
+    assert check(instance).verdict is Verdict.HOLDS
+    assert any("level <= 5 never comes to its bound" in line for line in told(instance))

@@ -7,6 +7,7 @@ import pytest
 from epochfence import language as lang
 from epochfence.checker.check import check
 from epochfence.checker.reference import search
+from epochfence.checker.verdict import Verdict
 from epochfence.language import DeclarationError, Instance, Row, System, Table
 from epochfence.model.engine.interpreter import FullState, Interpreter
 from epochfence.spec.features import KAFKA
@@ -399,3 +400,15 @@ def test_a_message_to_each_has_no_quantifier_of_its_variable_inside() -> None:
     ask_n = lang.count_of(s, s == s)
     with pytest.raises(lang.DeclarationError, match="binds s a second time: take another name"):
         Table(depot, tick, (Row("all", send=(lang.to_each(s, ask_n == N, ask(shelf=s)),)),))
+
+
+def test_a_constant_may_be_settled_beyond_what_it_is_compared_with() -> None:
+    """No literal may be so (it would be a slip), but another value of the constant is in range."""
+    most = lang.constant("most", 3, 0, 5)
+    level = lang.Machine("tank")
+    full, open_ = level.field("full", lang.Int(0, 1)), level.field("open", lang.Bool())
+    rows = (Row("fill", when=full < 1, set={full: full + 1}), Row("turn", set={open_: ~open_}))
+    never = lang.invariant("NeverMost", ~((full == most) & open_), "It is never so full.")
+    system = System("tank", (Table(level, tick, rows),), (never,), constants=(most,), terminal=True)
+    verdicts = {n: check(lang.instantiate(system, constants={"most": n})).verdict for n in (1, 3)}
+    assert verdicts == {1: Verdict.BROKEN, 3: Verdict.HOLDS}

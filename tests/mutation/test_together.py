@@ -53,7 +53,7 @@ def test_a_sample_of_the_shipped_systems() -> None:
         here = [mutant for mutant in drawn if matters(mutant, trial)]
         assert tell(seen(here, trial)) == tell(seen_alone(mutant, trial) for mutant in here)
         compared += len(here)
-    assert compared > 4
+    assert compared > 3  # half of the sample, as a scenario has not every row
 
 
 @pytest.mark.slow
@@ -62,7 +62,7 @@ def test_a_sample_of_answers() -> None:
     file = SPEC / "test_partition_answers.py"
     tables = ("partition.WriteTxnMarkers/", "partition.Produce/")
     names = [name for name in every_mutant() if name.startswith(tables)]
-    drawn = [every_mutant()[name] for name in sample(names, 4, seed=2)]
+    drawn = [every_mutant()[name] for name in sample(names, 6, seed=2)]
     with closing(Answers(every_mutant(), [file])) as answers:
         told = [answers.differ(mutant) for mutant in drawn]
     assert told == failing([mutant.name for mutant in drawn])
