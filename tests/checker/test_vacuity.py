@@ -611,11 +611,11 @@ def test_the_lease_agrees_with_the_plain_search() -> None:
     assert as_found(check(instance)) == as_searched(instance, search(instance))
 
 
-def test_a_bound_beyond_a_field_s_type_has_room_to_spare() -> None:
+def test_a_bound_beyond_a_field_s_type_is_no_error() -> None:
     tank = lang.Machine("tank")
     level = tank.field("level", lang.Int(0, 1))
     fill = Table(tank, lang.event("fill"), (Row("fill", set={level: 1}),))
     below = lang.invariant("Below", level <= 5, "It is never so full.")
     instance = lang.instantiate(System("tank", (fill,), (below,), terminal=True))
     assert check(instance).verdict is Verdict.HOLDS
-    assert any("level <= 5 never comes to its bound" in line for line in told(instance))
+    assert told(instance) == ["Below is true whatever happens: no row changes what it depends on"]
