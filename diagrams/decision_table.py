@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import replace
+from functools import partial
 from textwrap import fill
-from typing import Any
 
-from ..language import Expression, Protocols, Row, Sending, Table, lift
-from .facts import settled, taken
+from ..language import Protocols, Row, Sending, Table, lift
+from .facts import rewritten, settled, taken
 from .graph import span
 from .notation import WIDTH, in_brief, readable, readable_sending, readable_update
 
@@ -39,7 +38,8 @@ def decision_table(
         releases = there[row.name]
         parts.append(f"{_head(number, row, span(releases, every) or 'all')}\n")
         otherwise = "otherwise" if above & releases else "always"
-        parts.append("\n".join(("```text", *_body(table, _brief(table, row), otherwise), "```\n")))
+        body = _body(table, rewritten(row, partial(in_brief, on=table.on)), otherwise)
+        parts.append("\n".join(("```text", *body, "```\n")))
         above |= releases
     return "\n".join(parts)
 
@@ -59,29 +59,6 @@ def _head(number: int, row: Row, releases: str) -> str:
 def wrapped(text: str) -> str:
     """A paragraph in lines of a page's width."""
     return fill(text, PAGE_WIDTH, break_long_words=False, break_on_hyphens=False)
-
-
-def _brief(table: Table, row: Row) -> Row:
-    """The row with its event's parameters led by what the event is, not by its name."""
-
-    def brief(value: Any) -> Expression:
-        return in_brief(lift(value), table.on)
-
-    def sent(sending: Sending) -> Sending:
-        fields = tuple((name, brief(value)) for name, value in sending.fields)
-        return replace(sending, fields=fields, when=brief(sending.when))
-
-    reply = row.reply
-    if reply is not None:
-        reply = sent(reply) if isinstance(reply, Sending) else brief(reply)
-    return replace(
-        row,
-        when=brief(row.guard),
-        goto=None if row.goto is None else brief(row.goto),
-        set={brief(target): brief(value) for target, value in row.set.items()},
-        reply=reply,
-        send=tuple(sent(sending) for sending in row.send),
-    )
 
 
 def _body(table: Table, row: Row, otherwise: str) -> Iterator[str]:

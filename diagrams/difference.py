@@ -16,11 +16,20 @@ from rich.console import Console
 from rich.table import Table as Columns
 from rich.text import Text
 
-from ..language import Expression, Protocols, Row, Sending, System, Table, lift
+from ..language import Expression, Protocols, Row, Sending, System, Table
 from ..language.expressions import children_first
 from ..language.protocols import FeatureInfo
 from .decision_table import effects, replies
-from .facts import Facts, feature_facts, happening, possible, settled, taken, truth_of
+from .facts import (
+    Facts,
+    feature_facts,
+    happening,
+    possible,
+    rewritten,
+    settled,
+    taken,
+    truth_of,
+)
 from .notation import readable
 
 Change: TypeAlias = Literal["added", "removed", "changed"]
@@ -146,27 +155,15 @@ def _rows(table: Table, system: System | None, release: str) -> dict[str, Told]:
 
 
 def _settled_row(row: Row, facts: Facts) -> Row:
-    def sent(sending: Sending) -> Sending:
-        fields = tuple((name, settled(value, facts)) for name, value in sending.fields)
-        when = settled(sending.when, facts)
-        return dataclasses.replace(sending, fields=fields, when=when)
+    """The row where these facts hold, without the messages that it doesn't send then."""
 
     def may_be_sent(sending: Sending) -> bool:
         return possible(sending.when, facts) != truth_of(False)
 
-    reply = row.reply
-    if isinstance(reply, Sending):
-        reply = sent(reply) if may_be_sent(reply) else None
-    elif reply is not None:
-        reply = settled(reply, facts)
-    return dataclasses.replace(
-        row,
-        when=settled(row.guard, facts),
-        goto=None if row.goto is None else settled(lift(row.goto), facts),
-        set={target: settled(lift(value), facts) for target, value in row.set.items()},
-        reply=reply,
-        send=tuple(sent(sending) for sending in row.send if may_be_sent(sending)),
-    )
+    gone = isinstance(row.reply, Sending) and not may_be_sent(row.reply)
+    sent = tuple(filter(may_be_sent, row.send))
+    left = dataclasses.replace(row, reply=None if gone else row.reply, send=sent)
+    return rewritten(left, lambda expression: settled(expression, facts))
 
 
 def _told(table: Table, row: Row) -> Told:

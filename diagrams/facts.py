@@ -8,7 +8,8 @@ of "possible": what is excluded never happens.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import TypeAlias
 
@@ -140,6 +141,26 @@ def settled(e: Expression, facts: Facts) -> Expression:
                 return None
 
     return rewrite(e, change)
+
+
+def rewritten(row: Row, change: Callable[[Expression], Expression]) -> Row:
+    """The row with each expression of what it asks for and does changed."""
+
+    def sent(sending: Sending) -> Sending:
+        fields = tuple((name, change(value)) for name, value in sending.fields)
+        return replace(sending, fields=fields, when=change(sending.when))
+
+    reply = row.reply
+    if reply is not None:
+        reply = sent(reply) if isinstance(reply, Sending) else change(reply)
+    return replace(
+        row,
+        when=change(row.guard),
+        goto=None if row.goto is None else change(lift(row.goto)),
+        set={change(target): change(lift(value)) for target, value in row.set.items()},
+        reply=reply,
+        send=tuple(map(sent, row.send)),
+    )
 
 
 def _inside(bound: Expression, facts: Facts) -> Facts:
