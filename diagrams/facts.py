@@ -31,7 +31,7 @@ from ..language import (
 )
 from ..language.expressions import QUANTIFIERS, EnumValue, children_first, rewrite
 from ..language.typecheck import type_of
-from ..language.types import Type, Value
+from ..language.types import Type, Value, initial_value
 
 Values: TypeAlias = frozenset[Value]
 Facts: TypeAlias = Mapping[Expression, Values]
@@ -202,12 +202,21 @@ def _derived(e: Expression, facts: Facts) -> Values | None:
             return None if inner is None else frozenset(value is not None for value in inner)
         case "value":
             inner = possible(args[0], facts)
-            return None if inner is None else (inner - NONE) or None
+            return inner if inner is None or None not in inner else _read_of_none(e, inner)
         case "all" | "any":
             decided = truth_of(e.op == "all")
             return decided if possible(args[1], _inside(args[0], facts)) == decided else None
         case _:
             return None
+
+
+def _read_of_none(e: Expression, inner: Values) -> Values | None:
+    """The values of `e`, what an optional holds, where it may be none: engines read that as the
+    type's initial value."""
+    kind = _kind(e)
+    if not isinstance(kind, Bool | Enum):
+        return None
+    return (inner - NONE) | {initial_value(kind, {})}
 
 
 def _parts_assumed(e: Expression, truth: bool, facts: Facts) -> Facts | None:
