@@ -105,14 +105,13 @@ UNEXPLORED = (
     ),
     Unexplored(
         "a call inside a broker: systems have its rows in Produce, in the coordinator's answer, in "
-        "WriteTxnMarkers and where a leader changes",
+        "WriteTxnMarkers",
         (
             "partition.append",
             "partition.append batch",
             "partition.append marker",
             "partition.start verification",
             "partition.coordinator answers",
-            "partition.read snapshot",
         ),
     ),
     Unexplored(
@@ -133,27 +132,5 @@ UNEXPLORED = (
             "transaction.end by the server",
             "transaction.marker answered",
         ),
-    ),
-    Unexplored(
-        "a function of TransactionMetadata by itself, as Kafka's unit tests call it: in a system "
-        "it is part of a request",
-        (
-            "transaction.check transition",
-            "transaction.prepare abort or commit",
-            "transaction.prepare add partitions",
-            "transaction.prepare complete",
-            "transaction.prepare fence",
-            "transaction.prepare increment epoch",
-            "transaction.prepare producer id rotation",
-        ),
-    ),
-    Unexplored("a listing, which changes nothing", ("transaction.is listed",)),
-    Unexplored(
-        "which partition a record goes to: in a system the application writes to all of them",
-        ("topic",),
-    ),
-    Unexplored(
-        "a controller that isn't active: a system sees the active one alone",
-        ("controller.replay",),
     ),
 )

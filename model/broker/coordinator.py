@@ -12,10 +12,10 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import count
-from typing import Any, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 from ...spec.coordinator import entry as transaction
-from ...spec.coordinator import metadata as transaction_metadata
+from ...spec.coordinator import log
 from ...spec.coordinator import requests as declared
 from ..engine.errors import ModelError, NotNow, refusal, text, whole
 from ..engine.machine import Machine, is_watched
@@ -175,6 +175,9 @@ class TransactionCoordinator:
     `keeps_records` is set.
     """
 
+    tables: ClassVar = declared.TABLES
+    """What an entry does."""
+
     def __init__(
         self, *, protocol: str | None = None, transaction_version: int | None = None,
         now_ms: int = 0, producer_ids: Callable[[], int | None] | None = None,
@@ -190,8 +193,7 @@ class TransactionCoordinator:
         }
         self._lookup = Machine(declared.COORDINATOR_TABLES, protocol=protocol, constants=settings)
         expiration = {"transactional_id_expiration_ms": transactional_id_expiration_ms}
-        tables = declared.TABLES + transaction_metadata.TABLES
-        self._blank = Machine(tables, protocol=protocol, constants=expiration)
+        self._blank = Machine(self.tables, protocol=protocol, constants=expiration)
         self.protocol = self._lookup.protocol
         knows_2 = "transaction_version_2" in self._blank.features
         version = (2 if knows_2 else 0) if transaction_version is None else transaction_version
@@ -339,12 +341,12 @@ class TransactionCoordinator:
             producer_epoch=metadata.producer_epoch,
             last_producer_epoch=metadata.last_producer_epoch,
             txn_timeout_ms=metadata.txn_timeout_ms,
-            state=_upper(metadata.state),
+            state=state_member(metadata.state),
             partitions=metadata.partitions,
             txn_start_timestamp=metadata.txn_start_timestamp,
             txn_last_update_timestamp=metadata.txn_last_update_timestamp,
             client_transaction_version=metadata.client_transaction_version,
-            pending=metadata.pending_state and _upper(metadata.pending_state),
+            pending=metadata.pending_state and state_member(metadata.pending_state),
             failed_fence=metadata.has_failed_epoch_fence,
             logged_epoch=metadata.producer_epoch,
             logged_partitions=metadata.partitions,
@@ -567,18 +569,16 @@ class TransactionCoordinator:
             return "COORDINATOR_LOAD_IN_PROGRESS", [], []
         wanted = list(states)
         unknown = [name for name in wanted if name not in STATE_NAMES]
-        filters: dict[str, Any] = {
-            "producer_ids": frozenset(producer_ids),
-            "states": frozenset(_upper(name) for name in wanted if name not in unknown),
-            "any_state": not wanted,
-            "min_duration_ms": min_duration_ms,
-        }
-        entries = self.entries.items()
+        ids = frozenset(producer_ids)
+        known = frozenset(state_member(name) for name in wanted if name not in unknown)
         found = [
             name
-            for name, entry in entries
-            if self._at_now(entry).handle("is listed", **filters).reply.is_listed
-        ]
+            for name, entry in self.entries.items()
+            if declared.is_listed(
+                entry["state"], entry["producer_id"], self.now_ms - entry["txn_start_timestamp"],
+                producer_ids=ids, states=known if wanted else None, min_duration_ms=min_duration_ms,
+            )
+        ]  # fmt: skip
         return "NONE", found, unknown
 
     def expirable(self) -> list[str]:
@@ -607,9 +607,7 @@ class TransactionCoordinator:
 
     def append_error(self, error: str) -> str:
         """What an error of the log is passed on as."""
-        known = error if error in _ERROR_CODES else "UNKNOWN_SERVER_ERROR"
-        passed = self._lookup.handle("append ends", error=known).reply.error
-        return error if passed == known else passed
+        return declared.PASSED_ON.get(error, error)
 
     def acknowledge(self, transactional_id: str, error: str = "NONE") -> list[Any]:
         """The log's answer to a record that was `PENDING`; the answers that go out now."""
@@ -649,68 +647,6 @@ class TransactionCoordinator:
         known = error if error in _ENTRY_ERRORS else "UNKNOWN_SERVER_ERROR"
         sent = entry.handle("append refused", error=known).sent
         return [m._replace(error=error) for m in sent]
-
-    # TransactionMetadata's own functions, beneath requests ------------------------------------
-
-    def prepare(self, transactional_id: str, event: str, **fields: Any) -> str:
-        """Prepares a transition (see `spec.coordinator.metadata`): NONE, or what a fenced client is
-        told.
-
-        Raises IllegalState or IllegalArgument where Kafka does.
-        """
-        entry = self._at_now(self.entries[transactional_id])
-        answer = entry.handle(event, **fields).reply
-        _raise(answer.raises, event)
-        return answer.error
-
-    def prepared(self, transactional_id: str) -> TransactionMetadata:
-        """The transition that is pending, as the record that it would append."""
-        return record_of(transactional_id, self.entries[transactional_id])
-
-    def complete(self, transition: TransactionMetadata) -> TransactionMetadata:
-        """Applies a transition that was prepared; the entry then. Raises IllegalState where the
-        entry has changed underneath."""
-        name = transition.transactional_id
-        entry = self.entries[name]
-        answer = entry.handle(
-            "check transition",
-            state=_upper(transition.state),
-            producer_id=transition.producer_id,
-            previous_producer_id=max(transition.previous_producer_id, 0),
-            producer_epoch=transition.producer_epoch,
-            last_producer_epoch=transition.last_producer_epoch,
-            txn_timeout_ms=transition.txn_timeout_ms,
-            partitions=transition.partitions,
-            txn_start_timestamp=transition.txn_start_timestamp,
-            client_transaction_version=transition.client_transaction_version,
-        ).reply
-        _raise(answer.raises, f"completing the transition of {name}")
-        if transition.state in ("CompleteCommit", "CompleteAbort"):
-            entry.put(partitions=frozenset())
-        entry.handle("log append")
-        return metadata_of(name, entry)
-
-    def append(
-        self, transition: TransactionMetadata, coordinator_epoch: int, log_error: str = "NONE", *,
-        keeps_pending_for_retry: bool = False,
-    ) -> str:  # fmt: skip
-        """Appends a transition that was prepared, to which the log answers `log_error`; the error
-        that the caller gets. Raises IllegalState where the entry has changed underneath.
-
-        TransactionStateManager.appendTransactionToLog
-        """
-        name = transition.transactional_id
-        answer = self.lookup("OTHER", name)
-        if answer.error == "COORDINATOR_LOAD_IN_PROGRESS":
-            return answer.error
-        if answer.step != "GO_ON" or self.owner_epoch(name) != coordinator_epoch:
-            return "NOT_COORDINATOR"
-        error = self.append_error(log_error)
-        if error == "NONE":
-            self.complete(transition)
-        elif not (keeps_pending_for_retry and error == "COORDINATOR_NOT_AVAILABLE"):
-            self.entries[name].put(pending=None)
-        return error
 
     # Markers ------------------------------------------------------------------------------------
 
@@ -867,13 +803,6 @@ class TransactionCoordinator:
 VERSION_1 = ("transaction_version_2",)
 
 
-def _raise(raises: str | None, what: str) -> None:
-    if raises == "ILLEGAL_STATE":
-        raise IllegalState(f"{what}: not in this state")
-    if raises == "ILLEGAL_ARGUMENT":
-        raise IllegalArgument(f"{what}: not with these values")
-
-
 is_idle = transaction.is_settled & ~transaction.pending.is_set
 _KIND = {None: "NONE", "": "EMPTY"}
 _LOOKED_UP = (
@@ -892,7 +821,7 @@ def _or_none(producer_id: int) -> int | None:
     return None if producer_id < 0 else producer_id
 
 
-def _upper(state: str) -> str:
+def state_member(state: str) -> str:
     """EMPTY for Empty, PREPARE_COMMIT for PrepareCommit."""
     return "".join(f"_{c}" if c.isupper() else c for c in state).lstrip("_").upper()
 
@@ -941,7 +870,7 @@ def record_of(name: str, entry: Machine) -> TransactionMetadata:
         copy.put(partitions=frozenset())
     copy.handle("log append")
     appended = metadata_of(name, copy)
-    last = entry.value(transaction_metadata.recorded_last_epoch)
+    last = entry.value(log.recorded_last_epoch)
     return appended._replace(
         previous_producer_id=entry["producer_id"],
         txn_start_timestamp=entry["pending_start_timestamp"],

@@ -126,8 +126,7 @@ class ProducerIdController:
         self, brokers: dict[int, int], *, protocol: str | None = None, next_block: int = 0,
         is_active: bool = True,
     ) -> None:  # fmt: skip
-        tables = declared.CONTROLLER_TABLES + declared.REPLAY_TABLES
-        self.machine = Machine(tables, protocol=protocol)
+        self.machine = Machine(declared.CONTROLLER_TABLES, protocol=protocol)
         self.machine.put(
             registered=brokers, next_block=next_block, committed=next_block, is_active=is_active
         )
@@ -156,8 +155,10 @@ class ProducerIdController:
 
     def replay(self, next_producer_id: int) -> bool:
         """Applies a record of another controller; False where it is refused, as it goes back."""
-        name = declared.replay.name
-        return not self.machine.handle(name, next_producer_id=next_producer_id).reply.is_refused
+        if not declared.may_replay(next_producer_id, self.next_block):
+            return False
+        self.machine.put(next_block=next_producer_id, committed=next_producer_id)
+        return True
 
 
 _FROM_ZOOKEEPER = (declared.controller_hands_out_ids.data.name,)

@@ -9,6 +9,7 @@ from bisect import insort
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ...spec.leader.recovery import retained
 from ..engine.errors import ModelError
 from ..engine.machine import Machine
 
@@ -210,7 +211,7 @@ class ProducerStates:
         as REPLICATION. `is_fresh`: by a new instance, which knows only the snapshots."""
         self.snapshots = [one for one in self.snapshots if log_start < one.offset <= log_end]
         if log_end == self.map_end_offset and not is_fresh:
-            self.machine.handle("read snapshot")
+            self._drop_without_records()
             self._starts_at(log_start)
             return
         while self.snapshots and self.snapshots[-1].is_corrupt:
@@ -218,12 +219,15 @@ class ProducerStates:
         found = self.snapshots[-1] if self.snapshots else Snapshot(log_start, {})
         self.last_snap_offset = self.map_end_offset = found.offset
         self.machine.put(producer_state=found.producers)
-        self.machine.handle("read snapshot")
+        self._drop_without_records()
         self._expire_producers()
         entries = self.producers.items()
         starts = [(entry.current_txn_first_offset, key) for key, entry in entries]
         self.ongoing = sorted(TxnMetadata(*start) for start in starts if start[0] is not None)
         self.unreplicated = []
+
+    def _drop_without_records(self) -> None:
+        self.machine.put(producer_state=self.machine.value(retained))
 
     def truncate_fully(self, offset: int) -> None:
         """Everything is forgotten."""

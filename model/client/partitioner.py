@@ -1,6 +1,6 @@
 """The producer's partitioner: a given partition, a key's hash, or one that records stick to.
 
-The rows are `spec.client.partitioner`'s; here are the hash and the choice of the next partition.
+`spec.client.partitioner` says what decides; here are the hash and the choice of the next partition.
 """
 
 from __future__ import annotations
@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import count
 
-from ...spec.client import partitioner as declared
-from ..engine.errors import OutOfRange
-from ..engine.machine import Machine
+from ...spec.client.partitioner import Choice, chosen_by, switches
+from ..engine.errors import OutOfRange, whole
 
 _MASK = 0xFFFFFFFF
 
@@ -56,9 +55,11 @@ class Partitioner:
     ) -> None:  # fmt: skip
         if partitions < 1:
             raise OutOfRange(f"partitions is 1 or more: not {partitions}", "partitions")
-        self.machine = Machine(declared.TABLES, constants={"batch_size": batch_size})
-        self.machine.put(is_round_robin=round_robin, ignores_keys=ignores_keys)
         self.partitions = partitions
+        self.round_robin, self.ignores_keys = round_robin, ignores_keys
+        self.batch_size = whole("batch_size", batch_size, 0)
+        self.produced = 0
+        """Bytes for the partition that is stuck to."""
         turns = count()
         self._choose = choose or (lambda: next(turns))
         self._turns = count()
@@ -66,17 +67,18 @@ class Partitioner:
 
     def partition(self, key: bytes | None = None, given: int | None = None) -> int:
         """The partition of a record. Raises OutOfRange for one that is given and isn't there."""
-        answer = self.machine.handle(
-            "choose partition", is_given=given is not None, has_key=key is not None
-        ).reply
-        match answer.by:
-            case "GIVEN" if given is not None:
+        decides = chosen_by(
+            is_given=given is not None, has_key=key is not None, is_round_robin=self.round_robin,
+            ignores_keys=self.ignores_keys,
+        )  # fmt: skip
+        match decides:
+            case Choice.GIVEN if given is not None:
                 if not 0 <= given < self.partitions:
                     raise OutOfRange(f"given is 0..{self.partitions - 1}: not {given}", "given")
                 return given
-            case "KEY_HASH" if key is not None:
+            case Choice.KEY_HASH if key is not None:
                 return partition_for_key(key, self.partitions)
-            case "ROUND_ROBIN":
+            case Choice.ROUND_ROBIN:
                 return next(self._turns) % self.partitions
             case _:
                 if self._sticky is None:
@@ -84,7 +86,10 @@ class Partitioner:
                 return self._sticky
 
     def appended(self, size: int, *, ends_batch: bool = True) -> None:
-        """A record of `size` bytes, without a key, is in a batch, which perhaps is full with it."""
-        answer = self.machine.handle("appended", size=size, ends_batch=ends_batch).reply
-        if answer.switches:
-            self._sticky = None
+        """A record of `size` bytes, without a key, is in a batch, which perhaps is full with it.
+
+        Raises WrongType or OutOfRange for what is no size.
+        """
+        self.produced += whole("size", size, 0)
+        if switches(self.produced, self.batch_size, ends_batch=ends_batch):
+            self.produced, self._sticky = 0, None

@@ -1,83 +1,39 @@
 """Which partition of its topic a record goes to, and how long records without a key stay with one.
 
-Hashing and choosing are the caller's: rows say which of them decides.
+These are functions, as a record's partition decides nothing for the protocol; hashing, and the
+choice of the next partition, are the caller's.
 """
 
 from __future__ import annotations
 
-from ...language import Bool, Int, Machine, Row, Table, constant, enum, event, message
+from enum import Enum
 
-BATCH_SIZE = constant("batch_size", 0, 0, 0, real=16_384, meaning="batch.size")
-LARGEST_SIZE = constant("largest_size", 0, 0, 0, real=2**31 - 1, meaning="bytes produced")
-SIZE = Int(0, LARGEST_SIZE, "size")
 
-Choice = enum("PartitionChoice", "GIVEN", "ROUND_ROBIN", "KEY_HASH", "STICKY")
+class Choice(Enum):
+    """What decides on the partition of a record."""
 
-topic = Machine("topic", doc="A topic that records are sent to, as the producer sees it.")
-is_round_robin = topic.field("is_round_robin", Bool(), doc="partitioner.class is RoundRobin.")
-ignores_keys = topic.field("ignores_keys", Bool(), doc="partitioner.ignore.keys")
-produced = topic.field("produced", SIZE, doc="Bytes for the partition that is stuck to.")
+    GIVEN = "KafkaProducer.partition"
+    ROUND_ROBIN = "RoundRobinPartitioner.partition"
+    KEY_HASH = "BuiltInPartitioner.partitionForKey"
+    STICKY = "KIP-794, BuiltInPartitioner.peekCurrentPartitionInfo"
 
-caller = Machine("caller", doc="Whoever hashes and chooses.")
-Chosen = message("PartitionChosen", caller, by=Choice)
-choose = event("choose partition", is_given=Bool(), has_key=Bool())
-chosen = Table(
-    topic,
-    on=choose,
-    response=Chosen,
-    rows=(
-        Row(
-            "given",
-            when=choose.is_given,
-            reply=Chosen(by=Choice.GIVEN),
-            source="KafkaProducer.partition",
-        ),
-        Row(
-            "one after the other",
-            when=is_round_robin,
-            reply=Chosen(by=Choice.ROUND_ROBIN),
-            source="RoundRobinPartitioner.partition",
-        ),
-        Row(
-            "by its key",
-            when=choose.has_key & ~ignores_keys,
-            reply=Chosen(by=Choice.KEY_HASH),
-            source="BuiltInPartitioner.partitionForKey",
-        ),
-        Row(
-            "where the last one went",
-            reply=Chosen(by=Choice.STICKY),
-            source="KIP-794, BuiltInPartitioner.peekCurrentPartitionInfo",
-        ),
-    ),
-)
 
-Switched = message("PartitionSwitched", caller, switches=Bool())
-append = event(
-    "appended", size=SIZE, ends_batch=Bool(),
-    event_doc="A record that went by STICKY is in a batch; `ends_batch`: which is full with it.",
-)  # fmt: skip
-_with_it = produced + append.size
-appended = Table(
-    topic,
-    on=append,
-    response=Switched,
-    rows=(
-        Row(
-            "another partition",
-            when=((_with_it >= BATCH_SIZE) & append.ends_batch)
-            | (_with_it >= BATCH_SIZE + BATCH_SIZE),
-            set={produced: 0},
-            reply=Switched(switches=True),
-            source="BuiltInPartitioner.updatePartitionInfo",
-        ),
-        Row(
-            "the same",
-            set={produced: _with_it},
-            reply=Switched(switches=False),
-            source="BuiltInPartitioner.updatePartitionInfo",
-        ),
-    ),
-)
+def chosen_by(
+    *, is_given: bool, has_key: bool, is_round_robin: bool = False, ignores_keys: bool = False
+) -> Choice:
+    """What decides, for a record with a given partition, or with a key, under
+    `partitioner.class` (RoundRobinPartitioner or none) and `partitioner.ignore.keys`."""
+    if is_given:
+        return Choice.GIVEN
+    if is_round_robin:
+        return Choice.ROUND_ROBIN
+    return Choice.KEY_HASH if has_key and not ignores_keys else Choice.STICKY
 
-TABLES = (chosen, appended)
+
+def switches(produced: int, batch_size: int, *, ends_batch: bool) -> bool:
+    """Whether another partition is stuck to after so many bytes for this one; `ends_batch` says
+    that the last record has filled its batch.
+
+    BuiltInPartitioner.updatePartitionInfo
+    """
+    return (produced >= batch_size and ends_batch) or produced >= 2 * batch_size

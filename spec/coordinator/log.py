@@ -191,6 +191,9 @@ _decided: Updates = (
     | _previous_at_all
 )
 
+recorded_last_epoch = if_(completing & version_2_draft, producer_epoch, last_producer_epoch)
+"""What a Complete record says of the epoch before."""
+
 RECORDS: Mapping[Expression, Updates] = {
     EMPTY: {
         producer_id: pending_id,

@@ -7,6 +7,8 @@ appends to the log fail with whatever error they fail with.
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from ...language import (
     Bool,
     Expression,
@@ -53,6 +55,7 @@ from ..messages import (
 from ..messages import Errors as EntryErrors
 from .add_partitions import add_partitions_rows
 from .entry import (
+    TransactionState,
     asked_by,
     failed_fence,
     fencing,
@@ -288,48 +291,25 @@ ownership_given_up = Table(
     ),
 )
 
-append_ends = event(
-    "append ends", error=ErrorCode, event_doc="As the log says it, before it is passed on."
-)
-AppendEnd = message("AppendEnd", caller, error=ErrorCode)
-_APPEND = "TransactionStateManager.appendTransactionToLog"
-append_ended = Table(
-    coordinator,
-    on=append_ends,
-    response=AppendEnd,
-    rows=(
-        Row(
-            "may work later",
-            when=append_ends.error.is_in(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                ErrorCode.NOT_ENOUGH_REPLICAS,
-                ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-                ErrorCode.REQUEST_TIMED_OUT,
-            ),
-            reply=ErrorCode.COORDINATOR_NOT_AVAILABLE,
-            source=_APPEND,
-        ),
-        Row(
-            "works elsewhere",
-            when=append_ends.error.is_in(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR
-            ),
-            reply=ErrorCode.NOT_COORDINATOR,
-            source=_APPEND,
-        ),
-        Row(
-            "never works",
-            when=append_ends.error.is_in(
-                ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE
-            ),
-            reply=ErrorCode.UNKNOWN_SERVER_ERROR,
-            source=_APPEND,
-        ),
-        Row("as it is", reply=AppendEnd(error=append_ends.error), source=_APPEND),
-    ),
-)
+PASSED_ON = {
+    # may work later
+    "UNKNOWN_TOPIC_OR_PARTITION": "COORDINATOR_NOT_AVAILABLE",
+    "NOT_ENOUGH_REPLICAS": "COORDINATOR_NOT_AVAILABLE",
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND": "COORDINATOR_NOT_AVAILABLE",
+    "REQUEST_TIMED_OUT": "COORDINATOR_NOT_AVAILABLE",
+    # works at another broker
+    "NOT_LEADER_OR_FOLLOWER": "NOT_COORDINATOR",
+    "KAFKA_STORAGE_ERROR": "NOT_COORDINATOR",
+    # never works
+    "MESSAGE_TOO_LARGE": "UNKNOWN_SERVER_ERROR",
+    "RECORD_LIST_TOO_LARGE": "UNKNOWN_SERVER_ERROR",
+}
+"""What a client is told where the log has failed with an error; others as they are.
 
-COORDINATOR_TABLES = (looked_up, ownership_taken, ownership_given_up, append_ended)
+TransactionStateManager.appendTransactionToLog
+"""
+
+COORDINATOR_TABLES = (looked_up, ownership_taken, ownership_given_up)
 
 # An entry's further events ----------------------------------------------------------------------
 
@@ -513,3 +493,22 @@ TABLES = (
     answered,
     completion_was_refused,
 )
+
+# Listing ----------------------------------------------------------------------------------------
+
+
+def is_listed(
+    state: str, producer_id: int, age_ms: int, *, producer_ids: Container[int],
+    states: Container[str] | None, min_duration_ms: int,
+) -> bool:  # fmt: skip
+    """Whether ListTransactions tells of an entry, whose transaction began `age_ms` ago. Where
+    there are no producer ids, `states` is None or the duration below 0, they filter nothing.
+
+    TransactionStateManager.listTransactionStates
+    """
+    return (
+        state != TransactionState.DEAD.data.member
+        and (not producer_ids or producer_id in producer_ids)
+        and (states is None or state in states)
+        and (min_duration_ms < 0 or age_ms > min_duration_ms)
+    )

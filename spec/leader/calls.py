@@ -1,6 +1,7 @@
-"""What a broker's own code asks of a leader: appends of any origin, guards, and snapshots that are
-read. Its rows are those of requests in a bounded run (`produce`, `markers`, `recovery`), with what
-only real ranges have: batches of many records, their origin, and a guard for each question.
+"""What a broker's own code asks of a leader: appends of any origin, and guards.
+
+Its rows are those of requests in a bounded run (`produce`, `markers`), with what only real ranges
+have: batches of many records, their origin, and a guard for each question.
 
 `append` is UnifiedLog's, for a batch at the log's end. `append batch` and `append marker` are
 ProducerStateManager's, beneath the search for duplicates and at any offset.
@@ -21,7 +22,6 @@ from ...language import (
     Sending,
     Table,
     constant,
-    each,
     enum,
     event,
     if_,
@@ -44,18 +44,16 @@ from ..messages import (
 )
 from .markers import Marker, marker_rows, one_that_begins_here
 from .produce import DataBatch, Offsets, append_rows, verdict_rows
-from .recovery import is_retained, producer_expires, question_expires, records_deleted
+from .recovery import producer_expires, question_expires, records_deleted
 from .state import (
     ANY_SEQUENCE,
     GUARD,
     OFFSET_DELTA,
-    UNKNOWN,
     asked,
     asks_coordinator,
     guards,
     is_ongoing,
     log_end_offset,
-    n,
     producer_state,
     verification_enabled,
     verifying,
@@ -258,28 +256,12 @@ verdict_given = Table(
 asks_about_offsets = asks_coordinator & offsets_verified
 """Whether a leader asks the coordinator about what a group's coordinator appends for one."""
 
-# Snapshots --------------------------------------------------------------------------------------
-
-read_snapshot = event("read snapshot", event_doc="The producer state is what a snapshot has.")
-snapshot_read = Table(
-    partition,
-    on=read_snapshot,
-    rows=(
-        Row(
-            "less what has no records",
-            set={producer_state: each(n, if_(is_retained, producer_state[n], UNKNOWN))},
-            source="ProducerStateManager.loadFromSnapshot, isProducerRetained before 2.4",
-        ),
-    ),
-)
-
 TABLES = (
     data_appended,
     batch_appended,
     marker_appended,
     verification_started,
     verdict_given,
-    snapshot_read,
     producer_expires,
     question_expires,
     records_deleted,

@@ -141,8 +141,9 @@ def _reloaded(batches: Expression) -> Expression:
     return keep(batch, position(batch) == size(batches) - 1)
 
 
-is_retained = state_outlives_records | _remains(_entry, log_start_offset)
-"""Whether a leader keeps producer `n` that reads a snapshot (isProducerRetained before 2.4)."""
+_is_retained = state_outlives_records | _remains(_entry, log_start_offset)
+retained = each(n, if_(_is_retained, _entry, UNKNOWN))
+"""The producers of a snapshot that a leader keeps which reads it (isProducerRetained before 2.4)"""
 
 leader_changes = Table(
     partition,
@@ -158,7 +159,7 @@ leader_changes = Table(
                     if_(
                         change_leader.from_snapshot,
                         if_(
-                            is_retained,
+                            _is_retained,
                             replace(_entry, batches=_reloaded(_entry.batches)),
                             UNKNOWN,
                         ),

@@ -6,7 +6,7 @@ nobody.
 
 A call that begins anew after it has switched blocks counts as another call here, however often,
 where Kafka's gives up after the fourth block. A bounded run sees the active controller alone, which
-has replayed what it appends: `REPLAY_TABLES` is what the others do.
+has replayed what it appends; `may_replay` is what the others check.
 """
 
 from __future__ import annotations
@@ -407,28 +407,15 @@ records_committed = Table(
     ),
 )
 
-replay = event("replay", next_producer_id=PRODUCER_ID)
-Replayed = message("Replayed", controller, is_refused=Bool())
-replayed = Table(
-    controller,
-    on=replay,
-    response=Replayed,
-    rows=only(
-        controller_hands_out_ids,
-        Row(
-            "not above what there is",
-            when=replay.next_producer_id <= next_block,
-            reply=Replayed(is_refused=True),
-            source="ProducerIdControlManager.replay",
-        ),
-        Row(
-            "goes on there",
-            set={next_block: replay.next_producer_id, committed: replay.next_producer_id},
-            reply=Replayed(is_refused=False),
-            source="ProducerIdControlManager.replay",
-        ),
-    ),
-)
+
+def may_replay(next_producer_id: int, next_block: int) -> bool:
+    """Whether a controller takes a record of the active one, where its next block starts at
+    `next_block`: blocks only go up.
+
+    ProducerIdControlManager.replay
+    """
+    return next_producer_id > next_block
+
 
 _NO_ANSWERS = {deferred: each(b, None)}
 _not_controller = (_complete(lift(True), Errors.NOT_CONTROLLER, lift(NO_PRODUCER_ID)),)
@@ -643,5 +630,4 @@ MANAGER_TABLES = (
     crashed,
 )
 CONTROLLER_TABLES = (allocated, records_committed, failed_over)
-REPLAY_TABLES = (replayed,)
 TABLES = MANAGER_TABLES + CONTROLLER_TABLES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from epochfence.model import TransactionCoordinator, TransactionMetadata, partition_for
+from epochfence.model import TransactionMetadata, partition_for
 from epochfence.model.broker.coordinator import (
     NEW_ENTRY,
     STATE_NAMES,
@@ -16,6 +16,7 @@ from epochfence.model.broker.coordinator import (
 from epochfence.spec.coordinator import entry as transaction
 from epochfence.tests.conformance.coordinator_cases import metadata_from, metadata_to
 from epochfence.tests.conformance.harness import RELEASE, Adapter, Raised
+from epochfence.tests.conformance.metadata_functions import Functions
 
 
 class CoordinatorMetadata(Adapter):
@@ -26,7 +27,7 @@ class CoordinatorMetadata(Adapter):
         config = given.get("config", {})
         self.partitions = given.get("num_partitions", 1)
         self.version = given.get("broker_transaction_version", 0)
-        self.model = TransactionCoordinator(
+        self.model = Functions(
             protocol=RELEASE, transaction_version=self.version, now_ms=given.get("now_ms", 0),
             state_partition_of=lambda name: partition_for(name, self.partitions),
             transactional_id_expiration_ms=config.get("transactional_id_expiration_ms", 604800000),

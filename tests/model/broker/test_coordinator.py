@@ -10,6 +10,7 @@ from epochfence.model import TransactionCoordinator, TransactionMetadata
 from epochfence.model.broker.coordinator import NEW_ENTRY, PENDING, IllegalArgument, IllegalState
 from epochfence.model.engine.errors import ModelError
 from epochfence.spec.features import DRAFT, RELEASED
+from epochfence.tests.conformance.metadata_functions import Functions
 
 NAME = "orders"
 KNOWN = NEW_ENTRY._replace(
@@ -17,9 +18,9 @@ KNOWN = NEW_ENTRY._replace(
 )
 
 
-def coordinator(release: str, **fields: Any) -> TransactionCoordinator:
+def coordinator(release: str, **fields: Any) -> Functions:
     """One that owns the id, with an entry for it if there are fields of one."""
-    model = TransactionCoordinator(protocol=release, state_partition_of=lambda _: 0)
+    model = Functions(protocol=release, state_partition_of=lambda _: 0)
     model.elect(0, 5)
     if fields:
         model.put(KNOWN._replace(**fields))

@@ -1,14 +1,16 @@
-"""TransactionMetadata's own functions, beneath requests: each prepares a transition or refuses to.
+"""TransactionMetadata's functions by themselves, as Kafka's unit tests call them.
 
-A coordinator's requests never call them where they refuse; Kafka's tests do. What is prepared is
-what `transaction` and `transaction_log` prepare.
+A request's rows prepare the same transitions, and come to them only in states that allow it: no
+broker meets the exceptions that the functions throw otherwise. The tables here say when they do;
+what is prepared is what the rows of `spec.coordinator` prepare.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from ...language import (
+from epochfence.language import (
     Bool,
     Expression,
     Int,
@@ -23,22 +25,17 @@ from ...language import (
     set_of,
     some,
 )
-from ..features import rotation_on_fence, transaction_version_2, version_2_draft
-from ..messages import (
-    EPOCH,
-    LARGEST_EPOCH,
-    NO_TIMESTAMP,
-    PARTITION,
-    PRODUCER_ID,
-    TIMEOUT_MS,
-    TIMESTAMP,
-    Errors,
-    clock,
-    now,
-    transaction,
+from epochfence.model import TransactionCoordinator, TransactionMetadata
+from epochfence.model.broker.coordinator import (
+    IllegalArgument,
+    IllegalState,
+    metadata_of,
+    record_of,
+    state_member,
 )
-from .add_partitions import adding
-from .entry import (
+from epochfence.spec.coordinator import requests
+from epochfence.spec.coordinator.add_partitions import adding
+from epochfence.spec.coordinator.entry import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
     DEAD,
@@ -49,7 +46,6 @@ from .entry import (
     PREPARE_COMMIT,
     PREPARE_EPOCH_FENCE,
     TransactionState,
-    completing,
     dated,
     ending,
     exhausted,
@@ -57,7 +53,6 @@ from .entry import (
     fenced,
     is_prepared,
     is_settled,
-    last_producer_epoch,
     next_id,
     partitions,
     pending,
@@ -70,9 +65,23 @@ from .entry import (
     txn_start_timestamp,
     txn_timeout_ms,
 )
-from .init_producer_id import increment_rows, rotation
-from .log import COMPLETING
-from .requests import caller
+from epochfence.spec.coordinator.init_producer_id import increment_rows, rotation
+from epochfence.spec.coordinator.log import COMPLETING
+from epochfence.spec.coordinator.requests import caller
+from epochfence.spec.features import rotation_on_fence, transaction_version_2, version_2_draft
+from epochfence.spec.messages import (
+    EPOCH,
+    LARGEST_EPOCH,
+    NO_TIMESTAMP,
+    PARTITION,
+    PRODUCER_ID,
+    TIMEOUT_MS,
+    TIMESTAMP,
+    Errors,
+    clock,
+    now,
+    transaction,
+)
 
 _METADATA = "TransactionMetadata"
 Raised = enum("Raised", "ILLEGAL_STATE", "ILLEGAL_ARGUMENT")
@@ -292,33 +301,76 @@ checked = Table(
     ),
 )
 
-recorded_last_epoch = if_(completing & version_2_draft, producer_epoch, last_producer_epoch)
-"""What a Complete record says of the epoch before."""
+TABLES = (incremented, rotated, added, ended, completed, fenced, checked)
 
-# Listing ----------------------------------------------------------------------------------------
 
-Listed = message("Listed", caller, is_listed=Bool())
-ask = event(
-    "is listed", producer_ids=Set(PRODUCER_ID), states=Set(TransactionState), any_state=Bool(),
-    min_duration_ms=Int(-1, 2**62), event_doc="No producer ids, or a duration below 0: no filter.",
-)  # fmt: skip
-listed = Table(
-    transaction,
-    on=ask,
-    elsewhere=(clock,),
-    response=Listed,
-    rows=(
-        Row(
-            "filtered out",
-            when=(state == DEAD)
-            | ((ask.producer_ids != set_of()) & ~producer_id.is_in(ask.producer_ids))
-            | (~ask.any_state & ~state.is_in(ask.states))
-            | ((ask.min_duration_ms >= 0) & (now - txn_start_timestamp <= ask.min_duration_ms)),
-            reply=Listed(is_listed=False),
-            source="TransactionStateManager.listTransactionStates",
-        ),
-        Row("listed", reply=Listed(is_listed=True)),
-    ),
-)
+class Functions(TransactionCoordinator):
+    """A coordinator whose entries' functions can be called by themselves."""
 
-TABLES = (incremented, rotated, added, ended, completed, fenced, checked, listed)
+    tables = requests.TABLES + TABLES
+
+    def prepare(self, transactional_id: str, event: str, **fields: Any) -> str:
+        """Prepares a transition: NONE, or what a fenced client is told.
+
+        Raises IllegalState or IllegalArgument where Kafka does.
+        """
+        entry = self._at_now(self.entries[transactional_id])
+        answer = entry.handle(event, **fields).reply
+        _raise(answer.raises, event)
+        return answer.error
+
+    def prepared(self, transactional_id: str) -> TransactionMetadata:
+        """The transition that is pending, as the record that it would append."""
+        return record_of(transactional_id, self.entries[transactional_id])
+
+    def complete(self, transition: TransactionMetadata) -> TransactionMetadata:
+        """Applies a transition that was prepared; the entry then. Raises IllegalState where the
+        entry has changed underneath."""
+        name = transition.transactional_id
+        entry = self.entries[name]
+        answer = entry.handle(
+            "check transition",
+            state=state_member(transition.state),
+            producer_id=transition.producer_id,
+            previous_producer_id=max(transition.previous_producer_id, 0),
+            producer_epoch=transition.producer_epoch,
+            last_producer_epoch=transition.last_producer_epoch,
+            txn_timeout_ms=transition.txn_timeout_ms,
+            partitions=transition.partitions,
+            txn_start_timestamp=transition.txn_start_timestamp,
+            client_transaction_version=transition.client_transaction_version,
+        ).reply
+        _raise(answer.raises, f"completing the transition of {name}")
+        if transition.state in ("CompleteCommit", "CompleteAbort"):
+            entry.put(partitions=frozenset())
+        entry.handle("log append")
+        return metadata_of(name, entry)
+
+    def append(
+        self, transition: TransactionMetadata, coordinator_epoch: int, log_error: str = "NONE", *,
+        keeps_pending_for_retry: bool = False,
+    ) -> str:  # fmt: skip
+        """Appends a transition that was prepared, to which the log answers `log_error`; the error
+        that the caller gets. Raises IllegalState where the entry has changed underneath.
+
+        TransactionStateManager.appendTransactionToLog
+        """
+        name = transition.transactional_id
+        answer = self.lookup("OTHER", name)
+        if answer.error == "COORDINATOR_LOAD_IN_PROGRESS":
+            return answer.error
+        if answer.step != "GO_ON" or self.owner_epoch(name) != coordinator_epoch:
+            return "NOT_COORDINATOR"
+        error = self.append_error(log_error)
+        if error == "NONE":
+            self.complete(transition)
+        elif not (keeps_pending_for_retry and error == "COORDINATOR_NOT_AVAILABLE"):
+            self.entries[name].put(pending=None)
+        return error
+
+
+def _raise(raises: str | None, what: str) -> None:
+    if raises == "ILLEGAL_STATE":
+        raise IllegalState(f"{what}: not in this state")
+    if raises == "ILLEGAL_ARGUMENT":
+        raise IllegalArgument(f"{what}: not with these values")
