@@ -4,6 +4,7 @@ root is collected."""
 import os
 import random
 from collections.abc import Generator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +69,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.option.every_case:
         keep_samples(config, items)
-    # files with slow tests first, so that no process is left with one at the end
+    # Spark's tests and slow ones first, so that no process is left with one at the end
     slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
-    items.sort(key=lambda item: item.path not in slow)
+    items.sort(key=lambda item: (not is_on_spark(item.nodeid), item.path not in slow))
 
 
 def keep_samples(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -88,16 +89,31 @@ def keep_samples(config: pytest.Config, items: list[pytest.Item]) -> None:
         items[:] = [item for item in items if item not in left_out]
 
 
+def is_on_spark(nodeid: str) -> bool:
+    """Whether a test needs Spark, which its folder or its name says."""
+    return nodeid.startswith(SPARK) or ON_SPARK in nodeid.partition("[")[0]
+
+
+@cache
+def stays_together(file: Path) -> bool:
+    """Whether one process should run all tests of a file: quick ones, and what shares a fixture."""
+    text = file.read_text(encoding="utf-8")
+    return "mark.slow" not in text or 'scope="module"' in text
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With `--dist loadscope`, a file's tests go to one process, and those of Spark to one as well,
-    which their folder or their name says: they share a session."""
+    """With `--dist loadscope`, a file's tests go to one process, or those of each function where
+    some are slow. Spark's go to one as well: they share a session."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            on_spark = nodeid.startswith(SPARK) or ON_SPARK in nodeid.partition("[")[0]
-            return SPARK if on_spark else super()._split_scope(nodeid)
+            if is_on_spark(nodeid):
+                return SPARK
+            file = nodeid.partition("::")[0]
+            whole = stays_together(config.rootpath / file)
+            return file if whole else nodeid.partition("[")[0]
 
     return Scheduling(config, log) if config.getvalue("dist") == "loadscope" else None
 

@@ -55,7 +55,7 @@ each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 # Commands ----------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def workplace(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
     return Workplace(tmp_path_factory.mktemp("root"))
 
@@ -158,16 +158,16 @@ def test_every_part_is_on_some_page() -> None:
     assert {name for page in PAGES for name in blocks(page)} == {*BLOCKS, MEASURED}
 
 
-def how_often(run: Run) -> list[pytest.MarkDecorator]:
-    """Of the runs in which all holds, in millions of states, one is drawn; of the others two."""
-    if not run.slow:
-        return []
-    return [pytest.mark.slow, pytest.mark.sample(2 if run.properties else 1)]
+# A run may look at millions of states: one of the slow ones is drawn.
+DRAWN = [pytest.mark.slow, pytest.mark.sample(1)]
 
 
 @pytest.mark.parametrize(
     ("at", "run"),
-    [pytest.param(at, run, id=str(run), marks=how_often(run)) for at, run in enumerate(RUNS)],
+    [
+        pytest.param(at, run, id=str(run), marks=DRAWN if run.slow else [])
+        for at, run in enumerate(RUNS)
+    ],
 )
 def test_the_figures_are_those_of_a_run(at: int, run: Run) -> None:
     rows = blocks(ROOT / "README.md")[MEASURED].splitlines()[len(RUNS_HEAD) :]

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..graph import Node
@@ -39,8 +40,9 @@ def sought(grounded: Grounded, packing: Packing) -> list[Sought]:
     """For each probe of the system the states that meet it, or from which such a step leads."""
     always = formula(grounded.graph.true, packing)
     of_steps = [node for probe, node in grounded.probes if probe.of == "step"]
-    by_step = iter(_before_steps(grounded, of_steps, packing))
-    by_table = _enabled(grounded)
+    choices = Choices(grounded)
+    by_step = iter(_before_steps(grounded, choices, of_steps, packing))
+    by_table = _enabled(grounded, choices)
     enabled: dict[str, Formula] = {}
     conditions: dict[Node, Formula] = {}
 
@@ -65,21 +67,21 @@ def sought(grounded: Grounded, packing: Packing) -> list[Sought]:
     ]
 
 
-def _enabled(grounded: Grounded) -> dict[str, Node]:
+def _enabled(grounded: Grounded, choices: Choices) -> dict[str, Node]:
     """When a row of each table can be taken, for tables of which one ever can be."""
     graph, names = grounded.graph, grounded.instance.row_names
     found: dict[str, list[Node]] = {}
     for action in grounded.actions:
         table = names[action.rows[0].row].partition("/")[0]
         whole = graph.or_(*(row.guard for row in action.rows))
-        for choice, possible in _choices(grounded, action):
-            found.setdefault(table, []).append(
-                graph.and_(possible, graph.substitute(whole, choice))
-            )
+        for chosen, possible in choices(action):
+            found.setdefault(table, []).append(graph.and_(possible, chosen(whole)))
     return {table: graph.or_(*nodes) for table, nodes in found.items()}
 
 
-def _before_steps(grounded: Grounded, nodes: list[Node], packing: Packing) -> list[Sought]:
+def _before_steps(
+    grounded: Grounded, choices: Choices, nodes: list[Node], packing: Packing
+) -> list[Sought]:
     """For each node over a step, the states from which a step leads of which it holds."""
     if not nodes:
         return []
@@ -95,11 +97,11 @@ def _before_steps(grounded: Grounded, nodes: list[Node], packing: Packing) -> li
             held = every_step.by(updates)
             if all(node is graph.false for node in held):
                 continue
-            for choice, possible in _choices(grounded, action):
-                guard = graph.and_(possible, graph.substitute(row.guard, choice))
+            for chosen, possible in choices(action):
+                guard = graph.and_(possible, chosen(row.guard))
                 for at, node in enumerate(held):
                     if node is not graph.false:
-                        found[at].setdefault(graph.substitute(node, choice), []).append(guard)
+                        found[at].setdefault(chosen(node), []).append(guard)
     return [
         Sought(
             tuple(
@@ -112,11 +114,20 @@ def _before_steps(grounded: Grounded, nodes: list[Node], packing: Packing) -> li
     ]
 
 
-def _choices(grounded: Grounded, action: GroundAction) -> Iterable[tuple[Mapping[int, Node], Node]]:
-    """What an action may take, as values of its choice, each with when it is there."""
-    leaf = choice_leaf(len(action.possible))
-    for place, possible in enumerate(action.possible):
-        yield {leaf: grounded.graph.number(place)}, possible
+class Choices:
+    """What actions may take. Nodes that were rebuilt for one are known to the next one."""
+
+    def __init__(self, grounded: Grounded) -> None:
+        self.graph = grounded.graph
+        self.done: dict[tuple[int, int], dict[int, Node]] = {}
+
+    def __call__(self, action: GroundAction) -> Iterator[tuple[Callable[[Node], Node], Node]]:
+        """Each as what makes of a node the one with it chosen, and when it is there."""
+        leaf = choice_leaf(len(action.possible))
+        for place, possible in enumerate(action.possible):
+            leaves = {leaf: self.graph.number(place)}
+            done = self.done.setdefault((leaf, place), {})
+            yield partial(self.graph.substitute, leaves=leaves, done=done), possible
 
 
 def met(every: Sequence[Sought], packing: Packing, states: Iterable[Any]) -> list[bool]:

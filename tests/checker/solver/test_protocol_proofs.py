@@ -113,7 +113,7 @@ PRODUCER_ID_TWINS = (
 
 
 @pytest.mark.slow
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("twin", PRODUCER_ID_TWINS, ids=lambda twin: f"{twin.name}, {twin.fails}")
 def test_a_proof_of_producer_ids_fails_without_what_protects_it(twin: Twin) -> None:
     assert has_no_proof(producer_ids, twin, FEW_IDS)
@@ -165,7 +165,7 @@ def test_each_proof_has_a_twin(system: str, twins: tuple[Twin, ...]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("twin", TWINS, ids=[twin.name for twin in TWINS])
 def test_a_proof_fails_without_what_protects_the_property(twin: Twin) -> None:
     assert has_no_proof(transactions, twin)
@@ -211,6 +211,7 @@ def test_the_coordinator_makes_only_declared_transitions() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("system", "release", "constants"),
     [
