@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from math import prod
 
@@ -119,7 +120,7 @@ class Instance:
     terminal: Expression
     open: tuple[ConstantInfo, ...] = ()
 
-    @property
+    @cached_property
     def row_names(self) -> tuple[str, ...]:
         """Every row, as table and row name, in the order that coverage counts them."""
         return tuple(f"{action.table}/{row.name}" for action in self.actions for row in action.rows)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias, cast
 
 from .errors import DeclarationError
@@ -82,12 +83,12 @@ class Enum(Interned):
             raise DeclarationError(f"{self.name} has no member {member}")
         return enum_value(self, member)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The members' names, in declared order."""
         return tuple(name for name, _ in self.members)
 
-    @property
+    @cached_property
     def bounded_names(self) -> tuple[str, ...]:
         """Those that a system under check has."""
         return self.names[: self.bounded]

@@ -68,11 +68,12 @@ class Coordinator:
         assert f"{owner}.{name}" in self.state
         return f"{owner}.{name}"
 
-    def steps(self) -> Iterator[tuple[str, str, Step]]:
-        """What may happen: the event, the row and the step."""
-        for step in self.model.steps(tuple(self.state.values())):
-            event = step.action.table.removeprefix("transaction.")
-            yield event, self.model.instance.row_names[step.row].partition("/")[2], step
+    def steps(self, event: str | None = None) -> Iterator[tuple[str, str, Step]]:
+        """What may happen, or what that event may do: the event, the row and the step."""
+        table = None if event is None else f"transaction.{event}"
+        for step in self.model.steps(tuple(self.state.values()), table):
+            name = step.action.table.removeprefix("transaction.")
+            yield name, self.model.instance.row_names[step.row].partition("/")[2], step
 
     def take(self, step: Step) -> None:
         """Goes on with a step."""
@@ -81,13 +82,13 @@ class Coordinator:
 
     def does(self, event: Event, **parameters: Value) -> str | None:
         """Takes an event with these parameters; the row taken, none where it is not enabled."""
-        for name, row, step in self.steps():
+        for _, row, step in self.steps(event.name):
             bound = {
                 variable.data.name: value
                 for variable, value in step.bound
                 if variable.op == "variable"
             }
-            if name == event.name and all(bound[n] == v for n, v in parameters.items()):
+            if all(bound[n] == v for n, v in parameters.items()):
                 self.take(step)
                 return row
         return None
