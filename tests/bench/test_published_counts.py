@@ -87,7 +87,7 @@ def run(model: str, constants: dict[str, int], *, threads: int, symmetry: bool) 
     [
         pytest.param(
             p,
-            marks=[pytest.mark.slow, pytest.mark.sample(1)] if p.slow else pytest.mark.sample(10),
+            marks=[pytest.mark.slow, pytest.mark.sample(1)] if p.slow else pytest.mark.sample(6),
             id=str(p),
         )
         for p in PUBLISHED

@@ -19,6 +19,7 @@ BrokenPipeError: [Errno 32] Broken pipe
 
 
 @pytest.mark.slow
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("surface", "kinds"),
     [(LOCAL, ("kill", "full", "short")), (SWEEP, ("kill",)), (PROVE, ("kill",))],

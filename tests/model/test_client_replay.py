@@ -321,6 +321,7 @@ BOUNDS = {
 each_system = pytest.mark.parametrize("name", BOUNDS)
 
 
+@pytest.mark.sample(4)
 @each_system
 @pytest.mark.parametrize("release", ["2.0", "2.5", "3.6", "4.0.0", "4.3"])
 def test_bounded_clients_do_what_clients_do(name: str, release: str) -> None:

@@ -13,7 +13,7 @@ from epochfence.tests.mutation.judge import KILLED
 from epochfence.tests.mutation.mutants import every_mutant
 from epochfence.tests.mutation.run import judged, sample
 
-SAMPLE = 6  # of one system, as most of the time goes into a system's runs without a fault
+SAMPLE = 4  # of one system, as most of the time goes into a system's runs without a fault
 
 
 @pytest.mark.slow

@@ -158,6 +158,7 @@ REFUSED = Bug(
 
 
 @pytest.mark.slow
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("protocol", ["2.5", "3.6", NEWEST])
 def test_a_bump_asked_for_again_across_a_failover_is_refused(protocol: str) -> None:
     """KAFKA-20357, open in the newest release: the log doesn't have the epoch before.

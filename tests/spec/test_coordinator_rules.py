@@ -176,6 +176,7 @@ TIMED_OUT: list[Happening] = [
 
 
 @pytest.mark.slow
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("release", "off"),
     [(release, ()) for release in RELEASES] + [(release, VERSION_1) for release in RELEASES[5:]],

@@ -79,7 +79,7 @@ SMALL = bounds(*KINDS, records=3)
     [
         release
         if release == NEWEST
-        else pytest.param(release, marks=[pytest.mark.slow, pytest.mark.sample(3)])
+        else pytest.param(release, marks=[pytest.mark.slow, pytest.mark.sample(1)])
         for release in KAFKA.releases
     ],
 )
@@ -169,7 +169,7 @@ def test_every_property_has_a_fault_that_breaks_it() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_a_property_fails_where_its_protection_is_missing(fault: Fault) -> None:
     assert broken(run(fault.constants, on=MENDED)) == {}
@@ -182,7 +182,7 @@ def test_a_property_fails_where_its_protection_is_missing(fault: Fault) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("cached", [1, 2, 3])
 @pytest.mark.parametrize("in_flight", [1, 2, 3])
 def test_no_duplicate_iff_the_cache_holds_all_that_is_in_flight(
@@ -200,6 +200,7 @@ def test_no_duplicate_iff_the_cache_holds_all_that_is_in_flight(
 
 
 @pytest.mark.slow
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("name", "length", "last"),
     [

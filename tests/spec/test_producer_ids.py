@@ -92,7 +92,7 @@ BROKEN = {
 
 
 @pytest.mark.slow
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("protocol", RELEASES)
 def test_what_holds_in_each_release(protocol: str) -> None:
     expected = BROKEN.get(protocol, {})
@@ -358,6 +358,7 @@ def test_each_property_has_something_that_protects_it() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("constants", "system", "protocol", "broken"),
     [

@@ -187,7 +187,7 @@ def test_every_feature_is_switched_off_once() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("off", WITHOUT, ids=", ".join)
 def test_what_a_feature_protects(off: tuple[str, ...]) -> None:
     result = run(TWO_CLIENTS, off=off)
@@ -195,7 +195,7 @@ def test_what_a_feature_protects(off: tuple[str, ...]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("off", HARMLESS)
 def test_what_holds_without_a_feature(off: str) -> None:
     assert_all_hold(run(TWO_CLIENTS, off=(off,)))

@@ -93,7 +93,7 @@ def test_on_systems_with_a_fault(
     replay(instance, found)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("name", "release", "constants", "depth"),
     [
@@ -142,7 +142,7 @@ def releases(system: System) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("name", "release"),
     [(name, release) for name in SMALL for release in releases(load_system(name))],

@@ -131,6 +131,7 @@ HIDDEN_BEFORE = {
 
 
 @pytest.mark.slow
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("release", ["2.5", "4.3"])
 def test_of_transactions_what_is_unanswered_is_known(release: str) -> None:
     system = shipped("transactions")
