@@ -214,11 +214,13 @@ class Field(Interned):
 
 @dataclass(frozen=True, eq=False)
 class Parameter(Interned):
-    """A parameter of an event, or a field of a message."""
+    """A parameter of an event, or a field of a message; one that only runs at real ranges have
+    `stands_for` something in a bounded run."""
 
     event: str
     name: str
     type: Type
+    stands_for: Expression | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,18 +342,22 @@ def left_out(target: Expression, *, bounded: bool) -> bool:
 
 
 def as_bounded(expression: Expression) -> Expression:
-    """The expression with what fields of real ranges stand for in a bounded run."""
+    """The expression with what fields and parameters of real ranges stand for in a bounded run."""
+
+    def is_other(node: Expression) -> bool:
+        return node.op in ("field", "parameter") and node.data.stands_for is not None
 
     def change(node: Expression) -> Expression | None:
-        if node.op != "field" or node.data.stands_for is None:
+        if not is_other(node):
             return None
-        other = node.data.stands_for
+        other = as_bounded(node.data.stands_for)
         return other.at(as_bounded(node.args[0])) if node.args else other
 
-    nodes = children_first(expression)
-    if all(node.op != "field" or node.data.stands_for is None for node in nodes):
+    others = [node.op for node in children_first(expression) if is_other(node)]
+    if not others:
         return expression
-    return rewrite(expression, change)
+    bounded = rewrite(expression, change)
+    return folded(bounded) if "parameter" in others else bounded
 
 
 def folded(e: Expression) -> Expression:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from .errors import DeclarationError
 from .expressions import Expression, Field, Operand, Parameter, children_first, element, lift
@@ -107,29 +108,62 @@ class Machine:
         return self.state
 
 
+AnEvent = TypeVar("AnEvent", bound="Event")
+
+
 @dataclass(frozen=True, eq=False)
 class Event(Interned):
     """Something that happens to a machine: `parameters` are chosen freely within their types.
 
     A parameter is read as an attribute of the event; `variables` are parameters given as variables
-    that rows use as they are, and as elements of a collection in the state.
+    that rows use as they are, and as elements of a collection in the state. The
+    `real_parameters` are there at real ranges alone, each with what it stands for in a bounded run.
     """
 
     name: str
     parameters: tuple[tuple[str, Type], ...] = ()
     doc: str = ""
     variables: tuple[Expression, ...] = ()
+    real_parameters: tuple[tuple[str, Type, Expression], ...] = ()
 
     def __getattr__(self, name: str) -> Expression:
         if name.startswith("_"):
             raise AttributeError(name)
         kind = dict(self.parameters).get(name)
         if kind is None:
+            for real, of, stands_for in self.real_parameters:
+                if real == name:
+                    return Expression("parameter", (), Parameter(self.name, name, of, stands_for))
             for chosen in self.variables:
                 if chosen.op == "element" and chosen.data == name:
                     return chosen
             raise DeclarationError(f"{self.name} has no parameter {name}")
         return Expression("parameter", (), Parameter(self.name, name, kind))
+
+    @property
+    def every_parameter(self) -> tuple[tuple[str, Type], ...]:
+        """The parameters that it has at real ranges."""
+        return (*self.parameters, *((name, kind) for name, kind, _ in self.real_parameters))
+
+    def at_real_ranges(self: AnEvent, **further: tuple[Type, Operand]) -> AnEvent:
+        """The same with further parameters that only runs at real ranges have: each with its type,
+        and with what rows read in its place in a bounded run.
+
+        Raises DeclarationError for a name that is there already or can't be read, and for what is
+        not of the type.
+        """
+        where = f"event {self.name}"
+        check_names(where, further, type(self))
+        found: list[tuple[str, Type, Expression]] = []
+        for name, (kind, operand) in further.items():
+            check_type(f"{where}, parameter {name}", kind)
+            if name in dict(self.every_parameter) or name in map(bound_name, self.variables):
+                raise DeclarationError(f"{where} has two parameters called {name}")
+            value = lift(operand)
+            if not fits(type_of(value), kind):
+                raise DeclarationError(f"{where}, parameter {name}: `{value}` is not {kind}")
+            found.append((name, kind, value))
+        return replace(self, real_parameters=(*self.real_parameters, *found))
 
 
 def event(

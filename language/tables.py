@@ -285,7 +285,7 @@ class Table:
             )
 
     def _check_sending(self, sending: Sending) -> None:
-        declared = dict(sending.message.parameters)
+        declared = dict(sending.message.every_parameter)
         for bound in sending.to_each:
             if bound.op != "variable":
                 raise DeclarationError(f"{sending.message.name} to each `{bound}`: no variable")
@@ -312,7 +312,8 @@ def bounded_view(table: Table) -> Table:
     that only those have."""
 
     def seen(sending: Sending) -> Sending:
-        fields = tuple((name, _seen(value)) for name, value in sending.fields)
+        there = dict(sending.message.parameters)
+        fields = tuple((name, _seen(value)) for name, value in sending.fields if name in there)
         return dataclasses.replace(sending, fields=fields, when=_seen(sending.when))
 
     def view(row: Row) -> Row:

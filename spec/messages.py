@@ -16,10 +16,12 @@ from ..language import (
     Message,
     Optional,
     Sending,
+    Set,
     constant,
     enum,
     if_,
     message,
+    set_of,
     some,
 )
 from ..language.expressions import Operand
@@ -212,7 +214,12 @@ AddPartitionsToTxn = message(
     "AddPartitionsToTxn", transaction, producer=PRODUCER, partition=PARTITION,
     connection=CONNECTION, producer_id=PRODUCER_ID, producer_epoch=EPOCH,
     carried=("producer_id",),
+    message_doc="In a bounded run it is about one partition.",
 )  # fmt: skip
+AddPartitionsToTxn = AddPartitionsToTxn.at_real_ranges(
+    partitions=(Set(PARTITION), set_of(AddPartitionsToTxn.partition)),
+    client_transaction_version=(Int(0, 2), 0),
+)
 AddPartitionsToTxnResponse = message(
     "AddPartitionsToTxnResponse", producer, answers=AddPartitionsToTxn, error=Errors,
     connection=CONNECTION, errors=_COORDINATOR_IN_TRANSACTION,
@@ -220,7 +227,8 @@ AddPartitionsToTxnResponse = message(
 EndTxn = message(
     "EndTxn", transaction, producer=PRODUCER, connection=CONNECTION, producer_id=PRODUCER_ID,
     producer_epoch=EPOCH, result=Result, carried=("producer_id",),
-)  # fmt: skip
+    message_doc="The coordinator ends a transaction so, too, after it has fenced it.",
+).at_real_ranges(is_from_client=(Bool(), True))  # fmt: skip
 EndTxnResponse = message(
     "EndTxnResponse", producer, answers=EndTxn, error=Errors, connection=CONNECTION,
     producer_id=PRODUCER_ID, producer_epoch=EPOCH, carried=("producer_id",),

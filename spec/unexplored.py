@@ -119,18 +119,4 @@ UNEXPLORED = (
         "coordinator at a time, and a log that fails or doesn't",
         ("coordinator",),
     ),
-    Unexplored(
-        "several partitions in one request: in a system there is one in each, with the same rows",
-        ("transaction.AddPartitions",),
-    ),
-    Unexplored(
-        "an error that the oracle's user chooses: in a system an append fails or is lost, and the "
-        "answers to markers have a table of their own",
-        (
-            "transaction.append refused",
-            "transaction.completion refused",
-            "transaction.end by the server",
-            "transaction.marker answered",
-        ),
-    ),
 )

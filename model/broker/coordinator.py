@@ -15,8 +15,9 @@ from itertools import count
 from typing import Any, ClassVar, NamedTuple, cast
 
 from ...spec.coordinator import entry as transaction
-from ...spec.coordinator import log
+from ...spec.coordinator import log, markers
 from ...spec.coordinator import requests as declared
+from ...spec.messages import Errors
 from ..engine.errors import ModelError, NotNow, refusal, text, whole
 from ..engine.machine import Machine, is_watched
 
@@ -454,10 +455,9 @@ class TransactionCoordinator:
             before_abort()
             entry = self._at_now(self.entries[transactional_id])
             if entry["pending"] != "PREPARE_EPOCH_FENCE":
-                error = entry.handle(
-                    "end by the server", producer_id=fence[0], producer_epoch=fence[1]
-                ).reply.error
-                return ProducerIdAndEpoch(error)
+                ended = self._end(transactional_id, entry, *fence, "ABORT", append=append)
+                busy = ended is None or ended.error == "NONE"
+                return ProducerIdAndEpoch("CONCURRENT_TRANSACTIONS") if busy else ended
         if not sent:
             sent = self._go_on(transactional_id, entry, append)
         return _first(sent, token)
@@ -475,9 +475,9 @@ class TransactionCoordinator:
         entry = self._at_now(self.entries[transactional_id])
         token = next(self._tokens)
         sent = entry.handle(
-            "AddPartitions", producer=token, connection=0, partitions=_each_once(partitions),
-            producer_id=producer_id, producer_epoch=producer_epoch,
-            client_transaction_version=transaction_version,
+            "AddPartitionsToTxn", producer=token, connection=0, partition=None,
+            partitions=_each_once(partitions), producer_id=producer_id,
+            producer_epoch=producer_epoch, client_transaction_version=transaction_version,
         ).sent  # fmt: skip
         if not sent and entry["pending"] is not None:
             sent = self._go_on(transactional_id, entry, append)
@@ -519,8 +519,18 @@ class TransactionCoordinator:
             return ProducerIdAndEpoch(answer.error)
         assert transactional_id is not None
         entry = self._at_now(self.entries[transactional_id])
+        return self._end(
+            transactional_id, entry, producer_id, producer_epoch, result, append=append,
+            is_from_client=True, version=transaction_version,
+        )  # fmt: skip
+
+    def _end(
+        self, name: str, entry: Machine, producer_id: int, producer_epoch: int, result: str, *,
+        append: str, is_from_client: bool = False, version: int | None = None,
+    ) -> ProducerIdAndEpoch | None:  # fmt: skip
+        """TransactionCoordinator.endTransaction"""
         token = next(self._tokens)
-        version = self.transaction_version if transaction_version is None else transaction_version
+        version = self.transaction_version if version is None else version
         off = () if version >= 2 else VERSION_1
         fields: dict[str, Any] = {
             "producer": token,
@@ -528,11 +538,12 @@ class TransactionCoordinator:
             "producer_id": producer_id,
             "producer_epoch": producer_epoch,
             "result": result,
+            "is_from_client": is_from_client,
         }
         self._offer_id(entry, "EndTxn", fields, off)
         sent = entry.handle("EndTxn", switch_off=off, **fields).sent
         if not any(m.producer == token for m in sent):
-            sent = [*sent, *self._go_on(transactional_id, entry, append, off)]
+            sent = [*sent, *self._go_on(name, entry, append, off)]
         return _first(sent, token)
 
     def describe(self, transactional_id: str | None) -> tuple[str, TransactionMetadata | None]:
@@ -607,7 +618,7 @@ class TransactionCoordinator:
 
     def append_error(self, error: str) -> str:
         """What an error of the log is passed on as."""
-        return declared.PASSED_ON.get(error, error)
+        return log.PASSED_ON.get(error, error)
 
     def acknowledge(self, transactional_id: str, error: str = "NONE") -> list[Any]:
         """The log's answer to a record that was `PENDING`; the answers that go out now."""
@@ -644,8 +655,8 @@ class TransactionCoordinator:
         return sent
 
     def _refuse(self, entry: Machine, error: str) -> list[Any]:
-        known = error if error in _ENTRY_ERRORS else "UNKNOWN_SERVER_ERROR"
-        sent = entry.handle("append refused", error=known).sent
+        known = error if error in _ERRORS else "UNKNOWN_SERVER_ERROR"
+        sent = entry.handle("append failure", record_kept=False, error=known).sent
         return [m._replace(error=error) for m in sent]
 
     # Markers ------------------------------------------------------------------------------------
@@ -695,13 +706,16 @@ class TransactionCoordinator:
                 self._maybe_complete(marker.transactional_id, "NONE")
 
     def _answer(self, marker: Marker, partition: Any, error: str) -> str:
-        known = error if error in _ERROR_CODES else "UNKNOWN_SERVER_ERROR"
         entry = self._at_now(self.entries[marker.transactional_id])
-        return entry.handle("marker answered", partition=partition, error=known).reply.outcome
+        return entry.handle(
+            "WriteTxnMarkersResponse", partition=partition,
+            connection=entry.at("marker_connection", partition),
+            error=error if error in _ERRORS else "UNKNOWN_SERVER_ERROR",
+        ).reply.outcome  # fmt: skip
 
     def _cancel(self, marker: Marker) -> None:
         known = self._markers.completions.get(marker.transactional_id)
-        own_only = self._blank.value(declared.cancels_own_only)
+        own_only = self._blank.value(markers.cancels_own_only)
         if known is not None and (known[0] == marker.completion or not own_only):
             del self._markers.completions[marker.transactional_id]
 
@@ -726,11 +740,12 @@ class TransactionCoordinator:
         if append == "NONE":
             entry.handle("log append")
             return
-        known = append if append in _ERROR_CODES else "UNKNOWN_SERVER_ERROR"
-        outcome = entry.handle("completion refused", error=known).reply.outcome
+        outcome = markers.COMPLETION_REFUSED.get(append)
         if outcome == "RETRY":
             self._markers.retries.append((name, coordinator_epoch))
-        elif outcome == "ILLEGAL_STATE":
+            return
+        self._refuse(entry, append)
+        if outcome is None:
             raise IllegalState(f"{append} for the completion of {name}")
 
     def drain_markers(self, *, append: str = "NONE") -> dict[Any, list[Marker]]:
@@ -810,8 +825,7 @@ _LOOKED_UP = (
     "expects_id", "expects_epoch", "enable_2pc", "keep_prepared_txn",
 )  # fmt: skip
 _MOST_SAID = 1_000
-_ERROR_CODES = frozenset(declared.ErrorCode.names)
-_ENTRY_ERRORS = frozenset(declared.EntryErrors.names)
+_ERRORS = frozenset(Errors.names)
 NEW_ENTRY = TransactionMetadata(
     "", 0, -1, -1, -1, -1, 0, "Empty", frozenset(), -1, -1, 0
 )  # fmt: skip
@@ -853,7 +867,7 @@ def metadata_of(name: str, entry: Machine) -> TransactionMetadata:
         state["last_producer_epoch"], state["txn_timeout_ms"], _camel(state["state"]),
         state["partitions"], state["txn_start_timestamp"], state["txn_last_update_timestamp"],
         state["client_transaction_version"], state["pending"] and _camel(state["pending"]),
-        entry.value(declared.has_failed_epoch_fence),
+        entry.value(transaction.has_failed_epoch_fence),
     )  # fmt: skip
 
 

@@ -361,7 +361,9 @@ class Compiler:
         if not sends:
             return "()"
         if all(not sent.to_each and _is_true(sent.when) for sent in sends):
-            return "(" + "".join(f"{self._message(sent, {})}, " for sent in sends) + ")"
+            # before the state changes, which messages tell of
+            messages = "".join(f"{self._message(sent, {})}, " for sent in sends)
+            return self._assigned(f"({messages})")
         out = self._assigned("[]")
         for sent in sends:
             if not sent.to_each:

@@ -329,7 +329,7 @@ class Machine:
         on = table.on
         messages = {s.message for row in table.rows for s in table.sendings(row)}
         answers = tuple(
-            message_class(m)
+            message_class(m, self._program.bounded)
             for m in messages
             if m is table.response or (isinstance(on, Message) and m.answers is on)
         )

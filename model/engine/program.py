@@ -11,7 +11,8 @@ from operator import itemgetter
 from typing import Any
 
 from ...language.errors import DeclarationError
-from ...language.expressions import Expression, Parameter, children_first, folded, lift, rewrite
+from ...language.expressions import Expression, children_first, folded, lift, rewrite
+from ...language.machines import Event
 from ...language.protocols import Protocols
 from ...language.tables import Machine as Declared
 from ...language.tables import Message, Row, Sending, Table, real_view
@@ -21,19 +22,25 @@ from .errors import ModelError, OutOfRange, UnknownEvent, refusal
 from .values import Ranges, has_record, shown, tuple_class
 
 
+def parameters_of(event: Event, bounded: bool) -> tuple[tuple[str, Type], ...]:
+    """The parameters of an event in a bounded run, or at real ranges."""
+    return event.parameters if bounded else event.every_parameter
+
+
 @cache
-def message_class(message: Message) -> type:
-    """The class that holds a message: its fields by name, in declared order."""
-    made = tuple_class(message.name, [name for name, _ in message.parameters])
+def message_class(message: Message, bounded: bool = False) -> type:
+    """The class that holds a message: its fields by name, in declared order, those of real ranges
+    last, unless it is `bounded`."""
+    made = tuple_class(message.name, [name for name, _ in parameters_of(message, bounded)])
     made.__doc__ = message.doc or f"{message.name}, as it was sent."
     return made
 
 
 @cache
-def _maker(message: Message) -> Callable[..., Any]:
+def _maker(message: Message, bounded: bool) -> Callable[..., Any]:
     """What makes a message of plain values: its class, or what gives its records names first."""
-    made = message_class(message)
-    kinds = [kind for _, kind in message.parameters]
+    made = message_class(message, bounded)
+    kinds = [kind for _, kind in parameters_of(message, bounded)]
     if not any(has_record(kind) for kind in kinds):
         return made
     return lambda *values: made(*map(shown, kinds, values))
@@ -81,14 +88,14 @@ def real_constants(tables: Iterable[Table]) -> dict[str, int]:
                 in_type(info.type)
                 if info.initial is not None:
                     look(info.initial)
-        for _, kind in table.on.parameters:
+        for _, kind in table.on.every_parameter:
             in_type(kind)
         look(table.guard)
         for row in table.rows:
             for part in (row.guard, *(e for update in table.updates(row) for e in update)):
                 look(part)
             for sending in table.sendings(row):
-                for _, kind in sending.message.parameters:
+                for _, kind in sending.message.every_parameter:
                     in_type(kind)
                 for part in (sending.when, *(value for _, value in sending.fields)):
                     look(part)
@@ -102,6 +109,7 @@ class Program:
         self, tables: tuple[Table, ...], protocols: Protocols, constants: Mapping[str, int],
         bounded: bool = False,
     ) -> None:  # fmt: skip
+        self.bounded = bounded
         tables = tables if bounded else tuple(map(real_view, tables))
         self.tables = {table.on.name: table for table in tables}
         if len(self.tables) != len(tables) or len({t.machine.name for t in tables}) != 1:
@@ -201,13 +209,13 @@ class Program:
             if bound.op == "element":
                 raise DeclarationError(f"{table.name}: a machine by itself chooses no `{bound}`")
         variables = {name.data.name: name.data.type for name in table.on.variables}
-        return variables | dict(table.on.parameters)
+        return variables | dict(parameters_of(table.on, self.bounded))
 
     def names(self, table: Table) -> dict[Expression, str]:
         """The Python names of what an event brings."""
         found = {name: name.data.name for name in table.on.variables}
-        for name, kind in table.on.parameters:
-            found[Expression("parameter", (), Parameter(table.on.name, name, kind))] = name
+        for name, _ in parameters_of(table.on, self.bounded):
+            found[getattr(table.on, name)] = name
         return found
 
     def settled(self, expression: Expression, features: frozenset[str]) -> Expression:
@@ -249,10 +257,10 @@ class Program:
             given = dict(sending.fields)
             fields = tuple(
                 settled(given[name]) if name in given else self._nothing(kind)
-                for name, kind in sending.message.parameters
+                for name, kind in parameters_of(sending.message, self.bounded)
             )
             when = settled(sending.when)
-            return Sent(_maker(sending.message), fields, sending.to_each, when)
+            return Sent(_maker(sending.message, self.bounded), fields, sending.to_each, when)
 
         sends = tuple(sent(sending) for sending in table.sendings(row))
         updates = tuple((target, settled(value)) for target, value in table.updates(row))

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeVar
 from ...language.expressions import EnumValue, children_first
 from ...language.tables import Table
 from ...spec.coordinator import entry as transaction
+from ...spec.coordinator import log, tables
 from ...spec.coordinator import requests as declared
-from ...spec.coordinator import tables
 from ...spec.leader import calls as declared_leader
 from ...spec.leader import produce
 from ...spec.messages import Errors
@@ -79,8 +79,7 @@ def _from_around(protocol: str) -> frozenset[str]:
     found = {blank.lookup("OTHER", NAME).error}
     blank.elect(home, 0, is_loading=True)
     found.add(blank.lookup("OTHER", NAME).error)
-    passed = {error: blank.append_error(error) for error in declared.ErrorCode.names}
-    return frozenset(found | {error for log, error in passed.items() if log != error})
+    return frozenset(found | {*log.PASSED_ON.values()})
 
 
 class _WithoutMarkers(TransactionCoordinator):
@@ -241,7 +240,7 @@ def without_keys(value: Sparse) -> Hashable:
 
 
 UNSEEN = frozenset({"coordinator_epoch"})  # only markers have it
-_CODES = frozenset(declared.ErrorCode.names) | frozenset(Errors.bounded_names)
+_CODES = said(declared.COORDINATOR_TABLES) | {*log.PASSED_ON} | {*Errors.bounded_names}
 
 
 Sent = Iterable[Any]
@@ -262,7 +261,10 @@ _COMPLETE = ("COMPLETE_COMMIT", "COMPLETE_ABORT")
 def _written(coordinator: TransactionCoordinator) -> Sent:
     entry = coordinator.entries[NAME]
     for part in entry["partitions"]:
-        entry.handle("marker answered", partition=part, error="NONE")
+        entry.handle(
+            "WriteTxnMarkersResponse", partition=part, error="NONE",
+            connection=entry.at("marker_connection", part),
+        )  # fmt: skip
     return entry.handle("log append").sent
 
 
@@ -324,13 +326,17 @@ def _is_unused(coordinator: TransactionCoordinator) -> bool:
     return bool(coordinator.expirable())
 
 
+_MAY_KEEP: tuple[tuple[str, dict[str, str]], ...] = (
+    ("append failure", {"error": "COORDINATOR_NOT_AVAILABLE"}),
+    ("coordinator failover", {}),
+)
 STEPS = (
     Step(_is_completing, _written),
     Step(_is_appending, _acknowledged),
     Step(_may_add, _added_by_leader),
     *(
-        _declared(event, record_kept=kept)
-        for event in ("append failure", "coordinator failover")
+        _declared(event, record_kept=kept, **failure)
+        for event, failure in _MAY_KEEP
         for kept in (False, True)
     ),
     _declared("coordinator failover after a failed append"),

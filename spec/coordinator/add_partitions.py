@@ -124,8 +124,9 @@ add_partitions = Table(
         AddPartitionsToTxn,
         _add_answer,
         asks(AddPartitionsToTxn),
-        set_of(AddPartitionsToTxn.partition),
-        AddPartitionsToTxn.partition.is_in(partitions),
+        AddPartitionsToTxn.partitions,
+        (AddPartitionsToTxn.partitions - partitions) == set_of(),
+        if_(version_2_draft, 0, AddPartitionsToTxn.client_transaction_version),
     ),
 )
 

@@ -108,7 +108,7 @@ _end_before_version_2 = only(
     *same_producer(EndTxn, _end_answer, _END_1),
     Row(
         "other epoch",
-        when=_epoch != producer_epoch,
+        when=if_(EndTxn.is_from_client, _epoch != producer_epoch, _epoch < producer_epoch),
         during=strict_end_txn_epoch,
         reply=_end_answer(fenced),
         source="KAFKA-9600",
@@ -324,7 +324,7 @@ _end_draft = only(
             if_(
                 _bumps_since & state.is_in(COMPLETE_COMMIT, COMPLETE_ABORT),
                 _draft_retry_of_bump | _draft_retry_of_overflow,
-                _epoch == producer_epoch,
+                if_(EndTxn.is_from_client, _epoch == producer_epoch, _epoch >= producer_epoch),
             ),
         ),
         reply=_end_answer(fenced),

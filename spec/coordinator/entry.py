@@ -146,6 +146,8 @@ is_prepared = state.is_in(PREPARE_COMMIT, PREPARE_ABORT)
 fencing = pending == PREPARE_EPOCH_FENCE
 in_transition = pending.is_set & ~fencing
 completing = pending.is_in(COMPLETE_COMMIT, COMPLETE_ABORT)
+has_failed_epoch_fence = failed_fence & ~in_transition
+"""A fencing epoch was taken, and its record could not be written."""
 bumped_epoch = minimum(producer_epoch + 1, LARGEST_EPOCH)
 ID_TAKEN: dict[Expression, Expression] = {
     offered_id: if_(offered_id.value < PRODUCER_IDS - 1, some(offered_id.value + 1), None)

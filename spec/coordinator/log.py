@@ -49,6 +49,7 @@ from ..messages import (
     NO_TIMESTAMP,
     PARTITION,
     PRODUCER_ID,
+    REAL,
     AddPartitionsByLeaderResponse,
     AddPartitionsToTxnResponse,
     EndTxnResponse,
@@ -132,9 +133,10 @@ unsettled = transaction.field(
 log_append = event("log append", event_doc="The pending record has been replicated.")
 begin_completion = event("begin completion", event_doc="After the Prepare record was appended.")
 append_failure = event(
-    "append failure", record_kept=Truth(),
+    "append failure",
+    record_kept=Truth(),
     event_doc="The append fails, or takes too long; the record may be in the log all the same.",
-)  # fmt: skip
+).at_real_ranges(error=(Errors, Errors.COORDINATOR_NOT_AVAILABLE))
 failover = event(
     "coordinator failover", record_kept=Truth(),
     event_doc="Another broker takes over, with or without the record that is being appended.",
@@ -388,12 +390,29 @@ def tell_all(error: Expression) -> tuple[Sending, ...]:
 
 
 _APPEND = "TransactionStateManager.appendTransactionToLog"
+PASSED_ON = {
+    # may work later
+    "UNKNOWN_TOPIC_OR_PARTITION": "COORDINATOR_NOT_AVAILABLE",
+    "NOT_ENOUGH_REPLICAS": "COORDINATOR_NOT_AVAILABLE",
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND": "COORDINATOR_NOT_AVAILABLE",
+    "REQUEST_TIMED_OUT": "COORDINATOR_NOT_AVAILABLE",
+    # works at another broker
+    "NOT_LEADER_OR_FOLLOWER": "NOT_COORDINATOR",
+    "KAFKA_STORAGE_ERROR": "NOT_COORDINATOR",
+    # never works
+    "MESSAGE_TOO_LARGE": "UNKNOWN_SERVER_ERROR",
+    "RECORD_LIST_TOO_LARGE": "UNKNOWN_SERVER_ERROR",
+}
+"""What a client is told where the log has failed with an error; others as they are.
+
+TransactionStateManager.appendTransactionToLog
+"""
 TRANSITION_FORGOTTEN: Updates = {
     **_NOTHING_PENDING,
     **_NOBODY_ASKS,
     fenced_for: NOBODY,
     ends_ahead: False,
-    next_id: None,
+    next_id: if_(is_prepared, next_id, None),
 }
 _adds = pending == ONGOING
 append_fails = Table(
@@ -402,9 +421,9 @@ append_fails = Table(
     elsewhere=(producer,),
     when=(APPEND_FAILURES > 0)
     & in_transition
-    & ~completing
+    & (~completing | ((REAL == 1) & ~append_failure.record_kept))
     & ((FAILOVERS > 0) | ~append_failure.record_kept),
-    doc="A Complete record is appended again, so that its failure is a delay.",
+    doc="A Complete record is appended again, so that its failure is a delay in a bounded run.",
     rows=(
         Row(
             "forget the transition, whose record is in the log",
@@ -426,13 +445,13 @@ append_fails = Table(
                     )
                 ),
             },
-            send=tell_all(Errors.COORDINATOR_NOT_AVAILABLE),
+            send=tell_all(append_failure.error),
             source=_APPEND,
         ),
         Row(
             "forget the transition",
             set=TRANSITION_FORGOTTEN,
-            send=tell_all(Errors.COORDINATOR_NOT_AVAILABLE),
+            send=tell_all(append_failure.error),
             source=_APPEND,
         ),
     ),

@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
-from ...language import Expression, Map, Message, Row, Sending, Set, Table, event, if_, lost, set_of
+from ...language import (
+    Expression,
+    Machine,
+    Map,
+    Message,
+    Row,
+    Sending,
+    Set,
+    Table,
+    enum,
+    event,
+    if_,
+    lift,
+    lost,
+    message,
+    set_of,
+)
+from ..features import own_completion_cancelled, storage_error_retried
 from ..messages import (
     CONNECTION,
     DELAYS,
@@ -18,6 +35,7 @@ from .entry import (
     COMPLETE_COMMIT,
     completing,
     coordinator_epoch,
+    is_prepared,
     partitions,
     pending,
     producer_epoch,
@@ -86,30 +104,72 @@ markers_overtaken = Table(
     ),
 )
 
+caller = Machine("caller", doc="Whoever asks the coordinator at real ranges.")
+Outcome = enum("MarkerOutcome", "IGNORED", "DONE", "RETRY", "CANCEL", "ILLEGAL_STATE")
+MarkerVerdict = message("MarkerVerdict", caller, only_real=True, outcome=Outcome)
+_HANDLER = "TransactionMarkerRequestCompletionHandler"
+_error = WriteTxnMarkersResponse.error
+_no_longer_sent = {marker_sent: marker_sent - set_of(_answered)}
+
 markers_answered = Table(
     transaction,
     on=WriteTxnMarkersResponse,
+    response=MarkerVerdict,
     rows=(
         Row(
             "on a closed connection",
             when=WriteTxnMarkersResponse.connection != marker_connection[_answered],
+            reply=MarkerVerdict(outcome=Outcome.IGNORED),
         ),
         Row(
             "written",
-            when=WriteTxnMarkersResponse.error == Errors.NONE,
-            set={
-                partitions: partitions - set_of(_answered),
-                marker_sent: marker_sent - set_of(_answered),
-            },
-            source="TransactionMarkerRequestCompletionHandler",
+            when=_error.is_in(
+                Errors.NONE, Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT, Errors.UNSUPPORTED_VERSION
+            )
+            & is_prepared,
+            set={partitions: partitions - set_of(_answered)} | _no_longer_sent,
+            reply=MarkerVerdict(outcome=Outcome.DONE),
+            source=_HANDLER,
+        ),
+        Row(
+            "again",
+            when=_error.is_in(
+                Errors.UNKNOWN_TOPIC_OR_PARTITION,
+                Errors.NOT_LEADER_OR_FOLLOWER,
+                Errors.NOT_ENOUGH_REPLICAS,
+                Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+                Errors.REQUEST_TIMED_OUT,
+            )
+            | (storage_error_retried & (_error == Errors.KAFKA_STORAGE_ERROR)),
+            set=_no_longer_sent,
+            reply=MarkerVerdict(outcome=Outcome.RETRY),
+            source=_HANDLER,
         ),
         Row(
             "refused for good",
+            when=_error.is_in(Errors.INVALID_PRODUCER_EPOCH, Errors.TRANSACTION_COORDINATOR_FENCED),
+            reply=MarkerVerdict(outcome=Outcome.CANCEL),
             note="The completion is dropped: the entry stays in its Prepare state.",
-            source="TransactionMarkerRequestCompletionHandler",
+            source=_HANDLER,
+        ),
+        Row(
+            "unexpected",
+            reply=MarkerVerdict(outcome=Outcome.ILLEGAL_STATE),
+            source=_HANDLER,
         ),
     ),
 )
+cancels_own_only = lift(own_completion_cancelled)
+"""Whether what a late answer cancels is only the completion that its marker was sent for."""
+COMPLETION_REFUSED = {
+    "COORDINATOR_NOT_AVAILABLE": "RETRY",
+    "NOT_COORDINATOR": "CANCEL",  # another coordinator does it
+    "COORDINATOR_LOAD_IN_PROGRESS": "CANCEL",
+}
+"""What becomes of a completion whose record the log has refused; else ILLEGAL_STATE.
+
+TransactionMarkerChannelManager.tryAppendToLog
+"""
 
 
 def _lost_marker(message: Message) -> Table:

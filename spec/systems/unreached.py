@@ -38,6 +38,13 @@ TRANSACTIONS = (
         ("transaction.WriteTxnMarkersResponse/refused for good",),
     ),
     Unreached(
+        "can't be: a leader is there, and answers a marker with what its checks say",
+        (
+            "transaction.WriteTxnMarkersResponse/again",
+            "transaction.WriteTxnMarkersResponse/unexpected",
+        ),
+    ),
+    Unreached(
         f"can't be: {_NO_CAUSE}",
         (
             "producer.InitProducerIdResponse/abortable",

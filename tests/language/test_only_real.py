@@ -3,6 +3,8 @@ leaves them out, and a machine that is driven has them."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from epochfence.checker.check import check
@@ -24,6 +26,7 @@ from epochfence.language import (
     message,
     some,
 )
+from epochfence.language.tables import bounded_view
 from epochfence.model.engine.errors import OutOfRange
 from epochfence.model.engine.machine import Machine as Driven
 
@@ -84,3 +87,47 @@ def test_a_driven_machine_has_them() -> None:
 def test_nothing_under_check_reads_them() -> None:
     with pytest.raises(DeclarationError, match=r"`why`.* real ranges alone"):
         system(table(read=True))
+
+
+ask = event("ask", code=Code).at_real_ranges(
+    times=(Int(0, 9), 1), last=(Code, last), size=(Int(0, 9), lift(1) + 1)
+)
+Answer = message("Answer", caller, code=Code).at_real_ranges(times=(Int(0, 9), 0))
+
+
+def asked() -> Table:
+    return Table(
+        server, on=ask, response=Answer,
+        rows=(
+            Row(
+                "as often", when=served + ask.times + ask.size <= 6,
+                set={served: served + ask.times, last: ask.code},
+                reply=Answer(code=ask.last, times=ask.times),
+            ),
+        ),
+    )  # fmt: skip
+
+
+def test_a_parameter_of_real_ranges_stands_for_something_in_a_bounded_run() -> None:
+    driven = Driven((asked(),))
+    answer = driven.handle("ask", code="BUSY", times=2, last="ODD", size=0).reply
+    assert (answer.code, answer.times, driven["served"]) == ("ODD", 2, 2)
+    assert list(driven.fields_of("ask")) == ["code", "times", "last", "size"]
+    with pytest.raises(OutOfRange, match="times"):
+        driven.handle("ask", code="BUSY", times=10, last="FINE", size=0)
+    under_check = bounded_view(asked())
+    assert under_check.on.parameters == (("code", Code),)
+    (row,) = under_check.rows
+    assert row.guard.same_as(served + 1 + (lift(1) + 1) <= 6)
+    (sent,) = under_check.sendings(row)
+    assert [(name, str(value)) for name, value in sent.fields] == [("code", "last")]
+    bounded = Driven((under_check,), bounded=True)
+    assert bounded.handle("ask", code="BUSY").reply == ("FINE",)
+
+
+@pytest.mark.parametrize(
+    "further", [{"code": (Code, Code.FINE)}, {"times": (Int(0, 9), True)}, {"name": (Code, last)}]
+)
+def test_a_parameter_that_can_not_be_there(further: Any) -> None:
+    with pytest.raises(DeclarationError, match="event ask"):
+        ask.at_real_ranges(**further)
