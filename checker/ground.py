@@ -284,7 +284,7 @@ class _Grounder:
                         raise
                     return low, UNBOUNDED
             case Enum():
-                return 0, len(kind.bounded_names) - 1
+                return 0, len(kind.bounded_names(self.constants)) - 1
             case Key():
                 return 0, kind.count(self.constants) - 1
             case _:

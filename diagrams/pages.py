@@ -114,7 +114,7 @@ class _Pages:
         """Its fields, its states and its tables."""
         owners = [system for system in self.systems if machine in system.machines]
         yield f"# {plain(machine.name)}\n\n{plain(machine.doc)}\n"
-        yield _fields(machine)
+        yield _fields(machine, owners)
         told: dict[Table, list[System]] = {}
         drawn: list[list[Table]] = []
         for system in owners:
@@ -156,9 +156,10 @@ class _Pages:
         return f"[![{title}]({path})]({path})\n"
 
 
-def _fields(machine: Machine) -> str:
+def _fields(machine: Machine, owners: Iterable[System]) -> str:
     rows = ["| field | type | at first | what it is |", "| --- | --- | --- | --- |"]
-    for info in machine.bounded_fields:
+    had = {id(info) for system in owners for info in system.fields_of(machine)}
+    for info in (info for info in machine.fields.values() if id(info) in had):
         first = _first(info)
         rows.append(f"| `{info.name}` | {plain(str(info.type))} | {first} | {plain(info.doc)} |")
     return "\n".join(rows) + "\n"

@@ -180,7 +180,7 @@ class _Search:
         self.kind = kind
         infos += [
             info
-            for info in machine.bounded_fields
+            for info in system.fields_of(machine)
             if info.type in (kind, Optional(kind)) and info is not infos[0]
         ]
         self.fields = [info.expression for info in infos]

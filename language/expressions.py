@@ -11,7 +11,7 @@ them by identity; `same_as` tells whether two trees are one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias
 from weakref import WeakValueDictionary
@@ -334,24 +334,30 @@ def rewrite(
     return Expression(expression.op, arguments, expression.data)
 
 
-def left_out(target: Expression, *, bounded: bool) -> bool:
-    """Whether bounded runs (or else those at real ranges) leave out the field that is set."""
+def field_set(target: Expression) -> Field:
+    """The field that an update changes, or changes a part of."""
     while target.op != "field":
         target = target.args[0]
-    return target.data.only_real if bounded else target.data.only_bounded
+    field: Field = target.data
+    return field
 
 
-def as_bounded(expression: Expression) -> Expression:
-    """The expression with what fields and parameters of real ranges stand for in a bounded run."""
+def as_bounded(expression: Expression, having: Collection[Field] = ()) -> Expression:
+    """The expression with what fields and parameters of real ranges stand for in a bounded run, but
+    for fields that it has itself."""
 
     def is_other(node: Expression) -> bool:
-        return node.op in ("field", "parameter") and node.data.stands_for is not None
+        return (
+            node.op in ("field", "parameter")
+            and node.data.stands_for is not None
+            and node.data not in having
+        )
 
     def change(node: Expression) -> Expression | None:
         if not is_other(node):
             return None
-        other = as_bounded(node.data.stands_for)
-        return other.at(as_bounded(node.args[0])) if node.args else other
+        other = as_bounded(node.data.stands_for, having)
+        return other.at(as_bounded(node.args[0], having)) if node.args else other
 
     others = [node.op for node in children_first(expression) if is_other(node)]
     if not others:

@@ -303,7 +303,7 @@ class _Builder:
     def variables(self) -> Iterable[Variable]:
         self.check_size()
         for machine in self.system.machines:
-            for info in machine.bounded_fields:
+            for info in self.system.fields_of(machine):
                 copies = 1 if machine.key is None else machine.key.count(self.constants)
                 firsts = self.firsts(f"{machine.name}.{info.name}", info.type, info.initial)
                 if machine.key is None:
@@ -328,7 +328,7 @@ class _Builder:
                 info.type if machine.key is None else Map(machine.key, info.type),
             )
             for machine in self.system.machines
-            for info in machine.bounded_fields
+            for info in self.system.fields_of(machine)
         ]
         kinds += [(c.message.name, self.channel_type(c)) for c in self.system.channels]
         for name, kind in kinds:

@@ -57,18 +57,19 @@ class Machine:
 
         Without `initial` it starts with its type's initial value, with `any_initial` with any. What
         is `only_real` has a part at real ranges alone: a system under check leaves the field and
-        its updates out, and reads there what it `stands_for`, if anything; nothing else may read
-        it. What is `only_bounded` is left out at real ranges in the same way.
+        its updates out unless it names it, and reads there what it `stands_for`, if anything;
+        nothing else may read it. What is `only_bounded` is left out at real ranges in the same way.
+        What is both is in the systems that name it.
         Raises DeclarationError for a second field of the name or an initial value outside the type.
         """
         check_name(f"machine {self.name}: a field", name)
         check_type(f"machine {self.name}, field {name}", kind)
         if name in self.fields:
             raise DeclarationError(f"machine {self.name} has two fields called {name}")
-        if (only_real and only_bounded) or (stands_for is not None and not only_real):
+        if stands_for is not None and not only_real:
             raise DeclarationError(
-                f"machine {self.name}, field {name}: it is in all runs, only_real or only_bounded, "
-                "and where it is only_real it may stand for something else"
+                f"machine {self.name}, field {name}: it is in all systems, and only what is "
+                "only_real stands for something else"
             )
         check_kind(f"machine {self.name}, field {name}", stands_for, Expression, type(None))
         data = Field(self.name, name, kind, self.key, only_real, only_bounded, stands_for)
@@ -87,11 +88,6 @@ class Machine:
         else:
             self.fields[name] = FieldInfo(this, kind, first, doc)
         return this
-
-    @property
-    def bounded_fields(self) -> tuple[FieldInfo, ...]:
-        """The fields that a system under check has."""
-        return tuple(info for info in self.fields.values() if not info.only_real)
 
     @property
     def this(self) -> Expression:

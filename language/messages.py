@@ -261,12 +261,13 @@ def in_flight(name: str, message: Message, *address: Operand, **named: Operand) 
 @dataclass(frozen=True, eq=False)
 class Sending(Interned):
     """A message with its fields filled in, sent where `when` holds, once for every value of
-    the variables `to_each`."""
+    the variables `to_each`; one that is `only_bounded` is sent in no run at real ranges."""
 
     message: Message
     fields: tuple[tuple[str, Expression], ...]
     to_each: tuple[Expression, ...] = ()
     when: Expression = TRUE
+    only_bounded: bool = False
 
     def __str__(self) -> str:
         inner = ", ".join(f"{name}={value}" for name, value in self.fields)
@@ -294,7 +295,7 @@ def to_each(bound: Expression, when: Operand, sending: Sending) -> Sending:
     check_kind("to_each", bound, Expression)
     check_kind("to_each", sending, Sending)
     both = lift(when) if sending.when.same_as(TRUE) else lift(when) & sending.when
-    return Sending(sending.message, sending.fields, (bound, *sending.to_each), both)
+    return dataclasses.replace(sending, to_each=(bound, *sending.to_each), when=both)
 
 
 def to_others(sending: Sending) -> Sending:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from .errors import DeclarationError
-from .expressions import TRUE, Expression, as_bounded, children_first
+from .expressions import TRUE, Expression, Field, as_bounded, children_first
 from .given import check_kind, check_name, items
 from .interned import Interned
 from .protocols import check_feature
@@ -54,9 +55,10 @@ class Property(Interned):
         return {node.data.machine for node in fields}
 
 
-def bounded_property(item: Property) -> Property:
-    """The property with what fields of real ranges stand for in a bounded run."""
-    seen = as_bounded(item.expression)
+def bounded_property(item: Property, having: Collection[Field] = ()) -> Property:
+    """The property with what fields of real ranges stand for in a bounded run, but for those that
+    it has itself."""
+    seen = as_bounded(item.expression, having)
     return item if seen is item.expression else replace(item, expression=seen)
 
 

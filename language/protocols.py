@@ -46,7 +46,7 @@ class Protocols(Interned):
     """The releases of a protocol in order, and its features; the last release is the default.
 
     `settled` are features of no release, which shared machines ask for: what each comes to here,
-    in every release.
+    in every release. One that is among the features as well may be switched.
     """
 
     releases: tuple[str, ...]
@@ -62,7 +62,8 @@ class Protocols(Interned):
             check_kind(f"protocols, {given}", holds, bool)
         if not self.releases:
             raise DeclarationError("protocols need one release at least")
-        names = [info.name for info in self.infos] + [f.data.name for f, _ in self.settled]
+        names = [info.name for info in self.infos]
+        names += [f.data.name for f, _ in self.settled if f.data not in self.infos]
         for info in self.infos:
             if names.count(info.name) > 1:
                 raise DeclarationError(f"there are two features called {info.name}")
@@ -78,6 +79,11 @@ class Protocols(Interned):
     def settling(self, truths: Mapping[Expression, bool]) -> Protocols:
         """The same with these features settled for good."""
         return replace(self, settled=(*self.settled, *truths.items()))
+
+    def assuming(self, assumed: Expression) -> Protocols:
+        """The same with a feature of no release that holds unless it is switched off."""
+        features = (*self.features, assumed)
+        return replace(self, features=features, settled=(*self.settled, (assumed, True)))
 
     @property
     def every_feature(self) -> tuple[Expression, ...]:

@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import TypeAlias
 
 from .errors import DeclarationError
-from .expressions import ConstantInfo, Expression, Operand, children_first, lift
+from .expressions import ConstantInfo, Expression, Field, Operand, children_first, lift
 from .given import check_kind, check_name, items, pairs, shown
 from .interned import Interned
-from .machines import Event, Machine
+from .machines import Event, FieldInfo, Machine
 from .messages import End, Loss, Message, Sending, instance_field
 from .properties import Property, bounded_property, check_from_outside
 from .protocols import ONE_PROTOCOL, Protocols
@@ -71,7 +71,7 @@ DEFAULT = "default"
 NETWORK, BUDGET = "network", "budget"  # what is in flight and what is spent, among the fields
 _COLLECTIONS: dict[str, type] = {
     "tables": Table, "properties": Property, "constants": Expression, "channels": Channel,
-    "interchangeable": Key, "lemmas": Property, "unreached": Unreached,
+    "interchangeable": Key, "lemmas": Property, "unreached": Unreached, "real": Expression,
 }  # fmt: skip
 _NAMED = ("field", "constant")  # what rows and traces show by its name alone
 _MAPPINGS = {
@@ -92,7 +92,9 @@ class System:
     keys may be renamed without changing anything, which symmetry reduction uses. A state without a
     successor is a deadlock unless `terminal` holds in it. `lemmas` are further invariants, of no
     interest by themselves, that proofs of the properties may use. `reach` says what the default
-    bounds reach and what they don't, `unreached` which rows and premises runs don't reach.
+    bounds reach and what they don't, `unreached` which rows and premises runs don't reach. `real`
+    are fields of runs at real ranges alone that this system has nevertheless, with the rows of
+    those runs.
 
     Raises DeclarationError for a feature that the protocols don't declare, a constant that the
     system doesn't, a bound outside of its constant's range, a message without a channel, a property
@@ -118,6 +120,7 @@ class System:
     lemmas: tuple[Property, ...] = ()
     reach: str = ""
     unreached: tuple[Unreached, ...] = ()
+    real: tuple[Expression, ...] = ()
 
     def __post_init__(self) -> None:
         check_name("a system", self.name)
@@ -125,9 +128,11 @@ class System:
             where = f"system {self.name}, {name}"
             given = items(where, getattr(self, name), kind, kind.__name__.lower())
             object.__setattr__(self, name, given)
-        object.__setattr__(self, "tables", tuple(map(bounded_view, self.tables)))
+        tables = tuple(bounded_view(table, self.having) for table in self.tables)
+        object.__setattr__(self, "tables", tables)
         for name in ("properties", "lemmas"):
-            object.__setattr__(self, name, tuple(map(bounded_property, getattr(self, name))))
+            seen = tuple(bounded_property(item, self.having) for item in getattr(self, name))
+            object.__setattr__(self, name, seen)
         for name, form in _MAPPINGS.items():
             pairs(f"system {self.name}, {name}", getattr(self, name), form)
         self._check_kinds()
@@ -220,6 +225,16 @@ class System:
                 )
             self._check_names(when)
 
+    @property
+    def having(self) -> frozenset[Field]:
+        """The fields of runs at real ranges that it has."""
+        return frozenset(field.data for field in self.real)
+
+    def fields_of(self, machine: Machine) -> tuple[FieldInfo, ...]:
+        """The fields that a machine has in this system."""
+        infos, having = machine.fields.values(), self.having
+        return tuple(i for i in infos if not i.only_real or i.expression.data in having)
+
     def _every_machine(self) -> list[Machine]:
         every = [m for table in self.tables for m in (table.machine, *table.elsewhere)]
         return list(dict.fromkeys(every))
@@ -276,7 +291,7 @@ class System:
                         f"`{node}` is another {node.op} than the one of {self.name} that is called "
                         "so: declare it once, or take another name"
                     )
-            if node.op == "field" and node.data.only_real:
+            if node.op == "field" and node.data.only_real and node.data not in self.having:
                 raise DeclarationError(
                     f"`{node}` is a field of runs at real ranges alone: nothing in {self.name} can "
                     "read it"
@@ -289,7 +304,7 @@ class System:
     def _check_types(self) -> None:
         """One name of a key, an enum or a record is one type."""
         kinds: list[Type] = [m.key for m in self.machines if m.key is not None]
-        kinds += [info.type for machine in self.machines for info in machine.bounded_fields]
+        kinds += [info.type for machine in self.machines for info in self.fields_of(machine)]
         events = (*(table.on for table in self.tables), *(c.message for c in self.channels))
         kinds += [kind for event in events for _, kind in event.parameters]
         for _, part in self.parts():

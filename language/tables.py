@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -12,11 +13,12 @@ from .expressions import (
     TRUE,
     EnumValue,
     Expression,
+    Field,
     Operand,
     as_bounded,
     children_first,
+    field_set,
     folded,
-    left_out,
     lift,
     rewrite,
 )
@@ -37,6 +39,9 @@ class Row:
     `send` further messages, `during` the features under which the row exists, `source` where the
     behaviour is written down. `drop` is what is lost of the messages in flight before: of a message
     by itself, all that is under way to or from the row's own instance.
+
+    A row that is `only_real` is in runs at real ranges, and in the systems that have fields of
+    those; one that is `only_bounded` is in all others.
     """
 
     name: str
@@ -49,6 +54,8 @@ class Row:
     source: str = ""
     note: str = ""
     drop: tuple[Message | Dropping, ...] = ()
+    only_real: bool = False
+    only_bounded: bool = False
 
     def __post_init__(self) -> None:
         check_name("a row", self.name)
@@ -77,7 +84,9 @@ class Table:
     """What `machine` does on the event or message `on`: the first row whose guard holds.
 
     `response` is the message that rows reply with. The event isn't taken up unless `when` holds: a
-    message then stays in flight. `elsewhere` are other machines that rows may read and set.
+    message then stays in flight. `elsewhere` are other machines that rows may read and set. A
+    bounded run, which has less happen, takes it up only where `bounded_when` holds as well; a
+    system that has fields of real ranges doesn't ask for it.
 
     Raises DeclarationError, naming table and row, for whatever can't be: unknown fields, mixed
     types, values outside of their type, two rows of one name, an update to a field of another
@@ -91,6 +100,7 @@ class Table:
     when: Operand = True
     doc: str = ""
     elsewhere: tuple[Machine, ...] = ()
+    bounded_when: Operand = True
 
     def __post_init__(self) -> None:
         check_kind("a table's machine", self.machine, Machine)
@@ -111,6 +121,7 @@ class Table:
                 for collection in chosen.args:
                     self._owned(collection)
             self._condition(self.guard)
+            self._condition(lift(self.bounded_when))
         except DeclarationError as error:
             raise DeclarationError(f"table {self.name}: {error}") from None
         for row in self.rows:
@@ -306,80 +317,103 @@ class Table:
 
 
 @cache
-def bounded_view(table: Table) -> Table:
-    """The table as a system under check has it: without the fields and messages that only runs at
-    real ranges have, with what those fields stand for, and where nothing is a member of an enum
-    that only those have."""
+def bounded_view(table: Table, having: frozenset[Field] = frozenset()) -> Table:
+    """The table as a system under check has it: without the fields, messages and rows that only
+    runs at real ranges have, with what those fields stand for, and where nothing is a member of an
+    enum that only those have.
 
-    def seen(sending: Sending) -> Sending:
+    A system that is `having` fields of real ranges has the rows of real ranges as well, instead of
+    those of bounded runs alone, and its enums may have those members.
+    """
+
+    def seen(value: Operand) -> Operand:
+        if not isinstance(value, Expression):
+            return value
+        value = as_bounded(value, having)
+        return value if having else _without_members(value)
+
+    def expression(value: Expression) -> Expression:
+        changed = seen(value)
+        assert isinstance(changed, Expression)
+        return changed
+
+    def sent(sending: Sending) -> Sending:
         there = dict(sending.message.parameters)
-        fields = tuple((name, _seen(value)) for name, value in sending.fields if name in there)
-        return dataclasses.replace(sending, fields=fields, when=_seen(sending.when))
+        given = ((name, value) for name, value in sending.fields if name in there)
+        fields = tuple((name, expression(value)) for name, value in given)
+        return dataclasses.replace(sending, fields=fields, when=expression(sending.when))
+
+    def is_in(of: Sending) -> bool:
+        return not (of.message.only_real or (having and of.only_bounded))
 
     def view(row: Row) -> Row:
         replied = row.reply.message if isinstance(row.reply, Sending) else table.response
         reply = None if replied is not None and replied.only_real else row.reply
         if reply is not None:
-            reply = _seen(reply) if isinstance(reply, Expression) else seen(reply)
-        sent = tuple(map(seen, (s for s in row.send if not s.message.only_real)))
+            reply = expression(reply) if isinstance(reply, Expression) else sent(reply)
+        sends = tuple(map(sent, filter(is_in, row.send)))
         updates = {
-            _seen(t): _bounded(value)
-            for t, value in row.set.items()
-            if not left_out(t, bounded=True)
+            expression(target): seen(value)
+            for target, value in row.set.items()
+            if not (field := field_set(target)).only_real or field in having
         }
-        when = _bounded(row.when)
+        when = seen(row.when)
         same = len(updates) == len(row.set) and all(
             t in updates and updates[t] is value for t, value in row.set.items()
         )
-        if same and sent == row.send and reply is row.reply and when is row.when:
+        if same and sends == row.send and reply is row.reply and when is row.when:
             return row
-        return dataclasses.replace(row, when=when, set=updates, send=sent, reply=reply)
+        return dataclasses.replace(row, when=when, set=updates, send=sends, reply=reply)
 
-    rows = tuple(map(view, table.rows))
+    rows = tuple(view(r) for r in table.rows if not (r.only_bounded if having else r.only_real))
     response = table.response
     if response is not None and response.only_real:
         response = None
-    when = _bounded(table.when)
-    same = all(new is old for new, old in zip(rows, table.rows, strict=True))
+    when = seen(table.when)
+    if not having and table.bounded_when is not True:
+        both = table.bounded_when if when is True else lift(when) & table.bounded_when
+        return dataclasses.replace(
+            table, rows=rows, response=response, when=seen(both), bounded_when=True
+        )
+    return _changed(table, rows, response, when)
+
+
+@cache
+def real_view(table: Table) -> Table:
+    """The table as a machine at real ranges has it: without the fields, messages and rows of
+    bounded runs alone."""
+
+    def view(row: Row) -> Row:
+        updates = {t: v for t, v in row.set.items() if not field_set(t).only_bounded}
+        send = tuple(sending for sending in row.send if not sending.only_bounded)
+        if len(updates) == len(row.set) and len(send) == len(row.send):
+            return row
+        return dataclasses.replace(row, set=updates, send=send)
+
+    rows = tuple(view(row) for row in table.rows if not row.only_bounded)
+    return _changed(table, rows, table.response, table.when)
+
+
+def _changed(table: Table, rows: tuple[Row, ...], response: Message | None, when: Operand) -> Table:
+    same = len(rows) == len(table.rows) and all(map(operator.is_, rows, table.rows))
     if same and response is table.response and when is table.when:
         return table
     return dataclasses.replace(table, rows=rows, response=response, when=when)
 
 
-@cache
-def real_view(table: Table) -> Table:
-    """The table as a machine at real ranges has it: without the fields of bounded runs alone."""
-
-    def view(row: Row) -> Row:
-        updates = {t: v for t, v in row.set.items() if not left_out(t, bounded=False)}
-        return row if len(updates) == len(row.set) else dataclasses.replace(row, set=updates)
-
-    rows = tuple(map(view, table.rows))
-    same = all(new is old for new, old in zip(rows, table.rows, strict=True))
-    return table if same else dataclasses.replace(table, rows=rows)
-
-
-def _seen(expression: Expression) -> Expression:
-    seen = _bounded(expression)
-    assert isinstance(seen, Expression)
-    return seen
-
-
-def _bounded(value: Operand) -> Operand:
-    """The value where no enum has members of runs at real ranges, and no field is theirs that
-    stands for something else."""
+def _without_members(value: Expression) -> Expression:
+    """The value where no enum has members of runs at real ranges."""
 
     def is_only_real(node: Expression) -> bool:
         said = node.data
-        return isinstance(said, EnumValue) and said.member not in said.enum.bounded_names
+        if not isinstance(said, EnumValue) or said.enum.bounded is None:
+            return False
+        return said.enum.names.index(said.member) >= said.enum.bounded
 
     def settle(node: Expression) -> Expression | None:
         never = node.op == "eq" and any(map(is_only_real, node.args))
         return lift(False) if never else None
 
-    if not isinstance(value, Expression):
-        return value
-    value = as_bounded(value)
     if not any(map(is_only_real, children_first(value))):
         return value
     return folded(rewrite(value, settle))

@@ -65,13 +65,14 @@ class Int(Interned):
 class Enum(Interned):
     """Named members, each with its number in the protocol; initially the first.
 
-    A system under check has the first `bounded` of them alone (none: all); runs at real ranges have
-    all.
+    A system under check has the first `bounded` of them (none: all) and `further` ones, where it
+    has what else is of real ranges; runs at real ranges have all.
     """
 
     name: str
     members: tuple[tuple[str, int], ...]
     bounded: int | None = None
+    further: Bound = 0
 
     def __str__(self) -> str:
         return self.name
@@ -88,27 +89,29 @@ class Enum(Interned):
         """The members' names, in declared order."""
         return tuple(name for name, _ in self.members)
 
-    @cached_property
-    def bounded_names(self) -> tuple[str, ...]:
-        """Those that a system under check has."""
-        return self.names[: self.bounded]
+    def bounded_names(self, constants: Constants | None = None) -> tuple[str, ...]:
+        """Those that a system under check has with these constants, or any one has (none)."""
+        if self.bounded is None or constants is None:
+            return self.names[: self.bounded]
+        return self.names[: self.bounded + resolve(self.further, constants)]
 
 
 def enum(
-    name: str, *names: str, only_real: Mapping[str, int] | None = None, **numbered: int
-) -> Enum:
+    name: str, *names: str, only_real: Mapping[str, int] | None = None, further: Bound = 0,
+    **numbered: int,
+) -> Enum:  # fmt: skip
     """An enum of `names`, numbered from 0, or of members with the numbers given; `only_real` are
-    further ones, which no system under check has."""
+    others, of which a system under check has the first `further` ones (none)."""
     check_name("an enum", name)
-    further = dict(only_real or {})
-    check_names(f"enum {name}", (*names, *numbered, *further), Enum, "a member")
+    real = dict(only_real or {})
+    check_names(f"enum {name}", (*names, *numbered, *real), Enum, "a member")
     fewer = tuple((n, i) for i, n in enumerate(names)) + tuple(numbered.items())
-    members = fewer + tuple(further.items())
+    members = fewer + tuple(real.items())
     for member, number in members:
         check_kind(f"enum {name}, {member}", number, int)
     if not fewer or len({n for n, _ in members}) != len(members):
         raise DeclarationError(f"enum {name}: members must be there and differ")
-    return Enum(name, members, len(fewer) if further else None)
+    return Enum(name, members, len(fewer) if real else None, further)
 
 
 @dataclass(frozen=True, eq=False)
@@ -366,7 +369,7 @@ def choices(kind: Type, constants: Constants) -> tuple[Value, ...]:
             low, high = kind.range(constants)
             return tuple(range(low, high + 1))
         case Enum():
-            return kind.bounded_names
+            return kind.bounded_names(constants)
         case Key():
             return tuple(range(kind.count(constants)))
         case Optional() if isinstance(kind.of, SCALARS):

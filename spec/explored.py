@@ -36,13 +36,20 @@ def places(
 ) -> Iterator[Place]:  # fmt: skip
     """Where the rows of these tables, and of those that only systems name, are explored."""
     every, reasons = list(systems), list(unexplored)
-    known = {id(view): view for view in map(bounded_view, tables)}
-    known |= {id(table): table for system in every for table in system.tables}
-    for table in sorted(known.values(), key=lambda table: table.name):
-        having = [system for system in every if any(table is other for other in system.tables)]
+    known = list(tables)
+    views = {id(bounded_view(table, system.having)) for table in known for system in every}
+    of_systems = {id(table): table for system in every for table in system.tables}
+    known += [table for number, table in of_systems.items() if number not in views]
+    for table in sorted(known, key=lambda table: table.name):
+        having = [(system, bounded_view(table, system.having)) for system in every]
+        rows = [
+            (system.name, {row.name for row in view.rows if _has(system, row)})
+            for system, view in having
+            if any(view is other for other in system.tables)
+        ]
         for row in table.rows:
             names = (table.machine.name, table.name, f"{table.name}/{row.name}")
-            found = tuple(system.name for system in having if _has(system, row))
+            found = tuple(system for system, those in rows if row.name in those)
             why = tuple(each.reason for each in reasons if {*names} & {*each.names})
             yield Place(names[-1], found, () if found else why)
 
@@ -52,9 +59,9 @@ def _has(system: System, row: Row) -> bool:
     protocols = system.protocols
     proposed = {info.name for info in protocols.infos if info.since is None}
     return any(
-        protocols.holds(row.during, protocols.features_at(release) | more)
-        for release in protocols.releases
-        for more in (frozenset[str](), proposed)
+        protocols.holds(row.during, features)
+        for here in map(protocols.features_at, protocols.releases)
+        for features in (here, here | proposed, here - proposed)
     )
 
 

@@ -27,6 +27,7 @@ from ..language import (
 from ..language.expressions import Operand
 from .errors import Errors
 from .features import abortable_error, producer_fenced_error
+from .ranges import REAL as REAL
 
 PRODUCERS = constant(
     "producers", 2, 1, 4, meaning="client instances that share the transactional id"
@@ -103,10 +104,6 @@ DELAYS = constant(
 NO_NUMBER = constant("no_number", 0, 0, 0, real=-1, meaning="stands for no time, or no id so far")
 LATEST = constant("latest", 0, 0, 0, real=2**63 - 1, meaning="the latest time, in ms")
 LONGEST = constant("longest", 0, 0, 0, real=2**31 - 1, meaning="the longest timeout, in ms")
-REAL = constant(
-    "real", 0, 0, 0, real=1,
-    meaning="1 at real ranges; 0 in a bounded run, which leaves out what says nothing there",
-)  # fmt: skip
 TIMESTAMP = Int(NO_NUMBER, LATEST, "timestamp")
 TIMEOUT_MS = Int(0, LONGEST, "timeout")
 NO_TIMESTAMP = NO_NUMBER

@@ -19,12 +19,12 @@ class Unexplored(NamedTuple):
 _CALLS = {
     "initTransactions": ("closed", "initialized before", "go on with it"),
     "beginTransaction": ("closed", "not ready"),
-    "commitTransaction": ("nothing to commit now", "go on with it"),
-    "abortTransaction": ("nothing to abort now", "go on with it"),
+    "commitTransaction": ("nothing to commit now", "go on with it", "begun"),
+    "abortTransaction": ("nothing to abort now", "go on with it", "begun"),
 }
 _ALL_CALLS = (
     "an error that is told as it is", "an error", "no transactional id",
-    "another call must be finished", "begun",
+    "another call must be finished",
 )  # fmt: skip
 
 UNEXPLORED = (
@@ -33,7 +33,6 @@ UNEXPLORED = (
         "the tables of other events in systems",
         (
             *(f"producer.{call}/{row}" for call in _CALLS for row in (*_CALLS[call], *_ALL_CALLS)),
-            "producer.begin completing",
             "producer.failure",
             "producer.drain batch",
             "producer.Produce answered",
@@ -56,7 +55,6 @@ UNEXPLORED = (
             "producer.next request",
             "producer.send request",
             "producer.answer lost",
-            "producer.answer came",
             "producer.version mismatch",
             "producer.FindCoordinator answered",
         ),
@@ -79,7 +77,6 @@ UNEXPLORED = (
             "producer.error",
             "producer.want a producer id",
             "producer.give up initializing",
-            "producer.AddPartitionsToTxn for a partition",
         ),
     ),
     Unexplored(

@@ -259,7 +259,7 @@ class PartitionLeader:
     ) -> str:
         """What is told where the coordinator has answered so about a batch of this origin; NONE:
         append."""
-        known = error if error in Errors.bounded_names else "UNKNOWN_SERVER_ERROR"
+        known = error if error in Errors.bounded_names() else "UNKNOWN_SERVER_ERROR"
         answer = self.machine.handle(
             "coordinator answers", error=known, origin=origin,
             switch_off=_without(transaction_version),

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...spec.client import accumulator as sending
-from ...spec.client import calls as calls
-from ...spec.client import requests as requests
+from ...spec.client import add_partitions, calls, queue, requests
 from ...spec.client import transaction_manager as manager
+from ...spec.errors import Errors
 from ...spec.features import KAFKA, transactional
 from ..engine.errors import ModelError, NotNow, text, whole
 from ..engine.machine import Machine
@@ -156,18 +156,20 @@ class ProducerClient:
 
     def begin_transaction(self) -> None:
         """beginTransaction"""
-        self._begins("beginTransaction")
+        self._begins("beginTransaction", txn=0)
 
     def commit_transaction(self) -> CallResult:
         """commitTransaction"""
+        version = self._version
         if not self._begins("commitTransaction"):
-            self._call = self._complete_transaction("COMMIT")
+            self._call = self._complete_transaction("COMMIT", version)
         return self._call
 
     def abort_transaction(self) -> CallResult:
         """abortTransaction"""
+        version = self._version
         if not self._begins("abortTransaction"):
-            self._call = self._complete_transaction("ABORT")
+            self._call = self._complete_transaction("ABORT", version)
         return self._call
 
     def add_partition(self, partition: Any) -> None:
@@ -258,10 +260,10 @@ class ProducerClient:
             raise CallFailed(answer.raises, answer.cause)
         return answer.continues
 
-    def _complete_transaction(self, result: str) -> CallResult:
+    def _complete_transaction(self, result: str, version: int) -> CallResult:
         self._ask_for_partitions()
-        end = self._enqueue(self._request("END_TXN", CallResult(), result=result))
-        self.machine.handle("begin completing")
+        asked = self._request("END_TXN", CallResult(), result=result, transaction_version=version)
+        end = self._enqueue(asked)
         if not self.machine["bump_asked"]:
             return end.result
         return self._enqueue(self._init_request(is_bump=True)).result
@@ -280,15 +282,14 @@ class ProducerClient:
 
     def _request(self, api: str, result: CallResult, /, **fields: Any) -> Request:
         named = {"producer_id": self.producer_id, "producer_epoch": self.producer_epoch}
-        named |= {"transactional_id": self.transactional_id} | fields
-        named |= {"transaction_version": self._version}
-        return Request(api, requests.PRIORITIES[api], result, self.retry_backoff_ms, named)
+        named |= {"transactional_id": self.transactional_id, "transaction_version": self._version}
+        return Request(api, queue.PRIORITIES[api], result, self.retry_backoff_ms, named | fields)
 
     def _init_request(self, *, is_bump: bool = False) -> Request:
         timeout = 2**31 - 1 if self.transactional_id is None else self.transaction_timeout_ms
         request = self._request("INIT_PRODUCER_ID", CallResult(), transaction_timeout_ms=timeout)
         if is_bump:
-            request.is_bump, request.priority = True, requests.BUMP_PRIORITY
+            request.is_bump, request.priority = True, queue.BUMP_PRIORITY
         else:
             request.fields |= {"producer_id": -1, "producer_epoch": -1}
         return request
@@ -528,7 +529,6 @@ class ProducerClient:
         if isinstance(sent, Produce):
             self._answer_batch(sent, error, base_offset, log_start_offset)
             return
-        self.machine.handle("answer came")
         match sent.api:
             case "ADD_PARTITIONS_TO_TXN":
                 asked = dict.fromkeys(sent.fields["partitions"], error)
@@ -579,8 +579,7 @@ class ProducerClient:
         if isinstance(sent, Produce):
             self._answer_batch(sent, "UNSUPPORTED_VERSION", -1, -1)
         else:
-            self.machine.handle("answer came")
-            self._react(self.machine.handle("version mismatch").reply, sent)
+            self._react(self.machine.handle("version mismatch", request=sent.api).reply, sent)
 
     def _take(self, sent: Request | Produce) -> None:
         if sent not in self.outstanding:
@@ -590,7 +589,8 @@ class ProducerClient:
     def _partitions_answered(self, request: Request, errors: Mapping[Any, str]) -> None:
         outcome = NONE
         for error in errors.values():
-            step = self.machine.handle("AddPartitionsToTxn for a partition", error=error).reply.step
+            code = getattr(Errors, error)
+            step = self.machine.value(add_partitions.partition_step(code))
             if step == "REQUEST":
                 outcome = error
                 break
@@ -610,6 +610,7 @@ class ProducerClient:
         self._react(reactions[-1], request)
 
     def _offsets_answered(self, request: Request, errors: Mapping[Any, str]) -> None:
+        self.machine.put(request_in_flight=False)
         is_looked_up = False
         for partition, error in errors.items():
             reaction = self.machine.handle("TxnOffsetCommit for a partition", error=error).reply

@@ -224,9 +224,18 @@ class Program:
         def settle(node: Expression) -> Expression | None:
             if node.op == "feature":
                 return lift(node.data.name in features)
+            if node.op == "eq":
+                one, other = map(self._constant, node.args)
+                return None if one is None or other is None else lift(one == other)
             return None
 
         return folded(rewrite(expression, settle))
+
+    def _constant(self, part: Expression) -> int | None:
+        """The number that an expression without fields comes to; none where it is another."""
+        if part.op == "constant":
+            return self.constants.get(part.data.name)
+        return part.data if part.op == "const" and type(part.data) is int else None
 
     def function(
         self, event: str, features: frozenset[str], *, apply: bool = True

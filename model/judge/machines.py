@@ -240,7 +240,7 @@ def without_keys(value: Sparse) -> Hashable:
 
 
 UNSEEN = frozenset({"coordinator_epoch"})  # only markers have it
-_CODES = said(declared.COORDINATOR_TABLES) | {*log.PASSED_ON} | {*Errors.bounded_names}
+_CODES = said(declared.COORDINATOR_TABLES) | {*log.PASSED_ON} | {*Errors.bounded_names()}
 
 
 Sent = Iterable[Any]

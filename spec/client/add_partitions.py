@@ -7,10 +7,10 @@ request comes to, which its handler finds first.
 
 from __future__ import annotations
 
-from ...language import Expression, Row, Sending, Table, if_, lift, set_of, size
+from ...language import Expression, Row, Sending, Table, enum, if_, lift, set_of, size
 from ...language.expressions import Operand
 from ..errors import Errors, asks_again
-from ..features import retried_by_kind
+from ..features import client_epoch_bump, retried_by_kind
 from ..messages import (
     REAL,
     AddPartitionsToTxn,
@@ -20,6 +20,7 @@ from ..messages import (
     producer,
 )
 from .answers import in_transaction, is_abortable
+from .queue import Request, at_once, taken_up
 from .state import ABORTABLE_ERROR, FATAL_ERROR, added, adding, producer_epoch, producer_id, state
 from .transaction_manager import (
     RETRY_BACKOFF,
@@ -39,6 +40,40 @@ ADDING_AGAIN = (
 )
 
 
+PartitionStep = enum(
+    "PartitionStep",
+    "TAKEN",
+    "REFUSED",  # and so is what was asked
+    "UNAUTHORIZED",
+    "REQUEST",  # the error is the whole request's
+)
+
+
+def partition_step(error: Expression) -> Expression:
+    """What becomes of one of the partitions that a request is about."""
+    of_request = (
+        asks_again(error, *ADDING_AGAIN, by_kind=retried_by_kind)
+        | is_abortable(error)
+        | error.is_in(
+            Errors.COORDINATOR_NOT_AVAILABLE,
+            Errors.NOT_COORDINATOR,
+            Errors.INVALID_PRODUCER_EPOCH,
+            Errors.PRODUCER_FENCED,
+            Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            Errors.INVALID_TXN_STATE,
+            Errors.INVALID_PRODUCER_ID_MAPPING,
+        )
+        | (client_epoch_bump & (error == Errors.UNKNOWN_PRODUCER_ID))
+    )
+    refused = if_(
+        error == Errors.TOPIC_AUTHORIZATION_FAILED,
+        PartitionStep.UNAUTHORIZED,
+        PartitionStep.REFUSED,
+    )
+    told = if_(of_request, PartitionStep.REQUEST, refused)
+    return if_(error == Errors.NONE, PartitionStep.TAKEN, told)
+
+
 def add(to: Expression, on: Expression) -> Sending:
     """AddPartitionsToTxn for a partition."""
     return AddPartitionsToTxn(
@@ -51,11 +86,12 @@ def add(to: Expression, on: Expression) -> Sending:
 
 
 def not_again(when: Operand = True) -> Row:
-    """The row for a request that isn't tried again after an error: at real ranges it is taken from
-    the queue then."""
+    """The row for a request that isn't tried again after an error: where there is a queue, it is
+    taken from that then."""
     return Row(
         "not tried again after an error",
         when=lift(when) & state.is_in(ABORTABLE_ERROR, FATAL_ERROR),
+        only_bounded=True,
         set={adding: set_of()},
         source="TransactionManager.maybeTerminateRequestWithError",
     )
@@ -63,21 +99,22 @@ def not_again(when: Operand = True) -> Row:
 
 _answer = AddPartitionsToTxnResponse
 _error = _answer.error
-_again = (add(_answer.partition, connection),)
+_again = (at_once(add(_answer.partition, connection)),)
 _NO_LONGER_PENDING: dict[Expression, Operand] = {adding: adding - set_of(_answer.partition)}
 # After an error nothing is added any more, so that a bounded run forgets what was asked for.
 _DROPPED: dict[Expression, Operand] = {adding: if_(REAL == 0, set_of(), adding)}
-_IS_BOUNDED = REAL == 0
 
 added_to_transaction = Table(
     producer,
     on=AddPartitionsToTxnResponse,
     response=Reaction,
-    rows=(
+    rows=taken_up(
+        Request.ADD_PARTITIONS_TO_TXN,
         Row("on a closed connection", when=_answer.connection != connection),
         Row(
             "failed for good before",
-            when=_IS_BOUNDED & (state == FATAL_ERROR),
+            when=state == FATAL_ERROR,
+            only_bounded=True,
             source="TransactionManager.transitionTo",
         ),
         Row(
@@ -89,8 +126,7 @@ added_to_transaction = Table(
             source=_ADDED,
         ),
         not_again(
-            _IS_BOUNDED
-            & asks_again(_error, *moved, Errors.CONCURRENT_TRANSACTIONS, by_kind=retried_by_kind)
+            asks_again(_error, *moved, Errors.CONCURRENT_TRANSACTIONS, by_kind=retried_by_kind)
         ),
         Row(
             "the transaction before it is ending",

@@ -1,4 +1,8 @@
-"""What an application may ask of a producer client, and when: calls made out of turn raise."""
+"""What an application may ask of a producer client, and when: calls made out of turn raise.
+
+In a bounded run without a queue of requests (`queue`) the application calls in turn, and what comes
+next for the client is sent at once.
+"""
 
 from __future__ import annotations
 
@@ -9,30 +13,47 @@ from ...language import (
     Expression,
     Row,
     Table,
+    all_of,
+    constant,
     event,
     if_,
     lift,
+    position,
     set_of,
+    size,
     some,
 )
 from ...language.expressions import Operand
+from ..application import (
+    Outcome,
+    abort_transaction,
+    application,
+    asked,
+    begin_transaction,
+    commit_transaction,
+    init_transactions,
+    outcome,
+)
 from ..errors import Errors
 from ..features import (
     calls_in_turn,
+    client_epoch_bump,
     close_ends,
     fenced_as_it_is,
     offsets_name_members,
+    transaction_version_2,
     transactional,
     version_2_draft,
 )
-from ..messages import (
-    PARTITION,
-    producer,
-)
+from ..messages import PARTITION, TRANSACTION, Result, connection, producer
+from .end_txn import end
+from .init_producer_id import init
+from .queue import QUEUE, Request, at_once, joins, queued
 from .state import (
     ABORTABLE_ERROR,
     ABORTING,
     COMMITTING,
+    ENDED,
     FATAL_ERROR,
     IN_TRANSACTION,
     INITIALIZING,
@@ -40,9 +61,16 @@ from .state import (
     UNINITIALIZED,
     added,
     adding,
+    bump_asked,
+    ending,
+    must_bump,
+    settled,
+    started,
     state,
+    txn,
 )
 from .transaction_manager import (
+    COMPLETING,
     CallResponse,
     adds_implicitly,
     call_acknowledged,
@@ -59,10 +87,6 @@ from .transaction_manager import (
 
 _MANAGER = "TransactionManager"
 
-call_init = event("initTransactions")
-call_begin = event("beginTransaction")
-call_commit = event("commitTransaction")
-call_abort = event("abortTransaction")
 call_send = event("send", partition=PARTITION, event_doc="The record's partition is registered.")
 call_offsets = event(
     "sendOffsetsToTransaction", names_group=Bool(), lacks_member=Bool(),
@@ -79,7 +103,7 @@ def _raised(
     name: str, when: Expression, error: Expression, source: str, cause: Operand = None
 ) -> Row:
     reply = CallResponse(raises=some(error), cause=cause, continues=False)
-    return Row(name, when=when, reply=reply, source=source)
+    return Row(name, when=when, reply=reply, source=source, only_real=True)
 
 
 def _illegal(name: str, when: Expression, source: str) -> Row:
@@ -136,6 +160,7 @@ def _finished_before(begun: Expression) -> tuple[Row, ...]:
             set={pending_call: if_(call_acknowledged, None, pending_call)},
             reply=CallResponse(raises=None, cause=None, continues=True),
             source=source,
+            only_real=True,
         ),
     )
 
@@ -151,8 +176,9 @@ def _pending(begun: Expression) -> dict[Expression, Operand]:
 
 initialize = Table(
     producer,
-    on=call_init,
+    on=init_transactions,
     response=CallResponse,
+    bounded_when=state == UNINITIALIZED,
     rows=(
         _CLOSED,
         *_refused_in(calls_in_turn & has_error),
@@ -160,17 +186,26 @@ initialize = Table(
         *_finished_before(INITIALIZING),
         _out_of_turn("initialized before", state != UNINITIALIZED, f"{_MANAGER}.transitionTo"),
         _taken(
-            "begun",
+            "ask for an epoch",
             f"{_MANAGER}.initializeTransactions",
             goto=INITIALIZING,
-            set=_pending(INITIALIZING),
+            set=_pending(INITIALIZING) | joins(Request.INIT_PRODUCER_ID),
+            send=(at_once(init(connection)),),
         ),
     ),
 )
+
+t = TRANSACTION.variable("t")
+_begun = begin_transaction.txn
 begin = Table(
     producer,
-    on=call_begin,
+    on=begin_transaction,
     response=CallResponse,
+    elsewhere=(application,),
+    bounded_when=(state == READY)
+    & (outcome.at(_begun) == Outcome.NOT_BEGUN)
+    & all_of(t, (position(t) < position(_begun)).implies(outcome.at(t) != Outcome.NOT_BEGUN)),
+    doc="Applications' transactions are numbered in the order in which they begin.",
     rows=(
         _CLOSED,
         _NOT_TRANSACTIONAL,
@@ -178,10 +213,12 @@ begin = Table(
         *_refused_in(has_error),
         _out_of_turn("not ready", state != READY, f"{_MANAGER}.transitionTo"),
         _taken(
-            "begun",
+            "begin",
             f"{_MANAGER}.beginTransaction",
             goto=IN_TRANSACTION,
             set={
+                txn: _begun,
+                outcome.at(_begun): Outcome.BEGUN,
                 pending_call: None,
                 last_error: None,
                 transaction_version: if_(version_2_draft, finalized_version, transaction_version),
@@ -189,22 +226,75 @@ begin = Table(
         ),
     ),
 )
+
+# The end -----------------------------------------------------------------------------------------
+
+EARLY_ENDS = constant(
+    "early_ends", 0, 0, 1,
+    meaning="1: a commit or abort may be asked for before the batches in flight are done",
+)  # fmt: skip
+_bumps = lift(COMPLETING[bump_asked])
+_JOINS: dict[Expression, Operand] = {
+    queued: queued
+    | if_(_bumps, set_of(Request.END_TXN, Request.INIT_PRODUCER_ID), set_of(Request.END_TXN))
+}
+# Source: TransactionManager.beginCompletingTransaction
+_ENDS: dict[Expression, Operand] = {bump_asked: must_bump}
+_may_end = (size(adding) == 0) & (settled | (EARLY_ENDS > 0))
+
+
+def _at_once(name: str, source: str, goto: Expression, **more: Any) -> Row:
+    """The row where the call decides at once what comes of it."""
+    return Row(name, goto=goto, source=source, only_bounded=True, **more)
+
+
 commit = Table(
     producer,
-    on=call_commit,
+    on=commit_transaction,
     response=CallResponse,
+    elsewhere=(application,),
+    bounded_when=(state == IN_TRANSACTION) & _may_end,
     rows=(
         _NOT_TRANSACTIONAL,
         *_finished_before(COMMITTING),
         *_refused_in(has_error),
         _out_of_turn("nothing to commit now", state != IN_TRANSACTION, f"{_MANAGER}.transitionTo"),
-        _taken("begun", f"{_MANAGER}.beginCommit", goto=COMMITTING, set=_pending(COMMITTING)),
+        _taken(
+            "begun",
+            f"{_MANAGER}.beginCommit",
+            goto=COMMITTING,
+            set=_pending(COMMITTING) | COMPLETING | _JOINS,
+            only_real=True,
+        ),
+        _at_once(
+            "commit when every batch is done",
+            f"{_MANAGER}.nextRequest",
+            COMMITTING,
+            when=~settled,
+            set=asked(Outcome.COMMITTING) | _ENDS | {ending: True},
+        ),
+        _at_once(
+            "commit",
+            f"{_MANAGER}.beginCommit",
+            COMMITTING,
+            when=started,
+            set=asked(Outcome.COMMITTING) | _ENDS,
+            send=(end(Result.COMMIT, connection),),
+        ),
+        _at_once(
+            "nothing to commit",
+            "Sender.maybeSendAndPollTransactionalRequest",
+            READY,
+            set=asked(Outcome.COMMITTED) | ENDED,
+        ),
     ),
 )
 abort = Table(
     producer,
-    on=call_abort,
+    on=abort_transaction,
     response=CallResponse,
+    elsewhere=(application,),
+    bounded_when=state.is_in(IN_TRANSACTION, ABORTABLE_ERROR) & txn.is_set & _may_end,
     rows=(
         _NOT_TRANSACTIONAL,
         *_finished_before(ABORTING),
@@ -218,10 +308,44 @@ abort = Table(
             "begun",
             f"{_MANAGER}.beginAbort",
             goto=ABORTING,
-            set=_pending(ABORTING) | {new_partitions: set_of()},
+            set=_pending(ABORTING) | COMPLETING | _JOINS | {new_partitions: set_of()},
+            only_real=True,
+        ),
+        _at_once(
+            "abort when every batch is done",
+            f"{_MANAGER}.nextRequest",
+            ABORTING,
+            when=~settled,
+            set=_ENDS | {ending: True},
+        ),
+        _at_once(
+            "abort",
+            f"{_MANAGER}.beginAbort",
+            ABORTING,
+            when=started,
+            set=_ENDS,
+            send=(end(Result.ABORT, connection),),
+        ),
+        _at_once(
+            "nothing to abort, and a new epoch needed",
+            f"{_MANAGER}.nextRequest",
+            INITIALIZING,
+            when=must_bump,
+            during=client_epoch_bump & ~transaction_version_2,
+            set=asked(Outcome.ABORTED) | ENDED | {must_bump: False, bump_asked: True},
+            send=(init(connection),),
+        ),
+        _at_once(
+            "nothing to abort",
+            "Sender.maybeSendAndPollTransactionalRequest",
+            READY,
+            set=asked(Outcome.ABORTED) | ENDED,
         ),
     ),
 )
+
+# In between --------------------------------------------------------------------------------------
+
 _known = call_send.partition.is_in(new_partitions | adding | added)
 send = Table(
     producer,
@@ -287,11 +411,25 @@ offsets_sent = Table(
         _taken(
             "take them",
             f"{_MANAGER}.sendOffsetsToTransaction",
-            set={transaction_started: transaction_started | adds_implicitly},
+            set={
+                transaction_started: transaction_started | adds_implicitly,
+                queued: queued
+                | if_(
+                    adds_implicitly,
+                    set_of(Request.TXN_OFFSET_COMMIT),
+                    set_of(Request.ADD_OFFSETS_TO_TXN),
+                ),
+            },
         ),
     ),
 )
-acknowledged = Table(producer, on=acknowledge, rows=(Row("heard", set={call_acknowledged: True}),))
+_is_over = pending_call.is_set & (pending_call.value != state)
+acknowledged = Table(
+    producer,
+    on=acknowledge,
+    when=(QUEUE == 0) | _is_over,
+    rows=(Row("heard", set={call_acknowledged: True}),),
+)
 closed = Table(producer, on=call_close, rows=(Row("close", set={is_closed: True}),))
 
 

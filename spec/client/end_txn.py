@@ -31,6 +31,7 @@ from .answers import (
     tried_again,
 )
 from .init_producer_id import init
+from .queue import Request, at_once, taken_up
 from .state import (
     ABORTING,
     COMMITTING,
@@ -91,12 +92,12 @@ COMPLETED: dict[Expression, Operand] = {
     new_partitions: set_of(),
 }
 AFTER_END = if_(must_bump, INITIALIZING, READY)
-BUMP_NEXT = dataclasses.replace(init(connection), when=bump_asked)
+BUMP_NEXT = dataclasses.replace(at_once(init(connection)), when=bump_asked)
 """InitProducerId, where it waits behind EndTxn."""
 
 _error = EndTxnResponse.error
 _ok = _error == Errors.NONE
-_again = (end(result, connection),)
+_again = (at_once(end(result, connection)),)
 _out_of_turn = _ok & ~if_(must_bump & ~commit_may_bump, state == ABORTING, is_completing(state))
 _is_lost = is_unknown_id(_error)
 _can_abort = is_abortable(_error) | (_is_lost & can_bump)
@@ -107,7 +108,8 @@ ended = Table(
     on=EndTxnResponse,
     response=Reaction,
     elsewhere=(application,),
-    rows=(
+    rows=taken_up(
+        Request.END_TXN,
         Row("on a closed connection", when=EndTxnResponse.connection != connection),
         Row(
             "ended, and not in a state for what follows: fatal",

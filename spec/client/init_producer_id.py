@@ -15,6 +15,7 @@ from ..features import (
 )
 from ..messages import InitProducerId, InitProducerIdResponse, connection, producer
 from .answers import fenced, is_abortable, moved, tried_again
+from .queue import Request, at_once, taken_up
 from .state import (
     INITIALIZING,
     NEW_SEQUENCES,
@@ -62,7 +63,7 @@ def is_unauthorized(error: Expression) -> Expression:
 
 _error = InitProducerIdResponse.error
 _ok = _error == Errors.NONE
-_again = (init(connection),)
+_again = (at_once(init(connection)),)
 _in_turn = (state == INITIALIZING) | is_completing(state)
 _GIVEN = {
     producer_id: InitProducerIdResponse.producer_id,
@@ -75,7 +76,8 @@ initialized = Table(
     producer,
     on=InitProducerIdResponse,
     response=Reaction,
-    rows=(
+    rows=taken_up(
+        Request.INIT_PRODUCER_ID,
         Row("on a closed connection", when=InitProducerIdResponse.connection != connection),
         Row(
             "initialized, and not in a state to be ready",

@@ -1,4 +1,4 @@
-"""A client's requests to coordinators: which goes next, and what each answer does.
+"""A client's requests to coordinators: which goes next, and what answers about them do.
 
 What a client with a transactional id and one without ask for is the same InitProducerId; the rest
 is a transaction's.
@@ -11,30 +11,27 @@ from ...language import (
     Expression,
     Row,
     Table,
-    enum,
     event,
     if_,
     lift,
-    message,
     minimum,
     set_of,
     size,
+    some,
 )
-from ..errors import Errors, asks_again
+from ..errors import Errors
 from ..features import (
-    client_epoch_bump,
     errors_told_alike,
     offsets_name_members,
     offsets_retried_by_kind,
     producer_fenced_error,
-    retried_by_kind,
     transactional,
     unauthorized_abortable,
 )
 from ..messages import (
     producer,
 )
-from .add_partitions import ADDING_AGAIN, added_to_transaction
+from .add_partitions import added_to_transaction
 from .answers import (
     fenced,
     in_transaction,
@@ -43,12 +40,25 @@ from .answers import (
 )
 from .end_txn import AFTER_END, COMPLETED, ended
 from .init_producer_id import initialized, is_unauthorized
+from .queue import (
+    QUEUE,
+    Coordinator,
+    Request,
+    current,
+    is_asked,
+    is_first,
+    joins,
+    queued,
+    sought,
+    taken_up,
+)
 from .state import (
     ABORTABLE_ERROR,
+    FATAL_ERROR,
+    INITIALIZING,
     UNINITIALIZED,
     adding,
     bump_asked,
-    must_bump,
     state,
 )
 from .transaction_manager import (
@@ -57,15 +67,12 @@ from .transaction_manager import (
     ClientStep,
     Reaction,
     aborting,
-    caller,
     coordinator_version,
     fatal,
-    finalized_version,
     group_coordinator,
     has_error,
+    has_id,
     init_version,
-    is_version_2,
-    knows_version_2,
     last_error,
     new_partitions,
     offsets_version,
@@ -73,7 +80,6 @@ from .transaction_manager import (
     request_in_flight,
     transaction_coordinator,
     transaction_started,
-    transaction_version,
 )
 
 _MANAGER = "TransactionManager"
@@ -84,48 +90,6 @@ _NO_PARTITION = Errors.UNKNOWN_TOPIC_OR_PARTITION
 
 
 # Requests ---------------------------------------------------------------------------------------
-
-Request = enum(
-    "ClientRequest", "FIND_COORDINATOR", "INIT_PRODUCER_ID", "ADD_PARTITIONS_TO_TXN",
-    "ADD_OFFSETS_TO_TXN", "TXN_OFFSET_COMMIT", "END_TXN",
-)  # fmt: skip
-Coordinator = enum("CoordinatorType", GROUP=0, TRANSACTION=1)
-PRIORITIES = {
-    "FIND_COORDINATOR": 0,
-    "INIT_PRODUCER_ID": 1,
-    "ADD_PARTITIONS_TO_TXN": 2,
-    "ADD_OFFSETS_TO_TXN": 2,
-    "TXN_OFFSET_COMMIT": 2,
-    "END_TXN": 3,
-}
-"""Requests that wait go in this order, and of the same number as they came."""
-BUMP_PRIORITY = 4
-"""The place of an InitProducerId for a new epoch: behind the end of its transaction."""
-
-begin_completing = event("begin completing", event_doc="EndTxn is among the requests.")
-_bumps = must_bump | (~is_version_2 & (finalized_version >= 2))
-completing_begun = Table(
-    producer,
-    on=begin_completing,
-    rows=(
-        Row(
-            "with the version that brokers say now",
-            when=knows_version_2,
-            set={
-                transaction_version: finalized_version,
-                must_bump: _bumps,
-                bump_asked: _bumps,
-            },
-            source="KAFKA-18227",
-            note="The EndTxn itself has the version that the transaction began with.",
-        ),
-        Row(
-            "with the same version",
-            set={bump_asked: must_bump},
-            source=f"{_MANAGER}.beginCompletingTransaction",
-        ),
-    ),
-)
 
 
 def _needs_none(request: Expression) -> Expression:
@@ -149,6 +113,7 @@ partitions_asked = Table(
             set={
                 adding: adding | new_partitions,
                 new_partitions: set_of(),
+                **joins(Request.ADD_PARTITIONS_TO_TXN),
             },
             source=f"{_MANAGER}.addPartitionsToTransactionHandler",
         ),
@@ -161,10 +126,14 @@ next_request = event(
 )  # fmt: skip
 _NEXT = f"{_MANAGER}.nextRequest"
 _ends = next_request.request == Request.END_TXN
+_init = Request.INIT_PRODUCER_ID
+_asked = next_request.request
+_is_free = ~current.is_set & (size(new_partitions) == 0)
 request_chosen = Table(
     producer,
     on=next_request,
     response=Reaction,
+    when=(QUEUE == 0) | (_is_free & is_first(_asked, bump_asked)),
     rows=(
         Row(
             "the end waits for batches",
@@ -174,8 +143,11 @@ request_chosen = Table(
         ),
         Row(
             "not in this state",
-            when=has_error
-            & ~((state == ABORTABLE_ERROR) & (next_request.request == Request.FIND_COORDINATOR)),
+            when=has_error & ~((state == ABORTABLE_ERROR) & (_asked == Request.FIND_COORDINATOR)),
+            set={
+                queued: queued - set_of(_asked),
+                sought: if_(_asked == Request.FIND_COORDINATOR, set_of(), sought),
+            },
             reply=react(ClientStep.FAIL, last_error.value),
             source=f"{_MANAGER}.maybeTerminateRequestWithError",
         ),
@@ -183,11 +155,21 @@ request_chosen = Table(
             "nothing to end",
             when=_ends & ~transaction_started,
             goto=AFTER_END,
-            set=COMPLETED,
+            set=COMPLETED
+            | {
+                queued: queued - set_of(Request.END_TXN, Request.INIT_PRODUCER_ID),
+                current: if_(_init.is_in(queued), some(_init), None),
+            },
             reply=react(ClientStep.DONE),
             source=_NEXT,
+            note="The request behind it is taken without a look at the state.",
         ),
-        Row("go on", reply=react(ClientStep.GO_ON), source=_NEXT),
+        Row(
+            "go on",
+            set={queued: queued - set_of(_asked), current: some(_asked)},
+            reply=react(ClientStep.GO_ON),
+            source=_NEXT,
+        ),
     ),
 )
 
@@ -203,7 +185,9 @@ request_sent = Table(
     producer,
     on=send_request,
     response=Reaction,
-    rows=(
+    when=(QUEUE == 0) | ((current == some(send_request.request)) & ~request_in_flight),
+    rows=taken_up(
+        send_request.request,
         Row(
             "to whom?",
             when=~_to_anyone & ~(_known_coordinator & send_request.is_node_up),
@@ -255,18 +239,18 @@ answer_was_lost = Table(
     producer,
     on=answer_lost,
     response=Reaction,
-    rows=(
+    when=is_asked(answer_lost.request),
+    rows=taken_up(
+        answer_lost.request,
         Row(
             "ask anyone again",
             when=_lost_any,
-            set={request_in_flight: False},
             reply=react(ClientStep.RETRY),
             source=_COMPLETE,
         ),
         Row(
             "look its coordinator up again",
             set={
-                request_in_flight: False,
                 group_coordinator: group_coordinator & ~_lost_group,
                 transaction_coordinator: transaction_coordinator & _lost_group,
             },
@@ -275,30 +259,38 @@ answer_was_lost = Table(
         ),
     ),
 )
-answer_came = event("answer came")
-answer_taken = Table(
-    producer, on=answer_came, rows=(Row("read it", set={request_in_flight: False}),)
-)
-version_mismatch = event("version mismatch")
+version_mismatch = event("version mismatch", request=Request)
 version_unknown = Table(
     producer,
     on=version_mismatch,
     response=Reaction,
-    rows=(fatal("unsupported", lift(True), Errors.UNSUPPORTED_VERSION, _COMPLETE),),
+    when=is_asked(version_mismatch.request),
+    rows=taken_up(
+        version_mismatch.request,
+        fatal("unsupported", lift(True), Errors.UNSUPPORTED_VERSION, _COMPLETE),
+    ),
 )
 
 found = event("FindCoordinator answered", error=Errors, coordinator=Coordinator)
 _FOUND = f"{_MANAGER}.FindCoordinatorHandler.handleResponse"
 _is_group = found.coordinator == Coordinator.GROUP
+_left = sought - set_of(found.coordinator)
+_found = {
+    sought: _left,
+    queued: if_(size(_left) > 0, queued | set_of(Request.FIND_COORDINATOR), queued),
+}
 coordinator_found = Table(
     producer,
     on=found,
     response=Reaction,
-    rows=(
+    when=is_asked(Request.FIND_COORDINATOR) & ((QUEUE == 0) | found.coordinator.is_in(sought)),
+    rows=taken_up(
+        Request.FIND_COORDINATOR,
         Row(
             "found",
             when=found.error == Errors.NONE,
-            set={
+            set=_found
+            | {
                 group_coordinator: group_coordinator | _is_group,
                 transaction_coordinator: transaction_coordinator | ~_is_group,
             },
@@ -328,6 +320,7 @@ given_up = Table(
     on=unauthorized,
     response=Reaction,
     when=unauthorized_abortable
+    & ((QUEUE == 0) | ~request_in_flight)
     & (state == ABORTABLE_ERROR)
     & last_error.is_set
     & is_unauthorized(last_error.value),
@@ -335,72 +328,22 @@ given_up = Table(
         Row(
             "it may be tried again",
             goto=UNINITIALIZED,
-            set={last_error: None},
+            set={last_error: None, queued: set_of(), current: None, sought: set_of()},
             reply=react(ClientStep.FAIL, last_error.value, ends_call=True),
             source="Sender.shouldHandleAuthorizationError",
         ),
     ),
 )
 
-PartitionStep = enum(
-    "PartitionStep",
-    "TAKEN",
-    "REFUSED",  # and so is what was asked
-    "UNAUTHORIZED",
-    "AGAIN",
-    "REQUEST",  # the error is the whole request's
-)
-PartitionReaction = message("PartitionReaction", caller, step=PartitionStep)
-partition_answered = event("AddPartitionsToTxn for a partition", error=Errors)
-_ADDED = f"{_MANAGER}.AddPartitionsToTxnHandler.handleResponse"
-_told = partition_answered.error
-_of_request = (
-    asks_again(_told, *ADDING_AGAIN, by_kind=retried_by_kind)
-    | is_abortable(_told)
-    | _told.is_in(
-        Errors.COORDINATOR_NOT_AVAILABLE,
-        Errors.NOT_COORDINATOR,
-        Errors.INVALID_PRODUCER_EPOCH,
-        Errors.PRODUCER_FENCED,
-        Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        Errors.INVALID_TXN_STATE,
-        Errors.INVALID_PRODUCER_ID_MAPPING,
-    )
-    | (client_epoch_bump & (_told == Errors.UNKNOWN_PRODUCER_ID))
-)
-partition_told = Table(
-    producer,
-    on=partition_answered,
-    response=PartitionReaction,
-    rows=(
-        Row(
-            "added",
-            when=_told == Errors.NONE,
-            reply=PartitionReaction(step=PartitionStep.TAKEN),
-            source=_ADDED,
-        ),
-        Row(
-            "about the request",
-            when=_of_request,
-            reply=PartitionReaction(step=PartitionStep.REQUEST),
-            source=_ADDED,
-        ),
-        Row(
-            "not authorized",
-            when=_told == Errors.TOPIC_AUTHORIZATION_FAILED,
-            reply=PartitionReaction(step=PartitionStep.UNAUTHORIZED),
-            source=_ADDED,
-        ),
-        Row("refused", reply=PartitionReaction(step=PartitionStep.REFUSED), source=_ADDED),
-    ),
-)
 offsets_answered = event("AddOffsetsToTxn answered", error=Errors)
 _OFFSETS = f"{_MANAGER}.AddOffsetsToTxnHandler.handleResponse"
 offsets_added = Table(
     producer,
     on=offsets_answered,
     response=Reaction,
-    rows=(
+    when=is_asked(Request.ADD_OFFSETS_TO_TXN),
+    rows=taken_up(
+        Request.ADD_OFFSETS_TO_TXN,
         Row(
             "commit them next",
             when=offsets_answered.error == Errors.NONE,
@@ -417,6 +360,7 @@ offsets_added = Table(
             _OFFSETS,
         ),
         fatal("unexpected", lift(True), Errors.KAFKA_EXCEPTION, _OFFSETS),
+        next_one=Request.TXN_OFFSET_COMMIT,
     ),
 )
 
@@ -427,7 +371,9 @@ offset_committed = Table(
     producer,
     on=offset_answered,
     response=Reaction,
-    rows=(
+    when=is_asked(Request.TXN_OFFSET_COMMIT),
+    rows=taken_up(
+        Request.TXN_OFFSET_COMMIT,
         Row(
             "committed",
             when=_error == Errors.NONE,
@@ -479,18 +425,38 @@ offset_committed = Table(
     ),
 )
 
+want_id = event("want a producer id")
+id_wanted = Table(
+    producer,
+    on=want_id,
+    when=~transactional & ~has_id & (state != INITIALIZING),
+    rows=(
+        Row(
+            "ask for one",
+            when=state == UNINITIALIZED,
+            goto=INITIALIZING,
+            set={last_error: None, **joins(Request.INIT_PRODUCER_ID)},
+            source=f"{_MANAGER}.bumpIdempotentEpochAndResetIdIfNeeded",
+        ),
+        Row(
+            "not in this state",
+            goto=FATAL_ERROR,
+            set={last_error: some(Errors.ILLEGAL_STATE)},
+            source=f"{_MANAGER}.transitionTo",
+        ),
+    ),
+)
+
 TABLES = (
-    completing_begun,
+    id_wanted,
     partitions_asked,
     request_chosen,
     request_sent,
     answer_was_lost,
-    answer_taken,
     version_unknown,
     coordinator_found,
     initialized,
     given_up,
-    partition_told,
     added_to_transaction,
     offsets_added,
     offset_committed,

@@ -1,10 +1,8 @@
-"""A client's TransactionManager at real ranges: what it knows, and how it fails.
+"""A client's TransactionManager: what it knows beyond its state, and how it fails.
 
-`client`, `producer` and `epoch_bump` have what of it a bounded run explores; here are lookups of
-coordinators, offsets of consumer groups, every error code, and calls made out of turn. The
-application's calls are in `client_calls`, requests and their answers in `client_requests`, the
-sending side in `accumulator`. The queue of requests and the results of calls are the caller's to
-keep: rows say what becomes of a request, as a `Reaction`.
+Calls are in `calls`, requests and their answers in `requests`, `init_producer_id`,
+`add_partitions` and `end_txn`, the queue of requests in `queue`. Rows say what becomes of a request
+as a `Reaction`, to whoever drives the client at real ranges.
 """
 
 from __future__ import annotations
@@ -51,8 +49,8 @@ from .state import (
     FATAL_ERROR,
     IN_TRANSACTION,
     INITIALIZING,
-    UNINITIALIZED,
     State,
+    bump_asked,
     bumps_after_abort,
     fences,
     is_completing,
@@ -62,7 +60,14 @@ from .state import (
     unless_aborting,
 )
 
-API_VERSION = Int(0, 2**15 - 1, "version")
+OLDEST_VERSION = constant(
+    "oldest_version", 2, 0, 3, real=0,
+    meaning="the least that brokers may have as their highest version of a request",
+)  # fmt: skip
+NEWEST_VERSION = constant(
+    "newest_version", 3, 3, 3, real=2**15 - 1, meaning="the largest version of a request"
+)
+API_VERSION = Int(OLDEST_VERSION, NEWEST_VERSION, "version")
 TRANSACTION_VERSION = Int(2 - 2 * REAL, 2, "transaction version")
 RETRY_BACKOFF = constant(
     "retry_backoff_ms", 0, 0, 0, real=100, meaning="retry.backoff.ms"
@@ -95,10 +100,11 @@ request_in_flight = producer.field(
     "request_in_flight", Bool(), only_real=True, doc="To a coordinator."
 )
 init_version = producer.field(
-    "init_version", API_VERSION, only_real=True, doc="The highest of InitProducerId."
-)
+    "init_version", API_VERSION, any_initial=True, only_real=True,
+    doc="The highest of InitProducerId.",
+)  # fmt: skip
 offsets_version = producer.field(
-    "offsets_version", API_VERSION, only_real=True, doc="Of TxnOffsetCommit."
+    "offsets_version", API_VERSION, any_initial=True, only_real=True, doc="Of TxnOffsetCommit."
 )
 coordinator_version = producer.field(
     "coordinator_version", Int(BUMPING_VERSION - BUMPING_VERSION * REAL, BUMPING_VERSION),
@@ -106,7 +112,7 @@ coordinator_version = producer.field(
     "bounded run clients and brokers are of one release.",
 )  # fmt: skip
 finalized_version = producer.field(
-    "finalized_version", TRANSACTION_VERSION,
+    "finalized_version", TRANSACTION_VERSION, any_initial=True,
     doc="transaction.version, as brokers last said.",
 )  # fmt: skip
 transaction_version = producer.field(
@@ -138,6 +144,17 @@ _coordinator_bumps = coordinator_version >= BUMPING_VERSION
 can_bump = client_epoch_bump & (~transactional | _coordinator_bumps | adds_implicitly)
 NEEDS_BUMP: dict[Expression, Operand] = {must_bump: must_bump | ~adds_implicitly}
 """With implicitly added partitions every end brings a new epoch."""
+_bumps = must_bump | (~is_version_2 & (finalized_version >= 2))
+COMPLETING: dict[Expression, Operand] = {
+    transaction_version: if_(knows_version_2, finalized_version, transaction_version),
+    must_bump: if_(knows_version_2, _bumps, must_bump),
+    bump_asked: if_(knows_version_2, _bumps, must_bump),
+}
+"""The client takes the version that brokers say now, with a new epoch where that is a new version;
+the EndTxn itself has the version that the transaction began with.
+
+TransactionManager.beginCompletingTransaction, KAFKA-18227
+"""
 
 ClientStep = enum(
     "ClientStep",
@@ -315,26 +332,4 @@ error_raised = Table(
     ),
 )
 
-want_id = event("want a producer id")
-id_wanted = Table(
-    producer,
-    on=want_id,
-    when=~transactional & ~has_id & (state != INITIALIZING),
-    rows=(
-        Row(
-            "ask for one",
-            when=state == UNINITIALIZED,
-            goto=INITIALIZING,
-            set={last_error: None},
-            source=f"{_MANAGER}.bumpIdempotentEpochAndResetIdIfNeeded",
-        ),
-        Row(
-            "not in this state",
-            goto=FATAL_ERROR,
-            set={last_error: some(Errors.ILLEGAL_STATE)},
-            source=f"{_MANAGER}.transitionTo",
-        ),
-    ),
-)
-
-TABLES = (failed, send_failed, error_raised, id_wanted)
+TABLES = (failed, send_failed, error_raised)

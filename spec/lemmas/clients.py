@@ -19,7 +19,7 @@ from ...language import (
     position,
 )
 from ..client import state as client
-from ..client.producer import EARLY_ENDS
+from ..client.calls import EARLY_ENDS
 from ..coordinator.entry import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,

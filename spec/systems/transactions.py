@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...language import DEFAULT, Channel, System, all_of
-from ..client import producer, sender
+from ..client import calls, producer, sender
 from ..client import state as client
 from ..coordinator import entry as transaction
 from ..coordinator import log as transaction_log
@@ -80,7 +80,7 @@ system = System(
         TRANSACTIONS,
         RECORDS,
         IN_FLIGHT,
-        producer.EARLY_ENDS,
+        calls.EARLY_ENDS,
         PRODUCER_IDS,
         LARGEST_EPOCH,
         LARGEST_SEQUENCE,

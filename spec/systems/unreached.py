@@ -7,7 +7,7 @@ row somewhere.
 from __future__ import annotations
 
 from ...language import Unreached
-from ..client.producer import EARLY_ENDS
+from ..client.calls import EARLY_ENDS
 from ..features import (
     client_epoch_bump,
     expires_in_flight,

@@ -11,12 +11,14 @@ from epochfence.checker.check import check
 from epochfence.checker.verdict import Verdict
 from epochfence.language import (
     DeclarationError,
+    Expression,
     Int,
     Machine,
     Optional,
     Row,
     System,
     Table,
+    constant,
     enum,
     event,
     if_,
@@ -131,3 +133,58 @@ def test_a_parameter_of_real_ranges_stands_for_something_in_a_bounded_run() -> N
 def test_a_parameter_that_can_not_be_there(further: Any) -> None:
     with pytest.raises(DeclarationError, match="event ask"):
         ask.at_real_ranges(**further)
+
+
+# A system that has them nevertheless -----------------------------------------------------------
+
+MORE = constant("more", 0, 0, 1, real=1)
+Signal = enum("Signal", "STOP", "GO", only_real={"SLOW": 7, "DARK": 9}, further=MORE)
+crossing = Machine("crossing")
+shown = crossing.field("shown", Signal)
+before = crossing.field("before", Optional(Signal), only_real=True)
+waiting = crossing.field("waiting", Int(0, 1), only_real=True, only_bounded=True)
+switch = event("switch", to=Signal)
+switched = Table(
+    crossing,
+    on=switch,
+    bounded_when=switch.to != shown,
+    rows=(
+        Row("as before", when=before == some(switch.to), only_real=True, set={waiting: 1}),
+        Row("at once", only_bounded=True, set={shown: switch.to}),
+        Row("remembered", set={shown: switch.to, before: some(shown)}, only_real=True),
+    ),
+)  # fmt: skip
+
+
+def crossing_system(*real: Expression) -> System:
+    return System(
+        "crossing", (switched,), (), constants=(MORE,), real=real, terminal=True,
+        bounds={"all": {MORE: 1}},
+    )  # fmt: skip
+
+
+def test_a_system_may_name_fields_of_real_ranges_and_has_their_rows() -> None:
+    small, whole = crossing_system(), crossing_system(before, waiting)
+    assert [row.name for row in small.tables[0].rows] == ["at once"]
+    assert [row.name for row in whole.tables[0].rows] == ["as before", "remembered"]
+    assert (str(small.tables[0].guard), str(whole.tables[0].guard)) == (
+        "switch.to != shown", "True",
+    )  # fmt: skip
+    assert [info.name for info in small.fields_of(crossing)] == ["shown"]
+    assert [info.name for info in whole.fields_of(crossing)] == ["shown", "before", "waiting"]
+    assert (check(instantiate(small)).states, check(instantiate(whole)).states) == (2, 5)
+
+
+def test_members_of_real_ranges_come_in_with_a_constant() -> None:
+    small = crossing_system()
+    found = [check(instantiate(small, bounds=bounds)).states for bounds in ("default", "all")]
+    assert found == [2, 3]
+    assert Signal.bounded_names() == ("STOP", "GO")
+    assert Signal.bounded_names({"more": 1}) == ("STOP", "GO", "SLOW")
+
+
+def test_what_is_both_is_in_no_driven_machine() -> None:
+    driven = Driven((switched,))
+    assert (driven.handle("switch", to="DARK").row, driven["shown"]) == ("remembered", "DARK")
+    assert driven.handle("switch", to="STOP").row == "as before"
+    assert [*driven.state] == ["shown", "before"]

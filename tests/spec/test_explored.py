@@ -52,6 +52,17 @@ def test_a_row_is_in_the_systems_that_have_it_in_some_release() -> None:
     ]
 
 
+def test_a_feature_that_is_assumed_holds_unless_it_is_switched_off() -> None:
+    protocols = lang.Protocols(("1",), (gone,)).assuming(proposed)
+    assert protocols.features_at("1") == {"proposed"}
+    assert [info.name for info in protocols.infos] == ["gone", "proposed"]
+    without = Table(machine, lang.event("down"), (Row("ever", during=~proposed, set={x: 0}),))
+    system = System("assumed", (without,), (), protocols=protocols)
+    assert [place.systems for place in places([without], [system], ())] == [("assumed",)]
+    settled = lang.instantiate(system, switch_off=("proposed",))
+    assert [row.name for action in settled.actions for row in action.rows] == ["ever"]
+
+
 def test_tables_of_systems_are_among_them() -> None:
     assert next(places([], [SYSTEM], ())).name == "machine.up/by one"
     found = {place.name for place in every_place()}

@@ -15,6 +15,8 @@ from epochfence.model.client.accumulator import Produce, Record
 from epochfence.model.client.producer import CallFailed, Request
 from epochfence.model.engine.errors import NotNow, OutOfRange
 from epochfence.spec.client import transaction_manager
+from epochfence.spec.client.add_partitions import partition_step
+from epochfence.spec.errors import Errors
 from epochfence.spec.features import NEWEST, RELEASED
 
 LOSE_REQUEST, LOSE_ANSWER, ANSWER = "lose request", "lose answer", "answer"
@@ -365,12 +367,15 @@ TOLD = (
     ("failure", "TIMEOUT", {"2.0": "FAIL TIMEOUT", "4.1": "FAIL TRANSACTION_ABORTABLE"}),
     ("failure", "INVALID_TXN_STATE",
      {"2.0": "FAIL INVALID_TXN_STATE", "4.1": "FAIL TRANSACTION_ABORTABLE"}),
-    ("AddPartitionsToTxn for a partition", "UNKNOWN_TOPIC_OR_PARTITION", {"2.0": "REQUEST None"}),
-    ("AddPartitionsToTxn for a partition", "REQUEST_TIMED_OUT",
-     {"2.0": "REFUSED None", "3.5": "REQUEST None"}),
-    ("AddPartitionsToTxn for a partition", "UNKNOWN_PRODUCER_ID",
-     {"2.0": "REFUSED None", "2.5": "REQUEST None"}),
 )  # fmt: skip
+PARTITION_TOLD = (
+    ("NONE", {"2.0": "TAKEN"}),
+    ("UNKNOWN_TOPIC_OR_PARTITION", {"2.0": "REQUEST"}),
+    ("TOPIC_AUTHORIZATION_FAILED", {"2.0": "UNAUTHORIZED"}),
+    ("OPERATION_NOT_ATTEMPTED", {"2.0": "REFUSED"}),
+    ("REQUEST_TIMED_OUT", {"2.0": "REFUSED", "3.5": "REQUEST"}),
+    ("UNKNOWN_PRODUCER_ID", {"2.0": "REFUSED", "2.5": "REQUEST"}),
+)
 
 
 @pytest.mark.parametrize(("event", "error", "told"), TOLD)
@@ -386,6 +391,16 @@ def test_what_comes_of_an_error_by_release(event: str, error: str, told: dict[st
         step = machine.handle(event, **fields).reply.step
         since = [r for r in told if RELEASED.index(r) <= RELEASED.index(release)]
         assert f"{step} {machine['last_error']}" == told[since[-1]], release
+
+
+@pytest.mark.parametrize(("error", "told"), PARTITION_TOLD)
+def test_what_becomes_of_a_partition_by_release(error: str, told: dict[str, str]) -> None:
+    """TransactionManager.AddPartitionsToTxnHandler.handleResponse"""
+    for release in RELEASED:
+        machine = ProducerClient("orders", protocol=release).machine
+        since = [r for r in told if RELEASED.index(r) <= RELEASED.index(release)]
+        step = machine.value(partition_step(getattr(Errors, error)))
+        assert step == told[since[-1]], release
 
 
 @pytest.mark.parametrize("release", RELEASED)

@@ -1,0 +1,137 @@
+"""The queue of a client's requests to coordinators, and what becomes of each of them.
+
+At real ranges whoever drives the client keeps the queue, as it has what requests say: a `Reaction`
+tells what becomes of one. A system of a client's calls has the queue as fields. In all other
+systems a request is sent at once, and sent again at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import cast
+
+from ...language import (
+    Bool,
+    Expression,
+    Optional,
+    Row,
+    Sending,
+    Set,
+    constant,
+    enum,
+    if_,
+    set_of,
+    size,
+    some,
+)
+from ...language.expressions import Operand
+from ..messages import producer
+from .transaction_manager import Reaction, request_in_flight
+
+Request = enum(
+    "ClientRequest", "FIND_COORDINATOR", "INIT_PRODUCER_ID", "ADD_PARTITIONS_TO_TXN",
+    "ADD_OFFSETS_TO_TXN", "TXN_OFFSET_COMMIT", "END_TXN",
+)  # fmt: skip
+Coordinator = enum("CoordinatorType", GROUP=0, TRANSACTION=1)
+PRIORITIES = {
+    "FIND_COORDINATOR": 0,
+    "INIT_PRODUCER_ID": 1,
+    "ADD_PARTITIONS_TO_TXN": 2,
+    "ADD_OFFSETS_TO_TXN": 2,
+    "TXN_OFFSET_COMMIT": 2,
+    "END_TXN": 3,
+}
+"""Requests that wait go in this order, and of the same number as they came (in a system: in any
+order)."""
+BUMP_PRIORITY = 4
+"""The place of an InitProducerId for a new epoch: behind the end of its transaction."""
+
+QUEUE = constant(
+    "queue", 0, 0, 1, real=0,
+    meaning="1: the client's machine has the queue of its requests; 0: whoever drives it keeps it",
+)  # fmt: skip
+queued = producer.field(
+    "queued", Set(Request), only_real=True, only_bounded=True, doc="Requests that wait."
+)
+current = producer.field(
+    "current", Optional(Request), only_real=True, only_bounded=True,
+    doc="The request taken from the queue: to be sent, or in flight.",
+)  # fmt: skip
+answered = producer.field(
+    "answered", Bool(), only_real=True, only_bounded=True, doc="Its answer is under way."
+)
+sought = producer.field(
+    "sought", Set(Coordinator), only_real=True, only_bounded=True,
+    doc="What FindCoordinator is to find.",
+)  # fmt: skip
+QUEUE_FIELDS = (queued, current, answered, sought)
+
+Changes = dict[Expression, Operand]
+
+
+def joins(*requests: Expression) -> Changes:
+    """Requests are put into the queue."""
+    return {queued: queued | set_of(*requests)}
+
+
+def is_asked(request: Expression) -> Expression:
+    """Whether the request may be answered now."""
+    return (QUEUE == 0) | ((current == some(request)) & request_in_flight & ~answered)
+
+
+def is_first(request: Expression, bump_asked: Expression) -> Expression:
+    """Whether the request may be the next one: none with a smaller priority waits.
+
+    TransactionManager.nextRequest
+    """
+
+    def waits(name: str) -> Expression:
+        member = cast("Expression", getattr(Request, name))
+        there = member.is_in(queued)
+        return there & ~bump_asked if member is Request.INIT_PRODUCER_ID else there
+
+    first = request.is_in(queued)
+    for name, priority in PRIORITIES.items():
+        ahead = [other for other, smaller in PRIORITIES.items() if smaller < priority]
+        for other in ahead:
+            first &= ~((request == getattr(Request, name)) & waits(other))
+    is_bump = (request == Request.INIT_PRODUCER_ID) & bump_asked
+    return first & ~(is_bump & (size(queued) > 1))
+
+
+def _coordinator_of(request: Expression) -> Expression:
+    return if_(request == Request.TXN_OFFSET_COMMIT, Coordinator.GROUP, Coordinator.TRANSACTION)
+
+
+def taken_up(
+    request: Expression, *rows: Row, next_one: Expression | None = None
+) -> tuple[Row, ...]:
+    """The rows, each with what its reaction means for the request: it is in the queue again, behind
+    a look-up of its coordinator if need be, or is done with. Where the row says to go on,
+    `next_one` is put into the queue.
+
+    TransactionManager.TxnRequestHandler
+    """
+    over: Changes = {request_in_flight: False, current: None, answered: False}
+    further: dict[str, Changes] = {
+        "RETRY": joins(request),
+        "LOOK_UP": joins(request, Request.FIND_COORDINATOR)
+        | {sought: sought | set_of(_coordinator_of(request))},
+        "GO_ON": {} if next_one is None else joins(next_one),
+    }
+
+    def with_queue(row: Row) -> Row:
+        if not isinstance(row.reply, Sending) or row.reply.message is not Reaction:
+            return row
+        step = dict(row.reply.fields)["step"].data.member
+        if step == "SEND":
+            return row
+        changes = {**over, **further.get(step, {}), **row.set}
+        return dataclasses.replace(row, set=changes)
+
+    return tuple(map(with_queue, rows))
+
+
+def at_once(sending: Sending) -> Sending:
+    """The message, where requests aren't queued."""
+    return dataclasses.replace(sending, only_bounded=True)
