@@ -21,14 +21,15 @@ Bound = Mapping[Expression, Value]
 
 
 class Stepper:
-    """An instance's steps. A state is a tuple with a value per variable."""
+    """An instance's steps. A state is a tuple with a value per variable. An action is compiled when
+    it is first asked for."""
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
         names = [variable.name.split(".", 1) for variable in instance.variables]
         self._places = {(machine, name): f"s[{at}]" for at, (machine, name) in enumerate(names)}
         self._ranges = Ranges(instance.constants, open_keys=False)
-        self._actions = [self._compiled(action) for action in instance.actions]
+        self._actions: dict[int, tuple[Callable[..., Any], Callable[..., Any] | None]] = {}
 
     def _compiler(self, names: Mapping[Expression, str]) -> Compiler:
         def refused(field: str, _: Type, value: Any) -> ModelError:
@@ -39,6 +40,11 @@ class Stepper:
             layout, self._ranges, refused=refused,
             out_of_range=lambda field, value: OutOfRange(f"{field} can't be {value!r}", field),
         )  # fmt: skip
+
+    def _action(self, index: int) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
+        if index not in self._actions:
+            self._actions[index] = self._compiled(self.instance.actions[index])
+        return self._actions[index]
 
     def _compiled(self, action: Action) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
         names = {bound: f"b{at}" for at, bound in enumerate(action.bounds)}
@@ -60,7 +66,7 @@ class Stepper:
     def bindings(self, index: int, state: FullState) -> Iterator[Bound]:
         """What the action of that index may bind in a state."""
         action = self.instance.actions[index]
-        bag = self._actions[index][1]
+        bag = self._action(index)[1]
         domains = [choices(bound.data.type, self.instance.constants) for bound in action.bounds]
         for values in product(*domains):
             bound = dict(zip(action.bounds, values, strict=True))
@@ -79,7 +85,7 @@ class Stepper:
         fields = list(state)
         named = tuple(bound.items())
         try:
-            result = self._actions[index][0](fields, (), None, *bound.values())
+            result = self._action(index)[0](fields, (), None, *bound.values())
         except OutOfRange as error:
             return Step(-1, action, named, None, str(error))
         if result is None:
@@ -88,7 +94,7 @@ class Stepper:
 
     def steps(self, state: FullState) -> Iterator[Step]:
         """Every step enabled in a state."""
-        for index in range(len(self._actions)):
+        for index in range(len(self.instance.actions)):
             for bound in self.bindings(index, state):
                 step = self.take(index, state, bound)
                 if step is not None:

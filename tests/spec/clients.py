@@ -9,13 +9,13 @@ from typing import Any
 
 from epochfence.language import Event, Message, System, instantiate
 from epochfence.language.types import Value
-from epochfence.model.engine.interpreter import Interpreter
 from epochfence.spec import messages as kafka
 from epochfence.spec.client import epochs as epoch_bump
 from epochfence.spec.client import producer, sender
 from epochfence.spec.features import NEWEST
 from epochfence.spec.systems import shipped
 from epochfence.tests.spec import network
+from epochfence.tests.spec.both import Both
 
 BOUNDS = {
     "partitions": 2, "records": 3, "in_flight": 3, "producer_ids": 3, "largest_epoch": 5,
@@ -41,13 +41,13 @@ _FIELDS = (
 
 
 @cache
-def _machine(kind: int, release: str, off: tuple[str, ...]) -> Interpreter:
+def _machine(kind: int, release: str, off: tuple[str, ...]) -> Both:
     system: System = (IDEMPOTENT, TRANSACTIONAL)[kind]
     more = {"producers": 1, "transactions": 2, "early_ends": 1} if kind else {"first_epoch": 1}
     on = [name[1:] for name in off if name.startswith("+")]
     off = tuple(name for name in off if not name.startswith("+"))
     bounds = BOUNDS | more
-    return Interpreter(instantiate(system, release, bounds, switch_on=on, switch_off=off))
+    return Both(instantiate(system, release, bounds, switch_on=on, switch_off=off))
 
 
 def batch(

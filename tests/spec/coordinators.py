@@ -9,7 +9,7 @@ from typing import Any
 
 from epochfence.language import Event, Message, instantiate
 from epochfence.language.types import Value
-from epochfence.model.engine.interpreter import Interpreter, Step
+from epochfence.model.engine.interpreter import Step
 from epochfence.spec import messages as kafka
 from epochfence.spec.coordinator import entry as transaction
 from epochfence.spec.coordinator import log as transaction_log
@@ -17,6 +17,7 @@ from epochfence.spec.coordinator import markers, tables
 from epochfence.spec.features import NEWEST
 from epochfence.spec.systems import shipped
 from epochfence.tests.spec import network
+from epochfence.tests.spec.both import Both
 
 LARGEST = 9  # the largest epoch, kept for the coordinator
 LAST = LARGEST - 1  # the last one that a client may hold
@@ -38,10 +39,10 @@ SYSTEM = replace(
 
 
 @cache
-def machine(release: str, off: tuple[str, ...]) -> Interpreter:
+def machine(release: str, off: tuple[str, ...]) -> Both:
     """The coordinator in a release without some features."""
     on = [name for name in off if name.startswith("+")]
-    return Interpreter(
+    return Both(
         instantiate(
             SYSTEM, release, BOUNDS, switch_on=[name[1:] for name in on],
             switch_off=[name for name in off if name not in on],

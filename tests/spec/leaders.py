@@ -9,12 +9,12 @@ from typing import Any
 from epochfence.language import Event, Message, Property, instantiate, lost
 from epochfence.language.types import Value
 from epochfence.language.values import evaluate
-from epochfence.model.engine.interpreter import Interpreter
 from epochfence.spec import messages
 from epochfence.spec.features import NEWEST
 from epochfence.spec.leader.state import last_stable_offset
 from epochfence.spec.systems import shipped
 from epochfence.tests.spec import network
+from epochfence.tests.spec.both import Both
 
 BOUNDS = {
     "producers": 2,
@@ -34,9 +34,9 @@ IDEMPOTENCE_ONLY = ("transaction_version_2", "verification")  # without them nob
 
 
 @cache
-def machine(release: str, off: tuple[str, ...]) -> Interpreter:
+def machine(release: str, off: tuple[str, ...]) -> Both:
     """The transactions system with leaders that forget, in a release without some features."""
-    return Interpreter(instantiate(shipped("transactions"), release, BOUNDS, switch_off=off))
+    return Both(instantiate(shipped("transactions"), release, BOUNDS, switch_off=off))
 
 
 def entry(
