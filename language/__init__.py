@@ -1,41 +1,7 @@
 """A small language for protocols: fields, rows, tables, systems and properties as data."""
 
 from .errors import DeclarationError
-from .expressions import (
-    Expression,
-    Operand,
-    after,
-    all_of,
-    all_true,
-    any_of,
-    any_true,
-    append,
-    constant,
-    count_of,
-    each,
-    element,
-    first,
-    first_of,
-    if_,
-    insert_by,
-    is_prefix,
-    keep,
-    last,
-    lift,
-    position,
-    push,
-    put,
-    replace,
-    sequence_of,
-    set_of,
-    size,
-    some,
-    take,
-    those,
-    updated,
-    without_first,
-    wrap,
-)
+from .expressions import Expression, Operand, all_true, any_true, constant, lift
 from .instance import Action, ActionRow, Instance, Variable, instantiate
 from .machines import Event, Machine, event
 from .messages import (
@@ -53,6 +19,35 @@ from .messages import (
     to_others,
 )
 from .numbers import majority, max_of, maximum, min_of, minimum
+from .operators import (
+    after,
+    all_of,
+    any_of,
+    append,
+    count_of,
+    each,
+    element,
+    first,
+    first_of,
+    if_,
+    insert_by,
+    is_prefix,
+    keep,
+    last,
+    position,
+    push,
+    put,
+    replace,
+    sequence_of,
+    set_of,
+    size,
+    some,
+    take,
+    those,
+    updated,
+    without_first,
+    wrap,
+)
 from .properties import KnownBug, Property, invariant, step_property
 from .protocols import ONE_PROTOCOL, Protocols, feature
 from .systems import DEFAULT, Channel, System, Unreached

@@ -20,23 +20,15 @@ from .expressions import (
     Field,
     Operand,
     all_true,
-    append,
-    element,
-    first,
-    keep,
     lift,
-    put,
     resolve,
     rewrite,
-    size,
-    take,
-    updated,
-    without_first,
 )
-from .expressions import if_ as choose
 from .interned import Interned
 from .machines import Event
 from .messages import Loss, Message, Sending, instance_field
+from .operators import append, element, first, keep, put, size, take, updated, without_first
+from .operators import if_ as choose
 from .properties import Property
 from .scopes import instances, substitute
 from .systems import BUDGET, DEFAULT, NETWORK, Channel, System, events_of

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from .errors import DeclarationError
-from .expressions import Expression, Field, Operand, Parameter, children_first, element, lift
+from .expressions import Expression, Field, Operand, Parameter, children_first, lift
 from .given import check_kind, check_name, items
 from .interned import Interned
+from .operators import element
 from .scopes import bound_name
 from .typecheck import check_constant, fits, type_of
 from .types import SCALARS, Enum, Key, Type, check_names, check_type

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .errors import DeclarationError
-from .expressions import TRUE, Bound, Expression, Field, Operand, element, lift
+from .expressions import TRUE, Bound, Expression, Field, Operand, lift
 from .given import check_kind, check_name, items, pairs
 from .interned import Interned
 from .machines import Event, Machine
+from .operators import element
 from .typecheck import check_during, fits, type_of
 from .types import Bool, Key, Record, Type, check_names, check_type
 

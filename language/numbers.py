@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from .errors import DeclarationError
-from .expressions import Expression, Operand, if_, lift, size
+from .expressions import Expression, Operand, lift
 from .given import check_kind
+from .operators import if_, size
 from .typecheck import type_of
 from .types import Key, Set
 

@@ -11,7 +11,6 @@ block shifted by 8, and what is wrong in the lower bits).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +18,6 @@ from typing import Any
 from ..graph import Node
 from ..ground import GroundAction, Grounded, GroundRow
 from .instructions import (
-    I1,
     I8,
     I32,
     I64,
@@ -35,12 +33,12 @@ from .instructions import (
 )
 from .machine_code import Code, Compilation, load
 from .pack import Packing, Place
+from .sharing import INLINE, Faults, Own, conjuncts, cost, shared_nodes, updates_of_all
 from .symmetry import Orbit, Sorter
+from .values import Values
 
 BROKEN, FAULT, DEADLOCK = 1, 2, 4
 
-COMMON = 8  # rows for which the same fault is looked for once, in the state before the step
-INLINE = 120  # nodes up to which rows are written where they are tried
 PART = 13_000  # instructions in rows from which on they are a module
 COPIED = 4  # words up to which a successor is written word by word
 
@@ -76,7 +74,7 @@ class _Writer:
         self.packing = packing
         self.canonical = canonical
         self.most_successors = sum(len(action.possible) for action in grounded.actions)
-        self.faults = _Faults(grounded)
+        self.faults = Faults(grounded)
         self.compilation = Compilation()
         self.functions: list[Function] = []  # of the module that begins it all
         self.rows_functions: list[Function] = []  # that are in no module yet
@@ -130,7 +128,7 @@ class _Writer:
 
         b.position_at_end(body)
         source = b.gep(states, b.mul(at, number(self.packing.stride)), I8)
-        values = _Values(self, b, self.load(b, source))
+        values = Values(self.packing, b, self.load(b, source))
         b.store(number(0), fault)
         cursor = written
         alone, alike = self.divided()
@@ -184,7 +182,7 @@ class _Writer:
         name = f"actions{len(self.functions)}"
         function, b = self.function(name, I64, POINTER, POINTER, POINTER, I64, POINTER)
         source, out, rows, cursor, fault = function.args
-        values = _Values(self, b, self.load(b, source))
+        values = Values(self.packing, b, self.load(b, source))
         self.note_common(b, values, fault)
         for action in actions:
             cursor = self.action(b, action, values, source, out, rows, cursor, fault)
@@ -219,21 +217,21 @@ class _Writer:
         b.branch(head)
         b.position_at_end(after)
 
-    def judged(self, b: Builder, values: _Values, source: Value) -> tuple[Value, Value]:
+    def judged(self, b: Builder, values: Values, source: Value) -> tuple[Value, Value]:
         """Whether an invariant is broken, and whether the run may end here."""
         nodes = [*self.grounded.invariants, self.grounded.terminal]
-        if _cost(nodes) <= INLINE:
+        if cost(nodes) <= INLINE:
             return self.judgement(b, values)
         function, inner = self.function("judge", I64, POINTER)
         words = self.load(inner, function.args[0])
-        judged = self.judgement(inner, _Values(self, inner, words))
+        judged = self.judgement(inner, Values(self.packing, inner, words))
         broken, terminal = (inner.zext(value, I64) for value in judged)
         inner.ret(inner.or_(broken, inner.shl(terminal, number(1))))
         both = b.call(function, [source])
         broken, terminal = (b.icmp("ne", b.and_(both, number(bit)), number(0)) for bit in (1, 2))
         return broken, terminal
 
-    def judgement(self, b: Builder, values: _Values) -> tuple[Value, Value]:
+    def judgement(self, b: Builder, values: Values) -> tuple[Value, Value]:
         broken = truth(False)
         for node in self.grounded.invariants:
             broken = b.or_(broken, b.not_(values.truth(node)))
@@ -263,7 +261,7 @@ class _Writer:
                 offset = self.packing.stride - 8
             b.store(value, b.gep(target, number(offset), I8), align=1)
 
-    def note_common(self, b: Builder, values: _Values, fault: Value) -> None:
+    def note_common(self, b: Builder, values: Values, fault: Value) -> None:
         """Stores which of the faults that many rows would make they would make in this state."""
         found = number(0)
         for bit, node in enumerate(self.faults.common):
@@ -276,13 +274,13 @@ class _Writer:
     # Rows ----------------------------------------------------------------------------------
 
     def action(
-        self, b: Builder, action: GroundAction, values: _Values, source: Value, out: Value,
+        self, b: Builder, action: GroundAction, values: Values, source: Value, out: Value,
         rows: Value, cursor: Value, fault: Value,
     ) -> Value:  # fmt: skip
         """Writes the successors by the rows of an action; returns the index behind the last."""
         parts = [n for row in action.rows for n in self.nodes(row)]
         called = None
-        if len(action.possible) > 1 or _cost(parts) > INLINE:
+        if len(action.possible) > 1 or cost(parts) > INLINE:
             called = self.rows_function(action)
         elif all(node.is_constant for node in action.possible):
             return self.rows(b, action, values, source, out, rows, cursor, fault)
@@ -309,14 +307,14 @@ class _Writer:
         function = Function(name, I64, arguments, shared=True)
         b = Builder(function, function.new_block("entry"))
         source, out, rows, cursor, fault, place = function.args
-        values = _Values(self, b, self.load(b, source), place=place)
+        values = Values(self.packing, b, self.load(b, source), place=place)
         b.ret(self.rows(b, action, values, source, out, rows, cursor, fault))
         self.rows_functions.append(function)
         if sum(each.size for each in self.rows_functions) > PART:
             self.close_part()
         return function
 
-    def bits(self, b: Builder, values: _Values, items: list[tuple[Place, Node]]) -> Value:
+    def bits(self, b: Builder, values: Values, items: list[tuple[Place, Node]]) -> Value:
         """The new bits of a word, each at its place and all others 0.
 
         Leaves that move by the same distance are moved at once, and what one condition chooses is
@@ -356,7 +354,7 @@ class _Writer:
             result = b.or_(result, part)
         return result
 
-    def placed(self, b: Builder, values: _Values, place: Place, node: Node) -> Value:
+    def placed(self, b: Builder, values: Values, place: Place, node: Node) -> Value:
         """The bits of a value at its place; a value out of range, a fault, loses what is over."""
         bits = values.number(node)
         if place.low:
@@ -378,16 +376,16 @@ class _Writer:
         return phi.value
 
     def rows(
-        self, b: Builder, action: GroundAction, values: _Values, source: Value, out: Value,
+        self, b: Builder, action: GroundAction, values: Values, source: Value, out: Value,
         rows: Value, cursor: Value, fault: Value,
     ) -> Value:  # fmt: skip
         """Writes the successor by the one row whose guard holds, if there is one.
 
         What all rows do alike is written once, where they come together.
         """
-        alike = _alike(action.rows)
+        alike = updates_of_all(action.rows)
         own = list(self.apart(action.rows, alike))
-        for node in _shared([*(each.nodes for each in own), [*alike.values()]]):
+        for node in shared_nodes([*(each.nodes for each in own), [*alike.values()]]):
             values.value(node)
         tried = values.inner()  # what is known on the way through the conditions
         taken, after = b.append_basic_block("taken"), b.append_basic_block("next")
@@ -430,22 +428,22 @@ class _Writer:
         b.position_at_end(after)
         return self.join(b, [(cursor, none), (grown, end)])
 
-    def apart(self, rows: Sequence[GroundRow], alike: Mapping[int, Node]) -> Iterator[_Own]:
+    def apart(self, rows: Sequence[GroundRow], alike: Mapping[int, Node]) -> Iterator[Own]:
         """What each row does that the others don't, tried one after the other."""
         graph = self.grounded.graph
         failed: set[Node] = set()  # what holds where no row before was taken
         for row in rows:
-            condition = graph.and_(*(part for part in _parts(row.guard) if part not in failed))
-            failed.update(_parts(graph.not_(condition)))
+            condition = graph.and_(*(part for part in conjuncts(row.guard) if part not in failed))
+            failed.update(conjuncts(graph.not_(condition)))
             updates = {i: node for i, node in row.updates.items() if i not in alike}
-            yield _Own(condition, self.faults.of(row)[1], updates)
+            yield Own(condition, self.faults.of(row)[1], updates)
 
     def nodes(self, row: GroundRow) -> list[Node]:
         """What a row computes for itself."""
         return [row.guard, self.faults.of(row)[1], *row.updates.values()]
 
     def updated(
-        self, b: Builder, values: _Values, words: list[Value], updates: Mapping[int, Node]
+        self, b: Builder, values: Values, words: list[Value], updates: Mapping[int, Node]
     ) -> list[Value]:
         """A state's words as they are after the updates."""
         written: dict[int, list[tuple[Place, Node]]] = {}
@@ -472,197 +470,3 @@ class _Writer:
             if not (copied and word is old[at]):
                 b.store(word, b.gep(target, number(8 * at), I8), align=1)
         b.store(row, b.gep(rows, cursor, I32))
-
-
-@dataclass(frozen=True)
-class _Own:
-    """What a row does by itself: when those before it aren't taken, when it is at fault, what it
-    updates."""
-
-    condition: Node
-    fault: Node
-    updates: dict[int, Node]
-
-    @property
-    def nodes(self) -> list[Node]:
-        return [self.condition, self.fault, *self.updates.values()]
-
-
-class _Faults:
-    """What is wrong with a step by a row: what many rows have in common, and what is the row's own.
-
-    A step that has nothing to do with a property breaks it if the state before does by itself:
-    `common` are such nodes, each for a bit.
-    """
-
-    def __init__(self, grounded: Grounded) -> None:
-        self.graph = grounded.graph
-        rows = [row for action in grounded.actions for row in action.rows]
-        parts = {id(row): self._parts(self.graph.or_(row.fault, *row.broken)) for row in rows}
-        users = Counter(node for of_row in parts.values() for node in of_row)
-        self.common = [
-            node
-            for node, count in users.most_common(64)
-            if count >= COMMON and not node.is_constant
-        ]
-        self.found = {row: self._divided(of_row) for row, of_row in parts.items()}
-
-    def _parts(self, node: Node) -> list[Node]:
-        """The nodes one of which holds if the node does."""
-        if node.op == "or":
-            return [part for arg in node.args for part in self._parts(arg)]
-        if node.op == "not" and node.args[0].op == "and":
-            return [p for arg in node.args[0].args for p in self._parts(self.graph.not_(arg))]
-        return [node]
-
-    def of(self, row: GroundRow) -> tuple[int, Node]:
-        """The bits of the common ones among a row's, and the others."""
-        return self.found[id(row)]
-
-    def _divided(self, parts: list[Node]) -> tuple[int, Node]:
-        bits = sum(1 << bit for bit, node in enumerate(self.common) if node in parts)
-        return bits, self.graph.or_(*(node for node in parts if node not in self.common))
-
-
-def _alike(rows: Sequence[GroundRow]) -> dict[int, Node]:
-    """The updates that all rows have."""
-    first, *others = (row.updates for row in rows)
-    return {i: n for i, n in first.items() if all(each.get(i) is n for each in others)}
-
-
-def _parts(node: Node) -> tuple[Node, ...]:
-    """The nodes that must all hold for the node to hold."""
-    return node.args if node.op == "and" else (node,)
-
-
-def _shared(rows: list[list[Node]]) -> list[Node]:
-    """The largest nodes that more than one of the rows computes."""
-    users: dict[int, int] = {}
-    known: dict[int, Node] = {}
-    for nodes in rows:
-        seen: set[int] = set()
-        stack = list(nodes)
-        while stack:
-            node = stack.pop()
-            if node.number in seen or node.is_constant:
-                continue
-            seen.add(node.number)
-            known[node.number] = node
-            users[node.number] = users.get(node.number, 0) + 1
-            stack.extend(node.args)
-    shared = {number for number, count in users.items() if count > 1}
-    inner = {arg.number for number in shared for arg in known[number].args}
-    return [known[n] for n in sorted(shared - inner) if known[n].op != "leaf"]
-
-
-def _cost(nodes: list[Node]) -> int:
-    """How many different nodes there are to compute, up to a little over `INLINE`."""
-    seen: set[int] = set()
-    stack = list(nodes)
-    while stack and len(seen) <= INLINE:
-        node = stack.pop()
-        if node.number not in seen and not node.is_constant:
-            seen.add(node.number)
-            stack.extend(node.args)
-    return len(seen)
-
-
-class _Values:
-    """Nodes as LLVM values, each computed once along a path of blocks."""
-
-    def __init__(
-        self,
-        writer: _Writer,
-        b: Builder,
-        words: list[Value],
-        known: dict[int, Value] | None = None,
-        place: Value | None = None,
-    ) -> None:
-        self.writer = writer
-        self.place = place  # the one of an action's choices that is being tried
-        self.b = b
-        self.words = words
-        self.known = known or {}
-
-    def inner(self) -> _Values:
-        """The same values, for a block that not every path runs through."""
-        return _Values(self.writer, self.b, self.words, dict(self.known), self.place)
-
-    def truth(self, node: Node) -> Value:
-        """The node as an i1."""
-        value = self.value(node)
-        return value if value.type == I1 else self.b.icmp("ne", value, number(0))
-
-    def number(self, node: Node) -> Value:
-        """The node as an i64."""
-        value = self.value(node)
-        return value if value.type == I64 else self.b.zext(value, I64)
-
-    def value(self, node: Node) -> Value:
-        found = self.known.get(node.number)
-        if found is None:
-            found = self.known[node.number] = self._value(node)
-        return found
-
-    def _value(self, node: Node) -> Value:
-        b = self.b
-        match node.op:
-            case "const":
-                return truth(bool(node.value)) if node.is_truth else number(node.value)
-            case "leaf" if node.value < 0:
-                assert self.place is not None
-                return self.place
-            case "leaf":
-                place = self.writer.packing.places[node.value]
-                raw = b.and_(self.words[place.word], number(place.mask))
-                if node.is_truth:
-                    return b.icmp("ne", raw, number(0))
-                if place.shift:
-                    raw = b.lshr(raw, number(place.shift))
-                return b.add(raw, number(place.low)) if place.low else raw
-            case "not":
-                return b.not_(self.truth(node.args[0]))
-            case "and" | "or":
-                result = self.truth(node.args[0])
-                for arg in node.args[1:]:
-                    other = self.truth(arg)
-                    result = b.and_(result, other) if node.op == "and" else b.or_(result, other)
-                return result
-            case "eq":
-                left, right = node.args
-                for leaf, constant in ((left, right), (right, left)):
-                    of_state = leaf.op == "leaf" and leaf.value >= 0
-                    if of_state and constant.is_constant and not leaf.is_truth:
-                        place = self.writer.packing.places[leaf.value]
-                        raw = b.and_(self.words[place.word], number(place.mask))
-                        wanted = (constant.value - place.low) << place.shift
-                        return b.icmp("eq", raw, number(wanted))
-                if left.is_truth and right.is_truth:
-                    return b.icmp("eq", self.truth(left), self.truth(right))
-                return b.icmp("eq", self.number(left), self.number(right))
-            case "lt":
-                return b.icmp("slt", self.number(node.args[0]), self.number(node.args[1]))
-            case "add":
-                return b.add(self.number(node.args[0]), self.number(node.args[1]))
-            case "sub":
-                return b.sub(self.number(node.args[0]), self.number(node.args[1]))
-            case "mul":
-                return b.mul(self.number(node.args[0]), self.number(node.args[1]))
-            case "div":
-                whole = self.number(node.args[0])
-                return b.sdiv(b.sub(whole, self._rest(whole, node.value)), number(node.value))
-            case "mod":
-                return self._rest(self.number(node.args[0]), node.value)
-            case _:
-                condition = self.truth(node.args[0])
-                if node.is_truth:
-                    then, otherwise = self.truth(node.args[1]), self.truth(node.args[2])
-                else:
-                    then, otherwise = self.number(node.args[1]), self.number(node.args[2])
-                return b.select(condition, then, otherwise)
-
-    def _rest(self, a: Value, size: int) -> Value:
-        """a modulo `size`, never negative."""
-        b = self.b
-        rest = b.srem(a, number(size))
-        return b.select(b.icmp("slt", rest, number(0)), b.add(rest, number(size)), rest)

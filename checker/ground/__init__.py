@@ -1,0 +1,18 @@
+"""A system grounded: its state as scalar leaves, its rows as guards and updates over them."""
+
+from .actions import ground
+from .grounded import GroundAction, Grounded, GroundRow, Leaf, PathPart, choice_leaf
+from .shapes import UNBOUNDED
+from .steps import Steps
+
+__all__ = [
+    "UNBOUNDED",
+    "GroundAction",
+    "GroundRow",
+    "Grounded",
+    "Leaf",
+    "PathPart",
+    "Steps",
+    "choice_leaf",
+    "ground",
+]

@@ -1,0 +1,276 @@
+"""A system grounded: its state as scalar leaves, its rows as guards and updates over them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from itertools import product
+
+from ...language import Action, DeclarationError, Expression, Instance, Record, Sequence
+from ...language.errors import TOO_DEEP, UnsettledError
+from ...language.typecheck import type_of
+from ...language.types import choices
+from ...language.values import field_name
+from ..effort import check_effort
+from ..graph import Node, leaves_of
+from ..probes import Probe, probes
+from .expressions import Expressions, Scope
+from .grounded import GroundAction, Grounded, GroundRow, choice_leaf
+from .shapes import Shape, Shapes, Slots
+from .state import State
+from .steps import Steps
+
+
+def ground(instance: Instance) -> Grounded:
+    """The instance as leaves and nodes; all leaves are kept until slicing.
+
+    Raises DeclarationError where an expression can't be grounded, or there is too much to ground.
+    """
+    check_effort(instance)
+    return _Grounder(instance).run()
+
+
+class _Grounder:
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.shapes = Shapes(instance)
+        self.graph = self.shapes.graph
+        self.state = State(instance, self.shapes)
+        has_steps = any(item.kind == "step" for item in instance.properties)
+        self.expressions = Expressions(self.state, self.state.following() if has_steps else {})
+        # of a leaf whose highest number has open constants in it
+        self.most = {
+            leaf: self.expressions.node(bound, Scope())
+            for leaf, bound in self.state.unsettled.items()
+        }
+
+    def run(self) -> Grounded:
+        instance, state, graph = self.instance, self.state, self.graph
+        steps = self.properties("step")
+        probed = list(self.probed())
+        constants = len(state.open)
+        unchanged = {
+            state.count - constants + leaf.index: state.read(leaf)
+            for leaf in state.leaves[constants:]
+        }
+        every_step = Steps(graph, steps, unchanged)
+        actions: list[GroundAction] = []
+        row = 0
+        for action in instance.actions:
+            with _placed(f"table {action.table}"):
+                actions += self.bound_actions(action, row, every_step)
+            row += len(action.rows)
+        invariants = self.properties("invariant")
+        with _placed("terminal"):
+            terminal = self.expressions.node(instance.terminal, Scope())
+        return Grounded(
+            instance=instance,
+            graph=graph,
+            leaves=state.leaves,
+            initials=sorted({state.vector(values) for values in instance.initial_states()}),
+            actions=actions,
+            invariants=invariants,
+            terminal=terminal,
+            vector=state.vector,
+            plain=state.plain,
+            kept=frozenset(range(state.count)),
+            well_formed=list(self.well_formed()),
+            open={node.value: name for name, node in state.open.items()},
+            limits=sorted({state.leaves[leaf].name for leaf in leaves_of(self.most.values())}),
+            probes=probed,
+            next_leaves=unchanged,
+        )
+
+    def well_formed(self) -> Iterator[Node]:
+        """What holds of the leaves of every state."""
+        state = self.state
+        for variable in self.instance.variables:
+            for node in state.well_formed(variable.type, state.variables[variable.name]):
+                if node is not self.graph.true:
+                    yield node
+        for index, most in self.most.items():
+            if index < state.count:
+                yield self.graph.at_most(state.read(state.leaves[index]), most)
+
+    def bound_actions(
+        self, action: Action, first: int, every_step: Steps
+    ) -> Iterator[GroundAction]:
+        """The action for each of its bindings that is possible; its first row has that number."""
+        for scope, possible in self.bindings(action):
+            if all(node is self.graph.false for node in possible):
+                continue
+            rows = tuple(self.rows(action, first, scope, every_step))
+            if rows:
+                guards = tuple(
+                    (first + at, self.expressions.node(each.guard, scope))
+                    for at, each in enumerate(action.rows)
+                )
+                yield GroundAction(possible, rows, scope.instances, guards)
+
+    def probed(self) -> Iterator[tuple[Probe, Node]]:
+        """What a run should meet, as nodes."""
+        for probe in probes(self.instance):
+            with _placed(f"property {probe.about}"):
+                yield probe, self.expressions.node(probe.expression, Scope())
+
+    def properties(self, kind: str) -> list[Node]:
+        """The properties of a kind as nodes."""
+        nodes: list[Node] = []
+        for item in self.instance.properties:
+            if item.kind == kind:
+                with _placed(f"property {item.name}"):
+                    nodes.append(self.expressions.node(item.expression, Scope()))
+        return nodes
+
+    def bindings(self, action: Action) -> Iterator[tuple[Scope, tuple[Node, ...]]]:
+        g = self.graph
+        domains = [choices(bound.data.type, self.instance.constants) for bound in action.bounds]
+        for values in product(*domains):
+            bound: dict[Expression, Shape] = {
+                name: self.shapes.constant_shape(name.data.type, value)
+                for name, value in zip(action.bounds, values, strict=True)
+            }
+            if action.choice is None:
+                scope = Scope(bound)
+                yield scope, (self.expressions.node(action.when, scope),)
+                continue
+            bag = self.expressions.shape(action.choice.args[0], Scope(bound))
+            assert isinstance(bag, Slots)
+            in_order = isinstance(type_of(action.choice.args[0]), Sequence)
+            # the rows are grounded once, for a slot that `chosen` names
+            slots = bag.slots
+            if not slots:
+                continue  # a channel of no capacity
+            chosen = g.leaf(choice_leaf(len(slots)), 0, len(slots) - 1, False)
+            content = slots[-1].value
+            for place in range(len(slots) - 2, -1, -1):
+                here = g.equal(chosen, g.number(place))
+                content = self.shapes.merge(here, slots[place].value, content)
+            scope = Scope({**bound, action.choice: content}, {}, (action.choice, chosen))
+            when = self.expressions.node(action.when, scope)
+            possible: list[Node] = []
+            for place, slot in enumerate(slots):
+                distinct = g.true
+                if place:  # a bag's equal elements lie side by side: the first stands for them
+                    before = slots[:place] if in_order else slots[place - 1 : place]
+                    same = (self.shapes.equal(other.value, slot.value) for other in before)
+                    distinct = g.not_(g.or_(*same))
+                choice = {chosen.value: g.number(place)} if chosen.op == "leaf" else {}
+                holds = g.substitute(when, choice)
+                possible.append(g.and_(slot.present, distinct, holds))
+            yield scope, tuple(possible)
+
+    def rows(
+        self, action: Action, first: int, scope: Scope, every_step: Steps
+    ) -> Iterator[GroundRow]:
+        g = self.graph
+        earlier: list[Node] = []
+        for offset, row in enumerate(action.rows):
+            with _placed(f"row {row.name!r}"):
+                own = self.expressions.node(row.guard, scope)
+                room = self.expressions.node(row.room, scope)
+                guard = g.and_(*(g.not_(node) for node in earlier), own, room)
+                earlier.append(own)
+                if guard is g.false:
+                    continue
+                updates, fault = self.updates(row.updates, scope)
+            behind = len(self.state.leaves) - len(
+                self.state.open
+            )  # the next state has no constants of its own
+            holding = every_step.by({behind + index: node for index, node in updates.items()})
+            yield GroundRow(first + offset, guard, updates, fault, tuple(map(g.not_, holding)))
+
+    def updates(
+        self, pairs: tuple[tuple[Expression, Expression], ...], scope: Scope
+    ) -> tuple[dict[int, Node], Node]:
+        g = self.graph
+        changed: dict[str, Shape] = {}
+        for target, expression in pairs:
+            value = self.expressions.typed(expression, self.expressions.known(target), scope)
+            base, path = _path(target)
+            name = field_name(base.data)
+            whole = changed.get(name, self.state.variables[name])
+            changed[name] = self.placed(whole, path, _records(target), value, scope)
+        updates: dict[int, Node] = {}
+        faults: list[Node] = []
+        for variable in self.instance.variables:
+            if variable.name not in changed:
+                continue
+            start = self.state.first_leaf[variable.name]
+            encoded = self.state.encode(variable.type, changed[variable.name], faults)
+            for index, node in enumerate(encoded, start):
+                leaf = self.state.leaves[index]
+                if node.op == "leaf" and node.value == index:
+                    continue
+                if node.low < leaf.low:
+                    faults.append(g.less(node, g.number(leaf.low)))
+                most = self.most.get(index)
+                if most is not None:
+                    held = node.op == "leaf" and self.most.get(node.value) is most
+                    faults += [] if held else [g.less(most, node)]
+                elif node.high > leaf.high:
+                    faults.append(g.less(g.number(leaf.high), node))
+                if leaf.low < leaf.high:
+                    updates[index] = node
+        return updates, g.or_(*faults)
+
+    def placed(
+        self,
+        whole: Shape,
+        path: list[str | Expression],
+        records: list[Record | None],
+        value: Shape,
+        scope: Scope,
+    ) -> Shape:
+        if not path:
+            return value
+        assert isinstance(whole, list)
+        here, record = path[0], records[0]
+
+        def inside(part: Shape) -> Shape:
+            return self.placed(part, path[1:], records[1:], value, scope)
+
+        if isinstance(here, Expression):
+            return self.shapes.put_in(whole, self.expressions.index(here, whole, scope), inside)
+        assert record is not None
+        at = [n for n, _ in record.fields].index(here)
+        inner = inside(whole[at])
+        return [*whole[:at], inner, *whole[at + 1 :]]
+
+
+@contextmanager
+def _placed(where: str) -> Generator[None]:
+    """Says where what can't be grounded is declared."""
+    try:
+        yield
+    except UnsettledError:
+        raise  # a constant that is left open, of which the caller knows
+    except DeclarationError as error:
+        raise DeclarationError(f"{where}: {error}") from None
+    except RecursionError:
+        raise DeclarationError(f"{where}: {TOO_DEEP}") from None
+
+
+def _path(target: Expression) -> tuple[Expression, list[str | Expression]]:
+    """The field that a target is part of, and the keys and field names that lead to the part."""
+    path: list[str | Expression] = []
+    node = target
+    while node.op != "field":
+        path.append(node.args[1] if node.op == "index" else node.data)
+        node = node.args[0]
+    if node.args:
+        path.append(node.args[0])
+    return node, path[::-1]
+
+
+def _records(target: Expression) -> list[Record | None]:
+    """For every part of the path the record it selects from, if it does."""
+    records: list[Record | None] = []
+    node = target
+    while node.op != "field":
+        kind = type_of(node.args[0])
+        records.append(kind if node.op == "get" and isinstance(kind, Record) else None)
+        node = node.args[0]
+    if node.args:
+        records.append(None)
+    return records[::-1]

@@ -1,0 +1,178 @@
+"""What is done with the slots of sequences and bags."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...language import Bag, Expression, Record, Sequence
+from ...language.expressions import resolve
+from ...language.types import Type
+from ..graph import Node
+from .shapes import Maybe, Shape, Shapes, Slots
+
+
+def slot_at(shapes: Shapes, of: Type, slots: tuple[Maybe, ...], place: Node) -> Maybe:
+    """The element at a place, if there is one."""
+    result = shapes.absent(of)
+    for at, slot in enumerate(slots):
+        here = shapes.graph.equal(place, shapes.graph.number(at))
+        result = shapes.merge_maybe(here, slot, result)
+    return result
+
+
+def last(shapes: Shapes, of: Type, slots: tuple[Maybe, ...]) -> Maybe:
+    """The last element, if there is one."""
+    result = shapes.absent(of)
+    for slot in slots:
+        result = shapes.merge_maybe(slot.present, slot, result)
+    return result
+
+
+def sliced(
+    shapes: Shapes, of: Type, slots: tuple[Maybe, ...], first: Node, end: Node | None
+) -> tuple[Maybe, ...]:
+    """The elements from one place on, up to before another."""
+    g = shapes.graph
+    if end is not None:
+        inside = (g.less(g.number(at), end) for at in range(len(slots)))
+        slots = tuple(
+            Maybe(g.and_(slot.present, before), slot.value)
+            for slot, before in zip(slots, inside, strict=True)
+        )
+    result = slots if first.low <= 0 else ()
+    for dropped in range(max(1, first.low), min(first.high, len(slots)) + 1):
+        shifted = (*slots[dropped:], *(shapes.absent(of) for _ in range(dropped)))
+        here = g.at_most(g.number(dropped), first)
+        pairs = shapes.side_by_side(Slots(shifted), Slots(result))
+        result = tuple(shapes.merge_maybe(here, a, b) for a, b in pairs)
+    return result
+
+
+def joined(
+    shapes: Shapes, of: Type, slots: tuple[Maybe, ...], more: tuple[Maybe, ...]
+) -> tuple[Maybe, ...]:
+    """One sequence behind another."""
+    for slot in more:
+        slots = appended(shapes, (*slots, shapes.absent(of)), slot.value, slot.present)
+    return slots
+
+
+def is_prefix(shapes: Shapes, shorter: Slots, longer: Slots) -> Node:
+    """Whether every element of one sequence is at its place in another."""
+    g = shapes.graph
+    return g.and_(
+        *(
+            g.or_(g.not_(one.present), g.and_(other.present, shapes.equal(one.value, other.value)))
+            for one, other in shapes.side_by_side(shorter, longer)
+        )
+    )
+
+
+def without(
+    shapes: Shapes, of: Type, slots: tuple[Maybe, ...], sought: Shape, at: Node | None
+) -> tuple[Maybe, ...]:
+    """Without the first that is equal to what is sought, which lies at the place `at` if that is
+    known."""
+    g = shapes.graph
+    gone = g.false
+    result: list[Maybe] = []
+    for place, slot in enumerate(slots):
+        if at is not None:
+            gone = g.at_most(at, g.number(place))
+        else:
+            gone = g.or_(gone, g.and_(slot.present, shapes.equal(slot.value, sought)))
+        following = slots[place + 1] if place + 1 < len(slots) else shapes.absent(of)
+        result.append(shapes.merge_maybe(gone, following, slot))
+    return tuple(result)
+
+
+def appended(
+    shapes: Shapes, slots: tuple[Maybe, ...], value: Shape, when: Node
+) -> tuple[Maybe, ...]:
+    """The value put into the first absent slot, where `when` holds."""
+    g = shapes.graph
+    result: list[Maybe] = []
+    before = g.true
+    for slot in slots:
+        here = g.and_(when, before, g.not_(slot.present))
+        result.append(shapes.merge_maybe(here, Maybe(g.true, value), slot))
+        before = slot.present
+    return tuple(result)
+
+
+def grown(
+    shapes: Shapes, e: Expression, kind: Sequence | Bag, slots: tuple[Maybe, ...], value: Shape
+) -> tuple[Maybe, ...]:
+    """The value put where `e` says; one slot more, where `e` doesn't push."""
+    g = shapes.graph
+    match e.op:
+        case "append":
+            return appended(shapes, (*slots, shapes.absent(kind.of)), value, g.true)
+        case "push":
+            return _pushed(shapes, kind, slots, value)
+        case "insert_by":
+            return _inserted(shapes, kind.of, slots, value, _order_by(shapes, e, kind.of))
+        case _:
+            return _inserted(
+                shapes, kind.of, slots, value, lambda a, b: shapes.at_most(kind.of, a, b)
+            )
+
+
+def _pushed(
+    shapes: Shapes, kind: Sequence | Bag, slots: tuple[Maybe, ...], value: Shape
+) -> tuple[Maybe, ...]:
+    """The value behind the others; what is full drops its first, so that nothing grows."""
+    g = shapes.graph
+    capacity = resolve(kind.capacity, shapes.constants)
+    empty = shapes.absent(kind.of)
+    if len(slots) < capacity:
+        return appended(shapes, (*slots, empty), value, g.true)
+    if not slots:
+        return ()
+    full = slots[capacity - 1].present if capacity else g.true
+    shifted = (*slots[1:], Maybe(g.true, value))
+    if len(slots) > capacity:
+        shifted = appended(shapes, (*slots[1:], empty), value, g.true)
+    longer = appended(shapes, slots, value, g.true)
+    return tuple(shapes.merge_maybe(full, a, b) for a, b in zip(shifted, longer, strict=True))
+
+
+def _order_by(shapes: Shapes, e: Expression, of: Type) -> Callable[[Shape, Shape], Node]:
+    """Whether a record's number isn't above another's."""
+    assert isinstance(of, Record)
+    at = [name for name, _ in of.fields].index(e.data)
+
+    def in_order(a: Shape, b: Shape) -> Node:
+        assert isinstance(a, list)
+        assert isinstance(b, list)
+        mine, other = a[at], b[at]
+        assert isinstance(mine, Node)
+        assert isinstance(other, Node)
+        return shapes.graph.at_most(mine, other)
+
+    return in_order
+
+
+def _inserted(
+    shapes: Shapes,
+    of: Type,
+    slots: tuple[Maybe, ...],
+    value: Shape,
+    in_order: Callable[[Shape, Shape], Node],
+) -> tuple[Maybe, ...]:
+    """The value behind those that it is in order with."""
+    g = shapes.graph
+    empty, new = shapes.absent(of), Maybe(g.true, value)
+    result: list[Maybe] = []
+    before = g.true  # whether all earlier elements stay before the new one
+    for place, slot in enumerate((*slots, empty)):
+        stays = (
+            g.and_(before, slot.present, in_order(slot.value, value))
+            if place < len(slots)
+            else g.false
+        )
+        moved = slots[place - 1] if place else new
+        here = shapes.merge_maybe(before, new, moved)
+        result.append(shapes.merge_maybe(stays, slot, here))
+        before = stays
+    return tuple(result)

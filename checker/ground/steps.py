@@ -1,0 +1,41 @@
+"""Properties of steps, worked out for what each step changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..graph import Graph, Node
+
+
+class Steps:
+    """What is to hold of every step, for steps that leave most of the state as it is.
+
+    `unchanged` has the leaves of the state after a step, with what they are where it changes
+    nothing.
+    """
+
+    def __init__(self, graph: Graph, nodes: list[Node], unchanged: Mapping[int, Node]) -> None:
+        self.graph = graph
+        self.nodes = nodes
+        self.unchanged: dict[int, Node] = {}
+        self.bits = {leaf: 1 << at for at, leaf in enumerate(unchanged)}
+        self.reads: dict[int, int] = {}
+        for node in nodes:
+            graph.substitute(node, unchanged, self.unchanged)
+            self._note_reads(node)
+
+    def _note_reads(self, node: Node) -> int:
+        """Notes which leaves of the state after the node and its parts read, a bit for each."""
+        found = self.reads.get(node.number)
+        if found is None:
+            found = self.bits.get(node.value, 0) if node.op == "leaf" else 0
+            for part in node.args:
+                found |= self._note_reads(part)
+            self.reads[node.number] = found
+        return found
+
+    def by(self, updates: Mapping[int, Node]) -> list[Node]:
+        """Whether each holds of the step that changes these leaves."""
+        changed = sum(self.bits[leaf] for leaf in updates)
+        known = {n: node for n, node in self.unchanged.items() if not self.reads[n] & changed}
+        return [self.graph.substitute(node, updates, known) for node in self.nodes]

@@ -1,0 +1,160 @@
+"""Operators that Python has no sign for: on truths, quantifiers, records, collections, numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .expressions import Expression, Operand, lift
+from .given import check_name
+
+if TYPE_CHECKING:
+    from .types import Int
+
+
+def if_(condition: Operand, then: Operand, otherwise: Operand) -> Expression:
+    """`then` where `condition` holds, `otherwise` elsewhere."""
+    return Expression("if", (lift(condition), lift(then), lift(otherwise)))
+
+
+def after(expression: Expression) -> Expression:
+    """The value in the next state: for step properties."""
+    return Expression("after", (expression,))
+
+
+# Quantifiers ----------------------------------------------------------------------------------
+
+
+def element(name: str, of: Expression) -> Expression:
+    """A name for the elements of the set, sequence or bag `of`, for a quantifier to bind."""
+    check_name("an element", name)
+    return Expression("element", (lift(of),), name)
+
+
+def all_of(bound: Expression, condition: Operand) -> Expression:
+    """Whether `condition` holds for every value of the variable or element `bound`."""
+    return Expression("all", (bound, lift(condition)))
+
+
+def any_of(bound: Expression, condition: Operand) -> Expression:
+    """Whether `condition` holds for some value of `bound`."""
+    return Expression("any", (bound, lift(condition)))
+
+
+def count_of(bound: Expression, condition: Operand) -> Expression:
+    """For how many values of `bound` `condition` holds."""
+    return Expression("count", (bound, lift(condition)))
+
+
+def each(bound: Expression, body: Operand) -> Expression:
+    """The map from every key `bound` to `body`."""
+    return Expression("each", (bound, lift(body)))
+
+
+def those(bound: Expression, condition: Operand) -> Expression:
+    """The set of the values of `bound` for which `condition` holds."""
+    return Expression("those", (bound, lift(condition)))
+
+
+# Values ---------------------------------------------------------------------------------------
+
+
+def some(value: Operand) -> Expression:
+    """An optional that holds `value` (a plain value is lifted where an optional is expected)."""
+    return Expression("some", (lift(value),))
+
+
+def first_of(bound: Expression, condition: Operand) -> Expression:
+    """The first element of the sequence that `bound` ranges over that satisfies it, if any.
+
+    Of a variable, the first value of its type. The first of a key's instances tells them apart.
+    """
+    return Expression("first_of", (bound, lift(condition)))
+
+
+def set_of(*elements: Operand) -> Expression:
+    """The set of `elements`."""
+    return Expression("set_of", tuple(lift(e) for e in elements))
+
+
+def sequence_of(*elements: Operand) -> Expression:
+    """The sequence of `elements`."""
+    return Expression("sequence_of", tuple(lift(e) for e in elements))
+
+
+def size(collection: Expression) -> Expression:
+    """How many elements a set, a sequence or a bag holds."""
+    return Expression("size", (collection,))
+
+
+def replace(record: Expression, /, **fields: Operand) -> Expression:
+    """The record with these fields changed."""
+    names = tuple(sorted(fields))
+    return Expression("replace", (record, *(lift(fields[name]) for name in names)), names)
+
+
+def append(sequence: Expression, value: Operand) -> Expression:
+    """The sequence with `value` behind; beyond its capacity an error that the checker reports."""
+    return Expression("append", (sequence, lift(value)))
+
+
+def push(sequence: Expression, value: Operand) -> Expression:
+    """The sequence with `value` behind; a full one drops its first (a cache that evicts)."""
+    return Expression("push", (sequence, lift(value)))
+
+
+def insert_by(sequence: Expression, value: Operand, field: str) -> Expression:
+    """The sequence with `value` put in before the first element whose `field` is larger."""
+    return Expression("insert_by", (sequence, lift(value)), field)
+
+
+def first(sequence: Expression) -> Expression:
+    """The first element, as an optional."""
+    return Expression("first", (sequence,))
+
+
+def last(sequence: Expression) -> Expression:
+    """The last element, as an optional."""
+    return Expression("last", (sequence,))
+
+
+def without_first(sequence: Expression) -> Expression:
+    """The sequence without its first element; an empty one stays empty."""
+    return Expression("without_first", (sequence,))
+
+
+def is_prefix(shorter: Expression, longer: Expression) -> Expression:
+    """Whether the sequence `longer` begins with all of `shorter`; equal ones begin so as well."""
+    return Expression("is_prefix", (shorter, longer))
+
+
+def keep(bound: Expression, condition: Operand) -> Expression:
+    """The sequence or bag that `bound` ranges over, with only the elements that satisfy it."""
+    return Expression("keep", (bound, lift(condition)))
+
+
+def put(bag: Expression, value: Operand) -> Expression:
+    """The bag with one more `value`; beyond its capacity an error that the checker reports."""
+    return Expression("put", (bag, lift(value)))
+
+
+def take(bag: Expression, value: Operand) -> Expression:
+    """The bag with one `value` fewer; without one it stays as it is."""
+    return Expression("take", (bag, lift(value)))
+
+
+def updated(mapping: Expression, key: Operand, value: Operand) -> Expression:
+    """The map with `value` under `key`."""
+    return Expression("updated", (mapping, lift(key), lift(value)))
+
+
+def position(item: Expression) -> Expression:
+    """A key's index, or the place of a sequence's `element` in it, as a number from 0 on.
+
+    An order of instances makes them differ: they are then not interchangeable.
+    """
+    return Expression("position", (item,))
+
+
+def wrap(number: Operand, into: Int) -> Expression:
+    """`number` modulo the size of the range `into`, as a value of it (a sequence that wraps)."""
+    return Expression("wrap", (lift(number),), into)
