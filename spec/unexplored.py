@@ -111,9 +111,4 @@ UNEXPLORED = (
             "partition.coordinator answers",
         ),
     ),
-    Unexplored(
-        "which broker coordinates an id, and how the log's errors are passed on: a system has one "
-        "coordinator at a time, and a log that fails or doesn't",
-        ("coordinator",),
-    ),
 )

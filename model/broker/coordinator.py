@@ -15,8 +15,8 @@ from itertools import count
 from typing import Any, ClassVar, NamedTuple, cast
 
 from ...spec.coordinator import entry as transaction
-from ...spec.coordinator import log, markers
-from ...spec.coordinator import requests as declared
+from ...spec.coordinator import log, markers, ownership, tables
+from ...spec.coordinator.listing import is_listed
 from ...spec.messages import Errors
 from ..engine.errors import ModelError, NotNow, refusal, text, whole
 from ..engine.machine import Machine, is_watched
@@ -176,7 +176,7 @@ class TransactionCoordinator:
     `keeps_records` is set.
     """
 
-    tables: ClassVar = declared.TABLES
+    tables: ClassVar = tables.DRIVEN
     """What an entry does."""
 
     def __init__(
@@ -192,7 +192,9 @@ class TransactionCoordinator:
             "transaction_max_timeout_ms": transaction_max_timeout_ms,
             "transaction_two_phase_commit_enable": int(transaction_two_phase_commit_enable),
         }
-        self._lookup = Machine(declared.COORDINATOR_TABLES, protocol=protocol, constants=settings)
+        self._lookup = Machine(
+            ownership.COORDINATOR_TABLES, protocol=protocol, constants=settings, this=0
+        )
         expiration = {"transactional_id_expiration_ms": transactional_id_expiration_ms}
         self._blank = Machine(self.tables, protocol=protocol, constants=expiration)
         self.protocol = self._lookup.protocol
@@ -229,10 +231,17 @@ class TransactionCoordinator:
     def elect(
         self, state_partition: int, coordinator_epoch: int, *, is_loading: bool = False
     ) -> None:
-        """It leads this partition of the transaction log from now on."""
+        """It leads this partition of the transaction log from now on; where it `is_loading`, it
+        reads the log first, until `end_load`."""
+        self._hears(state_partition, coordinator_epoch, leads=True, is_loading=is_loading)
+
+    def _hears(
+        self, state_partition: int, coordinator_epoch: int | None, *, leads: bool,
+        is_loading: bool = False,
+    ) -> None:  # fmt: skip
         self._lookup.handle(
-            "elected", state_partition=state_partition, coordinator_epoch=coordinator_epoch,
-            is_loading=is_loading,
+            "LeaderAndIsr", broker=0, state_partition=state_partition, leads=leads,
+            coordinator_epoch=coordinator_epoch, is_loading=is_loading,
         )  # fmt: skip
         self._note_epoch(state_partition)
 
@@ -246,14 +255,14 @@ class TransactionCoordinator:
 
     def resign(self, state_partition: int, coordinator_epoch: int | None = None) -> None:
         """It leads this partition no longer; it depends on the epochs whether a load ends."""
-        outcome = self._lookup.handle(
-            "resigned", state_partition=state_partition, coordinator_epoch=coordinator_epoch
-        )
-        self._note_epoch(state_partition)
-        if outcome.row == "give up":
-            for name in list(self.entries):
-                if self.state_partition_of(name) == state_partition:
-                    del self.entries[name]
+        self._hears(state_partition, coordinator_epoch, leads=False)
+        self._forget(state_partition)
+
+    def _forget(self, state_partition: int) -> None:
+        """The entries and the markers of a partition are gone."""
+        for name in list(self.entries):
+            if self.state_partition_of(name) == state_partition:
+                del self.entries[name]
         self.remove_markers(state_partition)
 
     def owner_epoch(self, transactional_id: str) -> int | None:
@@ -291,13 +300,27 @@ class TransactionCoordinator:
         self, state_partition: int, coordinator_epoch: int,
         records: Iterable[tuple[str, TransactionMetadata | None]],
     ) -> list[str]:  # fmt: skip
-        """Takes over a partition by its log's records, a tombstone being None, and goes on with
-        the ends that were decided; the ids of these."""
-        self.remove_markers(state_partition)
-        for name in list(self.entries):
-            if self.state_partition_of(name) == state_partition:
-                del self.entries[name]
-        self.elect(state_partition, coordinator_epoch)
+        """Takes over a partition at once: `elect` and `end_load`."""
+        self.elect(state_partition, coordinator_epoch, is_loading=True)
+        return self.end_load(state_partition, coordinator_epoch, records)
+
+    def end_load(
+        self, state_partition: int, coordinator_epoch: int,
+        records: Iterable[tuple[str, TransactionMetadata | None]],
+    ) -> list[str]:  # fmt: skip
+        """A load under this epoch has read the log's records, a tombstone being None. Where it is
+        still awaited, the coordinator answers from now on and goes on with the ends that were
+        decided: the ids of these.
+
+        Raises NotNow where no load was begun under the epoch.
+        """
+        taken = self._lookup.handle(
+            "load ends", state_partition=state_partition, coordinator_epoch=coordinator_epoch
+        ).reply.is_taken
+        self._note_epoch(state_partition)
+        if not taken:
+            return []
+        self._forget(state_partition)
         loaded: dict[str, TransactionMetadata] = {}
         for name, record in records:
             loaded.pop(name, None)
@@ -585,7 +608,7 @@ class TransactionCoordinator:
         found = [
             name
             for name, entry in self.entries.items()
-            if declared.is_listed(
+            if is_listed(
                 entry["state"], entry["producer_id"], self.now_ms - entry["txn_start_timestamp"],
                 producer_ids=ids, states=known if wanted else None, min_duration_ms=min_duration_ms,
             )

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from ...language.expressions import EnumValue, children_first
 from ...language.tables import Table
 from ...spec.coordinator import entry as transaction
-from ...spec.coordinator import log, tables
-from ...spec.coordinator import requests as declared
+from ...spec.coordinator import log, ownership, tables
 from ...spec.leader import calls as declared_leader
 from ...spec.leader import produce
 from ...spec.messages import Errors
@@ -104,7 +103,7 @@ class Coordinator:
         )  # fmt: skip
         self.coordinator.elect(self.coordinator.state_partition_of(NAME), 0)
         self.around = _from_around(settings.protocol)
-        self.harmless = _harmless(declared.TABLES)
+        self.harmless = _harmless(tables.DRIVEN)
 
     @property
     def entry(self) -> Machine | None:
@@ -240,7 +239,7 @@ def without_keys(value: Sparse) -> Hashable:
 
 
 UNSEEN = frozenset({"coordinator_epoch"})  # only markers have it
-_CODES = said(declared.COORDINATOR_TABLES) | {*log.PASSED_ON} | {*Errors.bounded_names()}
+_CODES = said(ownership.COORDINATOR_TABLES) | {*log.PASSED_ON} | {*Errors.bounded_names()}
 
 
 Sent = Iterable[Any]

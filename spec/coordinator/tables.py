@@ -1,10 +1,12 @@
-"""The tables of the entry of one transactional id, in one tuple."""
+"""The tables of the entry of one transactional id: of its requests, and of a driven one."""
 
 from __future__ import annotations
 
 from .add_partitions import add_partitions, add_partitions_by_leader
 from .end_txn import end_txn
 from .init_producer_id import init_producer_id
+from .log import TABLES as LOG_TABLES
+from .markers import markers_answered
 from .timeout import fence_continues, transaction_timeout
 
 TABLES = (
@@ -15,3 +17,4 @@ TABLES = (
     transaction_timeout,
     fence_continues,
 )
+DRIVEN = (*TABLES, *LOG_TABLES, markers_answered)

@@ -25,10 +25,17 @@ def _idempotence() -> System:
     return system
 
 
+def _coordinators() -> System:
+    from .coordinators import system
+
+    return system
+
+
 SHIPPED: dict[str, Callable[[], System]] = {
     "transactions": _transactions,
     "producer-ids": _producer_ids,
     "idempotence": _idempotence,
+    "coordinators": _coordinators,
 }
 
 

@@ -11,6 +11,7 @@ from ..client.calls import EARLY_ENDS
 from ..features import (
     client_epoch_bump,
     expires_in_flight,
+    newer_epoch_cancels_load,
     rotation_on_fence,
     single_fence_bump,
     transaction_version_2,
@@ -275,6 +276,14 @@ IDEMPOTENCE = (
             "partition.DelayedProduce/no producer id: no check",
         ),
         PRODUCER_IDS < 2,
+    ),
+)
+
+COORDINATORS = (
+    Unreached(
+        "can't be: a broker hears of leader epochs in their order",
+        ("coordinator.LeaderAndIsr/goes on loading",),
+        newer_epoch_cancels_load,
     ),
 )
 

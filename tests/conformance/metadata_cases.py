@@ -156,7 +156,9 @@ class CoordinatorMetadata(Adapter):
         self, partition: int, coordinator_epoch: int, records: list[Any], log_start: int,
         log_end: int | None = None,
     ) -> dict[str, Any]:  # fmt: skip
-        driven = self.model.load(partition, coordinator_epoch, _records(records))
+        return self._loaded(self.model.load(partition, coordinator_epoch, _records(records)))
+
+    def _loaded(self, driven: list[str]) -> dict[str, Any]:
         results = {
             marker.transactional_id: marker.result
             for markers in self.model.drain_markers().values()
@@ -179,7 +181,9 @@ class CoordinatorMetadata(Adapter):
         partition = next(iter(self.loads)) if partition is None else partition
         begun = self.loads.pop(partition)
         records = {**begun, **rest}.get("records", [])
-        return self.load_from_log(partition, begun["coordinator_epoch"], records, 0)
+        return self._loaded(
+            self.model.end_load(partition, begun["coordinator_epoch"], _records(records))
+        )
 
     def get_txn(self, txn_id: str) -> dict[str, Any]:
         answer = self.model.lookup("OTHER", txn_id)

@@ -33,7 +33,7 @@ from epochfence.model.broker.coordinator import (
     record_of,
     state_member,
 )
-from epochfence.spec.coordinator import requests
+from epochfence.spec.coordinator import tables as coordinator
 from epochfence.spec.coordinator.add_partitions import adding
 from epochfence.spec.coordinator.entry import (
     COMPLETE_ABORT,
@@ -67,7 +67,7 @@ from epochfence.spec.coordinator.entry import (
 )
 from epochfence.spec.coordinator.init_producer_id import increment_rows, rotation
 from epochfence.spec.coordinator.log import COMPLETING
-from epochfence.spec.coordinator.requests import caller
+from epochfence.spec.coordinator.markers import caller
 from epochfence.spec.features import rotation_on_fence, transaction_version_2, version_2_draft
 from epochfence.spec.messages import (
     EPOCH,
@@ -307,7 +307,7 @@ TABLES = (incremented, rotated, added, ended, completed, fenced, checked)
 class Functions(TransactionCoordinator):
     """A coordinator whose entries' functions can be called by themselves."""
 
-    tables = requests.TABLES + TABLES
+    tables = coordinator.DRIVEN + TABLES
 
     def prepare(self, transactional_id: str, event: str, **fields: Any) -> str:
         """Prepares a transition: NONE, or what a fenced client is told.

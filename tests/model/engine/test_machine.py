@@ -55,7 +55,7 @@ from epochfence.model.engine.errors import (
     WrongType,
 )
 from epochfence.model.engine.values import Sparse, Unbounded
-from epochfence.spec.coordinator import requests as coordinator
+from epochfence.spec.coordinator import tables as coordinator
 from epochfence.spec.leader import calls as leader
 
 BATCH: dict[str, Any] = {

@@ -1,0 +1,73 @@
+"""What must hold of the brokers that coordinate a transactional id, through elections and loads."""
+
+from __future__ import annotations
+
+from ...language import KnownBug, after, all_of, invariant, size, step_property
+from ..coordinator.ownership import (
+    BROKER,
+    STATE_PARTITION,
+    known,
+    leaders,
+    logged,
+    owned,
+)
+from ..coordinator.ownership import heard as heard_epoch
+from ..features import newer_epoch_cancels_load
+
+b, c = BROKER.variable("b"), BROKER.variable("c")
+s = STATE_PARTITION.variable("s")
+_mine, _other = owned.at(b)[s], owned.at(c)[s]
+_answers = _mine.is_set & ~_mine.value.is_loading
+_epoch = _mine.value.coordinator_epoch
+
+one_for_an_epoch = invariant(
+    "OneCoordinatorForAnEpoch",
+    all_of(
+        s,
+        all_of(
+            b,
+            all_of(
+                c,
+                ((b != c) & _mine.is_set & _other.is_set).implies(
+                    _epoch != _other.value.coordinator_epoch
+                ),
+            ),
+        ),
+    ),
+    "No two brokers coordinate an id under the same coordinator epoch.",
+    "TransactionStateManager, the leader epoch of the log's partition",
+)
+
+only_as_heard = invariant(
+    "AnswersOnlyAsHeard",
+    all_of(s, all_of(b, _answers.implies(_epoch == heard_epoch.at(b)))),
+    "A broker that knows of a newer leader of the transaction log answers no more.",
+    "TransactionCoordinator.onResignation",
+    KnownBug(
+        "KAFKA-18137, mended in 4.0.0", (newer_epoch_cancels_load,), ~newer_epoch_cancels_load
+    ),
+)
+
+knows_the_log = invariant(
+    "LeaderKnowsTheLog",
+    all_of(
+        s,
+        all_of(
+            b,
+            (_answers & (_epoch == size(leaders) - 1) & logged.is_set).implies(
+                known.at(b)[s] == logged
+            ),
+        ),
+    ),
+    "The newest leader answers only when it knows what the log says of the id.",
+    "TransactionStateManager.getAndMaybeAddTransactionState, COORDINATOR_LOAD_IN_PROGRESS",
+)
+
+one_entry = step_property(
+    "OneEntry",
+    logged.is_set.implies(after(logged) == logged),
+    "An id that is in the log gets no second entry, and so no second producer id.",
+    "TransactionStateManager.putTransactionStateIfNotExists",
+)
+
+PROPERTIES = (one_for_an_epoch, only_as_heard, knows_the_log, one_entry)

@@ -1,0 +1,33 @@
+"""Brokers that coordinate a transactional id one after the other, and who answers for it."""
+
+from __future__ import annotations
+
+from ...language import Channel, System
+from ..coordinator import ownership
+from ..features import KAFKA
+from ..properties.coordinators import PROPERTIES
+from .unreached import COORDINATORS
+
+system = System(
+    name="coordinators",
+    doc="The brokers that lead a partition of the transaction log, one after the other: each hears "
+    "of elections late, reads the log, and answers requests about an id that belongs there.",
+    tables=ownership.TABLES,
+    properties=PROPERTIES,
+    constants=(ownership.BROKERS, ownership.LEADER_EPOCHS, ownership.TWO_PHASE_ENABLED),
+    fixed={
+        ownership.STATE_PARTITIONS: 1,
+        ownership.MAX_TIMEOUT: 1,
+        ownership.LEAST_TIMEOUT: 0,
+        ownership.LARGEST_TIMEOUT: 2,
+    },
+    bounds={"small": {ownership.LEADER_EPOCHS: 1}, "large": {ownership.LEADER_EPOCHS: 4}},
+    protocols=KAFKA,
+    channels=(Channel(ownership.LeaderAndIsr, ownership.LEADER_EPOCHS + 1, ordered=True),),
+    interchangeable=(ownership.BROKER,),
+    unreached=COORDINATORS,
+    reach="two brokers and three elections, each heard of at any time; a load that takes as long "
+    "as it likes, over resignations and further elections; every request, with everything that it "
+    "may say. They don't reach a second partition of the log, records that a new leader lacks, or "
+    "what an entry says: that is `transactions`.",
+)

@@ -1,0 +1,83 @@
+"""Which broker coordinates an id, through elections and loads: what holds, and what protects it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from epochfence.checker.check import check
+from epochfence.checker.verdict import Verdict
+from epochfence.language import System, instantiate
+from epochfence.model import TransactionCoordinator
+from epochfence.model.engine.errors import NotNow
+from epochfence.spec.coordinator import ownership
+from epochfence.spec.features import RELEASES
+from epochfence.spec.systems import shipped
+from epochfence.tests.spec.alterations import altered
+
+SYSTEM = shipped("coordinators")
+_LOADED = ownership.known[ownership.end_load.state_partition]
+
+
+def broken(system: System, release: str = "4.3") -> set[str]:
+    """The properties that don't hold."""
+    return {
+        name
+        for name in (item.name for item in system.properties)
+        if check(instantiate(system, release, properties=(name,))).verdict is Verdict.BROKEN
+    }
+
+
+@pytest.mark.sample(4)
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_load_outlives_a_resignation_before_4_0(release: str) -> None:
+    """KAFKA-18137"""
+    mended = release.startswith("4.") and release != "4.0-2024-10"
+    assert broken(SYSTEM, release) == (set() if mended else {"AnswersOnlyAsHeard"})
+
+
+CHANGES: list[tuple[str, str, dict[str, Any], set[str]]] = [
+    # who is loading answers: a second entry
+    ("coordinator.look up", "loading", {"when": False}, {"OneEntry"}),
+    # a load forgets what it has read
+    ("coordinator.load ends", "answer from now on", {"updates": {_LOADED: None}},
+     {"LeaderKnowsTheLog", "OneEntry"}),
+    # each load counts, though its broker has resigned
+    ("coordinator.load ends", "answer from now on", {"when": True}, {"AnswersOnlyAsHeard"}),
+    # the log takes what a former leader appends
+    ("coordinator.entry appended", "in the log", {"when": True},
+     {"LeaderKnowsTheLog", "OneEntry"}),
+    # an election that brings no new epoch: both lead under the old one
+    ("cluster.elect", "under the next epoch", {"updates": {ownership.leaders: ownership.leaders}},
+     {"OneCoordinatorForAnEpoch"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("table", "row", "change", "expected"), CHANGES)
+def test_what_protects_the_properties(
+    table: str, row: str, change: dict[str, Any], expected: set[str]
+) -> None:
+    assert broken(altered(SYSTEM, table=table, row=row, **change)) == expected
+
+
+def test_a_load_ends_after_its_broker_has_resigned() -> None:
+    """TransactionStateManager.loadTransactionsForTxnTopicPartition"""
+    for release, answer in (("4.3", "NOT_COORDINATOR"), ("3.9", "INVALID_PRODUCER_ID_MAPPING")):
+        model = TransactionCoordinator(protocol=release, state_partition_of=lambda _: 0)
+        model.elect(0, 3, is_loading=True)
+        model.resign(0, 4)
+        assert model.end_load(0, 3, []) == []
+        assert model.lookup("OTHER", "id").error == answer
+        with pytest.raises(NotNow):
+            model.end_load(0, 3, [])
+
+
+def test_a_load_of_an_epoch_before_is_not_awaited() -> None:
+    model = TransactionCoordinator(state_partition_of=lambda _: 0)
+    model.elect(0, 3, is_loading=True)
+    model.elect(0, 5, is_loading=True)
+    model.end_load(0, 3, [])
+    assert model.is_loading()
+    model.end_load(0, 5, [])
+    assert (model.is_loading(), model.owner_epoch("id")) == (False, 5)
