@@ -54,12 +54,13 @@ class Form:
 
     __slots__ = (
         "entry", "highest", "is_shifted", "lowest", "outcomes", "producer_epoch", "producer_id",
-        "steps", "timed",
+        "size", "steps", "timed",
     )  # fmt: skip
 
     def __init__(self, entry: Machine | None, epochs: Sequence[int] = ()) -> None:
         self.entry = entry
         self.is_shifted = bool(epochs)
+        self.size = 1 if entry is None else 1 + len(entry["partitions"]) // judged.PER_STEP
         self.lowest, self.highest = min(epochs, default=0), max(epochs, default=0)
         self.producer_id = -1 if entry is None else entry["producer_id"]
         self.producer_epoch = NO_EPOCH if entry is None else entry["producer_epoch"]
@@ -304,6 +305,11 @@ class Coordinator:
             and request != "InitProducerId"
             and response["error"] in self.memory.exact.harmless
         )
+
+    @property
+    def size(self) -> int:
+        """See Judged."""
+        return self.form.size
 
     def may_still(self, operations: Iterable[Operation]) -> bool:
         """See Judged. The epoch of a producer id doesn't go back."""

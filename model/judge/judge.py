@@ -181,6 +181,7 @@ def carry(
                 way.machine,
                 frozenset(names[place] for place in way.done - done),
                 None if way.waiting is None else names[way.waiting],
+                is_carried=True,
             )
             for way in ways
         ),

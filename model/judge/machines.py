@@ -366,6 +366,10 @@ def _relayed() -> list[str]:
     return sorted(refusals | said([replace(produce.verified, rows=tuple(rows))]))
 
 
+PER_STEP = 16
+"""So many producers or partitions that a machine knows take as long as the rest of a step."""
+
+
 class Leader:
     """The leader of one partition.
 
@@ -431,6 +435,11 @@ class Leader:
         return entry is not None and any(
             batch.last_offset - batch.offset_delta == offset for batch in entry.batches
         )
+
+    @property
+    def size(self) -> int:
+        """See Judged."""
+        return 1 + len(self.producers) // PER_STEP
 
     @property
     def producers(self) -> dict[int, Any]:
@@ -509,7 +518,9 @@ class Leader:
             for error in self.relayed:
                 yield refused, {"error": error, "base_offset": -1}
 
-    def events(self, until: float, rest: Rest | None = None) -> Iterator[tuple[Leader, None]]:
+    def events(
+        self, until: float, rest: Rest | None = None
+    ) -> Iterator[tuple[Leader, None] | None]:
         """See Judged. A marker of a producer that has nothing more to come takes an offset, and
         that is all: it is as good as another one's, and comes only where an offset is too many."""
         producers, here = self.producers, self.key()
@@ -534,6 +545,7 @@ class Leader:
                     producer_id=producer_id, producer_epoch=epoch, result="ABORT"
                 )
                 if answer.error != "NONE":
+                    yield None
                     continue
                 if not is_open:
                     after.marked |= {producer_id}
@@ -544,8 +556,7 @@ class Leader:
         for forget in (_idle, _deleted):
             after = self._copy(until)
             forget(after.leader)
-            if after.key() != here:
-                yield after, None
+            yield None if after.key() == here else (after, None)
 
 
 def _told(operation: Operation) -> int:

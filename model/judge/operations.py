@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 from ...spec.features import KAFKA
 from ..engine.machine import Taken
@@ -82,9 +83,15 @@ class Judged(Protocol):
 
     def events(
         self, until: float, rest: Rest | None
-    ) -> Iterable[tuple[Judged, Mapping[str, Any] | None]]:
+    ) -> Iterable[tuple[Judged, Mapping[str, Any] | None] | None]:
         """What can happen by itself up to this time, with the answer to the operation that waits
-        for one, if it comes with that: all of it, but for what makes no difference to the rest."""
+        for one, if it comes with that: all of it, but for what makes no difference to the rest.
+        None stands for what was tried and doesn't happen."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """The work of asking it for something, in that of asking one that knows little."""
         ...
 
     def key(self) -> Hashable:
@@ -109,6 +116,39 @@ class Judged(Protocol):
         """Whether it is the machine that decides on this error. Any other comes from what is around
         it and says nothing of what the request has done."""
         ...
+
+
+def sole_names(operations: Iterable[Operation]) -> frozenset[Hashable]:
+    """The producer ids and partitions that just one of these operations has."""
+    found = Counter[Hashable]()
+    for operation in operations:
+        fields, response = operation.fields, operation.response or {}
+        ids = {fields.get("producer_id", -1), response.get("producer_id", -1)} - {-1}
+        found.update({*ids, *_parts(fields)})
+    return frozenset(name for name, count in found.items() if count == 1)
+
+
+def content(operation: Operation, names: frozenset[Hashable] = frozenset()) -> Hashable:
+    """What is the same of two operations where one is as good as the other: all but their times,
+    with these names, that nothing else has, taken for one. With such names the start counts."""
+    fields, response = dict(operation.fields), dict(operation.response or {})
+    is_sole = False
+    for given in (fields, response):
+        if given.get("producer_id") in names:
+            given["producer_id"], is_sole = "", True
+    if not names.isdisjoint(parts := _parts(fields)):
+        fields["partitions"], is_sole = sorted("" if p in names else p for p in parts), True
+    told = None if operation.response is None else sorted(response.items())
+    start = operation.start if is_sole else None
+    return f"{operation.request} {sorted(fields.items())} {told} {start}"
+
+
+def _parts(fields: Mapping[str, Any]) -> Sequence[str]:
+    """The partitions that a request names, if it names any."""
+    parts = fields.get("partitions")
+    if not isinstance(parts, list | tuple | set | frozenset):
+        return ()
+    return [str(part) for part in cast("Iterable[object]", parts)]
 
 
 def matches(response: Mapping[str, Any] | None, answer: Mapping[str, Any]) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ..engine.errors import ModelError
 from ..engine.machine import Taken
-from .operations import Judged, Operation, matches
+from .operations import Judged, Operation, content, matches, sole_names
 
 
 class Way(NamedTuple):
@@ -24,6 +24,8 @@ class Way(NamedTuple):
     machine: Judged
     done: frozenset[int] = frozenset()
     waiting: int | None = None
+    is_carried: bool = False
+    """Whether there is more of the history than what it is a way through."""
 
 
 @dataclass(frozen=True)
@@ -62,23 +64,30 @@ LOOK_AHEAD = 8
 """At so many answers the search looks before it goes on from a state, and at all under way."""
 
 
+PER_STEP = 32
+"""So many operations are looked through for one step."""
+
+
 class Limit(Exception):
     """The searches have taken all steps that they may."""
 
 
 class Budget:
     """The steps that the searches of one history may take in all: each time that a machine is asked
-    for what an operation does, or for what happens by itself, is one."""
+    for what an operation does, or for what happens by itself, is one. It is more where the machine
+    has much in its state, and where many operations are looked through (`PER_STEP`)."""
 
     def __init__(self, limit: int) -> None:
         self.left, self.spent = limit, 0
 
-    def take(self) -> None:
-        """Takes a step. Raises Limit."""
-        if self.left <= 0:
+    def take(self, steps: int = 1) -> None:
+        """Takes steps. Raises Limit."""
+        if self.left < steps:
+            self.spent += self.left
+            self.left = 0
             raise Limit
-        self.left -= 1
-        self.spent += 1
+        self.left -= steps
+        self.spent += steps
 
 
 @dataclass(frozen=True)
@@ -113,7 +122,10 @@ class Search:
         self, operations: Mapping[int, Operation], ways: Sequence[Way], budget: Budget,
         asked: Operation | None = None, horizon: float = float("inf"),
     ) -> None:  # fmt: skip
-        by_start = sorted(operations, key=lambda place: operations[place].start)
+        # of those that start together, the first to be answered is the first
+        by_start = sorted(
+            operations, key=lambda at: (operations[at].start, operations[at].end or float("inf"))
+        )
         self.known_places = [place for place in by_start if operations[place].end is not None]
         self.lost_places = [place for place in by_start if operations[place].end is None][::-1]
         self.known = [operations[place] for place in self.known_places]
@@ -140,6 +152,10 @@ class Search:
             for o in self.known
         ]
         self.highest_offsets = [*accumulate(reversed([*told, -1.0]), max)][::-1]
+        is_whole = horizon == float("inf") and not any(way.is_carried for way in ways)
+        names = sole_names(operations.values()) if is_whole else frozenset[Hashable]()
+        self.lost_contents = [content(o, names) for o in self.lost]
+        self.twins = self._twins(asked, names)
         self._places: dict[int, tuple[list[int], list[int]]] = {}
         for here, operations_here in enumerate((self.known, self.lost)):
             for at, operation in enumerate(operations_here):
@@ -161,6 +177,19 @@ class Search:
         """The places of a producer's operations, in `known` and in `lost`."""
         return self._places.get(producer_id, ([], []))
 
+    def _twins(self, asked: Operation | None, names: frozenset[Hashable]) -> list[int | None]:
+        """For each answered operation another one, if there is one, that it needn't come before: it
+        started then too, is as good as this one and was answered no later. So of the orders of
+        such operations, one is tried."""
+        latest: dict[Hashable, int] = {}
+        found: list[int | None] = []
+        for at, operation in enumerate(self.known):
+            key = content(operation, names), operation.start
+            found.append(None if operation is asked else latest.get(key))
+            if operation is not asked:
+                latest[key] = at
+        return found
+
     def finds(self) -> bool:
         """Whether there is such an order. Raises Limit."""
         return next(self.arrivals(len(self.known)), None) is not None
@@ -179,10 +208,11 @@ class Search:
         """
         for _ in self.arrivals(len(self.known)):
             pass  # with `asked` put aside in `answered`
-        told: list[Mapping[str, Any]] = []
+        told = set[Hashable]()
         for answer, config, rows in self.answered:
-            if answer not in told and any(True for _ in self._arrivals(len(self.known), [config])):
-                told.append(answer)
+            key = frozenset(answer.items())
+            if key not in told and any(True for _ in self._arrivals(len(self.known), [config])):
+                told.add(key)
                 yield answer, rows()
 
     def _arrivals(self, goal: int, starts: Iterable[Config]) -> Iterator[Config]:
@@ -241,7 +271,7 @@ class Search:
         if config.waiting is not None:
             is_known, at = config.waiting
             waiting = (self.known_places if is_known else self.lost_places)[at]
-        return Way(config.machine, frozenset(done), waiting)
+        return Way(config.machine, frozenset(done), waiting, is_carried=True)
 
     def after(self, config: Config) -> Iterator[Config]:
         """The configurations that may follow, those that are likely first."""
@@ -253,10 +283,9 @@ class Search:
                 continue
             asked, fits = self.known_asked[at], False
             self.asking = self.known[at]
-            self.budget.take()
             if self.asking is self.asked:
                 self._answer(config, at)
-            for after, is_answered in config.machine.outcomes(asked):
+            for after, is_answered in self._outcomes(config, asked):
                 fits = True
                 if is_answered and self.asking is self.asked:
                     continue
@@ -276,8 +305,11 @@ class Search:
         yield from self._lost(config, until)
         # what comes after the horizon may ask for anything
         rest = _Rest(self, config) if self.horizon == float("inf") else None
-        for after, answer in config.machine.events(until, rest):
-            self.budget.take()
+        for step in config.machine.events(until, rest):
+            self.budget.take(config.machine.size)
+            if step is None:
+                continue
+            after, answer = step
             if answer is None or config.waiting is None:
                 yield self._with(config, after, waiting=config.waiting)
                 continue
@@ -293,6 +325,16 @@ class Search:
                 yield self._done(config, after, at, waiting=None)
         yield from later
 
+    def _outcomes(self, config: Config, asked: Any) -> Iterator[tuple[Judged, bool]]:
+        """What an operation can do in a configuration. It takes a step, and one for each that it
+        can do besides the first. Raises Limit."""
+        size = config.machine.size
+        self.budget.take(size)
+        for number, found in enumerate(config.machine.outcomes(asked)):
+            if number:
+                self.budget.take(size)
+            yield found
+
     def _is_dead(self, config: Config) -> bool:
         return not self._may_end(config) or config.key() in self.dead
 
@@ -306,6 +348,7 @@ class Search:
             if at not in config.ahead:
                 coming.append(self.told[at])
                 until = min(until, self.ends[at])
+        self.budget.take(len(coming) // PER_STEP)
         return config.machine.may_still(coming)
 
     def _candidates(self, config: Config) -> tuple[list[int], float]:
@@ -321,9 +364,12 @@ class Search:
                 continue
             if self.ends[at] < until:
                 until = self.ends[at]
-            if at != waits:
+            twin = self.twins[at]
+            is_first = twin is None or twin < config.base or twin in config.ahead or twin == waits
+            if is_first and at != waits:
                 found.append(at)
         self.met_horizon |= until == self.horizon
+        self.budget.take(len(found) // PER_STEP)
         if len(found) > 1:
             found.sort(key=self.ranks.__getitem__)
         return found, until
@@ -332,18 +378,18 @@ class Search:
         """Operations without an answer that take effect now, the latest first."""
         if len(config.taken) == len(self.lost):
             return
-        before, seen = config.machine.key(), set[str]()
+        self.budget.take(len(self.lost) // PER_STEP)
+        before, seen = config.machine.key(), set[Hashable]()
         for at, operation in enumerate(self.lost):
             if operation.start > until or at in config.taken:
                 continue
-            content = f"{operation.request} {sorted(operation.fields.items())}"
-            if content in seen:  # as good as the other one
+            key = self.lost_contents[at]
+            if key in seen:  # as good as the other one
                 continue
-            seen.add(content)
+            seen.add(key)
             taken = config.taken | {at}
             self.asking = operation
-            self.budget.take()
-            for after, is_answered in config.machine.outcomes(self.lost_asked[at]):
+            for after, is_answered in self._outcomes(config, self.lost_asked[at]):
                 if not is_answered and config.waiting is None:
                     yield self._with(config, after, taken=taken, waiting=(False, at))
                 elif is_answered and after.key() != before:
@@ -374,8 +420,8 @@ class Search:
     def _answer(self, config: Config, at: int) -> None:
         """Puts aside what may follow where `asked` is answered now, with each of its answers."""
         known = self.known[at]
-        for answer in list(config.machine.answers(self.known_asked[at])):
-            self.budget.take()
+        for answer in config.machine.answers(self.known_asked[at]):
+            self.budget.take(config.machine.size)
             asked = self.read(known._replace(response=answer))
             rows = partial(config.machine.rows, asked, answer)
             self.answered += (

@@ -227,7 +227,7 @@ class AtLeader:
                 yield AtLeader(after), answer
 
     def events(self, until: float) -> Iterator[tuple[AtLeader, Mapping[str, Any] | None]]:
-        for after, answer in self.machine.events(until):
+        for after, answer in filter(None, self.machine.events(until)):
             yield AtLeader(after), answer
 
     def key(self) -> Hashable:
