@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import random
 import re
 import resource
@@ -108,7 +109,8 @@ def killed(surface: Surface, normal: Usual, folder: Path, drawn: random.Random) 
 
 def full(surface: Surface, normal: Usual, folder: Path, drawn: random.Random) -> Outcome:
     """Leaves room for files of a random size only."""
-    least, most = math.log(max(1, surface.least_file)), math.log(normal.longest_file)
+    least = math.log(max(1, surface.least_file))
+    most = math.log(surface.longest_file or normal.longest_file)
     room = int(math.exp(drawn.uniform(least, most)))
     ended = run(surface, folder, limits={resource.RLIMIT_FSIZE: room})
     wrong = ""
@@ -195,6 +197,7 @@ def run(
     said = list[bytes]()
     process = subprocess.Popen(
         [*surface.arguments(folder), *more], cwd=folder, preexec_fn=limit,
+        env={**os.environ, **surface.environment},
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
     )  # fmt: skip
     assert process.stderr is not None

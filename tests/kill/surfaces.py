@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,11 @@ LEASE = str(ROOT / "docs" / "examples" / "lease.py")
 TOLD = "told.json"
 HISTORY = "history.jsonl"
 REQUESTS = 3_000
-FEW = 300  # of them on Spark, where each partition's requests are a task's
+# on Spark, each partition's requests are a task's; these are so many that what Spark writes of
+# them is longer than what Java has to write to start
+MANY = 10_000
+QUICK = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"}
+"""Java takes half the processor time, where it lives for seconds only."""
 
 # what differs from run to run, as it is measured or tells how a run came about
 MEASURED = {
@@ -44,8 +48,13 @@ class Surface:
     """The most that --memory is given, in GiB; 0 where there is no such option."""
     least_file: int = 0
     """The smallest limit on a file's size, in bytes, under which its platform starts."""
+    longest_file: int = 0
+    """The largest limit, where that isn't the length of the longest file that it leaves: it may
+    have longer ones that it removes."""
     least_space: float = 0.7
     """The share of its usual address space with which its libraries can be loaded."""
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Variables beside those of the process that starts it."""
     may_refuse: bool = False
     """Whether it refuses to run again where a whole result is there already."""
 
@@ -115,17 +124,18 @@ PROVE = Surface(
 JUDGE = Surface("judge", ("judge", HISTORY), prepare=write_history, least_space=0.9)
 SPARK = Surface(
     "check on Spark",
-    ("check", KTX, *_ktx(I=1, K=1, E=1, S=1), "--engine", "spark", "--hand-over", "70",
+    ("check", KTX, *_ktx(I=1, K=2, E=2, S=2), "--engine", "spark", "--hand-over", "2000",
      "--master", "local[2]", "--shards", "2"),
     ("--storage", "run"), "--resume", "run/manifest-*.json",
     roles=("driver", "executor", "worker"), least_file=1 << 16, least_space=0.03,
+    environment=QUICK,
 )  # fmt: skip
 JUDGE_SPARK = Surface(
     "judge on Spark",
     ("judge", "--engine", "spark", "--master", "local[2]", "--input", HISTORY),
-    ("--output", "verdicts"), prepare=lambda folder: write_history(folder, FEW),
-    roles=("driver", "executor", "worker"), least_file=1 << 16,
-    may_refuse=True,
+    ("--output", "verdicts"), prepare=lambda folder: write_history(folder, MANY),
+    roles=("driver", "executor", "worker"), least_file=1 << 12, longest_file=1 << 18,
+    environment=QUICK, may_refuse=True,
 )  # fmt: skip
 
 SURFACES = {each.name: each for each in (LOCAL, SWEEP, PROVE, JUDGE, SPARK, JUDGE_SPARK)}
