@@ -290,7 +290,7 @@ class Cluster:
         error = leader.append_marker(
             producer_id=marker.producer_id, producer_epoch=marker.producer_epoch,
             result=marker.result, coordinator_epoch=marker.coordinator_epoch,
-            transaction_version=self.transaction_version,
+            transaction_version=marker.transaction_version,
         ).error  # fmt: skip
         leader.move_high_watermark(leader.log_end_offset)
         append = "NONE" if completes else PENDING

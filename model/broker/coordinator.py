@@ -98,6 +98,7 @@ class Marker:
     result: str
     partitions: frozenset[Any]
     completion: int  # which completion it belongs to
+    transaction_version: int  # that of the transaction: a leader's checks hang on it (KIP-1228)
 
 
 @dataclass
@@ -705,7 +706,7 @@ class TransactionCoordinator:
         result = "COMMIT" if entry["state"] == "PREPARE_COMMIT" else "ABORT"
         return Marker(
             name, entry["producer_id"], entry["producer_epoch"], coordinator_epoch, result,
-            entry["partitions"], mark,
+            entry["partitions"], mark, entry["client_transaction_version"],
         )  # fmt: skip
 
     def _enqueue(self, marker: Marker) -> None:
