@@ -1,13 +1,24 @@
-"""Cases that come to the same thing: one test for all of them."""
+"""Cases that come to the same thing, in one test; outcomes by release."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeAlias
+
+from epochfence.spec.features import RELEASED as RELEASES
 
 Test = Callable[..., None]
+Outcome: TypeAlias = str | dict[str, str]  # in all releases, or from each of those named on
+
+
+def in_release(told: Outcome, release: str) -> str:
+    """The outcome in a release."""
+    if isinstance(told, str):
+        return told
+    here = RELEASES.index(release)
+    return [text for since, text in told.items() if RELEASES.index(since) <= here][-1]
 
 
 def in_each(name: str, values: Iterable[Any]) -> Callable[[Test], Test]:

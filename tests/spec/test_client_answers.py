@@ -27,7 +27,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
 
@@ -36,6 +36,7 @@ from epochfence.language.types import Value
 from epochfence.spec import messages as kafka
 from epochfence.spec.client.epochs import hold_up
 from epochfence.spec.features import RELEASED as RELEASES
+from epochfence.tests.cases import Outcome, in_release
 from epochfence.tests.spec.clients import ACKED, FAILED, UNSENT, Client, TransactionalClient, batch
 
 KINDS = {"transactional": TransactionalClient, "idempotent": Client}
@@ -201,7 +202,6 @@ STATES: dict[str, dict[str, Value]] = {
 }  # fmt: skip
 
 
-Outcome: TypeAlias = str | dict[str, str]
 CASES: list[tuple[str, str, str, dict[str, Any], dict[str, Outcome]]] = json.loads(
     Path(__file__).with_name("client_answers.json").read_text(encoding="utf-8")
 )
@@ -223,14 +223,6 @@ def outcome(
     return client.in_transit(way, message, 0, *partition, **content)
 
 
-def expected(told: Outcome, release: str) -> str:
-    """What is told of a release."""
-    if isinstance(told, str):
-        return told
-    here = RELEASES.index(release)
-    return [text for since, text in told.items() if RELEASES.index(since) <= here][-1]
-
-
 @pytest.mark.parametrize(("kind", "state", "event", "values", "told"), CASES)
 def test_what_a_client_does(
     kind: str, state: str, event: str, values: dict[str, Any], told: dict[str, Outcome]
@@ -242,4 +234,4 @@ def test_what_a_client_does(
             error = {"error": word} if word and not on else {}
             for release in RELEASES:
                 found = outcome(kind, state, event, {**values, **error}, release, *on)
-                assert found == expected(text, release), (word, release)
+                assert found == in_release(text, release), (word, release)

@@ -1,8 +1,7 @@
-"""What the coordinator answers in a given state, what it prepares, and what its entry becomes.
+"""What becomes of the coordinator's entry step by step: fences, appends, failovers, markers.
 
-The entry has producer id 1 and epoch 5, and had epoch 4 before, unless a line says otherwise. An
-outcome is the answer, or the record prepared: state, producer id and epoch, the epoch before, and
-the producer id after the end.
+The entry has producer id 1 and epoch 5, and had epoch 4 before, unless a line says otherwise.
+test_coordinator_requests.py has the answer to a single request.
 """
 
 from __future__ import annotations
@@ -32,9 +31,8 @@ STATES = (
     "EMPTY", "ONGOING", "PREPARE_COMMIT", "PREPARE_ABORT", "COMPLETE_COMMIT", "COMPLETE_ABORT",
 )  # fmt: skip
 SETTLED = ("EMPTY", "COMPLETE_COMMIT", "COMPLETE_ABORT")
-PENDING = (*STATES, "DEAD", "PREPARE_EPOCH_FENCE")
 BUSY, FENCED, IPE = "CONCURRENT_TRANSACTIONS", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"
-UNKNOWN_ID, BAD_STATE = "INVALID_PRODUCER_ID_MAPPING", "INVALID_TXN_STATE"
+UNKNOWN_ID = "INVALID_PRODUCER_ID_MAPPING"
 FAILED, LOADING = "UNKNOWN_SERVER_ERROR", "COORDINATOR_LOAD_IN_PROGRESS"
 NOT_AVAILABLE, MOVED = "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"
 HERE = frozenset({0})
@@ -63,339 +61,6 @@ version_2 = in_each("release", WITH_VERSION_2)
 def fenced(release: Release) -> str:
     """KIP-588 told what the coordinator decides from what a leader finds."""
     return IPE if release[0] in OLD else FENCED
-
-
-# InitProducerId --------------------------------------------------------------------------------
-
-
-@every
-@pytest.mark.parametrize("pending", PENDING)
-def test_a_transition_in_flight_is_waited_for(release: Release, pending: str) -> None:
-    """shouldNotBumpEpochWithPendingTransaction: before anything is compared."""
-    for expected in (None, (1, 5), (3, 7)):
-        assert at(release, "ONGOING", pending=pending).init(expected) == BUSY
-
-
-EXPECTED = [  # id and epoch expected, epochs of the entry and before it, its producer id before
-    ((1, 5), (5, 4), None, "EMPTY 1/6 after 5"),
-    ((1, 4), (5, 4), None, "EMPTY 1/5 after 4"),
-    ((1, 3), (5, 4), None, FENCED),
-    ((1, 6), (5, 4), None, FENCED),
-    ((1, 4), (5, -1), None, FENCED),  # a newcomer has been there
-    ((3, 5), (5, 4), None, FENCED),
-    ((0, 5), (5, 4), 0, FENCED),  # testFenceProducerWhenMappingExistsWithDifferentProducerId
-    ((0, LAST), (0, LAST), 0, f"EMPTY 1/0 after {LAST}"),  # the retry of a rotation
-    ((0, LAST), (1, 0), 0, FENCED),
-    ((0, LAST), (0, LAST), None, FENCED),
-    ((3, 5), (-1, -1), None, "EMPTY 1/0 after -1"),  # the id was forgotten
-    ((1, LAST), (LAST, 4), None, f"EMPTY 2/0 after {LAST}"),
-    ((1, 4), (LAST, 4), None, FAILED),
-    ((1, LAST - 1), (LAST, LAST - 1), None, FAILED),  # the retry of the last bump
-    ((1, LARGEST), (LARGEST, LAST), None, f"EMPTY 2/0 after {LARGEST}"),
-]
-
-
-@every
-@pytest.mark.parametrize("state", SETTLED)
-@pytest.mark.parametrize(("expected", "epochs", "previous", "outcome"), EXPECTED)
-def test_init_producer_id_of_a_running_producer(
-    release: Release, state: str, expected: tuple[int, int], epochs: tuple[int, int],
-    previous: int | None, outcome: str,
-) -> None:  # fmt: skip
-    """KIP-360. Before it, what is expected isn't in the request."""
-    one = at(release, state, *epochs, previous_id=previous)
-    if release[0] == "2.0":
-        rotates = epochs[0] >= LAST
-        outcome = "EMPTY 2/0 after -1" if rotates else f"EMPTY 1/{epochs[0] + 1} after -1"
-    assert one.init(expected) == outcome.replace(FENCED, fenced(release))
-
-
-@every
-@pytest.mark.parametrize("state", SETTLED)
-@pytest.mark.parametrize(
-    ("epoch", "outcome"),
-    [
-        (-1, "EMPTY 1/0 after -1"),
-        (0, "EMPTY 1/1 after -1"),
-        (LAST - 1, f"EMPTY 1/{LAST} after -1"),
-        (LAST, "EMPTY 2/0 after -1"),
-        (LARGEST, "EMPTY 2/0 after -1"),
-    ],
-)
-def test_init_producer_id_of_a_new_producer(
-    release: Release, state: str, epoch: int, outcome: str
-) -> None:
-    assert at(release, state, epoch).init() == outcome
-
-
-@every
-def test_init_producer_id_without_a_producer_id_left(release: Release) -> None:
-    told = FAILED if release[0] in RELEASES[:3] else LOADING
-    assert at(release, "EMPTY", LAST, offered_id=None).init() == told
-
-
-@every
-@pytest.mark.parametrize("state", ["PREPARE_COMMIT", "PREPARE_ABORT"])
-def test_init_producer_id_while_a_transaction_ends(release: Release, state: str) -> None:
-    """The producer id expected is compared before, its epoch never."""
-    assert at(release, state).init() == BUSY
-    assert at(release, state).init((1, 2)) == BUSY
-    other = at(release, state).init((3, 5))
-    assert other == (BUSY if release[0] == "2.0" else fenced(release))
-
-
-@every
-@pytest.mark.parametrize("expected", [None, (1, 5), (1, 2)])
-def test_init_producer_id_over_an_open_transaction(
-    release: Release, expected: tuple[int, int] | None
-) -> None:
-    """Whoever has the producer id may fence, whatever the epoch."""
-    assert at(release, "ONGOING").init(expected) == "PREPARE_EPOCH_FENCE 6"
-    assert at(release, "ONGOING", failed_fence=True).init(expected) == "PREPARE_EPOCH_FENCE 5"
-    assert at(release, "ONGOING", LAST).init(expected) == f"PREPARE_EPOCH_FENCE {LARGEST}"
-
-
-@every
-def test_init_producer_id_over_an_open_transaction_at_the_largest_epoch(release: Release) -> None:
-    """testFenceProducerNotAllowedIfItWouldOverflow; tolerated since KAFKA-20090."""
-    told = at(release, "ONGOING", LARGEST).init()
-    assert told == (f"PREPARE_EPOCH_FENCE {LARGEST}" if release[0] == "4.3" else FAILED)
-
-
-# AddPartitionsToTxn -----------------------------------------------------------------------------
-
-ADDED = [  # state, pending, epoch asked with, outcome; where pending comes last: another outcome
-    ("ONGOING", "ONGOING", 4, BUSY, FENCED),
-    ("ONGOING", "ONGOING", 6, BUSY, FENCED),
-    ("EMPTY", "EMPTY", 4, BUSY, FENCED),
-    ("PREPARE_ABORT", "COMPLETE_ABORT", 4, BUSY, FENCED),
-    ("COMPLETE_ABORT", "DEAD", 5, BUSY, BUSY),
-    ("ONGOING", "PREPARE_EPOCH_FENCE", 5, BUSY, BUSY),
-    ("PREPARE_ABORT", None, 4, FENCED, FENCED),
-    ("PREPARE_ABORT", None, 5, BUSY, BUSY),
-    ("PREPARE_COMMIT", None, 5, BUSY, BUSY),
-    ("ONGOING", None, 6, FENCED, FENCED),
-    ("ONGOING", None, 4, FENCED, FENCED),
-    ("ONGOING", None, 5, "ONGOING [0, 1]", "ONGOING [0, 1]"),
-    ("EMPTY", None, 5, "ONGOING [1]", "ONGOING [1]"),
-    ("EMPTY", None, 4, FENCED, FENCED),
-    ("COMPLETE_COMMIT", None, 5, "ONGOING [1]", "ONGOING [1]"),
-    ("COMPLETE_ABORT", None, 5, "ONGOING [1]", "ONGOING [1]"),
-]
-
-
-@version_1
-@pytest.mark.parametrize(("state", "pending", "epoch", "pending_first", "pending_last"), ADDED)
-def test_add_partitions_of_a_client(
-    release: Release, state: str, pending: str | None, epoch: int, pending_first: str,
-    pending_last: str,
-) -> None:  # fmt: skip
-    """KAFKA-18660 moved the check of what is pending before those of id and epoch."""
-    outcome = pending_last if release[0] in RELEASES[:5] else pending_first
-    told = at(release, state, pending=pending).add(1, epoch, partition=1)
-    assert told == outcome.replace(FENCED, fenced(release))
-
-
-@version_2
-@pytest.mark.parametrize(("state", "pending", "epoch", "pending_first", "_"), ADDED)
-def test_add_partitions_of_a_leader(
-    release: Release, state: str, pending: str | None, epoch: int, pending_first: str, _: str
-) -> None:
-    one = at(release, state, pending=pending)
-    assert one.add_by_leader(1, epoch, partition=1) == pending_first
-
-
-@every
-def test_add_partitions_that_are_there(release: Release) -> None:
-    """At once, and only in an open transaction."""
-    add = Coordinator.add_by_leader if release in WITH_VERSION_2 else Coordinator.add
-    assert add(at(release, "ONGOING"), 1, 5, 0) == "NONE"
-    assert add(at(release, "COMPLETE_ABORT", partitions=HERE), 1, 5, 0) == "ONGOING [0]"
-
-
-@every
-@pytest.mark.parametrize("state", STATES)
-def test_add_partitions_for_another_producer_id(release: Release, state: str) -> None:
-    add = Coordinator.add_by_leader if release in WITH_VERSION_2 else Coordinator.add
-    assert add(at(release, state), 2, 5) == UNKNOWN_ID
-    assert add(at(release, "EMPTY", -1), 1, -1) == UNKNOWN_ID
-    for one in (at(release, state, pending="ONGOING"), at(release, "EMPTY", -1, pending="EMPTY")):
-        assert add(one, 2, 5) == (UNKNOWN_ID if release[0] in RELEASES[:5] else BUSY)
-
-
-VERIFYING = [release for release in WITH_VERSION_1 if release[0] in RELEASES[4:]]
-
-
-@in_each("release", VERIFYING)
-@pytest.mark.parametrize("pending", [None, *PENDING])
-def test_a_verification_asks_nothing_of_what_is_pending(
-    release: Release, pending: str | None
-) -> None:
-    absent = "TRANSACTION_ABORTABLE" if len(release) > 1 else BAD_STATE  # 3.8 changed it
-    for state, there, elsewhere in (
-        ("ONGOING", "NONE", absent),
-        ("PREPARE_COMMIT", BUSY, BUSY),
-        ("PREPARE_ABORT", BUSY, BUSY),
-        ("EMPTY", absent, absent),
-        ("COMPLETE_COMMIT", absent, absent),
-        ("COMPLETE_ABORT", absent, absent),
-    ):
-        assert at(release, state, pending=pending).add_by_leader(1, 5, 0) == there
-        assert at(release, state, pending=pending).add_by_leader(1, 5, 1) == elsewhere
-        assert at(release, state, pending=pending).add_by_leader(2, 5) == UNKNOWN_ID
-        for epoch in (4, 6):
-            assert at(release, state, pending=pending).add_by_leader(1, epoch) == FENCED
-    assert at(release, "EMPTY", -1).add_by_leader(1, -1) == UNKNOWN_ID
-
-
-# EndTxn before version 2 -----------------------------------------------------------------------
-
-ENDED_1 = [  # state, pending, abort, commit
-    *(("ONGOING", pending, BUSY, BUSY) for pending in PENDING if "FENCE" not in pending),
-    ("ONGOING", "PREPARE_EPOCH_FENCE", "PREPARE_ABORT 1/5 after -1", FAILED),
-    ("ONGOING", None, "PREPARE_ABORT 1/5 after 4", "PREPARE_COMMIT 1/5 after 4"),
-    ("COMPLETE_COMMIT", None, BAD_STATE, "NONE"),
-    ("COMPLETE_ABORT", None, "NONE", BAD_STATE),
-    ("COMPLETE_COMMIT", "ONGOING", BUSY, BUSY),
-    ("PREPARE_COMMIT", None, BAD_STATE, BUSY),
-    ("PREPARE_ABORT", None, BUSY, BAD_STATE),
-    ("PREPARE_COMMIT", "COMPLETE_COMMIT", BUSY, BUSY),
-    ("EMPTY", None, BAD_STATE, BAD_STATE),
-]
-
-
-@version_1
-@pytest.mark.parametrize(("state", "pending", "abort", "commit"), ENDED_1)
-def test_end_txn_before_version_2(
-    release: Release, state: str, pending: str | None, abort: str, commit: str
-) -> None:
-    if release[0] in OLD:  # the epoch before a fence was kept before KAFKA-9666
-        abort = abort.replace("after -1", "after 5")
-    assert at(release, state, pending=pending).end("ABORT", 1, 5) == abort
-    assert at(release, state, pending=pending).end("COMMIT", 1, 5) == commit
-
-
-@version_1
-@pytest.mark.parametrize("state", STATES)
-@pytest.mark.parametrize("pending", [None, *PENDING])
-def test_end_txn_of_another_producer_before_version_2(
-    release: Release, state: str, pending: str | None
-) -> None:
-    """Id and epoch come before all else. Before KAFKA-9600 a higher epoch passed."""
-    for result in ("ABORT", "COMMIT"):
-        assert at(release, state, pending=pending).end(result, 2, 5) == UNKNOWN_ID
-        assert at(release, state, pending=pending).end(result, 1, 4) == fenced(release)
-        above = at(release, state, pending=pending).end(result, 1, 6)
-        if release[0] in OLD:
-            assert above != IPE
-        else:
-            assert above == FENCED
-    assert at(release, "EMPTY", -1).end("ABORT", 1, -1) == UNKNOWN_ID
-
-
-@version_1
-def test_end_txn_before_version_2_uses_no_epoch_up(release: Release) -> None:
-    one = at(release, "ONGOING", LARGEST, LAST)
-    assert one.end("COMMIT", 1, LARGEST) == f"PREPARE_COMMIT 1/{LARGEST} after {LAST}"
-
-
-# EndTxn with version 2 -------------------------------------------------------------------------
-
-BUMPED = "PREPARE_ABORT 1/6 after 5"
-ENDED_2 = [  # state, pending; abort and commit at the current epoch, and at the one before
-    *(
-        ("ONGOING", pending, BUSY, BUSY, BUSY, BUSY)
-        for pending in PENDING
-        if "FENCE" not in pending
-    ),
-    ("PREPARE_COMMIT", "COMPLETE_COMMIT", BUSY, BUSY, BUSY, BUSY),
-    ("COMPLETE_COMMIT", "DEAD", BUSY, BUSY, BUSY, BUSY),
-    ("ONGOING", "PREPARE_EPOCH_FENCE", BUMPED, FAILED, FENCED, FENCED),
-    ("ONGOING", None, BUMPED, "PREPARE_COMMIT 1/6 after 5", FENCED, FENCED),
-    ("COMPLETE_COMMIT", None, BUMPED, BAD_STATE, BAD_STATE, "NONE 1/5"),
-    ("COMPLETE_ABORT", None, BUMPED, BAD_STATE, "NONE 1/5", BAD_STATE),
-    ("PREPARE_COMMIT", None, FENCED, FENCED, BAD_STATE, BUSY),
-    ("PREPARE_ABORT", None, FENCED, FENCED, BUSY, BAD_STATE),
-    ("EMPTY", None, BUMPED, BAD_STATE, FENCED, FENCED),
-]
-
-
-@version_2
-@pytest.mark.parametrize(
-    ("state", "pending", "abort", "commit", "abort_again", "commit_again"), ENDED_2
-)
-def test_end_txn_with_version_2(
-    release: Release, state: str, pending: str | None, abort: str, commit: str, abort_again: str,
-    commit_again: str,
-) -> None:  # fmt: skip
-    assert at(release, state, pending=pending).end("ABORT", 1, 5) == abort
-    assert at(release, state, pending=pending).end("COMMIT", 1, 5) == commit
-    assert at(release, state, pending=pending).end("ABORT", 1, 4) == abort_again
-    assert at(release, state, pending=pending).end("COMMIT", 1, 4) == commit_again
-
-
-@version_2
-@pytest.mark.parametrize("state", STATES)
-@pytest.mark.parametrize("result", ["ABORT", "COMMIT"])
-def test_end_txn_of_another_producer_with_version_2(
-    release: Release, state: str, result: str
-) -> None:
-    for epoch in (3, 6):
-        assert at(release, state).end(result, 1, epoch) == FENCED
-    assert at(release, state).end(result, 2, 5) == UNKNOWN_ID
-    assert at(release, state, 0, LAST, previous_id=0).end(result, 0, LAST - 1) == UNKNOWN_ID
-    assert at(release, state, 1, 0, previous_id=0).end(result, 0, LAST) == UNKNOWN_ID
-    assert at(release, "EMPTY", -1).end(result, 1, -1) == UNKNOWN_ID
-    assert at(release, "EMPTY", -1, pending="EMPTY").end(result, 1, 5) == BUSY
-    pending = at(release, state, pending="ONGOING").end(result, 2, 5)
-    assert pending == BUSY  # KAFKA-18660: it may be the id that is under way
-
-
-@version_2
-def test_end_txn_again_after_the_producer_id_has_changed(release: Release) -> None:
-    """The first end was at the last epoch of the producer id before."""
-    after: dict[str, Any] = {"epoch": 0, "last": LAST, "previous_id": 0}
-    assert at(release, "COMPLETE_COMMIT", **after).end("COMMIT", 0, LAST) == "NONE 1/0"
-    assert at(release, "COMPLETE_COMMIT", **after).end("ABORT", 0, LAST) == BAD_STATE
-    assert at(release, "COMPLETE_ABORT", **after).end("ABORT", 0, LAST) == "NONE 1/0"
-    assert at(release, "COMPLETE_ABORT", **after).end("COMMIT", 0, LAST) == BAD_STATE
-    for state in ("EMPTY", "ONGOING", "PREPARE_COMMIT"):
-        assert at(release, state, **after).end("ABORT", 0, LAST) == FENCED
-    assert at(release, "COMPLETE_COMMIT", **after, pending="ONGOING").end("COMMIT", 0, LAST) == BUSY
-
-
-@version_2
-@pytest.mark.parametrize(
-    ("state", "result", "prepared"),
-    [
-        ("ONGOING", "COMMIT", "PREPARE_COMMIT"),
-        ("ONGOING", "ABORT", "PREPARE_ABORT"),
-        ("EMPTY", "ABORT", "PREPARE_ABORT"),
-        ("COMPLETE_ABORT", "ABORT", "PREPARE_ABORT"),
-    ],
-)
-def test_end_txn_at_the_last_epoch(
-    release: Release, state: str, result: str, prepared: str
-) -> None:
-    """testEpochBumpOnEndTxnOverflow."""
-    outcome = f"{prepared} 1/{LARGEST} after {LAST}, next 2"
-    assert at(release, state, LAST).end(result, 1, LAST) == outcome
-    assert at(release, state, LAST, offered_id=None).end(result, 1, LAST) == LOADING
-    below = f"{prepared} 1/{LAST} after {LAST - 1}"
-    assert at(release, state, LAST - 1).end(result, 1, LAST - 1) == below
-
-
-@version_2
-def test_end_txn_at_the_largest_epoch(release: Release) -> None:
-    """Nobody should hold it. An abort mends that since KAFKA-20090."""
-    mended = f"PREPARE_ABORT 1/{LARGEST} after {LARGEST}, next 2"
-    for state in ("ONGOING", "COMPLETE_ABORT"):
-        told = at(release, state, LARGEST).end("ABORT", 1, LARGEST)
-        assert told == (mended if release[0] == "4.3" else FAILED)
-    one = at(release, "ONGOING", LARGEST)
-    assert one.end("COMMIT", 1, LARGEST) == FAILED
-    assert one["offered_id"] == 3  # taken before the end is refused
-    assert at(release, "ONGOING", LARGEST, offered_id=None).end("COMMIT", 1, LARGEST) == LOADING
 
 
 # A fence ---------------------------------------------------------------------------------------
@@ -832,11 +497,11 @@ def test_a_record_behind_it_settles_one_whose_append_failed() -> None:
     one.end("COMMIT", 1, 5)
     assert one.does(transaction_log.append_failure, record_kept=True)
     assert one.told(kafka.EndTxnResponse, 0) == NOT_AVAILABLE
-    assert one.end("ABORT", 1, 5) == BUMPED
+    assert one.end("ABORT", 1, 5) == "PREPARE_ABORT 1/6 after 5"
     assert one.does(transaction_log.append_failure, record_kept=False)
     assert one.told(kafka.EndTxnResponse, 0) == NOT_AVAILABLE
     assert one["unsettled"][0] == "PREPARE_COMMIT"  # of the two it is the one in the log
-    assert one.end("ABORT", 1, 5) == BUMPED
+    assert one.end("ABORT", 1, 5) == "PREPARE_ABORT 1/6 after 5"
     assert appended(one).startswith("PREPARE_ABORT")
     assert one.does(transaction_log.late_failover) is None
     one = at(("4.3",), "ONGOING")
@@ -1027,12 +692,12 @@ def test_markers_are_sent_and_answered(result: str) -> None:
     assert appended(one).startswith(f"COMPLETE_{result}")
 
 
-@pytest.mark.parametrize("error", [IPE, "UNKNOWN_SERVER_ERROR"])
-def test_a_marker_that_is_refused_holds_the_completion_up(error: str) -> None:
+@pytest.mark.parametrize(("error", "row"), [(IPE, "refused for good"), (FAILED, "unexpected")])
+def test_a_marker_that_is_refused_holds_the_completion_up(error: str, row: str) -> None:
     one = completing()
     assert one.does(markers.send_marker, partition=0)
     one.arrives(kafka.WriteTxnMarkersResponse, 0, error=error)
-    assert one.does(kafka.WriteTxnMarkersResponse) == "refused for good"
+    assert one.does(kafka.WriteTxnMarkersResponse) == row
     assert (one["pending"], one["partitions"]) == ("COMPLETE_COMMIT", BOTH)
     assert one.init() == BUSY
     assert fails_over(one, False).startswith("PREPARE_COMMIT")
