@@ -19,6 +19,7 @@ from ..files import CantWrite, Output
 from ..language.errors import TOO_DEEP
 
 USAGE, INTERNAL, BROKEN, INTERRUPTED = 2, 1, 12, 130
+NO_THREAD = "can't start new thread"  # as Python's threading has it
 LONGEST = 800  # characters of a line that says what is wrong
 WrongUsage: Final[Any] = typer.BadParameter.__base__  # Typer exports no more of its errors
 
@@ -65,6 +66,11 @@ class Commands(TyperGroup):
         except BrokenExecutor:
             why = "it was killed, or had too little memory; what --results keeps stays"
             print(f"epochfence: a process of this command is gone: {why}", file=sys.stderr)
+            sys.exit(USAGE)
+        except RuntimeError as error:
+            if NO_THREAD not in str(error):
+                raise
+            print(f"epochfence: there isn't enough memory: {NO_THREAD}", file=sys.stderr)
             sys.exit(USAGE)
         sys.exit(code)
 

@@ -17,6 +17,7 @@ import pytest
 from epochfence.checker import sweep as sweeps
 from epochfence.checker.sweep import Piece, explore
 from epochfence.checker.workers import Spread
+from epochfence.tests import test_endings as importable  # in other processes, by this name
 from epochfence.tests.test_cli import KTX, ROOT, TINY, Ended, epochfence
 
 LEASE = str(ROOT / "docs" / "examples" / "lease.py")
@@ -65,7 +66,7 @@ def test_a_killed_process_of_a_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyP
     words = ("sweep", KTX, *TINY[:4], "--set", "S=1", "--results", kept, "--jobs", "2")
     assert epochfence(*words, "--set", "E=1").code == 0
     before = kept.read_bytes()
-    monkeypatch.setattr(sweeps, "explore", explored_unless_killed)
+    monkeypatch.setattr(sweeps, "explore", importable.explored_unless_killed)
     line = told_in_a_line(epochfence(*words, "--set", "E=2..3"))
     assert "a process of this command is gone: it was killed, or had too little memory" in line
     assert kept.read_bytes().startswith(before)
@@ -90,6 +91,20 @@ def test_no_more_threads(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(ProcessPoolExecutor, name, refused)
     with pytest.raises(ChildProcessError, match="can't start new thread"):
         list(Spread(2).each(abs, [1, 2], "test"))
+
+
+def without_a_thread(piece: Piece) -> dict[str, Any]:
+    """A process that has too few addresses for one more stack."""
+    raise RuntimeError("can't start new thread")
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_no_more_threads_in_a_process_of_a_sweep(
+    jobs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweeps, "explore", importable.without_a_thread)
+    words = ("sweep", KTX, *TINY[:4], "--set", "S=1", "--set", "E=1..2", "--jobs", jobs)
+    assert "can't start new thread" in told_in_a_line(epochfence(*words))
 
 
 def test_addresses_that_the_system_refuses() -> None:
