@@ -413,7 +413,7 @@ def enum_value(enum: Enum, member: str) -> Expression:
     return Expression("const", (), EnumValue(enum, member))
 
 
-QUANTIFIERS = {"all", "any", "count", "each", "those", "keep", "first_of", "max", "min"}
+QUANTIFIERS = {"all", "any", "count", "sum", "each", "those", "keep", "first_of", "max", "min"}
 
 # Printing -------------------------------------------------------------------------------------
 

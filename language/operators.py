@@ -45,6 +45,11 @@ def count_of(bound: Expression, condition: Operand) -> Expression:
     return Expression("count", (bound, lift(condition)))
 
 
+def sum_of(bound: Expression, number: Operand) -> Expression:
+    """The sum of `number` over every value of the variable or element `bound`."""
+    return Expression("sum", (bound, lift(number)))
+
+
 def each(bound: Expression, body: Operand) -> Expression:
     """The map from every key `bound` to `body`."""
     return Expression("each", (bound, lift(body)))

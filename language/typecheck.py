@@ -360,7 +360,7 @@ def _extreme(expression: Expression) -> Type:
     if bound.op not in ("variable", "element"):
         raise DeclarationError(f"`{expression}` binds `{bound}`: not a variable, not an element")
     type_of(bound)
-    _need(number, NUMBER, "what is compared")
+    _need(number, NUMBER, "what is compared" if expression.op != "sum" else "what is added")
     return NUMBER
 
 
@@ -500,6 +500,7 @@ _STRUCTURED: dict[str, Callable[[Expression], Type]] = {
     "slice": _slice,
     "is_prefix": _is_prefix,
     "max": _extreme,
+    "sum": _extreme,
     "min": _extreme,
     "updated": _updated,
     "get": _get,

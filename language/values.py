@@ -101,7 +101,7 @@ class _Evaluation:
                 return all(results)
             case "any":
                 return any(results)
-            case "count":
+            case "count" | "sum":
                 return sum(results)
             case "each":
                 return tuple(results)

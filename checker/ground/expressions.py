@@ -348,6 +348,9 @@ class Expressions:
                 return g.or_(*(g.and_(there, holds) for there, _, holds in held))
             case "count":
                 return g.total(g.as_number(g.and_(there, holds)) for there, _, holds in held)
+            case "sum":
+                nothing = g.number(0)
+                return g.total(g.choose(there, number, nothing) for there, _, number in held)
             case "those":
                 kind = self.known(e)
                 assert isinstance(kind, Set)

@@ -1,7 +1,8 @@
 """A client's batches: the records in them, which of them are sent when, and what became of them.
 
-The rows are `spec.client.accumulator`'s, on the client's machine, which knows a batch by its
-number. Kept here are the records, and how many bytes a batch is expected to have.
+The rows are `spec.client.accumulator`'s and `spec.client.sender`'s, on the client's machine, which
+knows a batch by its number. Kept here are the records, how many bytes a batch is expected to have,
+and how well its topic is compressed.
 """
 
 from __future__ import annotations
@@ -10,9 +11,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ...spec.client import accumulator as declared
 from ..engine.errors import NotNow
 from ..engine.machine import Machine
+
+HEADER = 61  # bytes of a batch without its records
+
+# What a compression ratio is corrected by. Source: CompressionRatioEstimator.
+IMPROVING, DETERIORATING = 0.005, 0.05
+SAFETY = 1.05  # how much more room a compressed record is given
+_WAITING = ("UNSENT", "QUEUED")
+_DONE = ("ACKNOWLEDGED", "FAILED")
 
 
 @dataclass(eq=False)
@@ -43,10 +51,13 @@ class Produce:
 
 @dataclass(eq=False)
 class Batch:
-    """A batch's records; `ratio` is what compression was expected to come to."""
+    """A batch's records; `ratio` is what compression was expected to come to, `limit` how many
+    bytes it may have."""
 
+    partition: Any
     records: list[Record]
     ratio: float
+    limit: int
     is_done: bool = False
 
     def finish(self, error: str | None = None, base_offset: int = -1) -> None:
@@ -68,14 +79,17 @@ def topic_of(partition: Any) -> Any:
 class Accumulator:
     """The batches of a client, by number, on its `machine`.
 
-    `compression_ratio` is what compression comes to; None: there is none.
+    `batch_size` is how many bytes a batch may have, `compression_ratio` what compression comes to;
+    None: there is none.
     """
 
-    def __init__(self, machine: Machine, compression_ratio: float | None) -> None:
+    def __init__(self, machine: Machine, batch_size: int, compression_ratio: float | None) -> None:
         self.machine = machine
+        self.batch_size = batch_size
         self.compression_ratio = compression_ratio
         self.batches: dict[int, Batch] = {}
-        self._free: list[int] = []
+        self.ratios: dict[Any, float] = {}
+        self._opened = 0
 
     # Reading ----------------------------------------------------------------------------------
 
@@ -87,16 +101,20 @@ class Accumulator:
     @property
     def has_undrained(self) -> bool:
         """Whether a batch waits to be sent."""
-        return any(self.held(number).stage in ("UNSENT", "QUEUED") for number in self.batches)
+        return any(self.held(number).status in _WAITING for number in self.batches)
 
     def held(self, number: int) -> Any:
-        """What the machine knows of a batch: a ClientBatch."""
-        return self.machine.at("client_batches", number)
+        """What the machine knows of a batch: a ProducerBatch."""
+        return self.machine.at("batches", self.batches[number].partition)[number]
+
+    def details(self, number: int) -> Any:
+        """What more it knows: BatchDetails."""
+        return self.machine.at("details", self.batches[number].partition)[number]
 
     def number_of(self, record: Record) -> int:
         """The number of the batch that a record is in. Raises NotNow where it is in none."""
         for number, batch in self.batches.items():
-            if record in batch.records and self.held(number).stage != "GONE":
+            if record in batch.records and self.held(number).status not in _DONE:
                 return number
         raise NotNow("the record is in no batch any more")
 
@@ -104,47 +122,70 @@ class Accumulator:
         """The batches as they wait in their partitions' queues."""
 
         def place(number: int) -> tuple[int, int]:
-            held = self.held(number)
-            return held.place, held.base_sequence
+            return self.details(number).place, self.held(number).base_sequence
 
         return sorted(self.batches, key=place)
+
+    def put(self, number: int, **fields: Any) -> None:
+        """Gives some fields of a batch other values."""
+        self._put(number, batches=self.held(number)._replace(**fields))
+
+    def put_details(self, number: int, **fields: Any) -> None:
+        """The same for its details."""
+        self._put(number, details=self.details(number)._replace(**fields))
+
+    def _put(self, number: int, **known: Any) -> None:
+        """What the machine knows of a batch; None: nothing any more."""
+        partition = self.batches[number].partition
+        for field, value in known.items():
+            every = self.machine[field]
+            here = every[partition].copy()
+            if value is None:
+                here.pop(number, None)
+            else:
+                here[number] = value
+            every[partition] = here
+            if not here:
+                del every[partition]
+            self.machine.put(**{field: every})
 
     # Appending --------------------------------------------------------------------------------
 
     def append(self, record: Record) -> str | None:
         """Puts a record into its partition's last batch where there is room, else into a new one;
         the error with which it is refused, if it is."""
-        for number, batch in reversed(self.batches.items()):
-            held = self.held(number)
-            if held.stage == "UNSENT" and held.partition == record.partition:
-                if self._fits(number, batch, record):
-                    return None
+        batch = self._batch(record)
+        for number, last in reversed(self.batches.items()):
+            if last.partition == record.partition and self.held(number).status == "UNSENT":
+                if self._has_room(last, record):
+                    last.records.append(record)
+                    return self._appended(number, last)
+                last.limit = 0  # nothing more comes into it
                 break
-        batch = Batch([record], self._expected_ratio(record.partition))
-        number = self._number()
-        answer = self.machine.handle(
-            "open batch", batch=number, partition=record.partition, size=record.size,
-            written=self._written(batch),
-        ).reply  # fmt: skip
-        if answer.raises is None:
-            self.batches[number] = batch
-        else:
-            self._free.append(number)
-        return answer.raises
+        error = self._appended(self._opened, batch)
+        if error is None:
+            self.batches[self._opened] = batch
+            self._opened += 1
+        return error
 
-    def _number(self) -> int:
-        return self._free.pop() if self._free else len(self.batches)
-
-    def _fits(self, number: int, batch: Batch, record: Record) -> bool:
-        """Appends a record to a batch, if there is room."""
-        batch.records.append(record)
-        written = self._written(batch)
-        answer = self.machine.handle(
-            "append record", batch=number, size=record.size, written=written
-        ).reply
-        if answer.is_full:
+    def _appended(self, number: int, batch: Batch) -> str | None:
+        error = self.machine.handle(
+            "append", partition=batch.partition, record=number, place=number,
+            is_full=self._written(batch) >= batch.limit,
+        ).reply.raises  # fmt: skip
+        if error is not None:
             batch.records.pop()
-        return not answer.is_full
+        return error
+
+    def _batch(self, record: Record) -> Batch:
+        ratio = self.ratios.get(topic_of(record.partition), 1.0)
+        limit = max(self.batch_size, record.size + HEADER)
+        return Batch(record.partition, [record], ratio, limit)
+
+    def _has_room(self, batch: Batch, record: Record) -> bool:
+        """MemoryRecordsBuilder.hasRoomFor"""
+        written = self._written(batch)
+        return written < batch.limit and written + record.size <= batch.limit
 
     def _written(self, batch: Batch) -> int:
         """The bytes that a batch is expected to have.
@@ -153,19 +194,22 @@ class Accumulator:
         """
         size = sum(record.size for record in batch.records)
         if self.compression_ratio is not None:
-            size = int(size * batch.ratio * declared.SAFETY)
-        return declared.HEADER + size
-
-    def _expected_ratio(self, partition: Any) -> float:
-        ratio = self.machine["ratios"][topic_of(partition)]
-        return 1.0 if ratio is None else ratio / declared.ONE
+            size = int(size * batch.ratio * SAFETY)
+        return HEADER + size
 
     def _observe_ratio(self, partition: Any, *, is_too_large: bool) -> None:
-        if self.compression_ratio is not None:
-            self.machine.handle(
-                "batch compressed", topic=topic_of(partition), is_too_large=is_too_large,
-                ratio=max(1, round(self.compression_ratio * declared.ONE)),
-            )  # fmt: skip
+        """RecordAccumulator.splitAndReenqueue, CompressionRatioEstimator.updateEstimation"""
+        observed, topic = self.compression_ratio, topic_of(partition)
+        if observed is None:
+            return
+        expected = self.ratios.get(topic, 1.0)
+        if is_too_large:
+            least = 1.0
+        elif observed > expected:
+            least = expected + DETERIORATING
+        else:
+            least = expected - IMPROVING
+        self.ratios[topic] = max(least, observed)
 
     # Sending ----------------------------------------------------------------------------------
 
@@ -176,90 +220,98 @@ class Accumulator:
         """
         found: dict[Any, Produce] = {}
         for number in self._in_order():
-            partition = self.held(number).partition
-            if partition in found or self.machine.attempt("drain batch", batch=number) is None:
+            batch = self.batches[number]
+            if batch.partition in found:
                 continue
-            held = self.held(number)
-            self._observe_ratio(partition, is_too_large=False)
-            found[partition] = Produce(
-                number, partition, held.base_sequence, held.producer_id, held.producer_epoch,
-                is_transactional, transaction_version, tuple(self.batches[number].records),
+            outcome = self.machine.attempt("drain", partition=batch.partition, record=number)
+            if outcome is None:
+                continue
+            (sent,) = outcome.sent
+            self._observe_ratio(batch.partition, is_too_large=False)
+            found[batch.partition] = Produce(
+                number, batch.partition, sent.base_sequence, sent.producer_id, sent.producer_epoch,
+                is_transactional, transaction_version, tuple(batch.records),
             )  # fmt: skip
         return list(found.values())
 
-    def expired(self) -> Iterator[int]:
-        """Batches whose time is up: first those that wait, the oldest of a partition first."""
+    def expired(self) -> Iterator[tuple[int, Any]]:
+        """Batches whose time is up, with what comes of it: first those that wait, the oldest of a
+        partition first."""
         for is_sent in (False, True):
             stopped: set[Any] = set()
             for number in self._in_order():
-                held = self.held(number)
-                if (held.stage == "SENT") != is_sent or held.stage == "GONE":
+                status, partition = self.held(number).status, self.batches[number].partition
+                if (status == "SENT") != is_sent or status in _DONE or partition in stopped:
                     continue
-                if held.partition in stopped:
-                    continue
-                if self.machine.attempt("expire", batch=number) is None:
-                    stopped.add(held.partition)
+                outcome = self.machine.attempt("batch expires", partition=partition, record=number)
+                if outcome is None:
+                    stopped.add(partition)
                 else:
-                    yield number
+                    yield number, outcome.reply
 
     def next_retry_ms(self, now_ms: int) -> int | None:
         """When a batch may be sent again that only waits for that; None: there is none."""
         dues: list[int] = []
-        for number in self.batches:
-            held = self.held(number)
-            due = held.last_attempt_ms + held.backoff_ms
-            if held.stage == "QUEUED" and due > now_ms:
+        for number, batch in self.batches.items():
+            details = self.details(number)
+            due = details.last_attempt_ms + details.backoff_ms
+            if self.held(number).status == "QUEUED" and due > now_ms:
                 self.machine.outside(clock__now=due)
-                if self.machine.may("drain batch", batch=number) is not None:
+                if self.machine.may("drain", partition=batch.partition, record=number) is not None:
                     dues.append(due)
         self.machine.outside(clock__now=now_ms)
         return min(dues, default=None)
 
-    def restart(self, partition: Any) -> None:
-        """Numbers a partition's batches in flight anew, from 0, in the order that they have."""
-        batches = self.machine["client_batches"]
-        tracked = (n for n, b in batches.items() if b.is_tracked and b.partition == partition)
-        in_order = sorted(tracked, key=lambda number: batches[number].base_sequence)
-        self.machine.handle("start at the beginning", partition=partition)
-        for number in in_order:
-            self.machine.handle("renumber", batch=number)
-
     def split(self, number: int) -> None:
-        """A batch that was too large goes again in parts.
+        """A batch that was too large goes again in parts, each with the sequence that its first
+        record had.
 
-        RecordAccumulator.splitAndReenqueue
+        RecordAccumulator.splitAndReenqueue, ProducerBatch.split
         """
-        whole, partition = self.batches[number], self.held(number).partition
+        whole, partition = self.batches[number], self.batches[number].partition
+        held, details = self.held(number), self.details(number)
         whole.is_done = True
         self._observe_ratio(partition, is_too_large=True)
-        part: tuple[int, Batch] | None = None
-        for before, record in enumerate(whole.records):
-            if part is not None and self._fits(*part, record):
-                continue
-            batch = Batch([record], self._expected_ratio(partition))
-            part = (self._number(), batch)
-            self.batches[part[0]] = batch
-            self.machine.handle(
-                "split off", batch=part[0], whole=number, before=before, size=record.size,
-                written=self._written(batch),
+        parts: list[Batch] = []
+        for record in whole.records:
+            if parts and self._has_room(parts[-1], record):
+                parts[-1].records.append(record)
+            else:
+                parts.append(self._batch(record))
+        sequence = held.base_sequence
+        for part in parts:
+            self.batches[self._opened] = part
+            self._put(
+                self._opened,
+                batches=held._replace(
+                    status="QUEUED", base_sequence=sequence, sequence_reset=False, in_retry=False
+                ),
+                details=details._replace(
+                    count=len(part.records), attempts=0, last_attempt_ms=details.created_ms,
+                    backoff_ms=0, is_full=self._written(part) >= part.limit,
+                ),
             )  # fmt: skip
+            sequence += len(part.records)
+            self._opened += 1
 
     # Giving up --------------------------------------------------------------------------------
 
     def drop(self, error: str, *, undrained_only: bool) -> list[int]:
-        """Gives batches up, all or those that were never sent; which ones."""
+        """Gives batches up, all or those that were never sent; which ones.
+
+        RecordAccumulator.abortBatches, abortUndrainedBatches
+        """
         found: list[int] = []
         for number, batch in self.batches.items():
-            if batch.is_done or (undrained_only and self.held(number).stage != "UNSENT"):
+            if batch.is_done or (undrained_only and self.held(number).status != "UNSENT"):
                 continue
             batch.finish(error)
-            self.machine.handle("drop batch", batch=number)
+            self.put(number, status="FAILED")
             found.append(number)
         return found
 
     def release(self, number: int) -> None:
         """Forgets a batch whose fate is known."""
-        if self.held(number).stage == "GONE":
-            self.machine.handle("release batch", batch=number)
+        if self.held(number).status in _DONE:
+            self._put(number, batches=None, details=None)
             del self.batches[number]
-            self._free.append(number)

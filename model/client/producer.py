@@ -9,12 +9,21 @@ does them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...spec.client import accumulator as sending
-from ...spec.client import add_partitions, calls, queue, requests
+from ...spec.client import (
+    accumulator,
+    add_partitions,
+    calls,
+    epochs,
+    expiry,
+    queue,
+    requests,
+    sender,
+)
 from ...spec.client import transaction_manager as manager
 from ...spec.errors import Errors
 from ...spec.features import KAFKA, transactional
@@ -23,7 +32,11 @@ from ..engine.machine import Machine
 from .accumulator import Accumulator, Produce, Record, topic_of
 
 NONE = "NONE"
-TABLES = calls.TABLES + requests.TABLES + manager.TABLES + sending.TABLES
+LATEST_MS = 2**62
+TABLES = (
+    *calls.TABLES, *requests.TABLES, *manager.TABLES, *accumulator.TABLES, *sender.REAL_TABLES,
+    *expiry.TABLES, epochs.bumped,
+)  # fmt: skip
 """What the client's machine does."""
 _PROTOCOLS = {kind: KAFKA.settling({transactional: kind}) for kind in (True, False)}
 
@@ -104,10 +117,9 @@ class ProducerClient:
             "retries": retries,
             "retry_backoff_ms": retry_backoff_ms,
             "retry_backoff_max_ms": retry_backoff_max_ms,
-            "batch_size": batch_size,
             "in_flight": max_in_flight,
         }
-        for name, value in settings.items():
+        for name, value in (*settings.items(), ("batch_size", batch_size)):
             whole(name, value, 0)
         settings["retry_backoff_max_ms"] = max(retry_backoff_ms, retry_backoff_max_ms)
         self.machine = Machine(
@@ -122,7 +134,8 @@ class ProducerClient:
         self.transactional_id = transactional_id
         self.transaction_timeout_ms = transaction_timeout_ms
         self.retry_backoff_ms = retry_backoff_ms
-        self.accumulator = Accumulator(self.machine, compression_ratio)
+        self.retries = retries
+        self.accumulator = Accumulator(self.machine, batch_size, compression_ratio)
         self.is_node_up = True
         self.topic_metrics: dict[Any, Counter[str]] = {}
         self._counters: Counter[str] = Counter()
@@ -407,7 +420,7 @@ class ProducerClient:
         machine = self.machine
         for partition, mark in list(machine["unresolved"].items()):
             if mark is not None:
-                outcome = machine.attempt("maybeResolveSequences", partition=partition)
+                outcome = machine.attempt("resolve sequences", partition=partition)
                 if outcome is not None:
                     self._goes_on = True
                     self._react(outcome.reply)
@@ -427,11 +440,8 @@ class ProducerClient:
             self._send_batches()
 
     def _bump(self) -> None:
-        asked = sorted(self.machine["bump_for"], key=repr)
-        if self.machine.attempt("bumpIdempotentProducerEpoch") is not None:
+        if self.machine.attempt("bump epoch") is not None:
             self._goes_on = True
-            for partition in asked:
-                self.accumulator.restart(partition)
         wanted = self.machine.attempt("want a producer id")
         if wanted is not None and self.machine.value(manager.is_initializing):
             self._enqueue(self._init_request())
@@ -481,12 +491,9 @@ class ProducerClient:
         for produce in drained:
             self._count("record-send-total", produce.partition, len(produce.records))
             self._send(produce)
-        for number in self.accumulator.expired():
+        for number, reaction in self.accumulator.expired():
             self._goes_on = True
-            in_retry = self.accumulator.held(number).in_retry
-            self._fail_batch(number, "TIMEOUT", adjusts=False)
-            if in_retry:
-                self.machine.handle("mark sequence unresolved", batch=number)
+            self._batch_failed(number, "TIMEOUT", reaction)
             self._release(number)
 
     def _shut_down(self) -> bool:
@@ -546,10 +553,7 @@ class ProducerClient:
                     fields["coordinator"] = sent.fields["key_type"]
                 reaction = self.machine.handle(_EVENTS[api], **fields).reply
                 self._react(reaction, sent)
-                if reaction.step == "DONE" and sent.is_bump:
-                    self.machine.handle("forget sequences")
-                elif reaction.step == "GO_ON" and api == "END_TXN":
-                    self.machine.handle("forget sequences")
+                if reaction.step == "GO_ON" and api == "END_TXN":
                     sent.result.complete()
                 elif reaction.step == "GO_ON":
                     held = sent.fields
@@ -633,22 +637,17 @@ class ProducerClient:
     def _answer_batch(self, sent: Produce, error: str, base: int, log_start: int) -> None:
         number = sent.batch
         batch = self.accumulator.batches[number]
-        reaction = self.machine.handle(
-            "Produce answered", batch=number, error=error, base_offset=max(base, -1),
-            log_start_offset=max(log_start, -1), is_done=batch.is_done,
-        ).reply  # fmt: skip
+        reaction = self._answered(number, error, base, log_start).reply
         match reaction.step:
-            case "COMPLETE":
+            case "DONE":
                 batch.finish(base_offset=base)
-            case "AGAIN":
+            case "RETRY":
                 self._count("record-retry-total", sent.partition, len(batch.records))
-                if reaction.restarts:
-                    self.accumulator.restart(sent.partition)
             case "SPLIT":
                 self._counters["batch-split-total"] += 1
                 self.accumulator.split(number)
             case _:
-                self._fail_batch(number, error, adjusts=reaction.adjusts)
+                self._batch_failed(number, error, reaction)
         self._release(number)
 
     # Batches ----------------------------------------------------------------------------------
@@ -659,26 +658,45 @@ class ProducerClient:
         return bool(self._offsets)
 
     def expire(self, record: Record, *, is_unresolved: bool) -> None:
-        """The time of a record's batch is up, all others' is not."""
+        """The time of a record's batch is up, all others' is not. `is_unresolved`: it has been
+        tried before."""
         number = self.accumulator.number_of(record)
-        self._fail_batch(number, "TIMEOUT", adjusts=False)
-        if is_unresolved:
-            self.machine.handle("mark sequence unresolved", batch=number)
+        self.accumulator.put(number, in_retry=is_unresolved)
+        with self._much_later():
+            reaction = self.machine.handle(
+                "batch expires", partition=record.partition, record=number
+            ).reply
+        self._batch_failed(number, "TIMEOUT", reaction)
 
     def fail_batch(self, record: Record, error: str, *, adjusts: bool) -> None:
-        """A record's batch fails for good. `adjusts`: nothing was appended, for sure."""
+        """A record's batch fails for good, as it may not be tried again. `adjusts`: nothing was
+        appended, for sure."""
         number = self.accumulator.number_of(record)
-        self._fail_batch(number, error, adjusts=adjusts)
+        if not adjusts:
+            self.accumulator.put_details(number, attempts=self.retries)
+        with self._much_later():
+            reaction = self._answered(number, error).reply
+        self._batch_failed(number, error, reaction)
 
-    def _fail_batch(self, number: int, error: str, *, adjusts: bool) -> None:
+    @contextmanager
+    def _much_later(self) -> Generator[None]:
+        """Looks at something when delivery.timeout.ms is over."""
+        self.machine.outside(clock__now=LATEST_MS)
+        yield
+        self.machine.outside(clock__now=self._now_ms)
+
+    def _answered(self, number: int, error: str, base: int = -1, log_start: int = -1) -> Any:
+        return self.machine.handle(
+            "ProduceResponse", producer=_ME, partition=self.accumulator.batches[number].partition,
+            record=number, txn=0, error=error, base_offset=max(base, -1),
+            log_start_offset=max(log_start, -1),
+        )  # fmt: skip
+
+    def _batch_failed(self, number: int, error: str, reaction: Any) -> None:
         batch = self.accumulator.batches[number]
-        partition = self.accumulator.held(number).partition
-        self._count("record-error-total", partition, len(batch.records))
-        if batch.is_done and self.machine.value(sending.ignores_late_errors):
-            return
+        self._count("record-error-total", batch.partition, len(batch.records))
         batch.finish(error)
-        self._react(self.machine.handle("failure", error=error).reply)
-        self.machine.handle("batch failed", batch=number, error=error, adjusts=adjusts)
+        self._react(reaction)
 
     def _drop(self, error: str, *, undrained_only: bool) -> None:
         """Gives batches up."""

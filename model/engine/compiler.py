@@ -650,6 +650,8 @@ class Compiler:
                 return f"{e.op}({code} {loop})"
             case "count":
                 return f"sum(1 {loop} if {code})"
+            case "sum":
+                return f"sum([{code} {loop}])"
             case "max" | "min":
                 return f"{e.op}([{code} {loop}], default=0)"
             case "each":
@@ -685,6 +687,9 @@ class Compiler:
             case "count":
                 refused = f"_no_others({others}, {self._constant(str(e))})"
                 return f"({refused} or sum(1 {listed} if {code}))"
+            case "sum":
+                refused = f"_no_others({others} != 0, {self._constant(str(e))})"
+                return f"({refused} or sum([{code} {listed}]))"
             case _:
                 refused = f"_no_others({others}, {self._constant(str(e))})"
                 return f"({refused} or frozenset({name} {listed} if {code}))"

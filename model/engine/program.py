@@ -219,7 +219,8 @@ class Program:
         return found
 
     def settled(self, expression: Expression, features: frozenset[str]) -> Expression:
-        """The expression with features as truths, and what they decide gone."""
+        """The expression with features and numbers compared as truths, and what they decide
+        gone."""
 
         def settle(node: Expression) -> Expression | None:
             if node.op == "feature":

@@ -15,19 +15,29 @@ from ...language import (
     Table,
     all_of,
     any_of,
-    count_of,
     each,
     event,
     if_,
     in_transit,
     position,
     replace,
+    sum_of,
     those,
+    wrap,
 )
 from ...language.expressions import Operand
 from ..features import bump_when_settled, client_epoch_bump, renumbered_under_new_id
-from ..messages import DELAYS, LARGEST_EPOCH, NO_EPOCH, PRODUCER_IDS, RECORD, Produce, producer
-from .sender import given_up, rank, under_old_id
+from ..messages import (
+    DELAYS,
+    LARGEST_EPOCH,
+    NO_EPOCH,
+    PRODUCER_IDS,
+    RECORD,
+    SEQUENCE,
+    Produce,
+    producer,
+)
+from .sender import given_up, under_old_id
 from .state import (
     NO_SEQUENCE,
     QUEUED,
@@ -35,10 +45,12 @@ from .state import (
     UNINITIALIZED,
     batches,
     bump_for,
+    details,
     entry_epoch,
     entry_id,
     is_open,
     last_acked,
+    lower,
     next_sequence,
     producer_epoch,
     producer_id,
@@ -47,6 +59,7 @@ from .state import (
     state,
     unresolved,
 )
+from .transaction_manager import has_id, last_error
 
 DelayedProduce = dataclasses.replace(
     Produce,
@@ -62,6 +75,7 @@ hold_up = in_transit("held up", Produce)
 _held = batches[q][s]
 _settled = all_of(s, is_open(_held).implies((_held.status == QUEUED) & ~_held.unanswered))
 _due = q.is_in(bump_for) & (~bump_when_settled | _settled)
+_counted = sum_of(s, if_(is_open(_held), details[q][s].count, 0))
 
 
 def _renumbered(new_id: Operand, epoch: Operand) -> dict[Expression, Operand]:
@@ -79,14 +93,14 @@ def _renumbered(new_id: Operand, epoch: Operand) -> dict[Expression, Operand]:
                         batch,
                         producer_id=new_id,
                         producer_epoch=epoch,
-                        base_sequence=rank(q, batch),
+                        base_sequence=lower(q, r),
                         sequence_reset=True,
                     ),
                     batch,
                 ),
             ),
         ),
-        next_sequence: each(q, if_(_due, count_of(s, is_open(_held)), next_sequence[q])),
+        next_sequence: each(q, if_(_due, wrap(_counted, SEQUENCE), next_sequence[q])),
         last_acked: each(q, if_(_due, NO_SEQUENCE, last_acked[q])),
         entry_id: each(q, if_(_due, new_id, entry_id[q])),
         entry_epoch: each(q, if_(_due, epoch, entry_epoch[q])),
@@ -96,16 +110,15 @@ def _renumbered(new_id: Operand, epoch: Operand) -> dict[Expression, Operand]:
 
 
 _BUMP = "TransactionManager.bumpIdempotentProducerEpoch"
-_ready = state == READY
 _last = producer_epoch == LARGEST_EPOCH
 bumped = Table(
     producer,
     on=bump,
-    when=any_of(q, _due) & (_ready | ~renumbered_under_new_id),
+    when=any_of(q, _due) & (has_id | ~renumbered_under_new_id),
     rows=(
         Row(
             "while there is no producer id",
-            when=~_ready,
+            when=~has_id,
             during=client_epoch_bump & ~renumbered_under_new_id,
             set=_renumbered(producer_id, NO_EPOCH),
             source=_BUMP,
@@ -115,14 +128,14 @@ bumped = Table(
             when=_last,
             during=client_epoch_bump & renumbered_under_new_id,
             goto=UNINITIALIZED,
-            set={producer_epoch: NO_EPOCH},
+            set={producer_epoch: NO_EPOCH, last_error: None},
         ),
         Row(
             "the last epoch: forget the producer id",
             when=_last,
             during=client_epoch_bump & ~renumbered_under_new_id,
             goto=UNINITIALIZED,
-            set={producer_epoch: NO_EPOCH} | _renumbered(producer_id, NO_EPOCH),
+            set={producer_epoch: NO_EPOCH, last_error: None} | _renumbered(producer_id, NO_EPOCH),
             source=_BUMP,
         ),
         Row(
@@ -158,11 +171,11 @@ initialized = Table(
 )
 
 _late = (DelayedProduce(**{name: getattr(hold_up, name) for name, _ in Produce.parameters}),)
-_batch = batches[hold_up.partition][hold_up.record]
+_under_old_id = under_old_id(hold_up.partition, hold_up.record, send=_late)
 
 FAULTY_EVENTS = (hold_up,)
 TABLES = (
     bumped,
     initialized,
-    given_up(hold_up, DELAYS, under_old_id(_batch, send=_late), send=_late),
+    given_up(hold_up, DELAYS, _under_old_id, send=_late),
 )

@@ -5,7 +5,7 @@ In a bounded run the answer to a client without transactional id is an event of 
 
 from __future__ import annotations
 
-from ...language import Expression, Row, Sending, Table, each, if_, lift
+from ...language import Expression, Row, Sending, Table, if_, lift
 from ..errors import Errors, is_retriable
 from ..features import (
     one_way_to_ids,
@@ -24,9 +24,7 @@ from .state import (
     is_completing,
     producer_epoch,
     producer_id,
-    q,
     state,
-    unresolved,
 )
 from .transaction_manager import (
     NOT_ALLOWED,
@@ -94,8 +92,7 @@ initialized = Table(
             goto=READY,
             set={
                 **_GIVEN,
-                **NEW_SEQUENCES,
-                unresolved: each(q, if_(transactional, None, unresolved[q])),
+                **{kept: if_(transactional, new, kept) for kept, new in NEW_SEQUENCES.items()},
                 bump_asked: False,
                 last_error: None,
                 transaction_version: if_(

@@ -1,8 +1,12 @@
 """What a client knows: its state, its sequences, its batches, and its part in a transaction.
 
-It is Kafka's TransactionManager with its TxnPartitionMap and the accumulator's queues. A batch
-holds one record. A client either has a transactional id or is idempotent only (`transactional`);
-what only one kind needs stays at its first value in the other.
+It is Kafka's TransactionManager with its TxnPartitionMap and the accumulator's queues. A client
+either has a transactional id or is idempotent only (`transactional`); what only one kind needs
+stays at its first value in the other.
+
+In a bounded run a batch holds one record, and is known by it. At real ranges it holds many, and is
+known by a number within its partition that no batch before it had; its records are the caller's to
+keep.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from ...language import (
     set_of,
     size,
     some,
+    sum_of,
 )
 from ...language.expressions import Operand
 from ..errors import Errors
@@ -35,6 +40,7 @@ from ..features import (
     unknown_id_fatal,
 )
 from ..messages import (
+    ANY_OFFSET,
     EPOCH,
     LARGEST_SEQUENCE,
     NO_EPOCH,
@@ -43,6 +49,7 @@ from ..messages import (
     REAL,
     RECORD,
     SEQUENCE,
+    TIMESTAMP,
     TRANSACTION,
     producer,
 )
@@ -69,12 +76,18 @@ IN_TRANSACTION, FATAL_ERROR = State.IN_TRANSACTION, State.FATAL_ERROR
 COMMITTING, ABORTING = State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION
 ABORTABLE_ERROR = State.ABORTABLE_ERROR
 
+COUNT = Int(0, 2**31 - 1, "count")
+
 Status = enum("BatchStatus", "UNSENT", "SENT", "QUEUED", "ACKNOWLEDGED", "FAILED")
 UNSENT, SENT, QUEUED = Status.UNSENT, Status.SENT, Status.QUEUED
 ACKNOWLEDGED, FAILED = Status.ACKNOWLEDGED, Status.FAILED
 Batch = record(
     "ProducerBatch", status=Status, producer_id=PRODUCER_ID, producer_epoch=EPOCH,
     base_sequence=SEQUENCE, in_retry=Bool(), sequence_reset=Bool(), unanswered=Bool(),
+)  # fmt: skip
+BatchDetails = record(
+    "BatchDetails", count=COUNT, place=COUNT, is_untracked=Bool(), attempts=COUNT,
+    created_ms=TIMESTAMP, last_attempt_ms=TIMESTAMP, backoff_ms=COUNT, is_full=Bool(),
 )  # fmt: skip
 NO_SEQUENCE = -1
 NO_ID = 0  # which one doesn't matter without an epoch
@@ -89,20 +102,33 @@ batches = producer.field(
     doc="The application's records, of the transaction if there are any: sent, queued again, or "
     "what the application was told.",
 )  # fmt: skip
+q, s = PARTITION.variable("q"), RECORD.variable("s")
+_batch = batches[q][s]
+details = producer.field(
+    "details", Map(PARTITION, Map(RECORD, BatchDetails)), only_real=True,
+    stands_for=each(q, each(s, BatchDetails(count=1))),
+    doc="Of batches: `count` records (none: there is no such batch), `place` in the order in which "
+    "they were opened; `is_untracked` once the partition's sequences have been forgotten.",
+)  # fmt: skip
 next_sequence = producer.field("next_sequence", Map(PARTITION, SEQUENCE))
 last_acked = producer.field(
     "last_acked", Map(PARTITION, Int(NO_SEQUENCE, LARGEST_SEQUENCE)), doc="The largest one."
 )
+last_acked_offset = producer.field(
+    "last_acked_offset", Map(PARTITION, ANY_OFFSET), each(q, -1), only_real=True,
+    stands_for=each(q, 0), doc="The largest one.",
+)  # fmt: skip
 unresolved = producer.field(
     "unresolved", Map(PARTITION, Optional(Int(0, LARGEST_SEQUENCE + 1))),
     doc="The sequence behind a batch that expired after it had been sent: was it appended?",
 )  # fmt: skip
 
-# Without transactional id
 entry_id = producer.field("entry_id", Map(PARTITION, PRODUCER_ID))
 entry_epoch = producer.field(
     "entry_epoch", Map(PARTITION, EPOCH), doc="With entry_id: what the partition's sequences count."
 )
+
+# Without transactional id
 bump_for = producer.field(
     "bump_for", Set(PARTITION), doc="Whose batches need a new epoch and new sequences."
 )
@@ -119,20 +145,36 @@ bump_asked = producer.field(
     "bump_asked", Bool(), doc="InitProducerId for a new epoch waits behind EndTxn, or is sent."
 )
 
-q, s = PARTITION.variable("q"), RECORD.variable("s")
-_batch = batches[q][s]
-
 
 def is_open(batch: Expression) -> Expression:
     """Whether the application waits to hear of the batch."""
     return batch.status.is_in(SENT, QUEUED)
 
 
-def tracked(batch: Expression) -> Expression:
-    """Whether the batch is in the partition's set of batches in flight; a new producer id used to
-    empty the set."""
+def is_of_this_id(batch: Expression) -> Expression:
+    """Whether the batch counts for the client's producer id; before 2.5 an idempotent client forgot
+    those of an id before."""
     same = (state == READY) & (batch.producer_id == producer_id)
-    return is_open(batch) & (transactional | client_epoch_bump | same)
+    return transactional | client_epoch_bump | same
+
+
+def tracked(where: Expression, which: Expression) -> Expression:
+    """Whether a batch is in the partition's set of batches in flight; a new producer id used to
+    empty the set."""
+    batch = batches[where][which]
+    return is_open(batch) & ~details[where][which].is_untracked & is_of_this_id(batch)
+
+
+def lower(where: Expression, which: Expression) -> Expression:
+    """How many records are in flight to a partition with lower sequences than a batch has."""
+    other = RECORD.variable("lower")
+    before = batches[where][other].base_sequence < batches[where][which].base_sequence
+    return sum_of(other, if_(tracked(where, other) & before, details[where][other].count, 0))
+
+
+def has_tracked(where: Expression) -> Expression:
+    """TransactionManager.hasInflightBatches"""
+    return any_of(s, tracked(where, s))
 
 
 def is_completing(state: Expression) -> Expression:
@@ -219,10 +261,11 @@ can_only_close = ~bump_asked & if_(
 )
 """Whether nothing follows: an abort has failed, or nobody asks for the epoch that is needed."""
 
-# The record of a transaction has gone, and what it was sent with.
+# The record of a transaction has gone, and what it was sent with; at real ranges its batches go
+# when nobody waits for them.
 GIVEN_UP: dict[Expression, Operand] = {
     txn: None,
-    batches: each(q, each(s, Batch())),
+    batches: if_(REAL == 0, each(q, each(s, Batch())), batches),
     ending: False,
 }
 ENDED = GIVEN_UP | {adding: set_of(), added: set_of()}
@@ -235,31 +278,30 @@ UNUSABLE = GIVEN_UP | _DROPPED
 NEW_SEQUENCES: dict[Expression, Operand] = {
     next_sequence: each(q, 0),
     last_acked: each(q, NO_SEQUENCE),
+    last_acked_offset: each(q, -1),
+    entry_id: each(q, NO_ID),
+    entry_epoch: each(q, NO_EPOCH),
     unresolved: each(q, None),
 }
 # Nothing is sent any more; what was under way has failed.
 FAILED_FOR_GOOD: dict[Expression, Operand] = {
     **UNUSABLE,
     bump_asked: False,
-    batches: each(
-        q,
+    batches: if_(
+        REAL == 0,
         each(
-            s,
-            if_(
-                transactional,
-                Batch(),
-                if_(_batch.status == ACKNOWLEDGED, _batch, Batch(status=FAILED)),
+            q,
+            each(
+                s,
+                if_(
+                    transactional,
+                    Batch(),
+                    if_(_batch.status == ACKNOWLEDGED, _batch, Batch(status=FAILED)),
+                ),
             ),
         ),
+        batches,
     ),
     unresolved: each(q, if_(REAL == 0, None, unresolved[q])),
     bump_for: if_(REAL == 0, set_of(), bump_for),
-}
-# The bump after an abort is for an error that comes before the abort.
-# Source: TransactionManager.transitionToAbortableError, maybeTransitionToErrorState.
-TO_ABORTABLE_ERROR = unless_aborting(state, ABORTABLE_ERROR)
-ABORTABLE: dict[Expression, Operand] = {
-    ending: ending & (state == ABORTING),
-    bump_asked: bump_asked & (state == ABORTING),
-    must_bump: must_bump | bumps_after_abort(client_epoch_bump, transaction_version_2, state),
 }

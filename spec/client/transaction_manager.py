@@ -52,6 +52,7 @@ from .state import (
     State,
     bump_asked,
     bumps_after_abort,
+    ending,
     fences,
     is_completing,
     must_bump,
@@ -120,7 +121,11 @@ transaction_version = producer.field(
     doc="transaction.version, as far as this transaction goes; in a bounded run the newest.",
 )  # fmt: skip
 is_closed = producer.field(
-    "is_closed", Bool(), only_real=True, doc="No call begins anything any more."
+    "is_closed",
+    Bool(),
+    only_real=True,
+    stands_for=lift(False),
+    doc="No call begins anything any more.",
 )
 
 is_version_2 = transaction_version == 2
@@ -162,6 +167,7 @@ ClientStep = enum(
     "RETRY",  # after the backoff
     "LOOK_UP",  # again once its coordinator is found
     "FAIL",  # its result is an error
+    "SPLIT",  # a batch that is too large, which goes again in parts
     "SEND",
     "WAIT",
     "GO_ON",  # with what comes next
@@ -240,10 +246,39 @@ def aborting(
 
 # Failures ---------------------------------------------------------------------------------------
 
-failure = event(
-    "failure", error=Errors,
-    event_doc="A batch has failed; whether its client can go on is told here.",
-)  # fmt: skip
+
+def is_fatal(error: Expression) -> Expression:
+    """Whether a batch's error means that its client can never go on.
+
+    TransactionManager.maybeTransitionToErrorState
+    """
+    return fences(error) | error.is_in(
+        Errors.CLUSTER_AUTHORIZATION_FAILED,
+        Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        Errors.UNSUPPORTED_VERSION,
+    )
+
+
+def told_as_fatal(error: Expression) -> Expression:
+    """What the client is told of such an error."""
+    is_fenced = ~producer_fenced_error & (error == Errors.INVALID_PRODUCER_EPOCH)
+    return if_(is_fenced, Errors.PRODUCER_FENCED, error)
+
+
+def batch_failed(error: Expression) -> dict[Expression, Operand]:
+    """What an error of a batch changes in a transactional client, which goes `TO_ABORTABLE`: an end
+    that was asked for before doesn't come.
+
+    TransactionManager.maybeTransitionToErrorState, transitionToAbortableError
+    """
+    by_name = failed_batch_abortable & (is_retriable(error) | (error == Errors.INVALID_TXN_STATE))
+    return abortable(if_(by_name, Errors.TRANSACTION_ABORTABLE, error)) | {
+        must_bump: must_bump | bumps_after_abort(can_bump, adds_implicitly, state),
+        ending: ending & (state == ABORTING),
+        bump_asked: bump_asked & (state == ABORTING),
+    }
+
+
 send_failure = event(
     "send failed", error=Errors,
     event_doc="A record has failed before it was in a batch, while the application waits.",
@@ -251,46 +286,6 @@ send_failure = event(
 _TO_ERROR = f"{_MANAGER}.maybeTransitionToErrorState"
 
 
-def _failed(error: Expression, *out_of_turn: Row) -> tuple[Row, ...]:
-    return (
-        fatal(
-            "fatal",
-            error.is_in(
-                Errors.CLUSTER_AUTHORIZATION_FAILED,
-                Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-                Errors.UNSUPPORTED_VERSION,
-            )
-            | fences(error),
-            if_(
-                ~producer_fenced_error & (error == Errors.INVALID_PRODUCER_EPOCH),
-                Errors.PRODUCER_FENCED,
-                error,
-            ),
-            _TO_ERROR,
-        ),
-        Row(
-            "the record's alone",
-            when=~lift(transactional),
-            reply=react(ClientStep.GO_ON),
-            source=_TO_ERROR,
-        ),
-        *out_of_turn,
-        aborting(
-            "the transaction's",
-            lift(True),
-            if_(
-                failed_batch_abortable
-                & (is_retriable(error) | (error == Errors.INVALID_TXN_STATE)),
-                Errors.TRANSACTION_ABORTABLE,
-                error,
-            ),
-            _TO_ERROR,
-            more={must_bump: must_bump | bumps_after_abort(can_bump, adds_implicitly, state)},
-        ),
-    )
-
-
-failed = Table(producer, on=failure, response=Reaction, rows=_failed(failure.error))
 send_failed = Table(
     producer,
     on=send_failure,
@@ -302,14 +297,25 @@ send_failed = Table(
             reply=react(ClientStep.GO_ON),
             source="KafkaProducer.doSend before 3.2",
         ),
-        *_failed(
-            send_failure.error,
-            Row(
-                "out of turn",
-                when=~_may_abort & (state != ABORTING),
-                reply=react(ClientStep.FAIL, Errors.ILLEGAL_STATE),
-                source=f"{_MANAGER}.transitionTo",
-            ),
+        fatal("fatal", is_fatal(send_failure.error), told_as_fatal(send_failure.error), _TO_ERROR),
+        Row(
+            "the record's alone",
+            when=~lift(transactional),
+            reply=react(ClientStep.GO_ON),
+            source=_TO_ERROR,
+        ),
+        Row(
+            "out of turn",
+            when=~_may_abort & (state != ABORTING),
+            reply=react(ClientStep.FAIL, Errors.ILLEGAL_STATE),
+            source=f"{_MANAGER}.transitionTo",
+        ),
+        Row(
+            "the transaction's",
+            goto=TO_ABORTABLE,
+            set=batch_failed(send_failure.error),
+            reply=react(ClientStep.FAIL, send_failure.error),
+            source=_TO_ERROR,
         ),
     ),
 )
@@ -332,4 +338,4 @@ error_raised = Table(
     ),
 )
 
-TABLES = (failed, send_failed, error_raised)
+TABLES = (send_failed, error_raised)

@@ -21,7 +21,6 @@ from ...language import (
     Row,
     Sending,
     Table,
-    constant,
     enum,
     event,
     if_,
@@ -33,6 +32,7 @@ from ..features import followers_only_warn, offsets_verified, stale_epoch_first
 from ..messages import (
     EPOCH,
     FAULTS,
+    LARGEST_OFFSET,
     NO_NUMBER,
     PRODUCER_ID,
     SEQUENCE,
@@ -59,7 +59,6 @@ from .state import (
     verifying,
 )
 
-LARGEST_OFFSET = constant("largest_offset", 0, 0, 0, real=2**63 - 1, meaning="the largest offset")
 REAL_OFFSET = Int(0, LARGEST_OFFSET, "offset")
 ANY_OFFSET = Int(-1, LARGEST_OFFSET)
 NO_OFFSET = -1

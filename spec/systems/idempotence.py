@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...language import DEFAULT, Channel, System, all_of
 from ..client import epochs as epoch_bump
-from ..client import sender
+from ..client import expiry, sender
 from ..client import state as client
 from ..features import KAFKA, transactional
 from ..leader import idempotent as leader
@@ -17,6 +17,7 @@ from ..messages import (
     FAULTS,
     IN_FLIGHT,
     LARGEST_EPOCH,
+    LARGEST_OFFSET,
     LARGEST_SEQUENCE,
     LATEST,
     LEADER_CHANGES,
@@ -46,7 +47,7 @@ system = System(
     doc="A client without transactional id and the leaders of the partitions that it writes to: "
     "requests are held up, refused or sent again, answers are lost, batches expire, leaders change "
     "and forget, and the client goes on with new epochs and a new producer id.",
-    tables=sender.TABLES + epoch_bump.TABLES + leader.TABLES,
+    tables=sender.TABLES + expiry.TABLES + epoch_bump.TABLES + leader.TABLES,
     properties=PROPERTIES,
     constants=(
         PARTITIONS,
@@ -73,6 +74,8 @@ system = System(
         SPARE: 3,
         NO_NUMBER: 0,
         LATEST: 0,
+        LARGEST_OFFSET: 0,
+        **sender.SETTINGS,
         LARGEST_DELTA: 0,
         GUARDS: 0,
         PRODUCER_ID_EXPIRATION: 0,
@@ -103,7 +106,12 @@ system = System(
         Channel(ProduceResponse, IN_FLIGHT, ordered=True),
         Channel(epoch_bump.DelayedProduce, FAULTS),
     ),
-    budgets={sender.FAULTY_EVENTS + epoch_bump.FAULTY_EVENTS + leader.FAULTY_EVENTS: FAULTS},
+    budgets={
+        sender.FAULTY_EVENTS
+        + expiry.FAULTY_EVENTS
+        + epoch_bump.FAULTY_EVENTS
+        + leader.FAULTY_EVENTS: FAULTS
+    },
     interchangeable=(PARTITION,),
     terminal=((_state == client.UNINITIALIZED) & ~epoch_bump.id_left.at(_ME))
     | all_of(_p, all_of(_r, ~client.is_open(client.batches.at(_ME)[_p][_r]))),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...language import DEFAULT, Channel, System, all_of
-from ..client import calls, producer, sender
+from ..client import calls, expiry, producer, sender
 from ..client import state as client
 from ..coordinator import entry as transaction
 from ..coordinator import log as transaction_log
@@ -25,6 +25,7 @@ from ..messages import (
     ID_EXPIRIES,
     IN_FLIGHT,
     LARGEST_EPOCH,
+    LARGEST_OFFSET,
     LARGEST_SEQUENCE,
     LATEST,
     LEADER_CHANGES,
@@ -71,7 +72,8 @@ system = System(
     + leader_markers.TABLES
     + recovery.TABLES
     + producer.TABLES
-    + sender.TABLES,
+    + sender.TABLES
+    + expiry.TABLES,
     properties=PROPERTIES,
     lemmas=coordinator.LEMMAS + clients.LEMMAS + leaders.LEMMAS + batches.LEMMAS,
     constants=(
@@ -107,6 +109,8 @@ system = System(
         NO_NUMBER: 0,
         REAL: 0,
         LATEST: 0,
+        LARGEST_OFFSET: 0,
+        **sender.SETTINGS,
         LONGEST: 0,
         transaction_log.ID_EXPIRATION: 0,
     },
@@ -134,6 +138,7 @@ system = System(
         (
             *producer.FAULTY_EVENTS,
             *sender.FAULTY_EVENTS,
+            *expiry.FAULTY_EVENTS,
             *produce.FAULTY_EVENTS,
             *recovery.FAULTY_EVENTS,
             transaction.timeout,

@@ -27,6 +27,8 @@ _BY_VERSION_2 = (
     "need a release before version 2: there, clients add partitions and ask for their next epoch, "
     "and a leader does not ask about each batch"
 )
+_ONE_RECORD = "can't be: a batch has one record, and may be tried again for ever"
+_ONLY_AGAIN = "can't be: before 2.1 only what waits to be sent again expires"
 
 TRANSACTIONS = (
     Unreached(
@@ -63,6 +65,22 @@ TRANSACTIONS = (
     Unreached(
         "can't be: from 2.5 on no leader calls a producer id unknown",
         ("producer.ProduceResponse/abortable, and the partition starts at sequence 0",),
+    ),
+    Unreached(
+        _ONE_RECORD,
+        (
+            "producer.ProduceResponse/too large: in parts",
+            "producer.ProduceResponse/abortable, and whether it was appended isn't known",
+        ),
+    ),
+    Unreached(
+        "can't be: from 2.5 on there is a new epoch to be had, and before, nothing to be resolved",
+        ("producer.resolve sequences/order lost for good",),
+    ),
+    Unreached(
+        _ONLY_AGAIN,
+        ("producer.batch expires/at its first attempt: abortable",),
+        ~expires_in_flight,
     ),
     Unreached(
         "can't be: every client is transactional here",
@@ -172,7 +190,7 @@ TRANSACTIONS = (
             "partition.AddPartitionsByLeaderResponse/above the first to come",
             "partition.AddPartitionsByLeaderResponse/new epoch in mid-sequence",
             "partition.AddPartitionsByLeaderResponse/out of order",
-            "producer.drain again",
+            "producer.drain/with the same id, epoch and sequence",
             "producer.resolve sequences",
             "producer.ProduceResponse/out of order behind another",
             "producer.ProduceResponse/unknown at the leader: new sequences",
@@ -221,6 +239,18 @@ _NO_TRANSACTIONS = (
 )
 
 IDEMPOTENCE = (
+    Unreached(
+        _ONE_RECORD,
+        (
+            "producer.ProduceResponse/too large: in parts",
+            "producer.ProduceResponse/refused, and whether it was appended isn't known",
+        ),
+    ),
+    Unreached(
+        _ONLY_AGAIN,
+        ("producer.batch expires/at its first attempt",),
+        ~expires_in_flight,
+    ),
     Unreached(
         "can't be: nobody but this client has its producer id",
         ("producer.ProduceResponse/fenced",),

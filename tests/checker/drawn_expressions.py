@@ -307,6 +307,8 @@ class Drawing:
                 return self.arithmetic(scope, inner) - self.arithmetic(scope, inner)
             case 3:
                 bound, inside = self.bound(scope, depth)
+                if self.chance(50):
+                    return lang.sum_of(bound, self.arithmetic(inside, inner))
                 return lang.count_of(bound, self.truth(inside, inner))
             case 4:
                 return lang.size(self.collection(scope, depth)[0])

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from epochfence.language import each, lift, wrap
 from epochfence.model import ProducerClient
 from epochfence.model.client.accumulator import Produce, Record
 from epochfence.model.client.producer import CallFailed, CallResult, Request
-from epochfence.spec.client import transaction_manager
-from epochfence.spec.client.accumulator import ONE
+from epochfence.spec.client import accumulator, state, transaction_manager
+from epochfence.spec.messages import SEQUENCE
 from epochfence.tests.conformance.harness import RELEASE, Adapter, Raised
 
 HALF_A_BATCH = 8_200  # bytes; two of them don't fit into one uncompressed
@@ -38,7 +39,7 @@ class Client(Adapter):
             produce_version=given.get("produce_max_version", 11),
         )
         if splits:
-            self.client.machine.put(ratios={"test": ONE // 5})
+            self.client.accumulator.ratios["test"] = 0.2
         self.size = HALF_A_BATCH if splits else 10
         self.unseen: list[Request | Produce] = []
         self.records: dict[str, Record] = {}
@@ -157,7 +158,7 @@ class Client(Adapter):
         else:
             self.client.answer(sent, error, **fields)
         will_retry = isinstance(sent, Produce) and any(
-            held.stage == "QUEUED" for held in self._batches_of(sent.records)
+            held.status == "QUEUED" for held in self._batches_of(sent.records)
         )
         return {"will_retry": will_retry}
 
@@ -196,10 +197,14 @@ class Client(Adapter):
         self.client.fail(error, is_fatal=severity == "FATAL")
 
     def increment_sequence(self, partition: str, by: int) -> None:
-        self.client.machine.handle("increment sequence", partition=partition, by=by)
+        machine = self.client.machine
+        following = machine["next_sequence"]
+        following[partition] = machine.value(wrap(lift(following[partition]) + by, SEQUENCE))
+        machine.put(next_sequence=following)
 
     def request_epoch_bump(self, partition: str) -> None:
-        self.client.machine.handle("request epoch bump", partition=partition)
+        machine = self.client.machine
+        machine.put(bump_for=machine["bump_for"] | {partition})
 
     def expire_batch(self, batch_of: str, mark_unresolved: bool) -> None:
         self.client.expire(self.records[batch_of], is_unresolved=mark_unresolved)
@@ -208,7 +213,15 @@ class Client(Adapter):
         self.client.fail_batch(self.records[batch_of], error, adjusts=adjust_sequences)
 
     def background_failed_batch(self, partition: str, error: str) -> None:
-        self.client.machine.handle("failure", error=error)
+        machine = self.client.machine
+        batches, details = machine["batches"], machine["details"]
+        batches[partition] = {-1: {"status": "SENT"}}
+        details[partition] = {-1: {"count": 1, "attempts": self.client.retries}}
+        machine.put(batches=batches, details=details)
+        machine.handle(
+            "ProduceResponse", producer=0, partition=partition, record=-1, txn=0, error=error,
+            base_offset=-1, log_start_offset=-1,
+        )  # fmt: skip
         if self.client.machine["last_error"] == "ILLEGAL_STATE":
             raise Raised("ILLEGAL_STATE")
 
@@ -313,32 +326,46 @@ class Client(Adapter):
 
     def _partition(self, partition: str) -> dict[str, Any]:
         machine = self.client.machine
-        entry = machine.at("entries", partition)
-        view = machine.handle("look at partition", partition=partition).reply
-        batches = [b for b in machine["client_batches"].values() if b.partition == partition]
+        held = machine.at("batches", partition)
+        batches = [
+            (held[number], details) for number, details in machine.at("details", partition).items()
+        ]
         queued = sorted(
-            (b for b in batches if b.stage in ("UNSENT", "QUEUED")),
-            key=lambda b: (b.stage == "UNSENT", b.base_sequence, b.place),
+            (
+                (batch.status == "UNSENT", batch.base_sequence, details.place)
+                for batch, details in batches
+                if batch.status in ("UNSENT", "QUEUED")
+            ),
         )
-        tracked = sorted((b for b in batches if b.is_tracked), key=lambda b: b.base_sequence)
-        has_id = entry.producer_epoch >= 0
+        tracked = sorted(
+            (batch.base_sequence, batch.producer_epoch)
+            for batch, details in batches
+            if batch.status in ("SENT", "QUEUED") and not details.is_untracked
+        )
+        producer_epoch = machine.at("entry_epoch", partition)
+        last_acked, last_offset = (
+            machine.at(name, partition) for name in ("last_acked", "last_acked_offset")
+        )
+        is_allowed, is_stale, has_tracked = (
+            machine.value(each(state.q, looked_at(state.q)))[partition]
+            for looked_at in (accumulator.is_allowed, accumulator.is_stale, state.has_tracked)
+        )
         return {
-            "next_seq": entry.next_sequence,
-            "last_acked_seq": None if entry.last_acked < 0 else entry.last_acked,
-            "last_acked_offset": None if entry.last_acked_offset < 0 else entry.last_acked_offset,
+            "next_seq": machine.at("next_sequence", partition),
+            "last_acked_seq": None if last_acked < 0 else last_acked,
+            "last_acked_offset": None if last_offset < 0 else last_offset,
             "in_txn": partition in machine["added"],
             "pending_add": partition in machine["new_partitions"] | machine["adding"],
-            "send_allowed": view.is_allowed,
-            "has_in_flight": view.has_tracked,
+            "send_allowed": is_allowed,
+            "has_in_flight": has_tracked,
             "unresolved": machine.at("unresolved", partition) is not None,
-            "stale": view.is_stale,
-            "producer_id": entry.producer_id if has_id else -1,
-            "producer_epoch": entry.producer_epoch,
+            "stale": is_stale,
+            "producer_id": machine.at("entry_id", partition) if producer_epoch >= 0 else -1,
+            "producer_epoch": producer_epoch,
             "queued_batches": len(queued),
-            "queued_seqs": [batch.base_sequence for batch in queued],
+            "queued_seqs": [sequence for _, sequence, _ in queued],
             "in_flight_batches": [
-                {"base_seq": batch.base_sequence, "producer_epoch": batch.producer_epoch}
-                for batch in tracked
+                {"base_seq": sequence, "producer_epoch": epoch} for sequence, epoch in tracked
             ],
         }
 

@@ -122,7 +122,7 @@ class Driven:
         record = self.records.get((fields["partition"], fields["record"]))
         machine = self.client.machine
         return machine["request_in_flight"] and any(
-            self.client.accumulator.held(number).stage == "QUEUED"
+            self.client.accumulator.held(number).status == "QUEUED"
             for number, batch in self.client.accumulator.batches.items()
             if record in batch.records
         )
@@ -142,11 +142,11 @@ class Driven:
         machine, client = self.client.machine, self.client
         requests = [sent for sent in client.outstanding if isinstance(sent, Request)]
         waits: list[Any] = [(sent.api, sent.fields.get("result")) for sent in requests]
-        for number in client.accumulator.batches:
+        for number, batch in client.accumulator.batches.items():
             held = client.accumulator.held(number)
-            if held.stage == "SENT" or (held.stage == "QUEUED" and requests):
+            if held.status == "SENT" or (held.status == "QUEUED" and requests):
                 epoch = self.bounded(held.producer_epoch)
-                waits.append(("PRODUCE", held.partition, held.base_sequence, epoch))
+                waits.append(("PRODUCE", batch.partition, held.base_sequence, epoch))
         return {
             "state": machine["state"],
             "epoch": self.bounded(client.producer_epoch),
@@ -236,7 +236,8 @@ def event_of(
 
 NOBODY_WAITS = ("nobody waits for it", "on a closed connection")
 """Rows of answers that don't reach a client."""
-AT_ONCE = ("drain again", "resolve sequences", "bump epoch", "producer id given out")
+AGAIN = "drain/with the same id, epoch and sequence"
+AT_ONCE = ("resolve sequences", "bump epoch", "producer id given out")
 """What a client does as soon as it can."""
 
 
@@ -268,8 +269,9 @@ class Walk:
         self.stepper, self.random = Stepper(instance), Random(seed)
         self.starts = list(instance.initial_states())
         events = [action.table.partition(".")[2] for action in instance.actions]
-        self.at_once = [at for at, event in enumerate(events) if event in AT_ONCE]
+        self.at_once = [at for at, event in enumerate(events) if event in (*AT_ONCE, "drain")]
         self.others = [at for at, event in enumerate(events) if event not in AT_ONCE]
+        self.again = {at for at, row in enumerate(instance.row_names) if row == f"producer.{AGAIN}"}
 
     def start(self) -> FullState:
         return self.random.choice(self.starts)
@@ -280,7 +282,13 @@ class Walk:
             found = [
                 self.stepper.take(index, state, b) for b in self.stepper.bindings(index, state)
             ]
-            taken = [step for step in found if step is not None]
+            is_drain = index in self.at_once and index in self.others
+            taken = [
+                step
+                for step in found
+                if step is not None
+                and (not is_drain or (step.row in self.again) == (actions is self.at_once))
+            ]
             if taken:
                 return self.random.choice(taken)
         return None
@@ -302,7 +310,7 @@ def replay(instance: Instance, steps: int, seed: int) -> int:
             continue
         event, fields, who = found
         client = clients.who_acts(step, event, who)
-        if client is not None:
+        if client is not None and instance.row_names[step.row] != f"producer.{AGAIN}":
             if "record" in fields and client.is_held_back(fields):
                 continue
             client.take(event, fields)

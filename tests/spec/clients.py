@@ -11,7 +11,7 @@ from epochfence.language import Event, Message, System, instantiate
 from epochfence.language.types import Value
 from epochfence.spec import messages as kafka
 from epochfence.spec.client import epochs as epoch_bump
-from epochfence.spec.client import producer, sender
+from epochfence.spec.client import expiry, producer, sender
 from epochfence.spec.features import NEWEST
 from epochfence.spec.systems import shipped
 from epochfence.tests.spec import network
@@ -23,15 +23,19 @@ BOUNDS = {
 }  # fmt: skip
 _TRANSACTIONS, _IDEMPOTENCE = shipped("transactions"), shipped("idempotence")
 TRANSACTIONAL = replace(
-    _TRANSACTIONS, name="transactional client", tables=producer.TABLES + sender.TABLES,
+    _TRANSACTIONS, name="transactional client",
+    tables=producer.TABLES + sender.TABLES + expiry.TABLES,
     properties=(), lemmas=(), unreached=(),
-    budgets={producer.FAULTY_EVENTS + sender.FAULTY_EVENTS: kafka.FAULTS},
+    budgets={producer.FAULTY_EVENTS + sender.FAULTY_EVENTS + expiry.FAULTY_EVENTS: kafka.FAULTS},
     terminal=False,
 )  # fmt: skip
 IDEMPOTENT = replace(
-    _IDEMPOTENCE, name="idempotent client", tables=sender.TABLES + epoch_bump.TABLES,
+    _IDEMPOTENCE, name="idempotent client",
+    tables=sender.TABLES + expiry.TABLES + epoch_bump.TABLES,
     properties=(), lemmas=(), unreached=(),
-    budgets={sender.FAULTY_EVENTS + epoch_bump.FAULTY_EVENTS: kafka.FAULTS},
+    budgets={
+        sender.FAULTY_EVENTS + expiry.FAULTY_EVENTS + epoch_bump.FAULTY_EVENTS: kafka.FAULTS
+    },
     terminal=False,
 )  # fmt: skip
 _FIELDS = (

@@ -12,7 +12,7 @@ where releases differ:
   TxnPartitionMap.adjustSequencesDueToFailedBatch, startSequencesAtBeginning.
 * Other responses: the handler's handleResponse, TransactionManager.abortableErrorIfPossible,
   transitionToAbortableError, maybeTerminateRequestWithError, completeTransaction.
-* drain, drain again: RecordAccumulator.shouldStopDrainBatchesForPartition, drainBatchesForOneNode;
+* drain: RecordAccumulator.shouldStopDrainBatchesForPartition, drainBatchesForOneNode;
   TransactionManager.maybeUpdateProducerIdAndEpoch; ProducerBatch.close.
 * batch expires, resolve sequences: Sender.failExpiredBatches; TransactionManager
   .markSequenceUnresolved, maybeResolveSequences; in 2.0 Sender.run and resetProducerId.
@@ -73,7 +73,7 @@ STATES: dict[str, dict[str, Value]] = {
     },
     "numbered anew and queued": {
         **_TWO, "batches": line(ACKED, batch(1, "QUEUED", retry=True, reset=True)),
-        "last_acked": (0, -1),
+        "last_acked": (0, -1), "added": ONE,
     },
     "the next one unresolved": {
         **_TWO, "batches": line(FAILED, batch(1)), "unresolved": (1, None),
@@ -92,7 +92,7 @@ STATES: dict[str, dict[str, Value]] = {
     "queued": {
         "next_sequence": (3, 0), "batches": line(
             batch(0, "QUEUED", retry=True), batch(1, "QUEUED", retry=True), batch(2)
-        ),
+        ), "added": ONE,
     },
     "queued behind another": {**_TWO, "batches": line(batch(0), batch(1, "QUEUED", retry=True))},
     "in retry": {"next_sequence": (1, 0), "batches": line(batch(0, retry=True))},

@@ -41,7 +41,7 @@ class Client:
         return self.take("producer.drain", partition, record)
 
     def drain_again(self, partition: int, record: int) -> str:
-        return self.take("producer.drain again", partition, record)
+        return self.take("producer.drain", partition, record)
 
     def sent(self, partition: int) -> tuple[int, int]:
         """Epoch and sequence of the request that was sent last."""
