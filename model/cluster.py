@@ -39,7 +39,7 @@ class Cluster:
 
     `protocol` is the release, `transaction_version` the finalized feature level (the release's own
     if none is given). With `holds_markers` markers wait for `deliver_markers`, or one of `due` for
-    `deliver`.
+    `deliver`, and a transaction without partitions waits for `complete`.
     """
 
     def __init__(
@@ -47,8 +47,9 @@ class Cluster:
         now_ms: int = 0, holds_markers: bool = False,
     ) -> None:  # fmt: skip
         self.coordinator = TransactionCoordinator(
-            protocol=protocol, transaction_version=transaction_version, now_ms=now_ms
-        )
+            protocol=protocol, transaction_version=transaction_version, now_ms=now_ms,
+            holds_completions=holds_markers,
+        )  # fmt: skip
         for partition in range(STATE_PARTITIONS):
             self.coordinator.elect(partition, 0)
         self.protocol = self.coordinator.protocol
@@ -271,10 +272,13 @@ class Cluster:
             self.deliver_markers()
 
     def deliver_markers(self) -> None:
-        """Sends the markers that are due to their leaders, until none is left."""
+        """Sends the markers that are due to their leaders, until none is left, and completes the
+        transactions that wait for nothing else."""
         while due := self.due():
             for marker, partition in due:
                 self.deliver(marker, partition)
+        for transactional_id in self.to_complete() if self.holds_markers else ():
+            self.complete(transactional_id)
 
     def due(self) -> list[tuple[Marker, Any]]:
         """The markers that are to be written, each with one of its partitions."""

@@ -169,7 +169,8 @@ class TransactionCoordinator:
     which only the caller moves. `producer_ids` hands out producer ids; None is for now there is
     none. `leader_of` says which broker leads a partition: None where there is no such partition,
     `UNAVAILABLE` where the leader isn't known. `state_partition_of` is Kafka's rule over 50
-    partitions. A new coordinator owns nothing: see `elect`.
+    partitions. With `holds_completions` the completion of an end that needs no marker is `PENDING`.
+    A new coordinator owns nothing: see `elect`.
 
     Requests are methods; each takes `append`, what the transaction log answers to the record that
     it brings about: NONE, an error, or `PENDING` (see `acknowledge`). `appends` counts the records
@@ -183,7 +184,7 @@ class TransactionCoordinator:
     def __init__(
         self, *, protocol: str | None = None, transaction_version: int | None = None,
         now_ms: int = 0, producer_ids: Callable[[], int | None] | None = None,
-        leader_of: Leaders | None = None,
+        leader_of: Leaders | None = None, holds_completions: bool = False,
         state_partition_of: Callable[[str], int] = partition_for,
         transaction_max_timeout_ms: int = 900_000,
         transactional_id_expiration_ms: int = 604_800_000,
@@ -206,6 +207,7 @@ class TransactionCoordinator:
         ids = count()
         self.producer_ids = producer_ids or (lambda: next(ids))
         self.leader_of: Leaders = leader_of or (lambda _: 0)
+        self._completion = PENDING if holds_completions else "NONE"
         self.state_partition_of = state_partition_of
         self.entries: dict[str, Machine] = {}
         self.keeps_records = False
@@ -694,7 +696,7 @@ class TransactionCoordinator:
         self._markers.completions[transactional_id] = (mark, coordinator_epoch)
         self._enqueue(self._marker(transactional_id, entry, mark, coordinator_epoch))
         if not entry["partitions"]:
-            self._maybe_complete(transactional_id, "NONE")
+            self._maybe_complete(transactional_id, self._completion)
         return self.waiting_partitions(transactional_id)
 
     def waiting_partitions(self, transactional_id: str) -> frozenset[Any]:
@@ -727,7 +729,7 @@ class TransactionCoordinator:
             else:  # deleted partitions need no marker
                 for partition in partitions:
                     self._answer(marker, partition, "NONE")
-                self._maybe_complete(marker.transactional_id, "NONE")
+                self._maybe_complete(marker.transactional_id, self._completion)
 
     def _answer(self, marker: Marker, partition: Any, error: str) -> str:
         entry = self._at_now(self.entries[marker.transactional_id])

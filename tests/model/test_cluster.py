@@ -3,6 +3,7 @@
 import pytest
 
 from epochfence.model.cluster import Cluster
+from epochfence.model.possible_states import Worlds
 from epochfence.spec.features import RELEASES
 
 
@@ -30,3 +31,32 @@ def test_a_transaction_of_an_older_client_ends_under_its_own_version(
     leader = cluster.leader("sales-0")
     assert leader.last_stable_offset == leader.log_end_offset == 2
     assert len(cluster.fetch("sales-0")) == (result == "COMMIT")
+
+
+ABORT = {"request": "EndTxn", "transactional_id": "orders", "result": "ABORT"}
+
+
+def test_an_end_without_partitions_is_completed_later_than_it_is_answered() -> None:
+    """KafkaApis answers when PrepareAbort is in the log; CompleteAbort comes after it."""
+    cluster = Cluster(protocol="4.1", holds_markers=True)
+    producer_id, epoch = cluster.init_producer_id("orders")[1:]
+    ended = cluster.end_txn("orders", producer_id, epoch, "ABORT")
+    assert (ended.error, ended.producer_epoch) == ("NONE", epoch + 1)
+
+    assert cluster.end_txn("orders", producer_id, epoch, "ABORT").error == "CONCURRENT_TRANSACTIONS"
+    assert cluster.to_complete() == ["orders"]
+    cluster.deliver_markers()
+    assert cluster.to_complete() == []
+    assert cluster.end_txn("orders", producer_id, epoch, "ABORT") == ended
+
+
+@pytest.mark.parametrize("error", ["NONE", "CONCURRENT_TRANSACTIONS"])
+def test_a_system_may_be_asked_again_before_or_after_it_completes(error: str) -> None:
+    worlds = Worlds("4.1", prompt=False)
+    held = {"producer_id": 7, "producer_epoch": 0}
+    bumped = {"error": "NONE", "producer_id": 7, "producer_epoch": 1}
+    asked = {"request": "InitProducerId", "transactional_id": "orders"}
+    assert worlds.ask(asked, {"error": "NONE", **held}) == []
+    assert worlds.ask({**ABORT, **held}, bumped) == []
+    refused = {"error": error, "producer_id": -1, "producer_epoch": -1}
+    assert worlds.ask({**ABORT, **held}, bumped if error == "NONE" else refused) == []
