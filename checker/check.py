@@ -214,8 +214,8 @@ def _checked_on_spark(
     resume = None if options.resume is None else str(options.resume)
     rows = len(prepared.instance.row_names)
     run = SparkRun(
-        prepared.kernel, prepared.packing.stride, rows, identity(prepared), spark,
-        options.memory, resume, begin,
+        prepared.kernel, prepared.packing, tuple(prepared.grounded.leaves), rows,
+        identity(prepared), spark, options.memory, resume, begin,
     )  # fmt: skip
     return run.finish(on_progress, tell)
 

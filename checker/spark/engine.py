@@ -13,12 +13,14 @@ from typing import Any, TypeVar
 
 import psutil
 
+from ..ground import Leaf
 from ..native.explore import Carrier, Explorer, Progress, search
 from ..native.lower import Kernel
+from ..native.pack import Packing
 from .levels import RolledBack, SparkExplorer, take_over
 from .manifest import Manifest
 from .options import SparkOptions
-from .session import find_java, is_running, start
+from .session import find_java, is_running, start, stop
 from .storage import Storage
 from .tasks import Kit
 
@@ -35,7 +37,8 @@ class SparkRun:
     def __init__(
         self,
         kernel: Kernel,
-        stride: int,
+        packing: Packing,
+        leaves: tuple[Leaf, ...],
         rows: int,
         identity: dict[str, Any],
         options: SparkOptions,
@@ -44,7 +47,7 @@ class SparkRun:
         begin: Callable[[], Explorer],
     ) -> None:
         find_java()
-        self.kernel, self.stride, self.rows = kernel, stride, rows
+        self.kernel, self.packing, self.leaves, self.rows = kernel, packing, leaves, rows
         self.options, self.memory, self.begin = options, memory, begin
         self.name = str(identity["system"])
         self.session: Any = None
@@ -79,7 +82,7 @@ class SparkRun:
                     continue
         finally:
             if self.own_session and self.session is not None:
-                self.session.stop()
+                stop(self.session)
 
     def _start(self) -> Any:
         if self.session is None:
@@ -99,8 +102,8 @@ class SparkRun:
             take_over(self.manifest, explorer)
             explorer.close()
         kit = Kit(
-            self.manifest.run, self.kernel.code, self.kernel.most_successors, self.stride,
-            self.rows, self.manifest.shards, self.memory, self.manifest.storage,
+            self.manifest.run, self.kernel.code, self.kernel.most_successors, self.packing,
+            self.leaves, self.rows, self.manifest.shards, self.memory, self.manifest.storage,
         )  # fmt: skip
         carrier = SparkExplorer(self._start(), self.manifest, kit)
         try:

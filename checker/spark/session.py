@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -136,7 +136,15 @@ def session(options: SparkOptions, name: str) -> Generator[Any]:
         yield found
     finally:
         if own:
-            found.stop()
+            stop(found)
+
+
+def stop(running: Any) -> None:
+    """Ends a session. One whose Java is gone has ended: what was found before that is found."""
+    from py4j.protocol import Py4JError
+
+    with suppress(OSError, Py4JError):
+        running.stop()
 
 
 def reason(error: Exception) -> str:

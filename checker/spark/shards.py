@@ -15,6 +15,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,7 @@ from ..native.explore import Worker
 from ..native.memory import Region
 from ..native.store import MOST_PER_SHARD, SHARDS, Store
 from ..sealed import Damaged
-from .runs import Run, read_run
-from .storage import Storage
+from .runs import Run
 
 OWN_MEMORY = 3 / 4  # of what is free, where no limit is given
 LEAST_FREE = 1 << 28  # bytes of disk below which nothing is cached
@@ -133,10 +133,13 @@ class ShardSet:
 
     # Levels -------------------------------------------------------------------------------------
 
-    def bring_to(self, totals: list[int], runs: list[Run], storage: Storage) -> None:
+    def bring_to(
+        self, totals: list[int], runs: list[Run],
+        states_of: Callable[[Run], Iterable[tuple[int, bytes]]],
+    ) -> None:  # fmt: skip
         """Makes it hold the levels of which `totals` are the sizes, whatever it held before.
 
-        Raises Damaged for runs that can't be read, NoRoom.
+        Raises NoRoom, and what `states_of` raises: Damaged for a run that can't be read.
         """
         sizes = np.diff(self.levels.sum(axis=1), prepend=0)
         same = 0
@@ -149,7 +152,7 @@ class ShardSet:
         missing = {level: totals[level] for level in range(same, len(totals))}
         for run in runs:
             if run.last >= same:
-                for level, states in read_run(storage, run, self.stride):
+                for level, states in states_of(run):
                     if level >= same:
                         while len(self.levels) < level:
                             self._end_level()

@@ -17,14 +17,16 @@ from typing import Any
 
 import numpy as np
 
+from ..ground import Leaf
 from ..native.coverage import Sought, met
 from ..native.explore import SPAN, Bad, Worker
 from ..native.lower import BROKEN, DEADLOCK, FAULT, Kernel
 from ..native.machine_code import Code
 from ..native.pack import Packing
 from ..native.store import SHARDS
+from ..native.vectors import in_ranges
 from ..sealed import Damaged
-from .runs import Run, to_merge, write_run
+from .runs import Run, read_run, to_merge, write_run
 from .shards import NoRoom, ShardSet, block_of, owned_by
 from .storage import Storage
 
@@ -39,16 +41,30 @@ class Kit:
     run: str
     code: Code
     most_successors: int
-    stride: int
+    packing: Packing
+    leaves: tuple[Leaf, ...]
     rows: int
     shards: int
     memory: int | None
     storage: Storage
 
     @property
+    def stride(self) -> int:
+        """The bytes of a packed state."""
+        return self.packing.stride
+
+    @property
     def key(self) -> tuple[object, ...]:
         """What a process may keep, it may keep for kits that share this."""
         return self.run, self.shards, self.memory
+
+    def states_of(self, run: Run) -> Iterator[tuple[int, bytes]]:
+        """A run's packed states, in parts of one level each. Raises Damaged for what can't be read,
+        and for a value out of its range."""
+        for level, states in read_run(self.storage, run, self.stride):
+            if not in_ranges(states, self.packing, self.leaves):
+                raise Damaged(f"{run.file} holds what is no state: a value is out of its range")
+            yield level, states
 
 
 @dataclass(frozen=True)
@@ -120,7 +136,7 @@ def expand(
     if totals[-1]:
         try:
             with _shard_set(kit, shard) as held:
-                held.bring_to(totals, place.runs[shard], kit.storage)
+                held.bring_to(totals, place.runs[shard], kit.states_of)
                 yield from _expanded(kit, held, told)
         except (Damaged, NoRoom) as error:
             told.damaged, told.full = str(error), isinstance(error, NoRoom)
@@ -173,7 +189,7 @@ def insert(
     try:
         if first is not None:
             with _shard_set(kit, shard) as held:
-                held.bring_to(place.totals[shard], place.runs[shard], kit.storage)
+                held.bring_to(place.totals[shard], place.runs[shard], kit.states_of)
                 held.begin_level()
                 for block in chain([first], blocks):
                     held.insert(block)
@@ -234,7 +250,7 @@ def look_back(
         return
     try:
         with _shard_set(kit, shard) as held:
-            held.bring_to(place.totals[shard], place.runs[shard], kit.storage)
+            held.bring_to(place.totals[shard], place.runs[shard], kit.states_of)
             yield held.worker.least_predecessor(held.store, held.ranges(level), target), ""
     except Damaged as error:
         yield None, str(error)
@@ -247,7 +263,7 @@ def look_for(
     kit, place = kit.value, place.value
     try:
         with _shard_set(kit, shard) as held:
-            held.bring_to(place.totals[shard], place.runs[shard], kit.storage)
+            held.bring_to(place.totals[shard], place.runs[shard], kit.states_of)
             yield met(every, packing, map(held.store.rows, held.owned)), ""
     except (Damaged, NoRoom) as error:
         yield [], str(error)

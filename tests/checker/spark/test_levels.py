@@ -5,20 +5,24 @@ Spark's part is played in this process; tests/checker/spark/test_session.py has 
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from epochfence import language as lang
-from epochfence.checker.check import check
+from epochfence.checker.check import check, prepare
 from epochfence.checker.native.checkpoint import CheckpointError
 from epochfence.checker.native.explore import Progress
+from epochfence.checker.sealed import seal
 from epochfence.checker.spark import runs, shards, tasks
+from epochfence.checker.spark.manifest import Manifest
 from epochfence.checker.spark.storage import Storage, StorageError
 from epochfence.checker.verdict import Verdict
 from epochfence.language import Instance, Row, System, Table, instantiate
@@ -215,6 +219,41 @@ def test_nothing_stays_of_a_level_that_was_half_written(
     assert not {name for name in names if name.startswith(".") or name == "left.parquet"}
     # and what was merged is gone
     assert len(names) < 28
+
+
+def with_a_value_out_of_its_range(folder: Path) -> None:
+    """Puts a value that can't be into each state of a run's first file, whose checksums, and those
+    of what names it, are made anew."""
+    prepared = prepare(ktx())
+    most = {leaf.index: leaf.high - leaf.low for leaf in prepared.grounded.leaves}
+    places = prepared.packing.places
+    place = next(at for i, at in places.items() if most[i] < (1 << at.width) - 1)
+    (name,) = folder.glob("manifest-*.json")
+    told: dict[str, Any] = json.loads(name.read_text())
+    del told["checksum"]
+    storage, stride = Storage(str(folder)), prepared.packing.stride
+    first = told["runs"][0][0]
+    levels: list[tuple[int, bytes]] = []
+    for level, states in runs.read_run(storage, runs.Run(**first), stride):
+        number = int.from_bytes(states[:stride], "little") | place.mask << 64 * place.word
+        levels.append((level, number.to_bytes(stride, "little") + states[stride:]))
+    told["runs"][0][0] = runs.write_run(storage, 0, levels, stride).as_json()
+    name.write_text(json.dumps(seal(told)))
+
+
+def test_a_value_out_of_its_range_is_noticed(
+    play: Callable[[InProcess], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    killed_at(10, tmp_path / "run", play)
+    with_a_value_out_of_its_range(tmp_path / "run")
+    # another machine, that has nothing of it
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "another"))
+    monkeypatch.setattr(tasks, "_process", None)
+    with mock.patch.object(Manifest, "roll_back", autospec=True) as rolled_back:
+        rolled_back.side_effect = Killed
+        with pytest.raises(Killed):
+            on_spark(ktx(), tmp_path / "run", resume=True)
+    assert found(on_spark(ktx(), tmp_path / "run", resume=True)) == found(check(ktx()))
 
 
 @pytest.mark.parametrize("keep", [0.5, 0])

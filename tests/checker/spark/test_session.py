@@ -283,3 +283,11 @@ def test_an_error_of_spark_is_a_line() -> None:
     assert session.reason(Exception(text)) == "OSError: [Errno 28] No space left on device"
     assert session.reason(Exception("first\nsecond")) == "first"
     assert re.fullmatch("ValueError", session.reason(ValueError()))
+
+
+def test_a_session_whose_java_is_gone_has_ended() -> None:
+    class Gone:
+        def stop(self) -> None:
+            raise ConnectionRefusedError
+
+    session.stop(Gone())
