@@ -177,6 +177,7 @@ def test_a_bump_asked_for_again_across_a_failover_is_refused(protocol: str) -> N
     )
 
 
+@pytest.mark.slow
 def test_a_bump_to_the_last_epoch_cannot_be_asked_for_again() -> None:
     """The check for used up epochs comes before the one for a retry: no release has mended it.
 

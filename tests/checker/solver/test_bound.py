@@ -39,6 +39,7 @@ ONE = {"producers": 1, "partitions": 1, "transactions": 1}
 SENDER = {"partitions": 1, "records": 2, "faults": 1}
 
 
+@pytest.mark.slow
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(instances(60))
 def test_on_random_systems(instance: Instance) -> None:
@@ -93,6 +94,7 @@ def test_on_systems_with_a_fault(
     replay(instance, found)
 
 
+@pytest.mark.slow
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("name", "release", "constants", "depth"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from epochfence.bench import ktx
 from epochfence.checker.solver.page import CASES, Case, run, section
 from epochfence.spec.load import load_system
@@ -32,6 +34,7 @@ def test_the_page_tells_every_property_as_it_is_declared() -> None:
         assert {name: told[name] for name in wanted} == {name: declared[name] for name in wanted}
 
 
+@pytest.mark.slow
 def test_what_it_says_of_the_benchmark_protocol_is_what_a_run_says() -> None:
     case = Case("bench/ktx.py", {"I": 2})
     written = section(case, run(case))

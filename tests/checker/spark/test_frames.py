@@ -52,6 +52,7 @@ def in_order(rows: list[Any]) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True) for row in rows)
 
 
+@pytest.mark.slow
 def test_states_and_steps_of_a_run_are_those_of_a_local_one(
     played: InProcess, tmp_path: Path
 ) -> None:
