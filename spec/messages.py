@@ -100,11 +100,14 @@ DELAYS = constant(
     meaning="1: a request or marker in flight may be overtaken by its retry",
 )
 
+SPARE = constant(
+    "spare", 1, 1, 8, meaning="entries that a log has room for beyond records and markers"
+)
+
 # Times have no part in a bounded run: all of them are the same there.
 NO_NUMBER = constant("no_number", 0, 0, 0, real=-1, meaning="stands for no time, or no id so far")
 LATEST = constant("latest", 0, 0, 0, real=2**63 - 1, meaning="the latest time, in ms")
 LONGEST = constant("longest", 0, 0, 0, real=2**31 - 1, meaning="the longest timeout, in ms")
-LARGEST_OFFSET = constant("largest_offset", 0, 0, 0, real=2**63 - 1, meaning="the largest offset")
 TIMESTAMP = Int(NO_NUMBER, LATEST, "timestamp")
 TIMEOUT_MS = Int(0, LONGEST, "timeout")
 NO_TIMESTAMP = NO_NUMBER
@@ -118,7 +121,10 @@ PRODUCER_ID = Key("producer_id", PRODUCER_IDS)
 NO_EPOCH = -1  # nor is there a producer id, then
 EPOCH = Int(NO_EPOCH, LARGEST_EPOCH, "epoch")
 SEQUENCE = Int(0, LARGEST_SEQUENCE, "sequence")
-ANY_OFFSET = Int(NO_NUMBER, LARGEST_OFFSET, "offset")
+LOG_SIZE = TRANSACTIONS * RECORDS + TRANSACTIONS + SPARE
+NO_OFFSET = -1
+OFFSET = Int(0, LOG_SIZE, "offset")
+OPTIONAL_OFFSET = Int(NO_OFFSET, LOG_SIZE, "offset")
 CONNECTION = Int(0, FAULTS, "connection")
 COORDINATOR_EPOCH = Int(0, FAULTS, "coordinator epoch")
 
@@ -243,11 +249,9 @@ Produce = message(
     message_doc="A batch of one record, so that its base sequence is its last. It is transactional "
     "unless it comes from a client without transactional id, which is idempotent only.",
 )  # fmt: skip
-# Its offsets are real ones alone: a client compares them with the log's start and no more, which
-# `sender` in a bounded run reads off what was acknowledged last.
 ProduceResponse = message(
     "ProduceResponse", producer, answers=Produce, error=Errors, record=RECORD,
-    txn=TRANSACTION, base_offset=ANY_OFFSET, log_start_offset=ANY_OFFSET,
+    txn=TRANSACTION, base_offset=OPTIONAL_OFFSET, log_start_offset=OPTIONAL_OFFSET,
     carried=("record", "txn"), errors=_PRODUCE,
 )  # fmt: skip
 

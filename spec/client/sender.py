@@ -44,6 +44,7 @@ from ..messages import (
     LARGEST_SEQUENCE,
     LOSSES,
     NO_EPOCH,
+    NO_OFFSET,
     REAL,
     SEQUENCE,
     Errors,
@@ -121,19 +122,30 @@ def awaits(client: Expression, where: Expression, which: Expression, of: Express
     return sent & (~transactional | (txn.at(client) == of))
 
 
+# A bounded run does without offsets where a leader forgets a producer id with the last of its
+# records alone, or calls none unknown.
+_compares_offsets = transactional & ~client_epoch_bump
+
+
 def answer_batch(
     client: Expression,
     where: Expression,
     which: Expression,
     of: Expression,
     error: Expression,
+    base_offset: Operand = NO_OFFSET,
+    log_start_offset: Operand = NO_OFFSET,
 ) -> Sending:
-    """A leader's answer to a batch, if its client still waits for one."""
-    return Sending(
-        ProduceResponse,
-        ProduceResponse(producer=client, partition=where, record=which, txn=of, error=error).fields,
-        when=awaits(client, where, which, of),
+    """A leader's answer to a batch, if its client still waits for one; with offsets where that
+    compares them."""
+    base_offset, log_start_offset = (
+        if_(_compares_offsets, offset, NO_OFFSET) for offset in (base_offset, log_start_offset)
     )
+    answer = ProduceResponse(
+        producer=client, partition=where, record=which, txn=of, error=error,
+        base_offset=base_offset, log_start_offset=log_start_offset,
+    )  # fmt: skip
+    return Sending(ProduceResponse, answer.fields, when=awaits(client, where, which, of))
 
 
 # What becomes of a batch ------------------------------------------------------------------------
@@ -237,7 +249,7 @@ def _untracked(where: Expression) -> dict[Expression, Operand]:
     return {
         next_sequence[where]: 0,
         last_acked[where]: NO_SEQUENCE,
-        last_acked_offset[where]: -1,
+        last_acked_offset[where]: NO_OFFSET,
         entry_id[where]: NO_ID,
         entry_epoch[where]: NO_EPOCH,
         unresolved[where]: None,
@@ -295,8 +307,9 @@ _is_old = (_batch.producer_id != producer_id) | (_batch.producer_epoch != produc
 _is_last = ~any_of(s, (s != _which) & tracked(_where, s))
 _last_sequence = _sequence + _its.count - 1
 _last_offset = _answer.base_offset + _its.count - 1
+_log_is_unknown = (REAL == 1) & (_answer.log_start_offset < 0)
 _head_is_gone = if_(
-    REAL == 0,
+    (REAL == 0) & ~_compares_offsets,
     ~transactional | (last_acked[_where] == NO_SEQUENCE),
     last_acked_offset[_where] < _answer.log_start_offset,
 )
@@ -440,7 +453,7 @@ completed = Table(
         ),
         _retried(
             "unknown at the leader, after new sequences",
-            _unknown & (_batch.sequence_reset | (_answer.log_start_offset < 0)),
+            _unknown & (_batch.sequence_reset | _log_is_unknown),
             _CAN_RETRY,
         ),
         _retried(
@@ -458,8 +471,7 @@ completed = Table(
             reply=react(ClientStep.RETRY),
             source="KAFKA-5793, TransactionManager.startSequencesAtBeginning",
             note="The last batch acknowledged is no longer in the log, by which the leader knew "
-            "the producer id, or there is none. (In a bounded run a transactional client's is "
-            "always there.)",
+            "the producer id, or there is none.",
         ),
         Row(
             "out of order as the next: a new producer id",

@@ -40,10 +40,11 @@ from ..features import (
     unknown_id_fatal,
 )
 from ..messages import (
-    ANY_OFFSET,
     EPOCH,
     LARGEST_SEQUENCE,
     NO_EPOCH,
+    NO_OFFSET,
+    OPTIONAL_OFFSET,
     PARTITION,
     PRODUCER_ID,
     REAL,
@@ -115,9 +116,8 @@ last_acked = producer.field(
     "last_acked", Map(PARTITION, Int(NO_SEQUENCE, LARGEST_SEQUENCE)), doc="The largest one."
 )
 last_acked_offset = producer.field(
-    "last_acked_offset", Map(PARTITION, ANY_OFFSET), each(q, -1), only_real=True,
-    stands_for=each(q, 0), doc="The largest one.",
-)  # fmt: skip
+    "last_acked_offset", Map(PARTITION, OPTIONAL_OFFSET), doc="The largest one."
+)
 unresolved = producer.field(
     "unresolved", Map(PARTITION, Optional(Int(0, LARGEST_SEQUENCE + 1))),
     doc="The sequence behind a batch that expired after it had been sent: was it appended?",
@@ -278,7 +278,7 @@ UNUSABLE = GIVEN_UP | _DROPPED
 NEW_SEQUENCES: dict[Expression, Operand] = {
     next_sequence: each(q, 0),
     last_acked: each(q, NO_SEQUENCE),
-    last_acked_offset: each(q, -1),
+    last_acked_offset: each(q, NO_OFFSET),
     entry_id: each(q, NO_ID),
     entry_epoch: each(q, NO_EPOCH),
     unresolved: each(q, None),

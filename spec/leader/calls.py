@@ -21,6 +21,7 @@ from ...language import (
     Row,
     Sending,
     Table,
+    constant,
     enum,
     event,
     if_,
@@ -32,8 +33,8 @@ from ..features import followers_only_warn, offsets_verified, stale_epoch_first
 from ..messages import (
     EPOCH,
     FAULTS,
-    LARGEST_OFFSET,
     NO_NUMBER,
+    NO_OFFSET,
     PRODUCER_ID,
     SEQUENCE,
     TIMESTAMP,
@@ -59,9 +60,9 @@ from .state import (
     verifying,
 )
 
+LARGEST_OFFSET = constant("largest_offset", 0, 0, 0, real=2**63 - 1, meaning="the largest offset")
 REAL_OFFSET = Int(0, LARGEST_OFFSET, "offset")
-ANY_OFFSET = Int(-1, LARGEST_OFFSET)
-NO_OFFSET = -1
+ANY_OFFSET = Int(NO_OFFSET, LARGEST_OFFSET)
 Origin = enum("AppendOrigin", REPLICATION=0, COORDINATOR=1, CLIENT=2)
 
 asker = Machine("asker", doc="Whoever appends: a client, a coordinator, a follower's fetcher.")

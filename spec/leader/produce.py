@@ -51,6 +51,7 @@ from ..features import (
 from ..messages import (
     LOSSES,
     NO_EPOCH,
+    NO_OFFSET,
     NO_TIMESTAMP,
     SEQUENCE,
     AddPartitionsByLeader,
@@ -74,6 +75,7 @@ from .state import (
     is_ongoing,
     log,
     log_end_offset,
+    log_start_offset,
     only_where,
     orphaned,
     producer_state,
@@ -324,8 +326,11 @@ _transactional = ~Produce.idempotent_only
 _asks = asks_coordinator & _transactional & ~is_ongoing(_id, _epoch)
 
 
-def _produce_answer(error: Expression, _: Offsets | None = None) -> Sending:
-    return answer_batch(Produce.producer, Produce.partition, Produce.record, Produce.txn, error)
+def _produce_answer(error: Expression, there: Offsets | None = None) -> Sending:
+    return answer_batch(
+        Produce.producer, Produce.partition, Produce.record, Produce.txn, error,
+        NO_OFFSET if there is None else there.first, log_start_offset,
+    )  # fmt: skip
 
 
 produce = Table(
@@ -383,8 +388,11 @@ _waiting = waiting[_answer.producer]
 _batch = _waiting.value
 
 
-def _waiting_answer(error: Expression, _: Offsets | None = None) -> Sending:
-    return answer_batch(_answer.producer, _answer.partition, _batch.record, _batch.txn, error)
+def _waiting_answer(error: Expression, there: Offsets | None = None) -> Sending:
+    return answer_batch(
+        _answer.producer, _answer.partition, _batch.record, _batch.txn, error,
+        NO_OFFSET if there is None else there.first, log_start_offset,
+    )  # fmt: skip
 
 
 _done = {_waiting: lift(None)}

@@ -50,22 +50,19 @@ from ..messages import (
     FAULTS,
     LARGEST_SEQUENCE,
     LATEST,
+    LOG_SIZE,
     NO_NUMBER,
+    OFFSET,
     PRODUCER,
     PRODUCER_ID,
     RECORD,
-    RECORDS,
     SEQUENCE,
     TIMESTAMP,
     TRANSACTION,
-    TRANSACTIONS,
     now,
     partition,
 )
 
-SPARE = constant(
-    "spare", 1, 1, 8, meaning="entries that a log has room for beyond records and markers"
-)
 LARGEST_DELTA = constant(
     "largest_delta", 0, 0, 0, real=2**31 - 1, meaning="the last record of a batch, counted from 0"
 )
@@ -76,8 +73,6 @@ PRODUCER_ID_EXPIRATION = constant(
     "producer_id_expiration_ms", 0, 0, 0, real=86_400_000, meaning="producer.id.expiration.ms"
 )
 
-LOG_SIZE = TRANSACTIONS * RECORDS + TRANSACTIONS + SPARE
-OFFSET = Int(0, LOG_SIZE, "offset")
 ANY_SEQUENCE = Int(NO_NUMBER, LARGEST_SEQUENCE, "sequence")  # a coordinator's batches have none
 OFFSET_DELTA = Int(0, LARGEST_DELTA, "offset delta")
 GUARD = Int(0, GUARDS, "guard")

@@ -8,7 +8,7 @@ from ..client import expiry, sender
 from ..client import state as client
 from ..features import KAFKA, transactional
 from ..leader import idempotent as leader
-from ..leader.state import GUARDS, LARGEST_DELTA, PRODUCER_ID_EXPIRATION, SPARE
+from ..leader.state import GUARDS, LARGEST_DELTA, PRODUCER_ID_EXPIRATION
 from ..messages import (
     CACHED_BATCHES,
     DELAYS,
@@ -17,7 +17,6 @@ from ..messages import (
     FAULTS,
     IN_FLIGHT,
     LARGEST_EPOCH,
-    LARGEST_OFFSET,
     LARGEST_SEQUENCE,
     LATEST,
     LEADER_CHANGES,
@@ -31,6 +30,7 @@ from ..messages import (
     REAL,
     RECORD,
     RECORDS,
+    SPARE,
     TRANSACTIONS,
     Produce,
     ProduceResponse,
@@ -74,7 +74,6 @@ system = System(
         SPARE: 3,
         NO_NUMBER: 0,
         LATEST: 0,
-        LARGEST_OFFSET: 0,
         **sender.SETTINGS,
         LARGEST_DELTA: 0,
         GUARDS: 0,

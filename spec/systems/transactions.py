@@ -11,7 +11,7 @@ from ..coordinator import markers, tables
 from ..features import KAFKA, transactional
 from ..leader import markers as leader_markers
 from ..leader import produce, recovery
-from ..leader.state import GUARDS, LARGEST_DELTA, PRODUCER_ID_EXPIRATION, SPARE
+from ..leader.state import GUARDS, LARGEST_DELTA, PRODUCER_ID_EXPIRATION
 from ..lemmas import batches, clients, coordinator, leaders
 from ..messages import (
     APPEND_FAILURES,
@@ -25,7 +25,6 @@ from ..messages import (
     ID_EXPIRIES,
     IN_FLIGHT,
     LARGEST_EPOCH,
-    LARGEST_OFFSET,
     LARGEST_SEQUENCE,
     LATEST,
     LEADER_CHANGES,
@@ -40,6 +39,7 @@ from ..messages import (
     PRODUCERS,
     REAL,
     RECORDS,
+    SPARE,
     TIMEOUTS,
     TRANSACTIONS,
     AddPartitionsByLeader,
@@ -109,7 +109,6 @@ system = System(
         NO_NUMBER: 0,
         REAL: 0,
         LATEST: 0,
-        LARGEST_OFFSET: 0,
         **sender.SETTINGS,
         LONGEST: 0,
         transaction_log.ID_EXPIRATION: 0,

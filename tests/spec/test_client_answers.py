@@ -68,6 +68,10 @@ STATES: dict[str, dict[str, Value]] = {
     "the first one acknowledged": {
         **_TWO, "batches": line(ACKED, batch(1)), "last_acked": (0, -1),
     },
+    "the first one at offset 0": {
+        **_TWO, "batches": line(ACKED, batch(1)), "last_acked": (0, -1),
+        "last_acked_offset": (0, -1),
+    },
     "numbered anew": {
         **_TWO, "batches": line(ACKED, batch(1, reset=True)), "last_acked": (0, -1),
     },

@@ -53,7 +53,7 @@ class Client:
         requests = self._line("Produce", partition)
         kept = tuple(request for request in requests if request[4] != record)
         self._put("Produce", partition, kept)
-        self._put("ProduceResponse", partition, ((error, record, 0),))
+        self._put("ProduceResponse", partition, ((error, record, 0, -1, -1),))
         return self.take("producer.ProduceResponse", 0, partition)
 
     @property
