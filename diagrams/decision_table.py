@@ -27,15 +27,15 @@ def decision_table(
     those of them in which it can be taken under one of the protocols, which have the same releases.
     """
     every = protocols[0].releases
-    there: dict[str, set[str]] = {row.name: set() for row in table.rows}
+    there: dict[Row, set[str]] = {row: set() for row in table.rows}
     for each in protocols:
         for release in every if happens is None else happens:
             for row, _ in taken(table, each, release, {}):
-                there[row.name].add(release)
+                there[row].add(release)
     parts: list[str] = []
     above: set[str] = set()
     for number, row in enumerate(table.rows, start=1):
-        releases = there[row.name]
+        releases = there[row]
         parts.append(f"{_head(number, row, span(releases, every) or 'all')}\n")
         otherwise = "otherwise" if above & releases else "always"
         body = _body(table, rewritten(row, partial(in_brief, on=table.on)), otherwise)

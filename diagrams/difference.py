@@ -135,13 +135,18 @@ def _differences(
 
     if old and new and old[""] != new[""]:
         yield Difference("", "changed", "", behind([table.guard]), old[""], new[""])
-    for row in table.rows:
-        one, other = old.get(row.name), new.get(row.name)
+    for name in dict.fromkeys(row.name for row in table.rows):
+        one, other = old.get(name), new.get(name)
         if one == other:
             continue
         change = "added" if one is None else "removed" if other is None else "changed"
-        features = behind(_parts(table, row)) or behind(_above(table, row))
-        yield Difference(row.name, change, row.source, features, one, other)
+        alike = [row for row in table.rows if row.name == name]
+        features = behind(part for row in alike for part in _parts(table, row)) or behind(
+            part for row in alike for part in _above(table, row)
+        )
+        there = protocols.features_at(before if other is None else after)
+        source = next((row.source for row in alike if protocols.holds(row.during, there)), "")
+        yield Difference(name, change, source, features, one, other)
 
 
 def _rows(table: Table, system: System | None, release: str) -> dict[str, Told]:

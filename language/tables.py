@@ -7,6 +7,7 @@ import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import product
 
 from .errors import DeclarationError
 from .expressions import (
@@ -79,6 +80,17 @@ class Row:
         return lift(self.when)
 
 
+def excludes(row: Row, other: Row) -> bool:
+    """Whether no choice of features has both rows: such rows may share a name."""
+    both = row.during & other.during
+    features = {node for node in children_first(both) if node.op == "feature"}
+    for truths in product((False, True), repeat=len(features)):
+        chosen = dict(zip(features, map(lift, truths), strict=True))
+        if folded(rewrite(both, chosen.get)).same_as(TRUE):
+            return False
+    return True
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
     """What `machine` does on the event or message `on`: the first row whose guard holds.
@@ -89,8 +101,8 @@ class Table:
     system that has fields of real ranges doesn't ask for it.
 
     Raises DeclarationError, naming table and row, for whatever can't be: unknown fields, mixed
-    types, values outside of their type, two rows of one name, an update to a field of another
-    machine.
+    types, values outside of their type, two rows of one name that some release may both have, an
+    update to a field of another machine.
     """
 
     machine: Machine
@@ -125,8 +137,14 @@ class Table:
         except DeclarationError as error:
             raise DeclarationError(f"table {self.name}: {error}") from None
         for row in self.rows:
-            if names.count(row.name) > 1:
-                raise DeclarationError(f"table {self.name}: two rows are called {row.name!r}")
+            if names.count(row.name) > 1 and any(
+                other is not row and other.name == row.name and not excludes(other, row)
+                for other in self.rows
+            ):
+                raise DeclarationError(
+                    f"table {self.name}: two rows are called {row.name!r}, and no release or "
+                    "feature tells which one is meant"
+                )
             try:
                 self._check(row)
             except DeclarationError as error:

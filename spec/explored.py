@@ -43,15 +43,22 @@ def places(
     for table in sorted(known, key=lambda table: table.name):
         having = [(system, bounded_view(table, system.having)) for system in every]
         rows = [
-            (system.name, {row.name for row in view.rows if _has(system, row)})
+            (system.name, {_which(row) for row in view.rows if _has(system, row)})
             for system, view in having
             if any(view is other for other in system.tables)
         ]
         for row in table.rows:
             names = (table.machine.name, table.name, f"{table.name}/{row.name}")
-            found = tuple(system for system, those in rows if row.name in those)
+            found = tuple(system for system, those in rows if _which(row) in those)
             why = tuple(each.reason for each in reasons if {*names} & {*each.names})
-            yield Place(names[-1], found, () if found else why)
+            alike = [other for other in table.rows if other.name == row.name]
+            label = names[-1] if len(alike) == 1 else f"{names[-1]} ({row.during})"
+            yield Place(label, found, () if found else why)
+
+
+def _which(row: Row) -> tuple[str, str]:
+    """What tells a row from others of its table, in each of its views."""
+    return row.name, str(row.during)
 
 
 def _has(system: System, row: Row) -> bool:

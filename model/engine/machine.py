@@ -303,7 +303,8 @@ class Machine:
         outcome = Outcome(rows[at], sent, reply(sent) if sent else None)
         if before is not None:
             table = self._program.tables[event]
-            (row,) = (row for row in table.rows if row.name == outcome.row)
+            features = self.features - set(switch_off)
+            row = self._program.present(table, features)[int(at)]
             for taken in _watching:
                 taken.append(Taken(before, table, row, switch_off, given, sent, outcome.reply))
         return outcome

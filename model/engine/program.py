@@ -249,7 +249,7 @@ class Program:
         if table is None:
             known = ", ".join(self.tables)
             raise UnknownEvent(f"{self.declared.name} has no event {event!r} (it has: {known})")
-        rows = [r for r in table.rows if self.protocols.holds(r.during, features)]
+        rows = self.present(table, features)
         rules = [self._rule(table, row, features) for row in rows]
         compiler = self.compiler(self.names(table))
         made = compiler.function(
@@ -258,6 +258,10 @@ class Program:
         self.rows[event, features] = tuple(row.name for row in rows)
         self.functions[event, features, apply] = made
         return made
+
+    def present(self, table: Table, features: frozenset[str]) -> list[Row]:
+        """The rows that there are with these features."""
+        return [row for row in table.rows if self.protocols.holds(row.during, features)]
 
     def _rule(self, table: Table, row: Row, features: frozenset[str]) -> Rule:
         def settled(expression: Expression) -> Expression:

@@ -241,6 +241,15 @@ def test_two_rows_of_one_name() -> None:
         Table(depot, tick, (Row("twice", when=x == 1), Row("once"), Row("twice")))
 
 
+def test_rows_that_exclude_each_other_may_share_a_name() -> None:
+    """A table may say for each release what the row is, under the name that it has in all."""
+    old, new = lang.feature("old", "1"), lang.feature("new", "2")
+    rows = (Row("go", during=old & ~new, set={x: 1}), Row("go", during=new, set={x: 2}))
+    assert Table(depot, tick, rows).rows == rows
+    with pytest.raises(DeclarationError, match=r"two rows are called 'go', and no release or feat"):
+        Table(depot, tick, (Row("go", during=old), Row("go", during=new)))
+
+
 def test_a_goto_needs_a_state_field() -> None:
     with pytest.raises(DeclarationError, match=r"table lorry.tock, row 'r': goto, but machine"):
         Table(lorry, tock, (Row("r", goto=COLOUR.red),))

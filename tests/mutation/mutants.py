@@ -22,10 +22,12 @@ from epochfence.tests.spec.alterations import with_rows
 
 @dataclass(frozen=True)
 class Mutant:
-    """A table with other rows. `touched` are the rows that differ; `inside` says that they differ
-    only in what they do, so that nothing changes where they are never taken."""
+    """A table with other rows. `touched` are the rows that differ, the first of them at the place
+    `at`; `inside` says that they differ only in what they do, so that nothing changes where they
+    are never taken."""
 
     table: Table
+    at: int
     touched: tuple[str, ...]
     what: str
     rows: tuple[Row, ...]
@@ -79,12 +81,12 @@ def mutants(table: Table, systems: list[System]) -> Iterator[Mutant]:
         for what, other, inside in _faults(row):
             rows = (*table.rows[:at], other, *table.rows[at + 1 :])
             if _can_be(table, rows):
-                yield Mutant(table, (row.name,), what, rows, inside)
+                yield Mutant(table, at, (row.name,), what, rows, inside)
         below = table.rows[at + 1 : at + 2]
         if below and _may_both_hold(systems, row, below[0]):
             rows = (*table.rows[:at], *below, row, *table.rows[at + 2 :])
             names = (row.name, below[0].name)
-            yield Mutant(table, names, f"below {below[0].name!r}", rows)
+            yield Mutant(table, at, names, f"below {below[0].name!r}", rows)
 
 
 def _can_be(table: Table, rows: tuple[Row, ...]) -> bool:

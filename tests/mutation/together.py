@@ -61,15 +61,15 @@ class _Merger:
         self.faults = faults
 
     def rows(self) -> tuple[Row, ...]:
-        rows = {row.name: {0: row} for row in self.table.rows}
+        rows = [{0: row} for row in self.table.rows]
         for number, mutant in self.faults.items():
+            at = mutant.at
             if len(mutant.touched) == 2:
-                upper, lower = (rows[name][0] for name in mutant.touched)
-                rows[upper.name][number] = replace(upper, when=upper.guard & ~lower.guard)
+                upper, lower = (row[0] for row in rows[at : at + 2])
+                rows[at][number] = replace(upper, when=upper.guard & ~lower.guard)
             else:
-                (name,) = mutant.touched
-                (rows[name][number],) = (row for row in mutant.rows if row.name == name)
-        return tuple(map(self.row, rows.values()))
+                rows[at][number] = mutant.rows[at]
+        return tuple(map(self.row, rows))
 
     def row(self, variants: Mapping[int, Row]) -> Row:
         """A row that is each of these where its number is chosen, and the one of 0 elsewhere."""
