@@ -160,6 +160,11 @@ class Table:
         """`when` as an expression."""
         return lift(self.when)
 
+    def label(self, row: Row) -> str:
+        """Machine, event and the row's name; with its features where another row is called so."""
+        alike = sum(other.name == row.name for other in self.rows)
+        return f"{self.name}/{row.name}" + (f" ({row.during})" if alike > 1 else "")
+
     def _check_parameters(self) -> None:
         """A parameter that is called as the instance itself would be taken for it."""
         key = self.machine.key
@@ -442,4 +447,4 @@ def only(during: Expression, *rows: Row) -> tuple[Row, ...]:
     check_kind("only", during, Expression)
     for row in rows:
         check_kind("only", row, Row)
-    return tuple(dataclasses.replace(row, during=row.during & during) for row in rows)
+    return tuple(dataclasses.replace(row, during=folded(row.during & during)) for row in rows)

@@ -51,9 +51,7 @@ def places(
             names = (table.machine.name, table.name, f"{table.name}/{row.name}")
             found = tuple(system for system, those in rows if _which(row) in those)
             why = tuple(each.reason for each in reasons if {*names} & {*each.names})
-            alike = [other for other in table.rows if other.name == row.name]
-            label = names[-1] if len(alike) == 1 else f"{names[-1]} ({row.during})"
-            yield Place(label, found, () if found else why)
+            yield Place(table.label(row), found, () if found else why)
 
 
 def _which(row: Row) -> tuple[str, str]:

@@ -197,20 +197,20 @@ FENCE_GIVEN_UP: dict[Expression, Expression | int | None] = {
 _end_version_2 = only(
     transaction_version_2 & ~version_2_draft,
     Row(
-        "unknown transactional id, version 2",
+        "unknown transactional id",
         when=~is_known & ~pending.is_set,
         reply=_end_answer(Errors.INVALID_PRODUCER_ID_MAPPING),
         source=_END_2,
     ),
-    Row("transition in flight, version 2", when=in_transition, reply=_busy, source=_END_2),
+    Row("transition in flight", when=in_transition, reply=_busy, source=_END_2),
     Row(
-        "other producer id, version 2",
+        "other producer id",
         when=(EndTxn.producer_id != producer_id) & ~(_is_retry & _retry_of_overflow),
         reply=_end_answer(Errors.INVALID_PRODUCER_ID_MAPPING),
         source=_END_2,
     ),
     Row(
-        "other epoch, version 2",
+        "other epoch",
         when=~if_(
             is_prepared,
             _is_retry & _retry_of_bump,
@@ -220,13 +220,13 @@ _end_version_2 = only(
         source=_END_2,
     ),
     Row(
-        "ended so already, version 2",
+        "ended so already",
         when=_is_retry & (state == if_(_commits, COMPLETE_COMMIT, COMPLETE_ABORT)),
         reply=_end_answer(Errors.NONE, producer_epoch),
         source=_END_2,
     ),
     Row("ended otherwise already", when=_is_retry & _ends, reply=_invalid, source=_END_2),
-    Row("end under way, version 2", when=state == _prepare, reply=_busy, source=_END_2),
+    Row("end under way", when=state == _prepare, reply=_busy, source=_END_2),
     Row("other end under way", when=is_prepared, reply=_invalid, source=_END_2),
     Row("commit of nothing", when=_commits & is_settled, reply=_invalid, source=_END_2),
     Row(
@@ -250,7 +250,7 @@ _end_version_2 = only(
         source=NEW_ID,
     ),
     Row(
-        "commit meets a fence, version 2",
+        "commit meets a fence",
         when=fencing & _commits,
         note="Where epochs are used up, a producer id is taken all the same.",
         set=_id_taken(needs_id),
@@ -266,7 +266,7 @@ _end_version_2 = only(
         source="TransactionMetadata.prepareTransitionTo, an epoch below 0",
     ),
     Row(
-        "abort overtakes a fence, version 2",
+        "abort overtakes a fence",
         when=fencing,
         set={
             pending: PREPARE_ABORT,
@@ -281,7 +281,7 @@ _end_version_2 = only(
         source=_END_2,
     ),
     Row(
-        "end, version 2",
+        "end",
         when=state == ONGOING,
         set={pending: _prepare} | with_new_id | ENDED | asks(EndTxn),
         source="TransactionMetadata.prepareAbortOrCommit",
@@ -305,19 +305,19 @@ _done = state == if_(_commits, COMPLETE_COMMIT, COMPLETE_ABORT)
 _end_draft = only(
     version_2_draft,
     Row(
-        "unknown transactional id, draft",
+        "unknown transactional id",
         when=~is_known & ~pending.is_set,
         reply=_end_answer(Errors.INVALID_PRODUCER_ID_MAPPING),
         source=_END_2,
     ),
     Row(
-        "other producer id, draft",
+        "other producer id",
         when=(EndTxn.producer_id != producer_id) & ~_draft_retry_of_overflow,
         reply=_end_answer(Errors.INVALID_PRODUCER_ID_MAPPING),
         source=_END_2,
     ),
     Row(
-        "other epoch, draft",
+        "other epoch",
         when=~if_(
             _bumps_since & is_prepared,
             _draft_retry_of_bump,
@@ -330,28 +330,28 @@ _end_draft = only(
         reply=_end_answer(fenced),
         source=_END_2,
     ),
-    Row("transition in flight, draft", when=in_transition, reply=_busy, source=_END_2),
+    Row("transition in flight", when=in_transition, reply=_busy, source=_END_2),
     Row(
-        "commit meets a fence, draft",
+        "commit meets a fence",
         when=fencing & _commits,
         reply=_end_answer(Errors.UNKNOWN_SERVER_ERROR),
         source=PREPARE_TRANSITION,
     ),
     Row(
-        "no producer id to be had, draft",
+        "no producer id to be had",
         when=(state == ONGOING) & _draft_needs_id & ~offered_id.is_set,
         reply=_end_answer(Errors.COORDINATOR_LOAD_IN_PROGRESS),
         source=NEW_ID,
     ),
     Row(
-        "end at the largest epoch, draft",
+        "end at the largest epoch",
         when=(state == ONGOING) & transaction_version_2 & (producer_epoch == LARGEST_EPOCH),
         set=_id_taken(_draft_needs_id),
         reply=_end_answer(Errors.UNKNOWN_SERVER_ERROR),
         source="TransactionMetadata.prepareTransitionTo, an epoch below 0",
     ),
     Row(
-        "abort overtakes a fence, draft",
+        "abort overtakes a fence",
         when=fencing,
         set={
             pending: PREPARE_ABORT,
@@ -367,7 +367,7 @@ _end_draft = only(
         source=_END_2,
     ),
     Row(
-        "end, draft",
+        "end",
         when=state == ONGOING,
         set=ending(_prepare, transaction_version_2)
         | _next_id_taken(_draft_needs_id)
@@ -375,13 +375,13 @@ _end_draft = only(
         source="TransactionMetadata.prepareAbortOrCommit",
     ),
     Row(
-        "ended so already, draft",
+        "ended so already",
         when=_done,
         reply=_end_answer(Errors.NONE, producer_epoch),
         source=_END_2,
     ),
-    Row("end under way, draft", when=state == _prepare, reply=_busy, source=_END_2),
-    Row("no transaction to end so, draft", reply=_invalid, source=_END_2),
+    Row("end under way", when=state == _prepare, reply=_busy, source=_END_2),
+    Row("no transaction to end so", reply=_invalid, source=_END_2),
 )
 
 end_txn = Table(

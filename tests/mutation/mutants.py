@@ -36,7 +36,7 @@ class Mutant:
     @property
     def name(self) -> str:
         """Table, row and fault, as reports and the list of survivors name it."""
-        return f"{self.table.name}/{self.touched[0]}: {self.what}"
+        return f"{self.table.label(self.table.rows[self.at])}: {self.what}"
 
     @property
     def machine(self) -> str:

@@ -67,9 +67,7 @@ def test_tables_of_systems_are_among_them() -> None:
     assert next(places([], [SYSTEM], ())).name == "machine.up/by one"
     found = {place.name for place in every_place()}
     for system in map(shipped, SHIPPED):
-        assert {
-            f"{table.name}/{row.name}" for table in system.tables for row in table.rows
-        } <= found
+        assert {table.label(row) for table in system.tables for row in table.rows} <= found
 
 
 def test_a_row_that_no_system_has_is_listed_with_one_reason() -> None:

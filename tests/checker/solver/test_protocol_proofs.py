@@ -143,7 +143,7 @@ TWINS = (
     Twin("ZombieFenced", "Admitted", without("transaction.AddPartitionsByLeader", "other epoch")),
     Twin("ReservedEpoch", "GivenOut", off=("overflow_answered",)),
     Twin("AnswerStands", "AnswerStands", off=("rotation_in_log",)),
-    Twin("BumpedOnce", "EndCarriesPair", without("transaction.EndTxn", "other epoch, version 2")),
+    Twin("BumpedOnce", "EndCarriesPair", without("transaction.EndTxn", "other epoch")),
     Twin(
         "EpochsNotWasted", "EpochsNotWasted",
         {"table": "transaction.append failure", "row": "forget the transition",

@@ -69,7 +69,7 @@ END: dict[str, Any] = {
 
 
 def entry(protocol: str = "4.1", **fields: Any) -> Machine:
-    machine = Machine(coordinator.TABLES, protocol=protocol)
+    machine = Machine(coordinator.DRIVEN, protocol=protocol)
     machine.put(producer_id=7, producer_epoch=3, state="ONGOING", partitions={"t-0"}, **fields)
     return machine
 
@@ -87,7 +87,7 @@ def test_a_sequence_wraps_at_its_real_end() -> None:
 def test_an_event_is_answered_and_moves_the_state() -> None:
     machine = entry()
     outcome = machine.handle("EndTxn", **END)
-    assert (outcome.row, outcome.reply) == ("end, version 2", None)
+    assert (outcome.row, outcome.reply) == ("end", None)
     assert machine.state["pending"] == "PREPARE_COMMIT"
     machine.handle("log append")
     assert (machine["state"], machine["producer_epoch"]) == ("PREPARE_COMMIT", 4)
@@ -210,7 +210,7 @@ def coordinator_asked() -> TransactionCoordinator:
 def test_looking_ahead_changes_nothing() -> None:
     machine = entry()
     before = machine.state
-    assert machine.may("EndTxn", **END) == "end, version 2"
+    assert machine.may("EndTxn", **END) == "end"
     assert machine.may("log append") is None
     assert machine.attempt("log append") is None
     assert machine.state == before
@@ -347,7 +347,7 @@ def test_states_and_triggers() -> None:
     assert not face.may_log_append()
     assert face.may_EndTxn(**END)
     assert face.EndTxn(**END)
-    assert (face.state, face.outcome.row) == ("ONGOING", "end, version 2")
+    assert (face.state, face.outcome.row) == ("ONGOING", "end")
     assert face.log_append()
     assert (face.state, entered) == ("PREPARE_COMMIT", ["log_append"])
     assert face.machine["state"] == "PREPARE_COMMIT"
