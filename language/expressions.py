@@ -384,6 +384,8 @@ def folded(e: Expression) -> Expression:
                     return lift(decides) if truth == decides else other
         case "if" if truths[0] is not None:
             return args[1] if truths[0] else args[2]
+        case "add" if args[1].op == "const" and args[1].data == 0:
+            return args[0]
         case _:
             pass
     return Expression(e.op, args, e.data)

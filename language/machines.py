@@ -114,7 +114,8 @@ class Event(Interned):
 
     A parameter is read as an attribute of the event; `variables` are parameters given as variables
     that rows use as they are, and as elements of a collection in the state. The
-    `real_parameters` are there at real ranges alone, each with what it stands for in a bounded run.
+    `real_parameters` are there at real ranges alone, each with what it stands for in a bounded run;
+    those `not_real` are not there.
     """
 
     name: str
@@ -122,6 +123,7 @@ class Event(Interned):
     doc: str = ""
     variables: tuple[Expression, ...] = ()
     real_parameters: tuple[tuple[str, Type, Expression], ...] = ()
+    not_real: tuple[str, ...] = ()
 
     def __getattr__(self, name: str) -> Expression:
         if name.startswith("_"):
@@ -140,27 +142,36 @@ class Event(Interned):
     @property
     def every_parameter(self) -> tuple[tuple[str, Type], ...]:
         """The parameters that it has at real ranges."""
-        return (*self.parameters, *((name, kind) for name, kind, _ in self.real_parameters))
+        both = ((name, kind) for name, kind in self.parameters if name not in self.not_real)
+        return (*both, *((name, kind) for name, kind, _ in self.real_parameters))
 
-    def at_real_ranges(self: AnEvent, **further: tuple[Type, Operand]) -> AnEvent:
+    def at_real_ranges(
+        self: AnEvent, *, without: tuple[str, ...] = (), **further: tuple[Type, Operand]
+    ) -> AnEvent:
         """The same with further parameters that only runs at real ranges have: each with its type,
-        and with what rows read in its place in a bounded run.
+        and with what rows read in its place in a bounded run. Those `without` are in bounded runs
+        alone.
 
-        Raises DeclarationError for a name that is there already or can't be read, and for what is
-        not of the type.
+        Raises DeclarationError for a name that is there already or can't be read, for one that
+        isn't there to be left out, and for what is not of the type.
         """
         where = f"event {self.name}"
+        for name in without:
+            if name not in dict(self.parameters):
+                raise DeclarationError(f"{where} has no parameter {name} to leave out")
         check_names(where, further, type(self))
+        names = {*dict((*self.parameters, *self.every_parameter)), *map(bound_name, self.variables)}
         found: list[tuple[str, Type, Expression]] = []
         for name, (kind, operand) in further.items():
             check_type(f"{where}, parameter {name}", kind)
-            if name in dict(self.every_parameter) or name in map(bound_name, self.variables):
+            if name in names:
                 raise DeclarationError(f"{where} has two parameters called {name}")
             value = lift(operand)
             if not fits(type_of(value), kind):
                 raise DeclarationError(f"{where}, parameter {name}: `{value}` is not {kind}")
             found.append((name, kind, value))
-        return replace(self, real_parameters=(*self.real_parameters, *found))
+        real = (*self.real_parameters, *found)
+        return replace(self, real_parameters=real, not_real=(*self.not_real, *without))
 
 
 def event(

@@ -109,8 +109,8 @@ def message(
             raise DeclarationError(f"{where} carries no key called {name}")
     parameters = {**address, **fields}
     made = Message(
-        message_name, tuple(parameters.items()), message_doc, (), (), End(to.name), source, answers,
-        carried, allowed, only_real,
+        message_name, tuple(parameters.items()), message_doc, goes_to=End(to.name),
+        comes_from=source, answers=answers, carried=carried, errors=allowed, only_real=only_real,
     )  # fmt: skip
     found = [n for n, key in made.address if key == to.key and (source is None or n == TO)]
     if to.key is not None and not found:
@@ -198,7 +198,7 @@ def lost(message: Message) -> Loss:
 def in_transit(what: str, message: Message) -> Loss:
     """The event that something happens to a message in flight, which takes it from the network: a
     row of its table may send it on."""
-    return Loss(f"{what} {message.name}", message.parameters, message.doc, (), (), message)
+    return Loss(f"{what} {message.name}", message.parameters, message.doc, message=message)
 
 
 def instance_field(on: Event, machine: Machine) -> str:

@@ -319,7 +319,7 @@ class Table:
             )
 
     def _check_sending(self, sending: Sending) -> None:
-        declared = dict(sending.message.every_parameter)
+        declared = dict((*sending.message.parameters, *sending.message.every_parameter))
         for bound in sending.to_each:
             if bound.op != "variable":
                 raise DeclarationError(f"{sending.message.name} to each `{bound}`: no variable")

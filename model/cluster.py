@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from typing import Any, NamedTuple
 
-from ..spec.leader.calls import asks_about_offsets
+from ..spec.leader.produce import asks_about_offsets
 from ..spec.leader.state import asks_coordinator
 from .broker.coordinator import (
     PENDING,

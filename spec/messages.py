@@ -13,6 +13,7 @@ from ..language import (
     Int,
     Key,
     Machine,
+    Map,
     Message,
     Optional,
     Sending,
@@ -21,6 +22,7 @@ from ..language import (
     enum,
     if_,
     message,
+    record,
     set_of,
     some,
 )
@@ -125,6 +127,13 @@ LOG_SIZE = TRANSACTIONS * RECORDS + TRANSACTIONS + SPARE
 NO_OFFSET = -1
 OFFSET = Int(0, LOG_SIZE, "offset")
 OPTIONAL_OFFSET = Int(NO_OFFSET, LOG_SIZE, "offset")
+ANY_SEQUENCE = Int(NO_NUMBER, LARGEST_SEQUENCE, "sequence")  # a coordinator's batches have none
+LARGEST_DELTA = constant(
+    "largest_delta", 0, 0, 0, real=2**31 - 1, meaning="the last record of a batch, counted from 0"
+)
+LARGEST_OFFSET = constant("largest_offset", 0, 0, 0, real=2**63 - 1, meaning="the largest offset")
+ANY_OFFSET = Int(NO_OFFSET, LARGEST_OFFSET, "offset")
+OFFSET_DELTA = Int(0, LARGEST_DELTA, "offset delta")
 CONNECTION = Int(0, FAULTS, "connection")
 COORDINATOR_EPOCH = Int(0, FAULTS, "coordinator epoch")
 
@@ -244,10 +253,18 @@ EndTxnResponse = message(
 
 Produce = message(
     "Produce", partition, producer=PRODUCER, partition=PARTITION, producer_id=PRODUCER_ID,
-    producer_epoch=EPOCH, base_sequence=SEQUENCE, idempotent_only=Bool(), record=RECORD,
+    producer_epoch=EPOCH, base_sequence=ANY_SEQUENCE, idempotent_only=Bool(), record=RECORD,
     txn=TRANSACTION, carried=("producer_id", "record", "txn"),
     message_doc="A batch of one record, so that its base sequence is its last. It is transactional "
-    "unless it comes from a client without transactional id, which is idempotent only.",
+    "unless it comes from a client without transactional id, which is idempotent only. At real "
+    "ranges a group's coordinator or a follower's fetcher may append it as well, and it may come "
+    "beneath UnifiedLog, to the producer state alone.",
+)  # fmt: skip
+Produce = Produce.at_real_ranges(
+    without=("producer", "partition", "record", "txn"),
+    last_sequence=(ANY_SEQUENCE, Produce.base_sequence), offset_delta=(OFFSET_DELTA, 0),
+    timestamp=(TIMESTAMP, NO_TIMESTAMP), from_client=(Bool(), True),
+    from_coordinator=(Bool(), False), beneath_log=(Bool(), False),
 )  # fmt: skip
 ProduceResponse = message(
     "ProduceResponse", producer, answers=Produce, error=Errors, record=RECORD,
@@ -266,11 +283,41 @@ AddPartitionsByLeader = message(
 AddPartitionsByLeaderResponse = message(
     "AddPartitionsByLeaderResponse", partition, answers=AddPartitionsByLeader, error=Errors,
     errors=_COORDINATOR_IN_TRANSACTION,
+    message_doc="At real ranges with the batch that it is about, which the broker keeps itself.",
 )  # fmt: skip
+Batch = record(
+    "Batch", producer_id=PRODUCER_ID, producer_epoch=EPOCH, base_sequence=ANY_SEQUENCE,
+    record=RECORD, txn=TRANSACTION, guarded=Bool(),
+)  # fmt: skip
+waiting = partition.field(
+    "waiting", Map(PRODUCER, Optional(Batch)), only_bounded=True,
+    doc="Batches that wait for the coordinator; `guarded` while their question still counts.",
+)  # fmt: skip
+_waits = waiting[AddPartitionsByLeaderResponse.producer].value
+AddPartitionsByLeaderResponse = AddPartitionsByLeaderResponse.at_real_ranges(
+    producer_id=(PRODUCER_ID, _waits.producer_id),
+    producer_epoch=(EPOCH, _waits.producer_epoch),
+    base_sequence=(ANY_SEQUENCE, _waits.base_sequence),
+    last_sequence=(ANY_SEQUENCE, _waits.base_sequence),
+    guarded=(Bool(), _waits.guarded),
+    offset_delta=(OFFSET_DELTA, 0),
+    timestamp=(TIMESTAMP, NO_TIMESTAMP),
+    from_client=(Bool(), True),
+)
 WriteTxnMarkers = message(
-    "WriteTxnMarkers", partition, partition=PARTITION, connection=CONNECTION,
-    producer_id=PRODUCER_ID, producer_epoch=EPOCH, result=Result,
-    coordinator_epoch=COORDINATOR_EPOCH, carried=("producer_id",),
+    "WriteTxnMarkers",
+    partition,
+    partition=PARTITION,
+    connection=CONNECTION,
+    producer_id=PRODUCER_ID,
+    producer_epoch=EPOCH,
+    result=Result,
+    coordinator_epoch=Int(NO_NUMBER, FAULTS, "coordinator epoch"),
+    carried=("producer_id",),
+)
+WriteTxnMarkers = WriteTxnMarkers.at_real_ranges(
+    without=("partition", "connection"), timestamp=(TIMESTAMP, NO_TIMESTAMP),
+    is_replicated=(Bool(), False),
 )  # fmt: skip
 WriteTxnMarkersResponse = message(
     "WriteTxnMarkersResponse", transaction, answers=WriteTxnMarkers, error=Errors,

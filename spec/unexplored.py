@@ -77,15 +77,4 @@ UNEXPLORED = (
             "producer.InitProducerIdResponse/fatal",
         ),
     ),
-    Unexplored(
-        "a call inside a broker: systems have its rows in Produce, in the coordinator's answer, in "
-        "WriteTxnMarkers",
-        (
-            "partition.append",
-            "partition.append batch",
-            "partition.append marker",
-            "partition.start verification",
-            "partition.coordinator answers",
-        ),
-    ),
 )

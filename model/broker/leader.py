@@ -1,6 +1,6 @@
 """A partition's leader to send batches and markers to: its log, and the machine that judges them.
 
-The rows are those of `spec.leader.calls`. Kept here is what they leave to the broker: batches,
+The rows are those of `spec.leader`. Kept here is what they leave to the broker: batches,
 segments, the index of aborted transactions, the high watermark, and what happens after what (a
 marker that was taken completes its transaction; a log that was cut is read again). UnifiedLog does
 so in Kafka, with a ProducerStateManager as `producer_states` has it.
@@ -13,7 +13,9 @@ from copy import copy
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from ...spec.leader import calls as declared
+from ...spec.leader import produce
+from ...spec.leader.state import asks_coordinator
+from ...spec.leader.tables import DRIVEN
 from ...spec.messages import Errors
 from ..engine.errors import whole
 from ..engine.machine import Machine
@@ -38,6 +40,14 @@ class Batch(NamedTuple):
     coordinator_epoch: int = -1
 
 
+class GuardResponse(NamedTuple):
+    """The answer to a question whether to verify: an error, or the guard under which the
+    coordinator is to be asked, or neither where there is no need."""
+
+    error: str
+    guard: int | None
+
+
 class PartitionLeader:
     """The leader of one partition, with an empty log.
 
@@ -51,8 +61,13 @@ class PartitionLeader:
         late_transaction_buffer_ms: int = 300_000,
     ) -> None:  # fmt: skip
         settings = {"producer_id_expiration_ms": producer_id_expiration_ms}
-        machine = Machine(declared.TABLES, protocol=protocol, constants=settings)
+        machine = Machine(DRIVEN, protocol=protocol, constants=settings)
         machine.put(verification_enabled=verification)
+        self._asks = {
+            "CLIENT": verification and machine.value(asks_coordinator),
+            "COORDINATOR": verification and machine.value(produce.asks_about_offsets),
+            "REPLICATION": False,
+        }
         self.states = ProducerStates(machine)
         self.now_ms = now_ms
         self.late_ms = max_transaction_timeout_ms + late_transaction_buffer_ms
@@ -130,9 +145,8 @@ class PartitionLeader:
 
     def is_ongoing(self, producer_id: int, producer_epoch: int) -> bool:
         """Whether a transaction of this producer is open here."""
-        asked: dict[str, Any] = {"producer_id": producer_id, "producer_epoch": producer_epoch}
-        row = self.machine.may("start verification", base_sequence=0, **asked)
-        return row == "a transaction is under way"
+        fields = _transactional(producer_id, producer_epoch)
+        return self.machine.meaning("Produce", produce.in_transaction, (), fields)
 
     # Appending --------------------------------------------------------------------------------
 
@@ -149,17 +163,30 @@ class PartitionLeader:
         whole("count", count, 1)
         if timestamp is None:
             timestamp = self._now_ms
-        answer = self.machine.handle(
-            "append", switch_off=_without(transaction_version), producer_id=producer_id,
-            producer_epoch=producer_epoch, base_sequence=base_sequence,
-            offset_delta=count - 1, transactional=transactional, timestamp=timestamp,
-            origin=origin, guard=guard,
-        ).reply  # fmt: skip
+        whole("base_sequence", base_sequence, -1, 2**31 - 1)
+        last = -1 if base_sequence < 0 else (base_sequence + count - 1) % 2**31
+        off = _without(transaction_version)
+        if transactional and self._asks[origin]:
+            asked = self.machine.at("verifying", producer_id)
+            answer = self.machine.handle(
+                "AddPartitionsByLeaderResponse", switch_off=off, producer=0, partition=0,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch, base_sequence=base_sequence, last_sequence=last,
+                offset_delta=count - 1, timestamp=timestamp, from_client=origin == "CLIENT",
+                error="NONE", guarded=asked is not None and guard == asked.guard,
+            ).reply  # fmt: skip
+        else:
+            answer = self.machine.handle(
+                "Produce", switch_off=off, producer_id=producer_id, producer_epoch=producer_epoch,
+                base_sequence=base_sequence, last_sequence=last, offset_delta=count - 1,
+                timestamp=timestamp, from_client=origin == "CLIENT",
+                from_coordinator=origin == "COORDINATOR", idempotent_only=not transactional,
+                beneath_log=False,
+            ).reply  # fmt: skip
         if answer.error == "NONE" and not answer.is_duplicate:
             self.states.map_end_offset = answer.last_offset + 1
             if transactional:
                 self.states.begun(producer_id, answer.first_offset)
-            last = -1 if base_sequence < 0 else (base_sequence + count - 1) % 2**31
             batch = Batch(
                 "data", answer.first_offset, answer.last_offset, producer_id, producer_epoch,
                 base_sequence, last, transactional, timestamp,
@@ -246,23 +273,27 @@ class PartitionLeader:
 
     def start_verification(
         self, *, producer_id: int, producer_epoch: int, base_sequence: int
-    ) -> Any:
-        """A GuardResponse: an error, or the guard under which the coordinator is to be asked, or
-        neither where a transaction is open."""
-        return self.machine.handle(
-            "start verification", producer_id=producer_id, producer_epoch=producer_epoch,
-            base_sequence=base_sequence,
-        ).reply  # fmt: skip
+    ) -> GuardResponse:
+        """Whether the coordinator is to be asked about a batch, and under which guard."""
+        fields = _transactional(producer_id, producer_epoch, base_sequence)
+        if not self.machine.meaning("Produce", produce.asks_first, (), fields):
+            return GuardResponse("NONE", None)
+        answer = self.machine.handle("Produce", **fields).reply
+        return GuardResponse(answer.error, answer.guard)
 
     def verdict(
         self, error: str, *, origin: str = "CLIENT", transaction_version: int | None = None
     ) -> str:
         """What is told where the coordinator has answered so about a batch of this origin; NONE:
         append."""
-        known = error if error in Errors.bounded_names() else "UNKNOWN_SERVER_ERROR"
+        if error == "NONE" or not self.machine.value(asks_coordinator):
+            return error
+        known = error if error in _KNOWN else "UNKNOWN_SERVER_ERROR"
         answer = self.machine.handle(
-            "coordinator answers", error=known, origin=origin,
-            switch_off=_without(transaction_version),
+            "AddPartitionsByLeaderResponse", switch_off=_without(transaction_version), producer=0,
+            partition=0,
+            error=known, producer_id=0, producer_epoch=0, base_sequence=0, last_sequence=0,
+            offset_delta=0, timestamp=0, from_client=origin == "CLIENT", guarded=False,
         ).reply  # fmt: skip
         return answer.error if answer.error != known else error
 
@@ -413,3 +444,16 @@ def _without(transaction_version: int | None) -> tuple[str, ...]:
     if transaction_version is None or transaction_version >= 2:
         return ()
     return ("transaction_version_2",)
+
+
+_KNOWN = frozenset(Errors.bounded_names())
+
+
+def _transactional(producer_id: int, producer_epoch: int, base_sequence: int = 0) -> dict[str, Any]:
+    """A client's transactional batch of one record, as Produce brings it."""
+    return {
+        "producer_id": producer_id, "producer_epoch": producer_epoch,
+        "base_sequence": base_sequence, "last_sequence": base_sequence, "offset_delta": 0,
+        "timestamp": 0, "idempotent_only": False, "from_client": True,
+        "from_coordinator": False, "beneath_log": False,
+    }  # fmt: skip

@@ -1,6 +1,6 @@
 """What a leader keeps around its producer state: transactions by the offset where they start, and
 snapshots (ProducerStateManager). What is taken and what is refused are the rows' of
-`spec.leader.calls`; here is what follows from that.
+`spec.leader`; here is what follows from that.
 """
 
 from __future__ import annotations
@@ -101,13 +101,21 @@ class ProducerStates:
 
     # Appending --------------------------------------------------------------------------------
 
-    def append(self, **batch: Any) -> Any:
+    def append(self, *, first_offset: int, origin: str, transactional: bool, **batch: Any) -> Any:
         """A batch of data at its offsets, beneath the search for duplicates: an AppendResponse."""
-        answer = self.machine.handle("append batch", **batch).reply
-        if answer.error == "NONE":
-            self.map_end_offset = answer.last_offset + 1
-            if batch["transactional"]:
-                self.begun(batch["producer_id"], answer.first_offset)
+        end = self.machine["log_end_offset"]
+        self.machine.put(log_end_offset=first_offset)
+        answer = self.machine.handle(
+            "Produce", **batch, idempotent_only=not transactional,
+            from_client=origin == "CLIENT", from_coordinator=origin == "COORDINATOR",
+            beneath_log=True,
+        ).reply  # fmt: skip
+        if answer.error != "NONE":
+            self.machine.put(log_end_offset=end)
+            return answer
+        self.map_end_offset = answer.last_offset + 1
+        if transactional:
+            self.begun(batch["producer_id"], answer.first_offset)
         return answer
 
     def begun(self, producer_id: int, first_offset: int) -> None:
@@ -116,19 +124,28 @@ class ProducerStates:
         if entry.current_txn_first_offset == first_offset:
             insort(self.ongoing, TxnMetadata(first_offset, producer_id))
 
-    def append_marker(self, *, switch_off: tuple[str, ...] = (), **marker: Any) -> MarkerResponse:
+    def append_marker(
+        self, *, producer_id: int, offset: int, result: str, origin: str,
+        switch_off: tuple[str, ...] = (), **marker: Any,
+    ) -> MarkerResponse:  # fmt: skip
         """A marker at its offset; the transaction that it ends is still to be completed."""
-        answer = self.machine.handle("append marker", switch_off=switch_off, **marker).reply
+        end = self.machine["log_end_offset"]
+        if end != offset:
+            self.machine.put(log_end_offset=offset)
+        answer = self.machine.handle(
+            "WriteTxnMarkers", switch_off=switch_off, result=result,
+            producer_id=producer_id, is_replicated=origin == "REPLICATION", **marker,
+        ).reply  # fmt: skip
         if answer.error != "NONE":
+            self.machine.put(log_end_offset=end)
             return MarkerResponse(answer.error, None)
-        producer_id, offset, first = marker["producer_id"], marker["offset"], answer.first_offset
+        first = answer.first_offset
         self.map_end_offset = offset + 1
         if first is None:
             return MarkerResponse("NONE", None)
         if first == offset:  # until 2.8 one that ends nothing is a transaction by itself
             insort(self.ongoing, TxnMetadata(first, producer_id))
-        is_aborted = marker["result"] == "ABORT"
-        return MarkerResponse("NONE", CompletedTxn(producer_id, first, offset, is_aborted))
+        return MarkerResponse("NONE", CompletedTxn(producer_id, first, offset, result == "ABORT"))
 
     def append_empty_control_batch(self, producer_id: int, offset: int) -> None:
         """A marker that was cleaned away: the producer is known by it, and nothing ends."""

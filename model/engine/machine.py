@@ -233,12 +233,15 @@ class Machine:
         fields: Mapping[str, Any],
     ) -> Any:  # fmt: skip
         """What an expression in the table on an event comes to, with these fields of the event."""
-        program, features = self._program, self.features - set(switch_off)
-        table = program.tables[event]
-        compiler = program.compiler(program.names(table))
-        settled = program.settled(expression, features)
-        function = compiler.expression(settled, program.parameters(table))
-        return function(self._s, self._o, self.this, **fields)
+        known = self._taken.get((event, expression, switch_off))
+        if known is None:
+            program, features = self._program, self.features - set(switch_off)
+            table = program.tables[event]
+            compiler = program.compiler(program.names(table))
+            settled = program.settled(expression, features)
+            known = compiler.expression(settled, program.parameters(table))
+            self._taken[event, expression, switch_off] = known
+        return known(self._s, self._o, self.this, **fields)
 
     # Events -----------------------------------------------------------------------------------
 

@@ -15,8 +15,8 @@ from ...language.expressions import EnumValue, children_first
 from ...language.tables import Table
 from ...spec.coordinator import entry as transaction
 from ...spec.coordinator import log, ownership, tables
-from ...spec.leader import calls as declared_leader
 from ...spec.leader import produce
+from ...spec.leader.tables import DRIVEN as LEADER_TABLES
 from ...spec.messages import Errors
 from ..broker.coordinator import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, PENDING, TransactionCoordinator
 from ..broker.leader import PartitionLeader
@@ -351,7 +351,7 @@ STEPS = (
 @cache
 def _decided() -> frozenset[str]:
     """What a leader answers by its own rows."""
-    return said(declared_leader.TABLES)
+    return said(LEADER_TABLES)
 
 
 @cache
@@ -388,7 +388,7 @@ class Leader:
         self.asks = settings.verification and "verification" in features
         self.relayed = _relayed() if self.asks else []
         self.decided = _decided()
-        self.harmless = _harmless(declared_leader.TABLES)
+        self.harmless = _harmless(self.leader.machine.tables)
         epochs: dict[int, set[int]] = {}
         for request, fields, *_ in operations:
             if request == "Produce" and fields.get("transactional") and fields["producer_id"] >= 0:

@@ -64,6 +64,8 @@ from .transaction_manager import has_id, last_error
 DelayedProduce = dataclasses.replace(
     Produce,
     name="DelayedProduce",
+    real_parameters=(),
+    not_real=(),
     doc="A Produce request on a connection that its client has closed: it arrives at any time or "
     "never, and nobody is answered.",
 )

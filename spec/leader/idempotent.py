@@ -22,13 +22,14 @@ from ...language import (
     in_transit,
     lift,
 )
+from ...language.expressions import Operand
 from ..client import state as client
 from ..client.epochs import DelayedProduce
 from ..client.sender import answer_batch
 from ..features import client_epoch_bump, idempotent_starts_at_0
-from ..messages import NO_EPOCH, RECORD, Errors, Produce, clock, partition, producer
+from ..messages import NO_EPOCH, NO_OFFSET, RECORD, Errors, Produce, clock, partition, producer
 from . import recovery as recovery
-from .produce import Answer, Offsets, append_rows, of_request
+from .produce import Answer, AppendResponse, append_rows, of_request
 from .state import Kind, LogEntry, log, producer_state
 
 REFUSALS = constant(
@@ -43,12 +44,12 @@ refused = in_transit("refused", Produce)
 postponed = in_transit("postponed", Produce)
 
 
-def _answers(to: Event) -> Callable[[Expression, Offsets | None], Sending]:
+def _answers(to: Event) -> Callable[[Expression, Operand], Sending]:
     """Answers to a request, where its client still waits for one."""
     return lambda error, _: answer_batch(to.producer, to.partition, to.record, to.txn, error)
 
 
-def _unanswered(_error: Expression, _: Offsets | None) -> None:
+def _unanswered(_error: Expression, _offset: Operand) -> None:
     """The connection is closed."""
 
 
@@ -68,7 +69,7 @@ def _rows(request: Message, answer: Answer) -> tuple[Row, ...]:
                 ),
             )
         },
-        reply=answer(Errors.NONE, None),
+        reply=answer(Errors.NONE, NO_OFFSET),
         source="UnifiedLog.analyzeAndValidateProducerState",
     )
     unknown = Row(
@@ -76,13 +77,15 @@ def _rows(request: Message, answer: Answer) -> tuple[Row, ...]:
         when=(producer_state[request.producer_id].producer_epoch == NO_EPOCH)
         & (request.base_sequence != 0),
         during=idempotent_starts_at_0,
-        reply=answer(Errors.OUT_OF_ORDER_SEQUENCE_NUMBER, None),
+        reply=answer(Errors.OUT_OF_ORDER_SEQUENCE_NUMBER, NO_OFFSET),
     )
     return (unchecked, unknown, *append_rows(of_request(request, lift(False)), answer))
 
 
 def _answers_only(event: Event, allowed: Expression, name: str, error: Expression) -> Table:
-    row = Row(name, reply=_answers(event)(error, None), source="ReplicaManager.appendToLocalLog")
+    row = Row(
+        name, reply=_answers(event)(error, NO_OFFSET), source="ReplicaManager.appendToLocalLog"
+    )
     return Table(partition, on=event, elsewhere=(producer,), when=allowed > 0, rows=(row,))
 
 
@@ -109,8 +112,19 @@ FAULTY_EVENTS = (
     recovery.change_leader,
 )
 TABLES = (
-    Table(partition, on=Produce, elsewhere=(producer,), rows=_rows(Produce, _answers(Produce))),
-    Table(partition, on=DelayedProduce, rows=_rows(DelayedProduce, _unanswered)),
+    Table(
+        partition,
+        on=Produce,
+        elsewhere=(producer,),
+        response=AppendResponse,
+        rows=_rows(Produce, _answers(Produce)),
+    ),
+    Table(
+        partition,
+        on=DelayedProduce,
+        response=AppendResponse,
+        rows=_rows(DelayedProduce, _unanswered),
+    ),
     _answers_only(refused, REFUSALS, "refuse for good", Errors.UNKNOWN_SERVER_ERROR),
     _answers_only(postponed, SHORTAGES, "too few replicas", Errors.NOT_ENOUGH_REPLICAS),
     producer_expires,

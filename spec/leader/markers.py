@@ -8,27 +8,28 @@ producer went with them: it keeps the next transaction's marker apart from them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeAlias
+import dataclasses
 
 from ...language import (
     Expression,
+    Optional,
     Row,
-    Sending,
     Table,
     any_of,
     append,
     element,
     if_,
+    message,
     position,
     sequence_of,
     size,
+    some,
 )
 from ...language.expressions import TRUE, Operand
 from ..coordinator.markers import marker_connection
 from ..features import (
     empty_marker_ends_nothing,
+    followers_only_warn,
     last_epoch_ends_open,
     marker_is_use,
     ongoing_by_epoch,
@@ -48,9 +49,11 @@ from ..messages import (
     answer_on,
     partition,
     transaction,
+    waiting,
 )
-from .produce import CHECK_EPOCH
+from .produce import CHECK_EPOCH, asker
 from .state import (
+    REAL_OFFSET,
     Kind,
     LogEntry,
     c,
@@ -59,105 +62,100 @@ from .state import (
     producer_state,
     unguarded,
     verifying,
-    waiting,
-    where,
 )
 
 _APPEND = "ProducerAppendInfo.appendEndTxnMarker"
 
 
-@dataclass(frozen=True)
-class Marker:
-    """A marker as a leader takes it: by default what a coordinator sends in a bounded run, at the
-    log's end. `counts` says whether its epochs are checked."""
-
-    producer_id: Expression
-    producer_epoch: Expression
-    coordinator_epoch: Expression
-    result: Expression
-    timestamp: Operand = NO_TIMESTAMP
-    offset: Expression = log_end_offset
-    counts: Expression = TRUE
+MarkerResponse = message(
+    "MarkerResponse", asker, only_real=True, error=Errors, first_offset=Optional(REAL_OFFSET),
+    message_doc="Where the transaction starts that the marker ends, if it ends one.",
+)  # fmt: skip
+_request = WriteTxnMarkers
+_entry, _asked = producer_state[_request.producer_id], verifying[_request.producer_id]
+_epoch, _opened = _request.producer_epoch, _entry.current_txn_first_offset
 
 
-MarkerAnswer: TypeAlias = Callable[[Expression, Expression | None], Sending]
-"""The answer to a marker: an error, and where the transaction started that it ends."""
+def _row(
+    name: str, when: Expression, error: Expression, source: str, during: Expression = TRUE, *,
+    updates: dict[Expression, Operand] | None = None, first_offset: Expression | None = None,
+    only_bounded: bool = False,
+) -> Row:  # fmt: skip
+    answer = answer_on(
+        marker_connection[_request.partition], WriteTxnMarkersResponse, _request.connection,
+        partition=_request.partition, error=error,
+    )  # fmt: skip
+    first = None if first_offset is None else some(first_offset)
+    return Row(
+        name, when=when, set=updates or {}, reply=MarkerResponse(error=error, first_offset=first),
+        send=(dataclasses.replace(answer, only_bounded=True),), source=source, during=during,
+        only_bounded=only_bounded,
+    )  # fmt: skip
 
 
-def _refusals(marker: Marker, answer: MarkerAnswer) -> tuple[Row, ...]:
-    """ProducerAppendInfo's checks of a marker, in their order."""
-    entry, epoch = producer_state[marker.producer_id], marker.producer_epoch
-
-    def refused(
-        name: str, when: Expression, error: Expression, source: str, during: Expression = TRUE
-    ) -> Row:
-        when = where(marker.counts, when)
-        return Row(name, when=when, reply=answer(error, None), source=source, during=during)
-
-    return (
-        refused(
-            "stale epoch", epoch < entry.producer_epoch, Errors.INVALID_PRODUCER_EPOCH, CHECK_EPOCH
-        ),
-        refused(
-            "marker of an earlier transaction",
-            entry.current_txn_first_offset.is_set
-            & (epoch == entry.producer_epoch)
-            & ~(last_epoch_ends_open & (epoch == LARGEST_EPOCH)),
-            Errors.INVALID_PRODUCER_EPOCH,
-            f"KIP-1228, KAFKA-20090, {CHECK_EPOCH}",
-            strict_marker_epoch & transaction_version_2,
-        ),
-        refused(
-            "coordinator fenced",
-            marker.coordinator_epoch < entry.coordinator_epoch,
-            Errors.TRANSACTION_COORDINATOR_FENCED,
-            "ProducerAppendInfo.checkCoordinatorEpoch",
-        ),
-    )
+def _refused(
+    name: str, when: Expression, error: Expression, source: str, during: Expression = TRUE
+) -> Row:
+    when = when & (~_request.is_replicated | ~followers_only_warn)
+    return _row(name, when, error, source, during)
 
 
-def _outlives(asked: Expression, epoch: Expression) -> Expression:
-    """Whether a question to the coordinator outlives a marker of this epoch (UnifiedLog's
-    updateProducers): with version 2 a question at the marker's epoch is about the next
-    transaction."""
-    same_epoch = asked.is_set & (asked.value.producer_epoch == epoch)
-    return transaction_version_2 & ongoing_by_epoch & same_epoch
-
-
-def _written(marker: Marker) -> dict[Expression, Operand]:
-    """What a marker changes at the leader that writes it, whatever it ends."""
-    epoch = marker.producer_epoch
-    entry, asked = producer_state[marker.producer_id], verifying[marker.producer_id]
-    batches = if_(epoch == entry.producer_epoch, entry.batches, sequence_of())
-    outlives = _outlives(asked, epoch)
-    return {
-        log_end_offset: marker.offset + 1,
-        entry.producer_epoch: epoch,
-        entry.batches: batches,
-        entry.coordinator_epoch: marker.coordinator_epoch,
-        entry.last_timestamp: if_(
-            marker_is_use,
-            marker.timestamp,
-            if_(size(batches) > 0, entry.last_timestamp, NO_TIMESTAMP),
-        ),
-        asked: if_(outlives, asked, None),
-        # from 4.1 on an older batch is refused for its epoch, whatever becomes of its question
-        waiting: unguarded(
-            marker.producer_id,
-            unless=outlives & (~stale_epoch_first | (waiting[c].value.producer_epoch == epoch)),
-        ),
-    }
-
-
-def _in_log(marker: Marker) -> Expression:
-    entry = LogEntry(
-        kind=if_(marker.result == Result.COMMIT, Kind.COMMIT, Kind.ABORT),
-        producer_id=marker.producer_id,
-        producer_epoch=marker.producer_epoch,
+_REFUSALS = (
+    _refused(
+        "stale epoch", _epoch < _entry.producer_epoch, Errors.INVALID_PRODUCER_EPOCH, CHECK_EPOCH
+    ),
+    _refused(
+        "marker of an earlier transaction",
+        _opened.is_set
+        & (_epoch == _entry.producer_epoch)
+        & ~(last_epoch_ends_open & (_epoch == LARGEST_EPOCH)),
+        Errors.INVALID_PRODUCER_EPOCH,
+        f"KIP-1228, KAFKA-20090, {CHECK_EPOCH}",
+        strict_marker_epoch & transaction_version_2,
+    ),
+    _refused(
+        "coordinator fenced",
+        _request.coordinator_epoch < _entry.coordinator_epoch,
+        Errors.TRANSACTION_COORDINATOR_FENCED,
+        "ProducerAppendInfo.checkCoordinatorEpoch",
+    ),
+)
+_batches = if_(_epoch == _entry.producer_epoch, _entry.batches, sequence_of())
+# whether a question to the coordinator outlives the marker (UnifiedLog.updateProducers): with
+# version 2 a question at the marker's epoch is about the next transaction
+_outlives = (
+    transaction_version_2
+    & ongoing_by_epoch
+    & (_asked.is_set & (_asked.value.producer_epoch == _epoch))
+)
+_WRITTEN: dict[Expression, Operand] = {
+    log_end_offset: log_end_offset + 1,
+    _entry.producer_epoch: _epoch,
+    _entry.batches: _batches,
+    _entry.coordinator_epoch: _request.coordinator_epoch,
+    _entry.last_timestamp: if_(
+        marker_is_use,
+        _request.timestamp,
+        if_(size(_batches) > 0, _entry.last_timestamp, NO_TIMESTAMP),
+    ),
+    _asked: if_(_outlives, _asked, None),
+    # from 4.1 on an older batch is refused for its epoch, whatever becomes of its question
+    waiting: unguarded(
+        _request.producer_id,
+        unless=_outlives & (~stale_epoch_first | (waiting[c].value.producer_epoch == _epoch)),
+    ),
+}
+"""What a marker changes at the leader that writes it, whatever it ends."""
+_IN_LOG = append(
+    log,
+    LogEntry(
+        kind=if_(_request.result == Result.COMMIT, Kind.COMMIT, Kind.ABORT),
+        producer_id=_request.producer_id,
+        producer_epoch=_epoch,
         record=0,
         txn=None,
-    )
-    return append(log, entry)
+    ),
+)
 
 
 def _has_unended(producer_id: Expression) -> Expression:
@@ -172,70 +170,46 @@ def _has_unended(producer_id: Expression) -> Expression:
     )
 
 
-def marker_rows(marker: Marker, answer: MarkerAnswer, empty: tuple[Row, ...]) -> tuple[Row, ...]:
-    """The checks of a marker in their order, and what it ends; `empty` are rows before the last for
-    one that finds no open transaction."""
-    entry = producer_state[marker.producer_id]
-    opened = entry.current_txn_first_offset
-    return (
-        *_refusals(marker, answer),
-        Row(
-            "end the transaction",
-            when=opened.is_set,
-            set=_written(marker) | {log: _in_log(marker), opened: None},
-            reply=answer(Errors.NONE, opened.value),
-            source=_APPEND,
-        ),
-        *empty,
-        Row(
-            "no transaction to end",
-            set=_written(marker),
-            reply=answer(Errors.NONE, None),
-            source=f"{_APPEND}, KAFKA-19999",
-        ),
-    )
-
-
-def one_that_begins_here(marker: Marker, reply: Sending) -> Row:
-    """Before 2.8 a marker that ends nothing is a transaction by itself."""
-    return Row(
-        "end one that begins here",
-        during=~empty_marker_ends_nothing,
-        set=_written(marker),
-        reply=reply,
-        source=f"{_APPEND} before 2.8",
-    )
-
-
-_request = WriteTxnMarkers
-_marker = Marker(
-    _request.producer_id, _request.producer_epoch, _request.coordinator_epoch, _request.result
-)
-
-
-def _answer(error: Expression, _: Expression | None) -> Sending:
-    return answer_on(
-        marker_connection[_request.partition], WriteTxnMarkersResponse, _request.connection,
-        partition=_request.partition, error=error,
-    )  # fmt: skip
-
-
 write_markers = Table(
     partition,
-    on=WriteTxnMarkers,
+    on=_request,
+    response=MarkerResponse,
     elsewhere=(transaction,),
-    rows=marker_rows(
-        _marker,
-        _answer,
-        (
-            Row(
-                "end what has gone with its records",
-                when=(DELETIONS > 0) & _has_unended(_marker.producer_id),
-                during=~state_outlives_records,
-                set=_written(_marker) | {log: _in_log(_marker)},
-                reply=_answer(Errors.NONE, None),
-                source=f"{_APPEND}, ProducerStateManager.truncateHead before 2.4",
-            ),
+    rows=(
+        *_REFUSALS,
+        _row(
+            "end the transaction",
+            _opened.is_set,
+            Errors.NONE,
+            _APPEND,
+            updates=_WRITTEN | {log: _IN_LOG, _opened: None},
+            first_offset=_opened.value,
+        ),
+        _row(
+            "end what has gone with its records",
+            (DELETIONS > 0) & _has_unended(_request.producer_id),
+            Errors.NONE,
+            f"{_APPEND}, ProducerStateManager.truncateHead before 2.4",
+            ~state_outlives_records,
+            updates=_WRITTEN | {log: _IN_LOG},
+            only_bounded=True,
+        ),
+        _row(
+            "end one that begins here",
+            TRUE,
+            Errors.NONE,
+            f"{_APPEND} before 2.8: a marker that ends nothing is a transaction by itself",
+            ~empty_marker_ends_nothing,
+            updates=_WRITTEN,
+            first_offset=log_end_offset,
+        ),
+        _row(
+            "no transaction to end",
+            TRUE,
+            Errors.NONE,
+            f"{_APPEND}, KAFKA-19999",
+            empty_marker_ends_nothing,
+            updates=_WRITTEN,
         ),
     ),
 )

@@ -10,14 +10,18 @@ log.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from ...language import (
+    Bool,
     Expression,
+    Machine,
     Message,
+    Optional,
     Row,
     Sending,
     Table,
@@ -28,6 +32,7 @@ from ...language import (
     last,
     lift,
     lost,
+    message,
     only,
     push,
     sequence_of,
@@ -40,7 +45,9 @@ from ...language import (
 from ...language.expressions import TRUE, Operand
 from ..client.sender import answer_batch
 from ..features import (
+    followers_only_warn,
     no_start_in_mid_sequence,
+    offsets_verified,
     ongoing_by_epoch,
     stale_epoch_first,
     transaction_version_2,
@@ -49,6 +56,7 @@ from ..features import (
     version_2_draft,
 )
 from ..messages import (
+    ANY_OFFSET,
     LOSSES,
     NO_EPOCH,
     NO_OFFSET,
@@ -56,15 +64,17 @@ from ..messages import (
     SEQUENCE,
     AddPartitionsByLeader,
     AddPartitionsByLeaderResponse,
+    Batch,
     Errors,
     Produce,
     clock,
     moved,
     partition,
     producer,
+    waiting,
 )
 from .state import (
-    Batch,
+    GUARD,
     BatchMetadata,
     Kind,
     LogEntry,
@@ -72,6 +82,7 @@ from .state import (
     Refusal,
     asked,
     asks_coordinator,
+    guards,
     is_ongoing,
     log,
     log_end_offset,
@@ -80,8 +91,8 @@ from .state import (
     orphaned,
     producer_state,
     unguarded,
+    verification_enabled,
     verifying,
-    waiting,
     where,
 )
 
@@ -95,38 +106,51 @@ class DataBatch:
     """A batch of data as a leader takes it: by default what a client sends in a bounded run, one
     record at the log's end.
 
-    `from_client` says whether sequences are checked and duplicates looked for, `epoch_counts`
-    whether the epoch is. `question` says whether the batch starts a transaction that has to be
-    verified, and whether the question about it counts (none: there was no need to ask). One that
-    `waited` is transactional, and its version is one that knows asking.
+    `from_client` says whether sequences are checked, `epoch_counts` whether the epoch is,
+    `may_repeat` whether duplicates are looked for. `question` says whether the batch starts a
+    transaction that has to be verified, and whether the question about it counts (none: there was
+    no need to ask). One that `waited` is transactional, and its version is one that knows asking.
     """
 
     producer_id: Expression
     producer_epoch: Expression
     base_sequence: Expression
+    last_sequence: Expression
     transactional: Expression
-    record: Operand = 0
-    txn: Operand = None
-    last_sequence: Expression | None = None
-    offset_delta: Expression | None = None
-    first_offset: Expression = log_end_offset
+    record: Expression
+    txn: Expression
+    offset_delta: Operand = 0
     timestamp: Operand = NO_TIMESTAMP
     from_client: Expression = TRUE
     epoch_counts: Expression = TRUE
+    may_repeat: Expression = TRUE
     question: tuple[Expression, Expression] | None = None
     waited: bool = False
 
 
-class Offsets(NamedTuple):
-    """Where a batch is in the log; a duplicate is there already."""
+asker = Machine("asker", doc="Whoever appends at real ranges: a client, a coordinator, a fetcher.")
+AppendResponse = message(
+    "AppendResponse", asker, only_real=True, error=Errors, first_offset=ANY_OFFSET,
+    last_offset=ANY_OFFSET, is_duplicate=Bool(), guard=Optional(GUARD),
+    message_doc="`is_duplicate`: answered from memory, nothing was appended. `guard`: the "
+    "coordinator is to be asked first, under this guard.",
+)  # fmt: skip
 
-    first: Operand
-    last: Operand
-    is_duplicate: bool
+
+def _appended(
+    error: Expression, first: Operand = -1, last: Operand = -1, *, is_duplicate: bool = False
+) -> Sending:
+    return AppendResponse(
+        error=error, first_offset=first, last_offset=last, is_duplicate=is_duplicate, guard=None
+    )
 
 
-Answer: TypeAlias = Callable[[Expression, Offsets | None], Sending | None]
-"""The answer to a batch: an error, and where it is."""
+Answer: TypeAlias = Callable[[Expression, Operand], Sending | None]
+"""The answer to a batch in a bounded run: an error, and the offset that it has got."""
+
+
+def _bounded(sending: Sending | None) -> tuple[Sending, ...]:
+    return () if sending is None else (dataclasses.replace(sending, only_bounded=True),)
 
 
 def _validation_rows(batch: DataBatch, refused: Refusal) -> tuple[Row, ...]:
@@ -233,19 +257,15 @@ def append_rows(
     """
     entry, verified = producer_state[batch.producer_id], verifying[batch.producer_id]
     new_epoch = batch.producer_epoch != entry.producer_epoch
-    opened = entry.current_txn_first_offset.is_set
-    first_offset = last_offset = batch.first_offset
-    delta: Operand = 0
-    if batch.offset_delta is not None:
-        delta = batch.offset_delta
-        last_offset = first_offset + delta
-    last_sequence = batch.base_sequence if batch.last_sequence is None else batch.last_sequence
+    opened = entry.current_txn_first_offset
+    delta = batch.offset_delta
+    last_offset = log_end_offset + delta
     metadata = BatchMetadata(
-        last_sequence=last_sequence, last_offset=last_offset, offset_delta=delta,
+        last_sequence=batch.last_sequence, last_offset=last_offset, offset_delta=delta,
         timestamp=batch.timestamp,
     )  # fmt: skip
     cached = element("cached", entry.batches)
-    same = (cached.last_sequence == last_sequence) & (cached.offset_delta == delta)
+    same = (cached.last_sequence == batch.last_sequence) & (cached.offset_delta == delta)
     found = first_of(cached, same)
     known = found.value
 
@@ -256,21 +276,28 @@ def append_rows(
         source: str,
         during: Expression,
     ) -> Row:
-        reply = answer(error, None)
-        return Row(name, when=when, set=dict(settled), reply=reply, source=source, during=during)
+        return Row(
+            name, when=when, set=dict(settled), reply=_appended(error),
+            send=_bounded(answer(error, NO_OFFSET)), source=source, during=during,
+        )  # fmt: skip
 
     rows: tuple[Row, ...] = ()
     if batch.question is not None:
         starts, counts = batch.question
         stale = batch.producer_epoch < entry.producer_epoch
         rows = _question_rows(starts, stale, counts, refused)
-    there = Offsets(known.last_offset - known.offset_delta, known.last_offset, is_duplicate=True)
     return (
         Row(
             "duplicate",
-            when=where(batch.from_client, ~new_epoch & found.is_set),
+            when=where(batch.may_repeat, ~new_epoch & found.is_set),
             set=dict(settled),
-            reply=answer(Errors.NONE, there),
+            reply=_appended(
+                Errors.NONE,
+                known.last_offset - known.offset_delta,
+                known.last_offset,
+                is_duplicate=True,
+            ),
+            send=_bounded(answer(Errors.NONE, known.last_offset - known.offset_delta)),
             source="ProducerStateEntry.findDuplicateBatch",
         ),
         *rows,
@@ -295,16 +322,15 @@ def append_rows(
                     batches=if_(new_epoch, sequence_of(metadata), push(entry.batches, metadata)),
                     coordinator_epoch=entry.coordinator_epoch,
                     current_txn_first_offset=if_(
-                        opened | ~batch.transactional,
-                        entry.current_txn_first_offset,
-                        some(first_offset),
+                        opened.is_set | ~batch.transactional, opened, some(log_end_offset)
                     ),
                     last_timestamp=batch.timestamp,
                 ),
                 verified: if_(batch.transactional, None, verified),
                 waiting: left_waiting,
             },
-            reply=answer(Errors.NONE, Offsets(first_offset, last_offset, is_duplicate=False)),
+            reply=_appended(Errors.NONE, log_end_offset, last_offset),
+            send=_bounded(answer(Errors.NONE, log_end_offset)),
             source="ProducerAppendInfo.appendDataBatch, ProducerStateManager.update",
         ),
     )
@@ -313,43 +339,59 @@ def append_rows(
 # Produce ---------------------------------------------------------------------------------------
 
 
-def of_request(batch: Message | Expression, transactional: Expression) -> DataBatch:
-    """The batch of a request, or one that has waited."""
+def of_request(batch: Message, transactional: Expression) -> DataBatch:
+    """The batch of a request in a bounded run."""
     return DataBatch(
-        batch.producer_id, batch.producer_epoch, batch.base_sequence, transactional,
-        batch.record, batch.txn,
+        batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.base_sequence,
+        transactional, batch.record, batch.txn,
     )  # fmt: skip
 
 
 _id, _epoch = Produce.producer_id, Produce.producer_epoch
 _transactional = ~Produce.idempotent_only
-_asks = asks_coordinator & _transactional & ~is_ongoing(_id, _epoch)
+_is_verified = Produce.from_client | (offsets_verified & Produce.from_coordinator)
+in_transaction = is_ongoing(_id, _epoch)
+"""Whether the batch of a request belongs to the transaction that is open."""
+asks_first = (
+    asks_coordinator
+    & verification_enabled
+    & _is_verified
+    & _transactional
+    & ~Produce.beneath_log
+    & ~in_transaction
+)
+"""Whether the coordinator is asked before a request's batch is appended."""
 
 
-def _produce_answer(error: Expression, there: Offsets | None = None) -> Sending:
+def _produce_answer(error: Expression, offset: Operand = NO_OFFSET) -> Sending:
     return answer_batch(
-        Produce.producer, Produce.partition, Produce.record, Produce.txn, error,
-        NO_OFFSET if there is None else there.first, log_start_offset,
+        Produce.producer, Produce.partition, Produce.record, Produce.txn, error, offset,
+        log_start_offset,
     )  # fmt: skip
 
 
+_asked = verifying[_id]
 produce = Table(
     partition,
     on=Produce,
+    response=AppendResponse,
     elsewhere=(producer, clock),
-    when=~(_asks & (waiting[Produce.producer].is_set | Produce.producer.is_in(orphaned))),
+    bounded_when=~(
+        asks_first & (waiting[Produce.producer].is_set | Produce.producer.is_in(orphaned))
+    ),
     doc="A producer's second batch waits until the coordinator has answered about its first.",
     rows=(
         Row(
             "stale epoch, before asking",
-            when=_asks & (_epoch < producer_state[_id].producer_epoch),
+            when=asks_first & (_epoch < producer_state[_id].producer_epoch),
             during=stale_epoch_first & asks_coordinator,
-            reply=_produce_answer(Errors.INVALID_PRODUCER_EPOCH),
+            reply=_appended(Errors.INVALID_PRODUCER_EPOCH),
+            send=_bounded(_produce_answer(Errors.INVALID_PRODUCER_EPOCH)),
             source="KAFKA-18042, UnifiedLog.maybeStartTransactionVerification",
         ),
         Row(
             "ask the coordinator",
-            when=_asks,
+            when=asks_first,
             during=asks_coordinator,
             set={
                 **asked(_id, _epoch, Produce.base_sequence),
@@ -364,18 +406,33 @@ produce = Table(
                     )
                 ),
             },
-            send=(
+            reply=AppendResponse(
+                error=Errors.NONE,
+                first_offset=-1,
+                last_offset=-1,
+                is_duplicate=False,
+                guard=some(if_(_asked.is_set, _asked.value.guard, guards)),
+            ),
+            send=_bounded(
                 AddPartitionsByLeader(
                     partition=Produce.partition,
                     producer=Produce.producer,
                     producer_id=_id,
                     producer_epoch=_epoch,
-                ),
+                )
             ),
             source="KIP-890, ReplicaManager.maybeSendPartitionsToTransactionCoordinator",
         ),
         *append_rows(
-            of_request(Produce, _transactional),
+            replace(
+                of_request(Produce, _transactional),
+                last_sequence=Produce.last_sequence,
+                offset_delta=Produce.offset_delta,
+                timestamp=Produce.timestamp,
+                from_client=Produce.from_client,
+                may_repeat=Produce.from_client & ~Produce.beneath_log,
+                epoch_counts=Produce.from_client | (followers_only_warn & Produce.from_coordinator),
+            ),
             _produce_answer,
             {},
             unguarded(_id, unless=~_transactional),
@@ -385,13 +442,13 @@ produce = Table(
 
 _answer = AddPartitionsByLeaderResponse
 _waiting = waiting[_answer.producer]
-_batch = _waiting.value
 
 
-def _waiting_answer(error: Expression, there: Offsets | None = None) -> Sending:
+def _waiting_answer(error: Expression, offset: Operand = NO_OFFSET) -> Sending:
+    batch = _waiting.value
     return answer_batch(
-        _answer.producer, _answer.partition, _batch.record, _batch.txn, error,
-        NO_OFFSET if there is None else there.first, log_start_offset,
+        _answer.producer, _answer.partition, batch.record, batch.txn, error, offset,
+        log_start_offset,
     )  # fmt: skip
 
 
@@ -437,13 +494,16 @@ def verdict_rows(
 def _refused(
     name: str, when: Expression, error: Expression, source: str, during: Expression
 ) -> Row:
-    reply = _waiting_answer(error)
-    return Row(name, when=when, set=_done, reply=reply, source=source, during=during)
+    return Row(
+        name, when=when, set=_done, reply=_appended(error), send=_bounded(_waiting_answer(error)),
+        source=source, during=during,
+    )  # fmt: skip
 
 
 verified = Table(
     partition,
     on=_answer,
+    response=AppendResponse,
     elsewhere=(producer,),
     rows=only(
         asks_coordinator,
@@ -451,17 +511,32 @@ verified = Table(
             "asked by a leader before",
             when=_answer.producer.is_in(orphaned),
             set={orphaned: orphaned - set_of(_answer.producer)},
+            only_bounded=True,
         ),
-        *verdict_rows(_answer.error, _refused),
+        *verdict_rows(_answer.error, _refused, _answer.from_client),
         *append_rows(
-            replace(
-                of_request(_batch, TRUE),
-                question=(~is_ongoing(_batch.producer_id, _batch.producer_epoch), _batch.guarded),
+            DataBatch(
+                _answer.producer_id,
+                _answer.producer_epoch,
+                _answer.base_sequence,
+                _answer.last_sequence,
+                TRUE,
+                _waiting.value.record,
+                _waiting.value.txn,
+                offset_delta=_answer.offset_delta,
+                timestamp=_answer.timestamp,
+                from_client=_answer.from_client,
+                epoch_counts=_answer.from_client | followers_only_warn,
+                may_repeat=_answer.from_client,
+                question=(
+                    ~is_ongoing(_answer.producer_id, _answer.producer_epoch),
+                    _answer.guarded,
+                ),
                 waited=True,
             ),
             _waiting_answer,
             _done,
-            updated(unguarded(_batch.producer_id), _answer.producer, None),
+            updated(unguarded(_answer.producer_id), _answer.producer, None),
         ),
     ),
 )
@@ -502,6 +577,8 @@ def _lost_question(message: Message) -> Table:
     )
 
 
+asks_about_offsets = asks_coordinator & offsets_verified
+"""Whether a leader asks the coordinator about what a group's coordinator appends for one."""
 FAULTY_EVENTS = (lost(AddPartitionsByLeader), lost(AddPartitionsByLeaderResponse))
 TABLES = (
     produce,

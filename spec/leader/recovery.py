@@ -37,6 +37,7 @@ from ..messages import (
     clock,
     partition,
     producer,
+    waiting,
 )
 from .state import (
     OFFSET,
@@ -50,7 +51,6 @@ from .state import (
     producer_state,
     unguarded,
     verifying,
-    waiting,
 )
 
 expire_producer = event(

@@ -6,8 +6,9 @@ broker keeps the log, and the machine the offset of its end. Replication is not 
 appended record is replicated at once in a bounded run, so that the high watermark is the log's end;
 at real ranges it is the broker's to move.
 
-A broker that waits for the coordinator keeps the batch itself, with the guard that it got: a
-bounded run has the batch in `waiting`, and whether its guard is still the one that counts.
+A broker that waits for the coordinator keeps the batch itself, with the guard that it got, and has
+both when the answer comes: a bounded run has the batch in `messages.waiting`, and whether its guard
+is still the one that counts.
 tests/spec/test_leader_refinement.py takes every event of a small leader on both and compares.
 """
 
@@ -45,27 +46,26 @@ from ...language import (
 from ...language.expressions import TRUE, Operand
 from ..features import ongoing_by_epoch, transaction_version_2, verification
 from ..messages import (
+    ANY_SEQUENCE,
     CACHED_BATCHES,
     EPOCH,
     FAULTS,
-    LARGEST_SEQUENCE,
+    LARGEST_OFFSET,
     LATEST,
     LOG_SIZE,
     NO_NUMBER,
     OFFSET,
+    OFFSET_DELTA,
     PRODUCER,
     PRODUCER_ID,
     RECORD,
-    SEQUENCE,
     TIMESTAMP,
     TRANSACTION,
     now,
     partition,
+    waiting,
 )
 
-LARGEST_DELTA = constant(
-    "largest_delta", 0, 0, 0, real=2**31 - 1, meaning="the last record of a batch, counted from 0"
-)
 GUARDS = constant(
     "guards", 0, 0, 0, real=2**63 - 1, meaning="verification guards that are told apart"
 )
@@ -73,8 +73,7 @@ PRODUCER_ID_EXPIRATION = constant(
     "producer_id_expiration_ms", 0, 0, 0, real=86_400_000, meaning="producer.id.expiration.ms"
 )
 
-ANY_SEQUENCE = Int(NO_NUMBER, LARGEST_SEQUENCE, "sequence")  # a coordinator's batches have none
-OFFSET_DELTA = Int(0, LARGEST_DELTA, "offset delta")
+REAL_OFFSET = Int(0, LARGEST_OFFSET, "offset")
 GUARD = Int(0, GUARDS, "guard")
 
 Kind = enum("Kind", "DATA", "COMMIT", "ABORT")
@@ -99,11 +98,6 @@ VerificationStateEntry = record(
     "VerificationStateEntry", producer_epoch=EPOCH, lowest_sequence=ANY_SEQUENCE, guard=GUARD,
     timestamp=TIMESTAMP,
 )  # fmt: skip
-Batch = record(
-    "Batch", producer_id=PRODUCER_ID, producer_epoch=EPOCH, base_sequence=SEQUENCE, record=RECORD,
-    txn=TRANSACTION, guarded=Bool(),
-)  # fmt: skip
-
 log = partition.field(
     "log", Sequence(LogEntry, LOG_SIZE), only_bounded=True,
     doc="All that was appended, from offset 0 on.",
@@ -125,12 +119,8 @@ guards = partition.field(
     "guards", GUARD, only_real=True, stands_for=lift(0), doc="How many were handed out."
 )
 verification_enabled = partition.field(
-    "verification_enabled", Bool(), True, only_real=True,
+    "verification_enabled", Bool(), True, only_real=True, stands_for=lift(True),
     doc="transaction.partition.verification.enable",
-)  # fmt: skip
-waiting = partition.field(
-    "waiting", Map(PRODUCER, Optional(Batch)), only_bounded=True,
-    doc="Batches that wait for the coordinator; `guarded` while their question still counts.",
 )  # fmt: skip
 orphaned = partition.field(
     "orphaned", Set(PRODUCER), only_bounded=True,

@@ -8,7 +8,7 @@ from ..client import expiry, sender
 from ..client import state as client
 from ..features import KAFKA, transactional
 from ..leader import idempotent as leader
-from ..leader.state import GUARDS, LARGEST_DELTA, PRODUCER_ID_EXPIRATION
+from ..leader.state import GUARDS, PRODUCER_ID_EXPIRATION
 from ..messages import (
     CACHED_BATCHES,
     DELAYS,
@@ -16,6 +16,7 @@ from ..messages import (
     EXPIRIES,
     FAULTS,
     IN_FLIGHT,
+    LARGEST_DELTA,
     LARGEST_EPOCH,
     LARGEST_SEQUENCE,
     LATEST,

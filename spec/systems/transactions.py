@@ -11,7 +11,7 @@ from ..coordinator import markers, tables
 from ..features import KAFKA, transactional
 from ..leader import markers as leader_markers
 from ..leader import produce, recovery
-from ..leader.state import GUARDS, LARGEST_DELTA, PRODUCER_ID_EXPIRATION
+from ..leader.state import GUARDS, PRODUCER_ID_EXPIRATION
 from ..lemmas import batches, clients, coordinator, leaders
 from ..messages import (
     APPEND_FAILURES,
@@ -24,6 +24,7 @@ from ..messages import (
     FAULTS,
     ID_EXPIRIES,
     IN_FLIGHT,
+    LARGEST_DELTA,
     LARGEST_EPOCH,
     LARGEST_SEQUENCE,
     LATEST,

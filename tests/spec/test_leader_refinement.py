@@ -153,7 +153,7 @@ def test_both_leaders_do_the_same_with_every_event(release: str) -> None:
 
 def test_a_leader_that_takes_what_it_should_not_is_told_apart() -> None:
     pair = Pair("4.3")
-    pair.real.machine.put(verification_enabled=False)
+    pair.real = PartitionLeader(protocol="4.3", verification=False)
     found, expected = pair.take(("produce", 1, 0, 1))
     assert found == expected
     assert pair.seen()[0] == pair.seen()[1]

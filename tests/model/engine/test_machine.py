@@ -56,11 +56,12 @@ from epochfence.model.engine.errors import (
 )
 from epochfence.model.engine.values import Sparse, Unbounded
 from epochfence.spec.coordinator import tables as coordinator
-from epochfence.spec.leader import calls as leader
+from epochfence.spec.leader import tables as leader
 
 BATCH: dict[str, Any] = {
     "producer_id": 2**62, "producer_epoch": 32767, "base_sequence": 2**31 - 2,
-    "offset_delta": 3, "transactional": False, "timestamp": 5, "origin": "CLIENT", "guard": None,
+    "last_sequence": 1, "offset_delta": 3, "idempotent_only": True, "timestamp": 5,
+    "from_client": True, "from_coordinator": False, "beneath_log": False,
 }  # fmt: skip
 END: dict[str, Any] = {
     "producer": "anybody", "connection": 0, "producer_id": 7, "producer_epoch": 3,
@@ -75,11 +76,11 @@ def entry(protocol: str = "4.1", **fields: Any) -> Machine:
 
 
 def test_a_sequence_wraps_at_its_real_end() -> None:
-    machine = Machine(leader.TABLES)
-    answer = machine.handle("append", **BATCH).reply
+    machine = Machine(leader.DRIVEN)
+    answer = machine.handle("Produce", **BATCH).reply
     assert (answer.error, answer.first_offset, answer.last_offset) == ("NONE", 0, 3)
-    following: dict[str, Any] = BATCH | {"base_sequence": 2, "offset_delta": 0}
-    assert machine.handle("append", **following).reply.first_offset == 4
+    following: dict[str, Any] = BATCH | {"base_sequence": 2, "last_sequence": 2, "offset_delta": 0}
+    assert machine.handle("Produce", **following).reply.first_offset == 4
     known = machine["producer_state"][2**62]
     assert [batch.last_sequence for batch in known.batches] == [1, 2]
 
@@ -220,7 +221,7 @@ def test_looking_ahead_changes_nothing() -> None:
 
 
 def test_records_and_maps_are_given_as_mappings() -> None:
-    machine = Machine(leader.TABLES)
+    machine = Machine(leader.DRIVEN)
     machine.put(producer_state={9: {"producer_epoch": 1, "batches": [(4, 10, 0, 0)]}})
     known = machine["producer_state"][9]
     assert (known.producer_epoch, known.batches[0].last_sequence) == (1, 4)
