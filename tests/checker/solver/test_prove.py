@@ -81,6 +81,8 @@ TWINS = {
 }
 
 
+@pytest.mark.slow
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", [item.name for item in ktx.PROPERTIES])
 def test_a_proof_fails_without_what_protects_the_property(name: str) -> None:
     change = TWINS[name]
