@@ -359,11 +359,14 @@ def as_bounded(expression: Expression, having: Collection[Field] = ()) -> Expres
         other = as_bounded(node.data.stands_for, having)
         return other.at(as_bounded(node.args[0], having)) if node.args else other
 
-    others = [node.op for node in children_first(expression) if is_other(node)]
+    def folds(node: Expression) -> bool:
+        return node.op == "parameter" or node.data.stands_for.op == "const"
+
+    others = [node for node in children_first(expression) if is_other(node)]
     if not others:
         return expression
     bounded = rewrite(expression, change)
-    return folded(bounded) if "parameter" in others else bounded
+    return folded(bounded) if any(map(folds, others)) else bounded
 
 
 def folded(e: Expression) -> Expression:

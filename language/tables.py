@@ -394,9 +394,9 @@ def bounded_view(table: Table, having: frozenset[Field] = frozenset()) -> Table:
         response = None
     when = seen(table.when)
     if not having and table.bounded_when is not True:
-        both = table.bounded_when if when is True else lift(when) & table.bounded_when
+        both = folded(lift(when) & seen(table.bounded_when))
         return dataclasses.replace(
-            table, rows=rows, response=response, when=seen(both), bounded_when=True
+            table, rows=rows, response=response, when=both, bounded_when=True
         )
     return _changed(table, rows, response, when)
 

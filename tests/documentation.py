@@ -56,6 +56,7 @@ IN_PARTS = {"python tests/model/planted_faults.py": "tests/model/test_conformanc
 SYSTEM = shipped("transactions")
 PRODUCER_IDS = shipped("producer-ids")
 IDEMPOTENCE = shipped("idempotence")
+CALLS = shipped("calls")
 
 
 # Commands ----------------------------------------------------------------------------------------
@@ -348,6 +349,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "sources of idempotence": lambda: _sources(IDEMPOTENCE),
     "constants of producer-ids": lambda: _constants(PRODUCER_IDS),
     "sources of producer-ids": lambda: _sources(PRODUCER_IDS),
+    "constants of calls": lambda: _constants(CALLS),
+    "sources of calls": lambda: _sources(CALLS),
     EXAMPLE.as_posix(): _example,
     "disagreements of the mock": mock_disagreements.table,
     "layouts": _layouts,

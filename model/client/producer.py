@@ -20,6 +20,7 @@ from ...spec.client import (
     calls,
     epochs,
     expiry,
+    failures,
     queue,
     requests,
     sender,
@@ -34,7 +35,7 @@ from .accumulator import Accumulator, Produce, Record, topic_of
 NONE = "NONE"
 LATEST_MS = 2**62
 TABLES = (
-    *calls.TABLES, *requests.TABLES, *manager.TABLES, *accumulator.TABLES, *sender.REAL_TABLES,
+    *calls.TABLES, *requests.TABLES, *failures.TABLES, *accumulator.TABLES, *sender.REAL_TABLES,
     *expiry.TABLES, epochs.bumped,
 )  # fmt: skip
 """What the client's machine does."""
@@ -350,7 +351,7 @@ class ProducerClient:
         """What becomes of a request, or of nothing but the client, as a row has decided."""
         result = request.result if request is not None else CallResult()
         match reaction.step:
-            case "DONE":
+            case "DONE" | "STOP":
                 result.complete()
             case "FAIL":
                 result.complete(reaction.error)
@@ -390,7 +391,7 @@ class ProducerClient:
             if reaction.step == "GO_ON":
                 return request
             self._react(reaction, request)
-            if reaction.step == "FAIL":
+            if reaction.step in ("FAIL", "STOP"):
                 return None
             return self._requests.pop(0) if self._requests else None
         return None

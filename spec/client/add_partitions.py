@@ -110,7 +110,11 @@ added_to_transaction = Table(
     response=Reaction,
     rows=taken_up(
         Request.ADD_PARTITIONS_TO_TXN,
-        Row("on a closed connection", when=_answer.connection != connection),
+        Row(
+            "on a closed connection",
+            when=_answer.connection != connection,
+            only_bounded=True,
+        ),
         Row(
             "failed for good before",
             when=state == FATAL_ERROR,

@@ -23,7 +23,7 @@ from ...language import (
     size,
     some,
 )
-from ...language.expressions import Operand
+from ...language.expressions import Operand, any_true
 from ..application import (
     Outcome,
     abort_transaction,
@@ -48,7 +48,7 @@ from ..features import (
 from ..messages import PARTITION, TRANSACTION, Result, connection, producer
 from .end_txn import end
 from .init_producer_id import init
-from .queue import QUEUE, Request, at_once, joins, queued
+from .queue import QUEUE, Request, answered, at_once, current, in_order, joins, queued
 from .state import (
     ABORTABLE_ERROR,
     ABORTING,
@@ -178,6 +178,7 @@ initialize = Table(
     producer,
     on=init_transactions,
     response=CallResponse,
+    when=in_order,
     bounded_when=state == UNINITIALIZED,
     rows=(
         _CLOSED,
@@ -201,6 +202,7 @@ begin = Table(
     producer,
     on=begin_transaction,
     response=CallResponse,
+    when=in_order,
     elsewhere=(application,),
     bounded_when=(state == READY)
     & (outcome.at(_begun) == Outcome.NOT_BEGUN)
@@ -252,6 +254,7 @@ commit = Table(
     producer,
     on=commit_transaction,
     response=CallResponse,
+    when=in_order,
     elsewhere=(application,),
     bounded_when=(state == IN_TRANSACTION) & _may_end,
     rows=(
@@ -293,6 +296,7 @@ abort = Table(
     producer,
     on=abort_transaction,
     response=CallResponse,
+    when=in_order,
     elsewhere=(application,),
     bounded_when=state.is_in(IN_TRANSACTION, ABORTABLE_ERROR) & txn.is_set & _may_end,
     rows=(
@@ -351,6 +355,7 @@ send = Table(
     producer,
     on=call_send,
     response=CallResponse,
+    when=in_order,
     rows=(
         _illegal("closed", is_closed, _THROWS_CLOSED),
         _taken(
@@ -365,7 +370,7 @@ send = Table(
             f"{_MANAGER}.failIfNotReadyForSend",
             cause=last_error,
         ),
-        *_refused_in(has_error),
+        *_refused_in(calls_in_turn & has_error),
         _PENDING,
         _taken("without a transaction", f"{_MANAGER}.maybeAddPartition", when=~lift(transactional)),
         _illegal(
@@ -394,6 +399,7 @@ offsets_sent = Table(
     producer,
     on=call_offsets,
     response=CallResponse,
+    when=in_order,
     rows=(
         _raised(
             "no group, or a generation without its member",
@@ -423,14 +429,19 @@ offsets_sent = Table(
         ),
     ),
 )
-_is_over = pending_call.is_set & (pending_call.value != state)
+_is_over = pending_call.is_set & ~any_true(
+    *(
+        request.is_in(queued) | (current == some(request))
+        for request in (Request.INIT_PRODUCER_ID, Request.END_TXN)
+    )
+)
 acknowledged = Table(
     producer,
     on=acknowledge,
-    when=(QUEUE == 0) | _is_over,
+    when=(QUEUE == 0) | (_is_over & ~answered),
     rows=(Row("heard", set={call_acknowledged: True}),),
 )
-closed = Table(producer, on=call_close, rows=(Row("close", set={is_closed: True}),))
+closed = Table(producer, on=call_close, when=in_order, rows=(Row("close", set={is_closed: True}),))
 
 
 TABLES = (initialize, begin, commit, abort, send, offsets_sent, acknowledged, closed)

@@ -95,10 +95,13 @@ AFTER_END = if_(must_bump, INITIALIZING, READY)
 BUMP_NEXT = dataclasses.replace(at_once(init(connection)), when=bump_asked)
 """InitProducerId, where it waits behind EndTxn."""
 
+may_complete = if_(must_bump & ~commit_may_bump, state == ABORTING, is_completing(state))
+"""Whether the state may be the one after the end: TransactionManager.completeTransaction."""
+
 _error = EndTxnResponse.error
 _ok = _error == Errors.NONE
 _again = (at_once(end(result, connection)),)
-_out_of_turn = _ok & ~if_(must_bump & ~commit_may_bump, state == ABORTING, is_completing(state))
+_out_of_turn = _ok & ~may_complete
 _is_lost = is_unknown_id(_error)
 _can_abort = is_abortable(_error) | (_is_lost & can_bump)
 _NEEDS_BUMP: dict[Expression, Operand] = {must_bump: must_bump | (_is_lost & ~adds_implicitly)}
@@ -110,7 +113,11 @@ ended = Table(
     elsewhere=(application,),
     rows=taken_up(
         Request.END_TXN,
-        Row("on a closed connection", when=EndTxnResponse.connection != connection),
+        Row(
+            "on a closed connection",
+            when=EndTxnResponse.connection != connection,
+            only_bounded=True,
+        ),
         Row(
             "ended, and not in a state for what follows: fatal",
             when=_out_of_turn,

@@ -76,7 +76,11 @@ initialized = Table(
     response=Reaction,
     rows=taken_up(
         Request.INIT_PRODUCER_ID,
-        Row("on a closed connection", when=InitProducerIdResponse.connection != connection),
+        Row(
+            "on a closed connection",
+            when=InitProducerIdResponse.connection != connection,
+            only_bounded=True,
+        ),
         Row(
             "initialized, and not in a state to be ready",
             when=_ok & ~_in_turn,

@@ -20,11 +20,13 @@ from ...language import (
     constant,
     enum,
     if_,
+    lift,
     set_of,
     size,
     some,
 )
 from ...language.expressions import Operand
+from ..errors import Errors
 from ..messages import producer
 from .transaction_manager import Reaction, request_in_flight
 
@@ -58,15 +60,38 @@ current = producer.field(
     doc="The request taken from the queue: to be sent, or in flight.",
 )  # fmt: skip
 answered = producer.field(
-    "answered", Bool(), only_real=True, only_bounded=True, doc="Its answer is under way."
-)
+    "answered", Bool(), only_real=True, only_bounded=True, stands_for=lift(False),
+    doc="Its answer is under way.",
+)  # fmt: skip
 sought = producer.field(
     "sought", Set(Coordinator), only_real=True, only_bounded=True,
     doc="What FindCoordinator is to find.",
 )  # fmt: skip
 QUEUE_FIELDS = (queued, current, answered, sought)
 
+_TOLD_APART = (
+    Errors.COORDINATOR_NOT_AVAILABLE, Errors.COORDINATOR_LOAD_IN_PROGRESS,
+    Errors.CONCURRENT_TRANSACTIONS, Errors.INVALID_PRODUCER_EPOCH, Errors.PRODUCER_FENCED,
+    Errors.INVALID_TXN_STATE, Errors.INVALID_PRODUCER_ID_MAPPING, Errors.UNKNOWN_PRODUCER_ID,
+    Errors.TRANSACTION_ABORTABLE, Errors.TOPIC_AUTHORIZATION_FAILED,
+    Errors.GROUP_AUTHORIZATION_FAILED, Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    Errors.UNKNOWN_MEMBER_ID, Errors.UNKNOWN_SERVER_ERROR,
+)  # fmt: skip
+
 Changes = dict[Expression, Operand]
+in_order = (QUEUE == 0) | ~answered
+"""When anything else may happen: an answer that is under way comes first. It doesn't hang on the
+client's state, so that it might as well have been sent later."""
+
+
+def is_told_apart(error: Expression) -> Expression:
+    """Whether a system has the error: the others come to what one of these does."""
+    return (QUEUE == 0) | error.is_in(*_TOLD_APART)
+
+
+def is_answer(error: Expression) -> Expression:
+    """Whether a system has this in an answer."""
+    return (error == Errors.NONE) | is_told_apart(error)
 
 
 def joins(*requests: Expression) -> Changes:

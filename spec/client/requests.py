@@ -38,13 +38,15 @@ from .answers import (
     is_abortable,
     tried_again,
 )
-from .end_txn import AFTER_END, COMPLETED, ended
+from .end_txn import AFTER_END, COMPLETED, ended, may_complete
 from .init_producer_id import initialized, is_unauthorized
 from .queue import (
     QUEUE,
     Coordinator,
     Request,
     current,
+    in_order,
+    is_answer,
     is_asked,
     is_first,
     joins,
@@ -64,6 +66,8 @@ from .state import (
 from .transaction_manager import (
     BUMPING_VERSION,
     GROUP_VERSION,
+    NOT_ALLOWED,
+    NOT_ALLOWED_ERROR,
     ClientStep,
     Reaction,
     aborting,
@@ -106,7 +110,7 @@ ask_for_partitions = event("ask for partitions")
 partitions_asked = Table(
     producer,
     on=ask_for_partitions,
-    when=size(new_partitions) > 0,
+    when=(size(new_partitions) > 0) & in_order,
     rows=(
         Row(
             "ask for them",
@@ -150,6 +154,14 @@ request_chosen = Table(
             },
             reply=react(ClientStep.FAIL, last_error.value),
             source=f"{_MANAGER}.maybeTerminateRequestWithError",
+        ),
+        Row(
+            "nothing to end, and not in a state for what follows",
+            when=_ends & ~transaction_started & ~may_complete,
+            goto=NOT_ALLOWED,
+            set={last_error: NOT_ALLOWED_ERROR, queued: queued - set_of(_asked)},
+            reply=react(ClientStep.STOP),
+            source=f"{_NEXT}, {_MANAGER}.transitionTo",
         ),
         Row(
             "nothing to end",
@@ -341,7 +353,7 @@ offsets_added = Table(
     producer,
     on=offsets_answered,
     response=Reaction,
-    when=is_asked(Request.ADD_OFFSETS_TO_TXN),
+    when=is_asked(Request.ADD_OFFSETS_TO_TXN) & is_answer(offsets_answered.error),
     rows=taken_up(
         Request.ADD_OFFSETS_TO_TXN,
         Row(
@@ -371,7 +383,7 @@ offset_committed = Table(
     producer,
     on=offset_answered,
     response=Reaction,
-    when=is_asked(Request.TXN_OFFSET_COMMIT),
+    when=is_asked(Request.TXN_OFFSET_COMMIT) & is_answer(offset_answered.error),
     rows=taken_up(
         Request.TXN_OFFSET_COMMIT,
         Row(
@@ -429,7 +441,7 @@ want_id = event("want a producer id")
 id_wanted = Table(
     producer,
     on=want_id,
-    when=~transactional & ~has_id & (state != INITIALIZING),
+    when=~transactional & ~has_id & (state != INITIALIZING) & in_order,
     rows=(
         Row(
             "ask for one",

@@ -16,10 +16,8 @@ from ...language import (
     Row,
     Sending,
     Set,
-    Table,
     constant,
     enum,
-    event,
     if_,
     lift,
     message,
@@ -32,7 +30,6 @@ from ..features import (
     client_epoch_bump,
     close_ends,
     failed_batch_abortable,
-    failed_send_counts,
     illegal_state_fatal,
     producer_fenced_error,
     transaction_version_2,
@@ -69,7 +66,11 @@ NEWEST_VERSION = constant(
     "newest_version", 3, 3, 3, real=2**15 - 1, meaning="the largest version of a request"
 )
 API_VERSION = Int(OLDEST_VERSION, NEWEST_VERSION, "version")
-TRANSACTION_VERSION = Int(2 - 2 * REAL, 2, "transaction version")
+OLDEST_TRANSACTION_VERSION = constant(
+    "oldest_transaction_version", 2, 0, 2, real=0,
+    meaning="the least transaction.version that brokers may have",
+)  # fmt: skip
+TRANSACTION_VERSION = Int(OLDEST_TRANSACTION_VERSION, 2, "transaction version")
 RETRY_BACKOFF = constant(
     "retry_backoff_ms", 0, 0, 0, real=100, meaning="retry.backoff.ms"
 )  # fmt: skip
@@ -164,6 +165,7 @@ TransactionManager.beginCompletingTransaction, KAFKA-18227
 ClientStep = enum(
     "ClientStep",
     "DONE",  # its result is there
+    "STOP",  # its result is there, and nothing goes next
     "RETRY",  # after the backoff
     "LOOK_UP",  # again once its coordinator is found
     "FAIL",  # its result is an error
@@ -192,15 +194,15 @@ _MANAGER = "TransactionManager"
 NOT_ALLOWED = if_(illegal_state_fatal, FATAL_ERROR, state)
 NOT_ALLOWED_ERROR = if_(illegal_state_fatal, some(Errors.ILLEGAL_STATE), last_error)
 
-_may_abort = state.is_in(IN_TRANSACTION, COMMITTING, ABORTABLE_ERROR) | (
+may_abort = state.is_in(IN_TRANSACTION, COMMITTING, ABORTABLE_ERROR) | (
     unauthorized_abortable & (state == INITIALIZING)
 )
-TO_ABORTABLE = unless_aborting(state, if_(_may_abort, ABORTABLE_ERROR, NOT_ALLOWED))
+TO_ABORTABLE = unless_aborting(state, if_(may_abort, ABORTABLE_ERROR, NOT_ALLOWED))
 
 
 def abortable(error: Expression) -> dict[Expression, Operand]:
     """The error that the client is in, where it goes `TO_ABORTABLE`."""
-    cause = if_(_may_abort, some(error), NOT_ALLOWED_ERROR)
+    cause = if_(may_abort, some(error), NOT_ALLOWED_ERROR)
     return {last_error: if_(state == ABORTING, last_error, cause)}
 
 
@@ -277,65 +279,3 @@ def batch_failed(error: Expression) -> dict[Expression, Operand]:
         ending: ending & (state == ABORTING),
         bump_asked: bump_asked & (state == ABORTING),
     }
-
-
-send_failure = event(
-    "send failed", error=Errors,
-    event_doc="A record has failed before it was in a batch, while the application waits.",
-)  # fmt: skip
-_TO_ERROR = f"{_MANAGER}.maybeTransitionToErrorState"
-
-
-send_failed = Table(
-    producer,
-    on=send_failure,
-    response=Reaction,
-    rows=(
-        Row(
-            "nobody else's, ever",
-            during=~failed_send_counts,
-            reply=react(ClientStep.GO_ON),
-            source="KafkaProducer.doSend before 3.2",
-        ),
-        fatal("fatal", is_fatal(send_failure.error), told_as_fatal(send_failure.error), _TO_ERROR),
-        Row(
-            "the record's alone",
-            when=~lift(transactional),
-            reply=react(ClientStep.GO_ON),
-            source=_TO_ERROR,
-        ),
-        Row(
-            "out of turn",
-            when=~_may_abort & (state != ABORTING),
-            reply=react(ClientStep.FAIL, Errors.ILLEGAL_STATE),
-            source=f"{_MANAGER}.transitionTo",
-        ),
-        Row(
-            "the transaction's",
-            goto=TO_ABORTABLE,
-            set=batch_failed(send_failure.error),
-            reply=react(ClientStep.FAIL, send_failure.error),
-            source=_TO_ERROR,
-        ),
-    ),
-)
-
-raise_error = event("error", error=Errors, is_fatal=Bool())
-error_raised = Table(
-    producer,
-    on=raise_error,
-    response=Reaction,
-    rows=(
-        fatal(
-            "fatal", raise_error.is_fatal, raise_error.error, f"{_MANAGER}.transitionToFatalError"
-        ),
-        aborting(
-            "abortable",
-            lift(True),
-            raise_error.error,
-            f"{_MANAGER}.transitionToAbortableError",
-        ),
-    ),
-)
-
-TABLES = (send_failed, error_raised)

@@ -31,11 +31,18 @@ def _coordinators() -> System:
     return system
 
 
+def _calls() -> System:
+    from .calls import system
+
+    return system
+
+
 SHIPPED: dict[str, Callable[[], System]] = {
     "transactions": _transactions,
     "producer-ids": _producer_ids,
     "idempotence": _idempotence,
     "coordinators": _coordinators,
+    "calls": _calls,
 }
 
 

@@ -6,6 +6,7 @@ from ...language import DEFAULT, Channel, System, all_of
 from ..client import epochs as epoch_bump
 from ..client import expiry, sender
 from ..client import state as client
+from ..client.transaction_manager import OLDEST_TRANSACTION_VERSION
 from ..features import KAFKA, transactional
 from ..leader import idempotent as leader
 from ..leader.state import GUARDS, PRODUCER_ID_EXPIRATION
@@ -80,6 +81,7 @@ system = System(
         GUARDS: 0,
         PRODUCER_ID_EXPIRATION: 0,
         REAL: 0,
+        OLDEST_TRANSACTION_VERSION: 2,
     },
     bounds={
         DEFAULT: {

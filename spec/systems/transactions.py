@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...language import DEFAULT, Channel, System, all_of
 from ..client import calls, expiry, producer, sender
 from ..client import state as client
+from ..client.transaction_manager import OLDEST_TRANSACTION_VERSION
 from ..coordinator import entry as transaction
 from ..coordinator import log as transaction_log
 from ..coordinator import markers, tables
@@ -109,6 +110,7 @@ system = System(
         PRODUCER_ID_EXPIRATION: 0,
         NO_NUMBER: 0,
         REAL: 0,
+        OLDEST_TRANSACTION_VERSION: 2,
         LATEST: 0,
         **sender.SETTINGS,
         LONGEST: 0,

@@ -8,13 +8,20 @@ from __future__ import annotations
 
 from ...language import Unreached
 from ..client.calls import EARLY_ENDS
+from ..client.transaction_manager import OLDEST_VERSION
 from ..features import (
+    calls_in_turn,
     client_epoch_bump,
+    close_ends,
+    commit_may_bump,
     expires_in_flight,
     newer_epoch_cancels_load,
+    one_way_to_ids,
     rotation_on_fence,
     single_fence_bump,
     transaction_version_2,
+    transactional,
+    unauthorized_abortable,
     unknown_producer_accepted,
 )
 from ..messages import FAULTS, PRODUCER_IDS, RECORDS
@@ -332,3 +339,93 @@ PRODUCER_ID_BLOCKS = (
         ("controller.AllocateProducerIds/not the controller",),
     ),
 )
+
+_REFUSED = (
+    "another call must be finished", "an error that is told as it is", "an error",
+)  # fmt: skip
+_OF_TRANSACTIONS = {
+    "initTransactions": (
+        "another call must be finished", "go on with it", "initialized before",
+        "ask for an epoch",
+    ),
+    "beginTransaction": (*_REFUSED, "not ready", "begin"),
+    "commitTransaction": (*_REFUSED, "go on with it", "nothing to commit now", "begun"),
+    "abortTransaction": (*_REFUSED, "go on with it", "nothing to abort now", "begun"),
+    "send": (
+        "another call must be finished", "no transaction", "known", "added by its first batch",
+        "to be added",
+    ),
+    "sendOffsetsToTransaction": (*_REFUSED, "no transaction", "take them"),
+    "next request": (
+        "the end waits for batches", "nothing to end",
+        "nothing to end, and not in a state for what follows",
+    ),
+    "send request": ("to whom?",),
+    "answer lost": ("look its coordinator up again",),
+    "send failed": ("out of turn", "the transaction's"),
+}  # fmt: skip
+_OLDER = "need brokers that know older versions of requests only (oldest_version=2)"
+_NO_ID = "can't be: this client has no transactional id"
+
+CALLS = (
+    Unreached(
+        _OLDER,
+        ("producer.send request/an older broker can't take it",),
+        OLDEST_VERSION > 2,
+    ),
+    Unreached(
+        _OLDER,
+        tuple(
+            f"producer.{answer}/unknown producer id, and no new epoch to be had"
+            for answer in (
+                "AddPartitionsToTxnResponse", "AddOffsetsToTxn answered", "EndTxnResponse",
+            )
+        ),
+        client_epoch_bump & (OLDEST_VERSION > 2),
+    ),
+    Unreached(
+        "can't be: where calls are in turn, and a commit may be followed by a new epoch, an end "
+        "without anything in it always finds its state",
+        ("producer.next request/nothing to end, and not in a state for what follows",),
+        commit_may_bump,
+    ),
+    Unreached("can't be: calls wait for no other", ("OneCallAtATime",), ~calls_in_turn),
+    Unreached("can't be: a closed client goes on", ("ClosedBeginsNothing",), ~close_ends),
+    Unreached("can't be: nobody asks for a new epoch", ("BumpIsBehindEnd",), ~client_epoch_bump),
+    Unreached(
+        "can't be: without transactional id an error is fatal, and nobody asks again",
+        ("NothingTakenInError",),
+        ~transactional & ~unauthorized_abortable,
+    ),
+    Unreached(
+        "can't be: this client asks for its producer id in a loop of its own",
+        ("producer.FindCoordinator answered", "AllowedTransitions"),
+        ~transactional & ~one_way_to_ids,
+    ),
+    Unreached(
+        _NO_ID,
+        (
+            "producer.acknowledge call",
+            "producer.ask for partitions",
+            "producer.AddPartitionsToTxnResponse",
+            "producer.AddOffsetsToTxn answered",
+            "producer.TxnOffsetCommit for a partition",
+            "producer.EndTxnResponse",
+            "broker.answer AddPartitionsToTxn",
+            "broker.answer EndTxn",
+            "EpochOfPartitions",
+            "AskedOnce",
+            "OneCallAtATime",
+            "ClosedBeginsNothing",
+            "EndIsLast",
+            "BumpIsBehindEnd",
+            "CoordinatorIsKnown",
+            *(
+                f"producer.{call}/{row}"
+                for call, rows in _OF_TRANSACTIONS.items()
+                for row in rows
+            ),
+        ),
+        ~transactional,
+    ),
+)  # fmt: skip

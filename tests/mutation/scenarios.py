@@ -31,22 +31,24 @@ MOST_STATES = 3_000_000
 @dataclass(frozen=True)
 class Scenario:
     """A run of a system: a release, the system's bounds of the name "small" (its defaults, where it
-    names none), constants on top of them, and features switched on."""
+    names none), constants on top of them, and features switched on and off."""
 
     protocol: str
     constants: tuple[tuple[str, int], ...] = ()
     on: tuple[str, ...] = ()
+    off: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         parts = [self.protocol, *(f"{name}={value}" for name, value in self.constants)]
-        return ", ".join([*parts, *(f"with {name}" for name in self.on)])
+        parts += [f"with {name}" for name in self.on]
+        return ", ".join([*parts, *(f"without {name}" for name in self.off)])
 
     def instance(self, system: System, properties: tuple[str, ...] | None = None) -> Instance:
         """The system settled."""
         bounds = SMALL if SMALL in system.bound_names else DEFAULT
         return instantiate(
             system, self.protocol, dict(self.constants), bounds=bounds, switch_on=self.on,
-            properties=properties,
+            switch_off=self.off, properties=properties,
         )  # fmt: skip
 
 
@@ -64,6 +66,9 @@ MENDED = ("bump_when_settled", "renumbered_under_new_id", "idempotent_starts_at_
 ONE_PARTITION = (("partitions", 1), ("faults", 3))
 OTHER_PARTITION = (("partitions", 2), ("records", 2))  # whose epoch goes on meanwhile
 FORGETFUL = (*ONE_PARTITION, ("producer_expiries", 1))
+
+WITHOUT_ID = ("transactional",)
+KNOWN = (("oldest_transaction_version", 2),)  # which these clients don't look at
 
 # The scenarios of a system, small ones first; `scenarios` says what others are run with.
 CHOSEN: dict[str, tuple[Scenario, ...]] = {
@@ -87,6 +92,13 @@ CHOSEN: dict[str, tuple[Scenario, ...]] = {
         Scenario("2.5", FORGETFUL),
         Scenario("2.5", OTHER_PARTITION),
         Scenario("2.0", (*FORGETFUL, ("producer_ids", 2))),
+    ),
+    "calls": (
+        Scenario("4.3"),
+        Scenario("3.5", KNOWN),
+        Scenario("2.0", KNOWN),
+        Scenario("4.3", off=WITHOUT_ID),
+        Scenario("2.0", off=WITHOUT_ID),
     ),
     "producer-ids": (
         Scenario("4.3", ONE_HANDLER),

@@ -1,0 +1,152 @@
+"""What must hold of a client whose application calls in any order."""
+
+from __future__ import annotations
+
+from ...language import Expression, after, invariant, size, some, step_property
+from ...language.expressions import any_true
+from ..client import queue
+from ..client import state as client
+from ..client import transaction_manager as manager
+from ..client.queue import Request
+from ..features import (
+    calls_in_turn,
+    client_epoch_bump,
+    close_ends,
+    commit_may_bump,
+    one_way_to_ids,
+    transactional,
+    unauthorized_abortable,
+)
+from ..messages import NO_EPOCH
+
+_ME = 0
+
+
+def _my(field: Expression) -> Expression:
+    return field.at(_ME)
+
+
+_state, _current, _queued = _my(client.state), _my(queue.current), _my(queue.queued)
+_next, _last_error = after(_state), _my(manager.last_error)
+_pending, _acknowledged = _my(manager.pending_call), _my(manager.call_acknowledged)
+_has_error = _state.is_in(client.ABORTABLE_ERROR, client.FATAL_ERROR)
+_asked_for = _my(client.adding) | _my(client.added)
+_partitions = _my(manager.new_partitions) | _asked_for
+_taken = ~_current.is_set & after(_current).is_set
+_sent = ~_my(manager.request_in_flight) & after(_my(manager.request_in_flight))
+
+# Source: TransactionManager.State.isTransitionValid. PREPARED_TRANSACTION has no place here.
+_ALLOWED = (
+    (client.UNINITIALIZED, client.ABORTABLE_ERROR, unauthorized_abortable),
+    (client.INITIALIZING, client.UNINITIALIZED, True),
+    (client.INITIALIZING, client.ABORTING, client_epoch_bump),
+    (client.INITIALIZING, client.COMMITTING, commit_may_bump),
+    (client.READY, client.INITIALIZING, True),
+    (client.READY, client.COMMITTING, True),
+    (client.READY, client.ABORTING, True),
+    (client.IN_TRANSACTION, client.READY, True),
+    (client.COMMITTING, client.IN_TRANSACTION, True),
+    (client.ABORTING, client.IN_TRANSACTION, True),
+    (client.ABORTING, client.ABORTABLE_ERROR, True),
+    (client.ABORTABLE_ERROR, client.IN_TRANSACTION, True),
+    (client.ABORTABLE_ERROR, client.COMMITTING, True),
+    (client.ABORTABLE_ERROR, client.INITIALIZING, unauthorized_abortable),
+)
+_is_allowed = any_true(
+    _next == _state,
+    _next == client.FATAL_ERROR,
+    *((_next == to) & (_state == source) & during for to, source, during in _ALLOWED),
+)
+
+
+_has_states = transactional | one_way_to_ids
+"""Before 2.5 a client without transactional id asks in a loop of its own, without states."""
+
+
+def _takes(request: Expression) -> Expression:
+    return ~_current.is_set & (after(_current) == some(request))
+
+
+def _sends(request: Expression) -> Expression:
+    return _sent & (_current == some(request))
+
+
+PROPERTIES = (
+    step_property(
+        "AllowedTransitions",
+        _has_states.implies(_is_allowed),
+        "A client's state changes only as TransactionManager allows it; a fatal error is final.",
+        source="TransactionManager.State.isTransitionValid",
+    ),
+    invariant(
+        "ErrorIsKnown",
+        _has_error.implies(_last_error.is_set),
+        "A client in an error state knows the error that its application is told.",
+        source="TransactionManager.maybeFailWithError",
+    ),
+    invariant(
+        "EpochOfPartitions",
+        (size(_partitions) > 0).implies(_my(client.producer_epoch) != NO_EPOCH),
+        "A partition gets into a transaction only once there are a producer id and epoch.",
+        source="TransactionManager.maybeAddPartition",
+    ),
+    invariant(
+        "AskedOnce",
+        size(_my(manager.new_partitions) & _asked_for) == 0,
+        "A partition that is in the transaction, or asked for, isn't asked for again.",
+        source="TransactionManager.maybeAddPartition",
+    ),
+    step_property(
+        "OneCallAtATime",
+        (calls_in_turn & _pending.is_set & ~_acknowledged).implies(after(_pending) == _pending),
+        "While the application hasn't heard how its call ended, no other call takes its place.",
+        source="KAFKA-13412, TransactionManager.throwIfPendingState",
+    ),
+    step_property(
+        "ClosedBeginsNothing",
+        (close_ends & transactional & _my(manager.is_closed)).implies(
+            ((_state != client.IN_TRANSACTION).implies(_next != client.IN_TRANSACTION))
+            & ((_state == client.UNINITIALIZED).implies(_next != client.INITIALIZING))
+        ),
+        "A closed client begins no transaction and initializes nothing.",
+        source="KAFKA-6635, KafkaProducer.throwIfProducerClosed",
+    ),
+    step_property(
+        "NothingTakenInError",
+        (_taken & _has_error).implies(
+            (_state == client.ABORTABLE_ERROR) & (after(_current) == some(Request.FIND_COORDINATOR))
+        ),
+        "In an error state no request is taken from the queue to be sent but a look-up.",
+        source="TransactionManager.maybeTerminateRequestWithError",
+    ),
+    step_property(
+        "EndIsLast",
+        _takes(Request.END_TXN).implies(
+            (size(_my(manager.new_partitions)) == 0)
+            & ~Request.ADD_PARTITIONS_TO_TXN.is_in(_queued)
+            & ~Request.ADD_OFFSETS_TO_TXN.is_in(_queued)
+            & ~Request.TXN_OFFSET_COMMIT.is_in(_queued)
+        ),
+        "EndTxn is taken when no partition and no offset waits to get into the transaction.",
+        source="TransactionManager.nextRequest",
+    ),
+    step_property(
+        "BumpIsBehindEnd",
+        (_takes(Request.INIT_PRODUCER_ID) & _my(client.bump_asked)).implies(
+            ~Request.END_TXN.is_in(after(_queued))
+        ),
+        "A new epoch is asked for behind the end of its transaction.",
+        source="TransactionManager.beginCompletingTransaction, KIP-360",
+    ),
+    step_property(
+        "CoordinatorIsKnown",
+        (
+            (_sends(Request.ADD_PARTITIONS_TO_TXN) | _sends(Request.END_TXN)).implies(
+                _my(manager.transaction_coordinator)
+            )
+        )
+        & _sends(Request.TXN_OFFSET_COMMIT).implies(_my(manager.group_coordinator)),
+        "A request goes to a coordinator that has been found.",
+        source="Sender.maybeSendAndPollTransactionalRequest",
+    ),
+)

@@ -1,0 +1,75 @@
+"""A client that is called in any order: what holds, and what each property rests on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from epochfence.checker.check import check
+from epochfence.checker.verdict import Verdict
+from epochfence.language import System, instantiate
+from epochfence.spec.client.queue import current, queued
+from epochfence.spec.client.requests import next_request
+from epochfence.spec.client.transaction_manager import last_error
+from epochfence.spec.features import NEWEST, RELEASED
+from epochfence.spec.systems import shipped
+from epochfence.tests.spec.alterations import altered
+
+SYSTEM = shipped("calls")
+
+
+@pytest.mark.slow
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("release", RELEASED)
+@pytest.mark.parametrize("off", [(), ("transactional",)], ids=["transactional", "idempotent"])
+def test_every_property_holds_and_what_is_not_reached_has_a_reason(
+    release: str, off: tuple[str, ...]
+) -> None:
+    instance = instantiate(SYSTEM, release, bounds="small", switch_off=off)
+    result = check(instance)
+    assert result.verdict is Verdict.HOLDS, result.reason
+    assert [str(item) for item in result.unexplained] == []
+    assert not [note for note in result.notes if "but a run takes it" in note]
+
+
+def in_any_order(system: System) -> System:
+    """The system where any request of the queue may be the next one."""
+    (table,) = (table for table in system.tables if table.on is next_request)
+    first = replace(table, when=next_request.request.is_in(queued) & ~current.is_set)
+    return replace(system, tables=tuple(first if each is table else each for each in system.tables))
+
+
+def without(table: str, row: str) -> System:
+    """The system without a row."""
+    return altered(SYSTEM, table=f"producer.{table}", row=row, when=False)
+
+
+BROKEN = {
+    "AllowedTransitions": without("beginTransaction", "not ready"),
+    "ErrorIsKnown": altered(
+        SYSTEM, table="producer.send failed", row="the transaction's", updates={last_error: None}
+    ),
+    "EpochOfPartitions": without("send", "no transaction"),
+    "AskedOnce": without("send", "known"),
+    "OneCallAtATime": without("beginTransaction", "another call must be finished"),
+    "ClosedBeginsNothing": without("beginTransaction", "closed"),
+    "NothingTakenInError": without("next request", "not in this state"),
+    "EndIsLast": in_any_order(SYSTEM),
+    "BumpIsBehindEnd": in_any_order(SYSTEM),
+    "CoordinatorIsKnown": without("send request", "to whom?"),
+}
+
+
+def test_every_property_is_broken_by_a_change() -> None:
+    assert [*BROKEN] == [item.name for item in SYSTEM.properties]
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_property_is_broken_without_what_protects_it(name: str) -> None:
+    instance = instantiate(BROKEN[name], NEWEST, bounds="small", properties=(name,))
+    result = check(instance)
+    assert (result.verdict, [item.verdict for item in result.properties]) == (
+        Verdict.BROKEN, ["broken"],
+    )  # fmt: skip
