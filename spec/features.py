@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..language import Protocols, feature
+from ..language import Expression, Protocols, feature
 
 # Two numbers name the last release of their line: 2.0 is 2.0.1, and 2.7 is 2.7.2. 4.0-2024-10 is
 # the trunk of 25 October 2024 (commit 1eb7644349), with half of 4.0 in it.
@@ -10,60 +10,71 @@ RELEASES = ("2.0", "2.5", "2.7", "3.5", "3.6", "4.0-2024-10", "4.0.0", "4.0.1", 
 BEFORE, DRAFT, NEWEST = "2.5", "4.0-2024-10", RELEASES[-1]
 RELEASED = tuple(release for release in RELEASES if release != DRAFT)
 
+_features: list[Expression] = []
+
+
+def _feature(
+    name: str, since: str | None, *, until: str | None = None, sentence: str, source: str
+) -> Expression:
+    """A feature of Kafka: all of its systems have it."""
+    _features.append(feature(name, since, until=until, sentence=sentence, source=source))
+    return _features[-1]
+
+
 # The coordinator -------------------------------------------------------------------------------
 
-timeout_bumps_epoch = feature(
+timeout_bumps_epoch = _feature(
     "timeout_bumps_epoch",
     "2.0",
     sentence="A transaction that the coordinator aborts by itself ends with a new epoch.",
     source="KAFKA-6119",
 )
-storage_error_retried = feature(
+storage_error_retried = _feature(
     "storage_error_retried",
     "2.5",
     sentence="A marker is sent again after KAFKA_STORAGE_ERROR, an answer that the coordinator "
     "didn't know before.",
     source="KAFKA-9749",
 )
-expected_epoch = feature(
+expected_epoch = _feature(
     "expected_epoch",
     "2.5",
     sentence="InitProducerId may name the id and epoch that its sender holds: a bump, which a "
     "retry repeats without a second bump.",
     source="KIP-360",
 )
-strict_end_txn_epoch = feature(
+strict_end_txn_epoch = _feature(
     "strict_end_txn_epoch",
     "2.7",
     sentence="A client's EndTxn must carry the current epoch; before 2.6 a higher one passed.",
     source="KAFKA-9600",
 )
-failed_fence_kept = feature(
+failed_fence_kept = _feature(
     "failed_fence_kept",
     "2.7",
     sentence="A fence whose record was not appended is repeated with the same epoch (from 2.6).",
     source="KAFKA-9666",
 )
-producer_fenced_error = feature(
+producer_fenced_error = _feature(
     "producer_fenced_error",
     "2.7",
     sentence="The coordinator says PRODUCER_FENCED (fatal); a leader's INVALID_PRODUCER_EPOCH is "
     "abortable. Before 2.7 both said INVALID_PRODUCER_EPOCH, always fatal.",
     source="KIP-588",
 )
-transaction_version_2 = feature(
+transaction_version_2 = _feature(
     "transaction_version_2",
     DRAFT,
     sentence="Every transaction ends with a new epoch, and Produce adds its partition (from 4.0).",
     source="KIP-890 part 2",
 )
-pending_first = feature(
+pending_first = _feature(
     "pending_first",
     "4.0.0",
     sentence="A transition in flight is answered before id and epoch are compared (from 4.0).",
     source="KAFKA-18660",
 )
-version_2_draft = feature(
+version_2_draft = _feature(
     "version_2_draft",
     DRAFT,
     until="4.0.0",
@@ -71,60 +82,60 @@ version_2_draft = feature(
     "needs a transaction; a completed end forgets the epoch before.",
     source="TransactionCoordinator.endTransaction at 1eb7644349",
 )
-newer_epoch_cancels_load = feature(
+newer_epoch_cancels_load = _feature(
     "newer_epoch_cancels_load",
     "4.0.0",
     sentence="A coordinator that resigns in a newer epoch stops loading; before, it stopped only "
     "in the epoch of the load, and otherwise came to own the partition.",
     source="KAFKA-18137",
 )
-overflow_answered = feature(
+overflow_answered = _feature(
     "overflow_answered",
     "4.0.0",
     sentence="The end of a transaction that uses up the epochs is answered with the new producer "
     "id.",
     source="KAFKA-18660",
 )
-single_fence_bump = feature(
+single_fence_bump = _feature(
     "single_fence_bump",
     "4.0.1",
     sentence="A fencing abort of version 2 takes one new epoch, where 4.0.0 took two.",
     source="KAFKA-19367",
 )
-previous_id_forgotten = feature(
+previous_id_forgotten = _feature(
     "previous_id_forgotten",
     "4.1",
     sentence="The previous producer id is kept for one transition only (before: until the next "
     "Empty or end of version 2).",
     source="KAFKA-15370, TransactionMetadata.completeTransitionTo",
 )
-two_phase_commit = feature(
+two_phase_commit = _feature(
     "two_phase_commit",
     "4.1",
     sentence="InitProducerId may ask for two-phase commit, which a broker has to allow; its "
     "transactions, and all others with the largest timeout, don't time out.",
     source="KIP-939",
 )
-rotation_in_log = feature(
+rotation_in_log = _feature(
     "rotation_in_log",
     NEWEST,
     sentence="The previous and the next producer id are in the transaction log.",
     source="KAFKA-20310",
 )
-rotation_on_fence = feature(
+rotation_on_fence = _feature(
     "rotation_on_fence",
     NEWEST,
     sentence="A fence at the last epoch of clients takes a new producer id, too.",
     source="KAFKA-20090",
 )
-last_epoch_in_log = feature(
+last_epoch_in_log = _feature(
     "last_epoch_in_log",
     None,
     sentence="The epoch before is in the transaction log, so that a bump can be asked for again "
     "across a failover (proposed).",
     source="KAFKA-20357",
 )
-own_completion_cancelled = feature(
+own_completion_cancelled = _feature(
     "own_completion_cancelled",
     DRAFT,
     sentence="A marker's answer under an older coordinator epoch cancels its own completion; "
@@ -133,87 +144,87 @@ own_completion_cancelled = feature(
 )
 # The partition leader -------------------------------------------------------------------------
 
-unknown_producer_accepted = feature(
+unknown_producer_accepted = _feature(
     "unknown_producer_accepted",
     "2.5",
     sentence="A leader takes any sequence of a producer id that it does not know; before, a "
     "sequence above 0 was UNKNOWN_PRODUCER_ID.",
     source="KIP-360",
 )
-state_outlives_records = feature(
+state_outlives_records = _feature(
     "state_outlives_records",
     "2.5",
     sentence="What a leader knows of a producer stays when the log's head is deleted (from 2.4).",
     source="KAFKA-7190",
 )
-followers_only_warn = feature(
+followers_only_warn = _feature(
     "followers_only_warn",
     "2.5",
     sentence="What a follower or a recovery replays is not refused for its epoch, and what a "
     "coordinator writes may be; before, markers were checked from everywhere, data from clients.",
     source="KAFKA-9144",
 )
-marker_is_use = feature(
+marker_is_use = _feature(
     "marker_is_use",
     "2.5",
     sentence="A producer is idle since its last batch or marker; before, since the newest batch "
     "of its epoch, and one without a batch in it was forgotten at the next look.",
     source="KAFKA-9144",
 )
-empty_marker_ends_nothing = feature(
+empty_marker_ends_nothing = _feature(
     "empty_marker_ends_nothing",
     "3.5",
     sentence="A marker that ends no transaction completes none; before 2.8 it completed one that "
     "began and ended with it.",
     source="KAFKA-10702",
 )
-verification = feature(
+verification = _feature(
     "verification",
     "3.6",
     sentence="A leader asks the coordinator before the first append of a transaction, and an "
     "answer counts only as long as its question does (version 2 asks in any case).",
     source="KIP-890 part 1",
 )
-offsets_verified = feature(
+offsets_verified = _feature(
     "offsets_verified",
     DRAFT,
     sentence="A leader asks about what a group's coordinator appends, too (from 3.7).",
     source="KAFKA-15449",
 )
-abortable_error = feature(
+abortable_error = _feature(
     "abortable_error",
     DRAFT,
     sentence="A partition that is not in the transaction is TRANSACTION_ABORTABLE, and was "
     "INVALID_TXN_STATE (from 3.8).",
     source="KIP-890, KIP-1050",
 )
-ongoing_by_epoch = feature(
+ongoing_by_epoch = _feature(
     "ongoing_by_epoch",
     "4.0.0",
     sentence="A transaction is under way at a leader only for its own epoch; before, for its "
     "producer id.",
     source="KIP-890 part 2",
 )
-no_start_in_mid_sequence = feature(
+no_start_in_mid_sequence = _feature(
     "no_start_in_mid_sequence",
     "4.1",
     sentence="With version 2 an unknown producer starts at sequence 0.",
     source="KAFKA-18202",
 )
-stale_epoch_first = feature(
+stale_epoch_first = _feature(
     "stale_epoch_first",
     "4.1",
     sentence="A stale epoch is refused before the coordinator is asked, and before it matters "
     "whether the question still counts (the latter in 4.0.2, too).",
     source="KAFKA-18042, KAFKA-19690",
 )
-strict_marker_epoch = feature(
+strict_marker_epoch = _feature(
     "strict_marker_epoch",
     "4.2",
     sentence="A marker must have a newer epoch than the transaction that it ends.",
     source="KIP-1228, KAFKA-19446",
 )
-last_epoch_ends_open = feature(
+last_epoch_ends_open = _feature(
     "last_epoch_ends_open",
     NEWEST,
     sentence="A marker of the largest epoch ends a transaction of that epoch.",
@@ -221,75 +232,75 @@ last_epoch_ends_open = feature(
 )
 # The client -----------------------------------------------------------------------------------
 
-client_epoch_bump = feature(
+client_epoch_bump = _feature(
     "client_epoch_bump",
     "2.5",
     sentence="A client that lost the order of its sequences goes on with a new epoch; before, an "
     "idempotent one took a new producer id.",
     source="KIP-360",
 )
-epoch_by_partition = feature(
+epoch_by_partition = _feature(
     "epoch_by_partition",
     "2.7",
     sentence="A partition's sequences count under the epoch that they began with, and start again "
     "under a newer one; before 2.7.1 those of a partition with nothing in flight went on.",
     source="KAFKA-12152",
 )
-idempotent_starts_at_0 = feature(
+idempotent_starts_at_0 = _feature(
     "idempotent_starts_at_0",
     None,
     sentence="A producer id that a leader doesn't know starts at sequence 0 without transactions, "
     "too.",
     source="KAFKA-18202, for transactions alone",
 )
-bump_when_settled = feature(
+bump_when_settled = _feature(
     "bump_when_settled",
     None,
     sentence="An idempotent client's new epoch waits until no batch in flight to the partition "
     "has an unknown outcome.",
     source="KAFKA-14034, a way to mend it",
 )
-renumbered_under_new_id = feature(
+renumbered_under_new_id = _feature(
     "renumbered_under_new_id",
     None,
     sentence="After the last epoch, batches in flight are numbered anew when the new producer id "
     "is there, where releases send them without any.",
     source="TransactionManager.bumpIdempotentProducerEpoch, a way to mend it",
 )
-unauthorized_abortable = feature(
+unauthorized_abortable = _feature(
     "unauthorized_abortable",
     "3.6",
     sentence="A client that isn't authorized to get a producer id may ask again; before, that was "
     "fatal (from 3.6).",
     source="KAFKA-13668",
 )
-unknown_id_fatal = feature(
+unknown_id_fatal = _feature(
     "unknown_id_fatal",
     "4.0.0",
     sentence="INVALID_PRODUCER_ID_MAPPING is fatal for a client; from 2.5 on it was abortable.",
     source="KAFKA-18019",
 )
-commit_may_bump = feature(
+commit_may_bump = _feature(
     "commit_may_bump",
     "4.0.0",
     sentence="A client may ask for a new epoch after a commit, too; before, its state allowed that "
     "only after an abort.",
     source="KAFKA-18227, TransactionManager.State.isTransitionValid",
 )
-failed_abort_fatal = feature(
+failed_abort_fatal = _feature(
     "failed_abort_fatal",
     "4.1",
     sentence="TRANSACTION_ABORTABLE for an abort is fatal; before, it was ignored.",
     source="KAFKA-19250",
 )
-failed_batch_abortable = feature(
+failed_batch_abortable = _feature(
     "failed_batch_abortable",
     "4.1",
     sentence="A batch that fails with a retriable error or INVALID_TXN_STATE makes its transaction "
     "TRANSACTION_ABORTABLE.",
     source="KAFKA-19176",
 )
-calls_in_turn = feature(
+calls_in_turn = _feature(
     "calls_in_turn",
     "3.5",
     sentence="A call that timed out is finished by the same call before any other, a call out of "
@@ -297,95 +308,95 @@ calls_in_turn = feature(
     "registered (from 3.2).",
     source="KAFKA-13412",
 )
-failed_send_counts = feature(
+failed_send_counts = _feature(
     "failed_send_counts",
     "3.5",
     sentence="A record that fails before it is in a batch fails its transaction; before, that "
     "committed without it (from 3.2).",
     source="KAFKA-9279",
 )
-close_ends = feature(
+close_ends = _feature(
     "close_ends",
     "2.5",
     sentence="A closed client aborts its transaction, and begins no other (from 2.3).",
     source="KAFKA-6635",
 )
-aborted_by_name = feature(
+aborted_by_name = _feature(
     "aborted_by_name",
     "2.7",
     sentence="Records that an abort gives up fail with TransactionAbortedException; before, with a "
     "KafkaException.",
     source="KAFKA-10186",
 )
-fenced_as_it_is = feature(
+fenced_as_it_is = _feature(
     "fenced_as_it_is",
     "2.5",
     sentence="Calls of a fenced client raise that error itself; before 2.3 it was wrapped as any "
     "other is.",
     source="TransactionManager.maybeFailWithError",
 )
-illegal_state_fatal = feature(
+illegal_state_fatal = _feature(
     "illegal_state_fatal",
     "3.6",
     sentence="A client whose state doesn't allow what it is to do has failed for good; before, it "
     "stayed as it was.",
     source="KAFKA-14831",
 )
-late_errors_ignored = feature(
+late_errors_ignored = _feature(
     "late_errors_ignored",
     "3.6",
     sentence="An error for a batch that its client has given up changes nothing; before, it failed "
     "the batch once more, and with it the next transaction.",
     source="KAFKA-14831, Sender.failBatch",
 )
-errors_told_alike = feature(
+errors_told_alike = _feature(
     "errors_told_alike",
     "3.6",
     sentence="Requests tell INVALID_TXN_STATE and a fenced epoch alike; before, some wrapped the "
     "one, and TxnOffsetCommit told INVALID_PRODUCER_EPOCH as it was.",
     source="KAFKA-14278",
 )
-retried_by_kind = feature(
+retried_by_kind = _feature(
     "retried_by_kind",
     "3.5",
     sentence="A client asks a coordinator again after any retriable error, and "
     "CONCURRENT_TRANSACTIONS is one; before 3.4 each request had a list.",
     source="KAFKA-14417",
 )
-offsets_retried_by_kind = feature(
+offsets_retried_by_kind = _feature(
     "offsets_retried_by_kind",
     DRAFT,
     sentence="TxnOffsetCommit, too, is sent again after any retriable error (from 3.8).",
     source="TransactionManager.TxnOffsetCommitHandler",
 )
-offsets_name_members = feature(
+offsets_name_members = _feature(
     "offsets_name_members",
     "2.5",
     sentence="TxnOffsetCommit names the group's member and generation; errors about them are "
     "abortable, and were fatal before.",
     source="KIP-447",
 )
-expires_in_flight = feature(
+expires_in_flight = _feature(
     "expires_in_flight",
     "2.5",
     sentence="A batch expires after delivery.timeout.ms, in flight as well; before, only one that "
     "had waited for request.timeout.ms to be sent (from 2.1).",
     source="KIP-91",
 )
-backoff_grows = feature(
+backoff_grows = _feature(
     "backoff_grows",
     DRAFT,
     sentence="A batch that is tried again waits twice as long each time, up to "
     "retry.backoff.max.ms; before, as long as the first time (from 3.7).",
     source="KIP-580",
 )
-replica_retriable = feature(
+replica_retriable = _feature(
     "replica_retriable",
     "2.7",
     sentence="REPLICA_NOT_AVAILABLE is retriable (from 2.6).",
     source="KAFKA-10223",
 )
-one_way_to_ids = feature(
+one_way_to_ids = _feature(
     "one_way_to_ids",
     "2.5",
     sentence="A client without transactional id asks for its producer id as the others do; before, "
@@ -400,96 +411,32 @@ transactional = feature(
 )
 # Producer ids ---------------------------------------------------------------------------------
 
-controller_hands_out_ids = feature(
+controller_hands_out_ids = _feature(
     "controller_hands_out_ids",
     "3.5",
     sentence="The controller gives out blocks of producer ids (from 3.0); before, brokers took "
     "them from ZooKeeper.",
     source="KIP-730",
 )
-block_awaited_elsewhere = feature(
+block_awaited_elsewhere = _feature(
     "block_awaited_elsewhere",
     "3.6",
     sentence="A call that finds no producer id fails at once and is tried again; before, it "
     "waited.",
     source="RPCProducerIdManager",
 )
-block_current_once_written = feature(
+block_current_once_written = _feature(
     "block_current_once_written",
     "3.5",
     sentence="A block from ZooKeeper is in use once it has been written (from 3.0); before, from "
     "the attempt on, even where that failed.",
     source="KAFKA-12620",
 )
-overlap_refused = feature(
+overlap_refused = _feature(
     "overlap_refused",
     NEWEST,
     sentence="A block that starts with the last id of the current one is refused, too.",
     source="KAFKA-20031",
 )
 
-KAFKA = Protocols(
-    releases=RELEASES,
-    features=(
-        timeout_bumps_epoch,
-        storage_error_retried,
-        expected_epoch,
-        strict_end_txn_epoch,
-        failed_fence_kept,
-        producer_fenced_error,
-        transaction_version_2,
-        pending_first,
-        version_2_draft,
-        newer_epoch_cancels_load,
-        overflow_answered,
-        single_fence_bump,
-        previous_id_forgotten,
-        two_phase_commit,
-        own_completion_cancelled,
-        rotation_in_log,
-        rotation_on_fence,
-        last_epoch_in_log,
-        unknown_producer_accepted,
-        state_outlives_records,
-        followers_only_warn,
-        marker_is_use,
-        empty_marker_ends_nothing,
-        verification,
-        offsets_verified,
-        abortable_error,
-        ongoing_by_epoch,
-        no_start_in_mid_sequence,
-        stale_epoch_first,
-        strict_marker_epoch,
-        last_epoch_ends_open,
-        client_epoch_bump,
-        epoch_by_partition,
-        idempotent_starts_at_0,
-        bump_when_settled,
-        renumbered_under_new_id,
-        unauthorized_abortable,
-        unknown_id_fatal,
-        commit_may_bump,
-        failed_abort_fatal,
-        failed_batch_abortable,
-        calls_in_turn,
-        failed_send_counts,
-        close_ends,
-        aborted_by_name,
-        fenced_as_it_is,
-        illegal_state_fatal,
-        late_errors_ignored,
-        errors_told_alike,
-        retried_by_kind,
-        offsets_retried_by_kind,
-        offsets_name_members,
-        expires_in_flight,
-        backoff_grows,
-        replica_retriable,
-        one_way_to_ids,
-        controller_hands_out_ids,
-        block_awaited_elsewhere,
-        block_current_once_written,
-        overlap_refused,
-    ),
-)
+KAFKA = Protocols(RELEASES, tuple(_features))
