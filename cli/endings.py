@@ -10,6 +10,7 @@ import sys
 from collections.abc import Generator
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import typer
@@ -138,6 +139,13 @@ def internal(error: Exception) -> NoReturn:
     """Ends with the exit code for a fault of the program's own."""
     print(f"epochfence: internal error, please report it: {error}", file=sys.stderr)
     raise typer.Exit(INTERNAL) from None
+
+
+def tell_wait(file: Path) -> None:
+    """Tells whoever sits before a terminal that a FIFO is read: without a writer, for ever."""
+    with suppress(OSError):
+        if file.is_fifo() and sys.stderr.isatty():
+            print(f"epochfence: {file} is a pipe: waiting for who writes it", file=sys.stderr)
 
 
 def write_json(output: Output | None, data: object) -> None:

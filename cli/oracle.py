@@ -14,7 +14,7 @@ from rich.console import Console
 
 from ..files import Output
 from ..language import DeclarationError
-from .endings import USAGE, fail, needing, write_json
+from .endings import USAGE, fail, needing, tell_wait, write_json
 from .options import Engine, Json, JsonLines, Master, Protocol, SparkUi, check_engine
 
 
@@ -54,8 +54,7 @@ def decode(
 
     def read() -> Iterator[Row | RecordError]:
         try:
-            if file.is_fifo() and sys.stderr.isatty():
-                print(f"epochfence: {file} is a pipe: waiting for who writes it", file=sys.stderr)
+            tell_wait(file)
             standard = str(file) == "-"
             with nullcontext(sys.stdin.buffer) if standard else file.open("rb") as opened:
                 yield from read_stream(opened, chosen, limit << 20)
@@ -141,6 +140,8 @@ def judge(
         files, others = files_in(files)
         for other in others:
             print(f"epochfence: {other}: skipped, its name isn't *.jsonl", file=sys.stderr)
+        for file in files:
+            tell_wait(file)
         if application:
             code, data = tell_anomalies(files)
         else:

@@ -11,7 +11,7 @@ from rich.console import Console
 from ..files import Output
 from ..language import DeclarationError
 from ..spec.systems import SHIPPED, shipped
-from .endings import fail, write_json
+from .endings import fail, tell_wait, write_json
 from .options import Json
 
 
@@ -109,6 +109,7 @@ def diff_answers(trace: Path, before: str, after: str, output: Output | None) ->
     from ..model.engine.errors import ModelError
     from ..model.requests import difference, read, told
 
+    tell_wait(trace)
     try:
         requests = read(trace.read_text(encoding="utf-8"))
         found = difference(requests, before, after)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import resource
 import signal
 import subprocess
@@ -105,6 +106,24 @@ def test_no_more_threads_in_a_process_of_a_sweep(
     monkeypatch.setattr(sweeps, "explore", importable.without_a_thread)
     words = ("sweep", KTX, *TINY[:4], "--set", "S=1", "--set", "E=1..2", "--jobs", jobs)
     assert "can't start new thread" in told_in_a_line(epochfence(*words))
+
+
+@pytest.mark.parametrize(
+    "words", [("judge",), ("decode", "--as", "log"), ("diff", "--protocols", "4.0.0", "4.3")]
+)
+def test_a_fifo_is_waited_for_not_in_silence(words: tuple[str, ...], tmp_path: Path) -> None:
+    """Where somebody sits before a terminal."""
+    fifo = tmp_path / "requests.jsonl"
+    os.mkfifo(fifo)
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "epochfence.cli", *words, fifo]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs) as process:
+        fifo.write_bytes(b"")
+        assert process.wait() in (0, 2, 20)
+    told = os.read(ours, 1_000).decode()
+    assert f"epochfence: {fifo} is a pipe: waiting for who writes it" in told
+    for end in (ours, theirs):
+        os.close(end)
 
 
 def test_addresses_that_the_system_refuses() -> None:
