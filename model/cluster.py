@@ -21,7 +21,8 @@ from .broker.coordinator import (
 )
 from .broker.leader import Batch, PartitionLeader
 from .client.accumulator import Produce
-from .client.producer import ProducerClient, Request
+from .client.producer import ProducerClient
+from .client.requests import Request
 
 STATE_PARTITIONS = 50
 

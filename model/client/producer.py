@@ -1,17 +1,13 @@
 """A producer client to call and to answer: what it sends, and what its calls and records come to.
 
-The rows are `spec.client.transaction_manager`'s and `spec.client.accumulator`'s. Kept here is what
-they leave to the client: the queue of its requests, the records of its batches, the results that
-the application waits for, and the sending loop, which does things in the order in which Kafka's
-does them.
+The rows are those of `spec.client`. Kept here is what they leave to the client: the queue of its
+requests, the results that the application waits for, and the sending loop, which does things in the
+order in which Kafka's does them.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any
 
 from ...spec.client import (
@@ -23,64 +19,24 @@ from ...spec.client import (
     failures,
     queue,
     requests,
-    sender,
-)
+)  # fmt: skip
+from ...spec.client import sender as sending
 from ...spec.client import transaction_manager as manager
 from ...spec.errors import Errors
 from ...spec.features import KAFKA, transactional
-from ..engine.errors import ModelError, NotNow, text, whole
+from ..engine.errors import NotNow, text, whole
 from ..engine.machine import Machine
 from .accumulator import Accumulator, Produce, Record, topic_of
+from .requests import CallFailed, CallResult, Request
+from .sender import Sender
 
 NONE = "NONE"
-LATEST_MS = 2**62
 TABLES = (
-    *calls.TABLES, *requests.TABLES, *failures.TABLES, *accumulator.TABLES, *sender.REAL_TABLES,
+    *calls.TABLES, *requests.TABLES, *failures.TABLES, *accumulator.TABLES, *sending.REAL_TABLES,
     *expiry.TABLES, epochs.bumped,
 )  # fmt: skip
 """What the client's machine does."""
 _PROTOCOLS = {kind: KAFKA.settling({transactional: kind}) for kind in (True, False)}
-
-
-class CallFailed(ModelError):
-    """A call raised `error`, an error's name; `cause` is the one inside, if there is one."""
-
-    def __init__(self, error: str, cause: str | None = None) -> None:
-        super().__init__(error if cause is None else f"{error} ({cause})")
-        self.error = error
-        self.cause = cause
-
-
-@dataclass(eq=False)
-class CallResult:
-    """What a call that goes on in the background comes to; `is_acknowledged` once waited for."""
-
-    is_completed: bool = False
-    error: str | None = None
-    is_acknowledged: bool = False
-
-    @property
-    def is_successful(self) -> bool:
-        """It is there, and no error."""
-        return self.is_completed and self.error is None
-
-    def complete(self, error: str | None = None) -> None:
-        """It is there from now on; a later error takes the place of what it was."""
-        self.error = error if error is not None else self.error
-        self.is_completed = True
-
-
-@dataclass(eq=False)
-class Request:
-    """A request to a coordinator, with its fields under Kafka's names."""
-
-    api: str
-    priority: int
-    result: CallResult
-    backoff_ms: int
-    fields: dict[str, Any] = field(default_factory=dict[str, Any])
-    is_bump: bool = False
-    is_retry: bool = False
 
 
 class ProducerClient:
@@ -135,11 +91,9 @@ class ProducerClient:
         self.transactional_id = transactional_id
         self.transaction_timeout_ms = transaction_timeout_ms
         self.retry_backoff_ms = retry_backoff_ms
-        self.retries = retries
         self.accumulator = Accumulator(self.machine, batch_size, compression_ratio)
+        self.sender = Sender(self.accumulator, self._react, self._is_awaited)
         self.is_node_up = True
-        self.topic_metrics: dict[Any, Counter[str]] = {}
-        self._counters: Counter[str] = Counter()
         self.outstanding: list[Request | Produce] = []
         self.unauthorized_topics: list[Any] = []
         self._lost: list[Request | Produce] = []
@@ -261,7 +215,7 @@ class ProducerClient:
                 request.result.complete("KAFKA_EXCEPTION")
                 self.fail("KAFKA_EXCEPTION", is_fatal=True)
             self._call.complete(None if self._call.is_completed else "KAFKA_EXCEPTION")
-            self._drop("KAFKA_EXCEPTION", undrained_only=False)
+            self.sender.drop("KAFKA_EXCEPTION", undrained_only=False)
 
     def fail(self, error: str, *, is_fatal: bool) -> None:
         """An error from elsewhere brings the client to its abortable or its fatal state."""
@@ -364,12 +318,8 @@ class ProducerClient:
 
     @property
     def metrics(self) -> dict[str, int]:
-        """The producer's metrics that concern this, by name; `topic_metrics` has a topic's."""
-        return {**self._counters, "requests-in-flight": len(self.outstanding)}
-
-    def _count(self, name: str, partition: Any, records: int) -> None:
-        self._counters[name] += records
-        self.topic_metrics.setdefault(topic_of(partition), Counter())[name] += records
+        """The producer's metrics that concern this, by name; `sender` has a topic's."""
+        return {**self.sender.metrics, "requests-in-flight": len(self.outstanding)}
 
     @property
     def _version(self) -> int:
@@ -426,13 +376,13 @@ class ProducerClient:
                     self._goes_on = True
                     self._react(outcome.reply)
         if machine["state"] == "FATAL_ERROR":
-            self._drop(machine["last_error"], undrained_only=False)
+            self._goes_on |= self.sender.drop(machine["last_error"], undrained_only=False)
             return
         given_up = machine.attempt("give up initializing")
         if given_up is not None:
             for request in self._requests:
                 request.result.complete("AUTHENTICATION_FAILED")
-            self._drop(given_up.reply.error, undrained_only=False)
+            self.sender.drop(given_up.reply.error, undrained_only=False)
             self._react(given_up.reply)
             self._goes_on = True
             return
@@ -456,7 +406,8 @@ class ProducerClient:
         if machine["request_in_flight"]:
             return True
         if machine.value(manager.drops_undrained):
-            self._drop(machine.value(manager.reason_to_drop), undrained_only=True)
+            reason = machine.value(manager.reason_to_drop)
+            self._goes_on |= self.sender.drop(reason, undrained_only=True)
         request = self.next_request()
         if request is None:
             return False
@@ -483,19 +434,16 @@ class ProducerClient:
 
     def _send_batches(self) -> None:
         """Sender.sendProducerData"""
-        drained: list[Produce] = []
         if self.is_node_up:
-            drained = self.accumulator.drain(
-                is_transactional=self.transactional_id is not None,
-                transaction_version=self._version,
-            )
-        for produce in drained:
-            self._count("record-send-total", produce.partition, len(produce.records))
-            self._send(produce)
-        for number, reaction in self.accumulator.expired():
-            self._goes_on = True
-            self._batch_failed(number, "TIMEOUT", reaction)
-            self._release(number)
+            is_transactional = self.transactional_id is not None
+            sent = self.sender.drain(is_transactional=is_transactional, version=self._version)
+            for produce in sent:
+                self._send(produce)
+        self._goes_on |= self.sender.expire()
+
+    def _is_awaited(self, batch: int) -> bool:
+        under_way = (*self.outstanding, *self._lost)
+        return any(isinstance(sent, Produce) and sent.batch == batch for sent in under_way)
 
     def _shut_down(self) -> bool:
         """What a closed client does when all is sent: it aborts a transaction that is open.
@@ -535,7 +483,7 @@ class ProducerClient:
         several, or one for all. Raises NotNow for what has been answered."""
         self._take(sent)
         if isinstance(sent, Produce):
-            self._answer_batch(sent, error, base_offset, log_start_offset)
+            self.sender.answer(sent.batch, error, base_offset, log_start_offset)
             return
         match sent.api:
             case "ADD_PARTITIONS_TO_TXN":
@@ -574,7 +522,7 @@ class ProducerClient:
 
     def _disconnected(self, sent: Request | Produce) -> None:
         if isinstance(sent, Produce):
-            self._answer_batch(sent, "NETWORK_EXCEPTION", -1, -1)
+            self.sender.answer(sent.batch, "NETWORK_EXCEPTION")
         else:
             self._react(self.machine.handle("answer lost", request=sent.api).reply, sent)
 
@@ -582,7 +530,7 @@ class ProducerClient:
         """The broker turns out not to have the version that is needed."""
         self._take(sent)
         if isinstance(sent, Produce):
-            self._answer_batch(sent, "UNSUPPORTED_VERSION", -1, -1)
+            self.sender.answer(sent.batch, "UNSUPPORTED_VERSION")
         else:
             self._react(self.machine.handle("version mismatch", request=sent.api).reply, sent)
 
@@ -635,81 +583,10 @@ class ProducerClient:
             request.is_retry = True
             self._enqueue(request)
 
-    def _answer_batch(self, sent: Produce, error: str, base: int, log_start: int) -> None:
-        number = sent.batch
-        batch = self.accumulator.batches[number]
-        reaction = self._answered(number, error, base, log_start).reply
-        match reaction.step:
-            case "DONE":
-                batch.finish(base_offset=base)
-            case "RETRY":
-                self._count("record-retry-total", sent.partition, len(batch.records))
-            case "SPLIT":
-                self._counters["batch-split-total"] += 1
-                self.accumulator.split(number)
-            case _:
-                self._batch_failed(number, error, reaction)
-        self._release(number)
-
-    # Batches ----------------------------------------------------------------------------------
-
     @property
     def has_pending_offsets(self) -> bool:
         """Whether a group's offsets wait to be committed."""
         return bool(self._offsets)
-
-    def expire(self, record: Record, *, is_unresolved: bool) -> None:
-        """The time of a record's batch is up, all others' is not. `is_unresolved`: it has been
-        tried before."""
-        number = self.accumulator.number_of(record)
-        self.accumulator.put(number, in_retry=is_unresolved)
-        with self._much_later():
-            reaction = self.machine.handle(
-                "batch expires", partition=record.partition, record=number
-            ).reply
-        self._batch_failed(number, "TIMEOUT", reaction)
-
-    def fail_batch(self, record: Record, error: str, *, adjusts: bool) -> None:
-        """A record's batch fails for good, as it may not be tried again. `adjusts`: nothing was
-        appended, for sure."""
-        number = self.accumulator.number_of(record)
-        if not adjusts:
-            self.accumulator.put_details(number, attempts=self.retries)
-        with self._much_later():
-            reaction = self._answered(number, error).reply
-        self._batch_failed(number, error, reaction)
-
-    @contextmanager
-    def _much_later(self) -> Generator[None]:
-        """Looks at something when delivery.timeout.ms is over."""
-        self.machine.outside(clock__now=LATEST_MS)
-        yield
-        self.machine.outside(clock__now=self._now_ms)
-
-    def _answered(self, number: int, error: str, base: int = -1, log_start: int = -1) -> Any:
-        return self.machine.handle(
-            "ProduceResponse", producer=_ME, partition=self.accumulator.batches[number].partition,
-            record=number, txn=0, error=error, base_offset=max(base, -1),
-            log_start_offset=max(log_start, -1),
-        )  # fmt: skip
-
-    def _batch_failed(self, number: int, error: str, reaction: Any) -> None:
-        batch = self.accumulator.batches[number]
-        self._count("record-error-total", batch.partition, len(batch.records))
-        batch.finish(error)
-        self._react(reaction)
-
-    def _drop(self, error: str, *, undrained_only: bool) -> None:
-        """Gives batches up."""
-        for number in self.accumulator.drop(error, undrained_only=undrained_only):
-            self._goes_on = True
-            self._release(number)
-
-    def _release(self, number: int) -> None:
-        """Forgets a batch once no answer can be for it."""
-        under_way = (*self.outstanding, *self._lost)
-        if not any(isinstance(sent, Produce) and sent.batch == number for sent in under_way):
-            self.accumulator.release(number)
 
 
 _EVENTS = {

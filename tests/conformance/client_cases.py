@@ -8,12 +8,38 @@ from typing import Any
 from epochfence.language import each, lift, wrap
 from epochfence.model import ProducerClient
 from epochfence.model.client.accumulator import Produce, Record
-from epochfence.model.client.producer import CallFailed, CallResult, Request
+from epochfence.model.client.requests import CallFailed, CallResult, Request
 from epochfence.spec.client import accumulator, state, transaction_manager
 from epochfence.spec.messages import SEQUENCE
 from epochfence.tests.conformance.harness import RELEASE, Adapter, Raised
 
 HALF_A_BATCH = 8_200  # bytes; two of them don't fit into one uncompressed
+
+
+NO_MORE = 2**31 - 1  # attempts
+MUCH_LATER = 2**62  # delivery.timeout.ms is over
+
+
+def expire(client: ProducerClient, record: Record, *, is_unresolved: bool) -> None:
+    """The time of a record's batch is up, all others' is not. `is_unresolved`: it has been tried
+    before."""
+    number, now = client.accumulator.number_of(record), client.now_ms
+    client.accumulator.put(number, in_retry=is_unresolved)
+    client.now_ms = MUCH_LATER
+    outcome = client.machine.handle("batch expires", partition=record.partition, record=number)
+    client.now_ms = now
+    client.sender.fail(number, "TIMEOUT", outcome.reply)
+
+
+def fail_batch(client: ProducerClient, record: Record, error: str, *, adjusts: bool) -> None:
+    """A record's batch fails for good, as it may not be tried again. `adjusts`: nothing was
+    appended, for sure, as it was tried once."""
+    number, now = client.accumulator.number_of(record), client.now_ms
+    if not adjusts:
+        client.accumulator.put_details(number, attempts=NO_MORE)
+    client.now_ms = MUCH_LATER
+    client.sender.answer(number, error)
+    client.now_ms = now
 
 
 class Client(Adapter):
@@ -207,16 +233,16 @@ class Client(Adapter):
         machine.put(bump_for=machine["bump_for"] | {partition})
 
     def expire_batch(self, batch_of: str, mark_unresolved: bool) -> None:
-        self.client.expire(self.records[batch_of], is_unresolved=mark_unresolved)
+        expire(self.client, self.records[batch_of], is_unresolved=mark_unresolved)
 
     def fail_batch(self, batch_of: str, error: str, adjust_sequences: bool) -> None:
-        self.client.fail_batch(self.records[batch_of], error, adjusts=adjust_sequences)
+        fail_batch(self.client, self.records[batch_of], error, adjusts=adjust_sequences)
 
     def background_failed_batch(self, partition: str, error: str) -> None:
         machine = self.client.machine
         batches, details = machine["batches"], machine["details"]
         batches[partition] = {-1: {"status": "SENT"}}
-        details[partition] = {-1: {"count": 1, "attempts": self.client.retries}}
+        details[partition] = {-1: {"count": 1, "attempts": NO_MORE}}
         machine.put(batches=batches, details=details)
         machine.handle(
             "ProduceResponse", producer=0, partition=partition, record=-1, txn=0, error=error,

@@ -22,11 +22,12 @@ import pytest
 from epochfence.language import Instance, instantiate
 from epochfence.model import ProducerClient
 from epochfence.model.client.accumulator import Produce, Record
-from epochfence.model.client.producer import CallFailed, CallResult, Request
+from epochfence.model.client.requests import CallFailed, CallResult, Request
 from epochfence.model.engine.interpreter import FullState, Step
 from epochfence.model.engine.stepper import Stepper
 from epochfence.spec.features import transaction_version_2, transactional
 from epochfence.spec.systems import shipped
+from epochfence.tests.conformance.client_cases import expire
 
 LARGEST = 2**15 - 1
 LATER = 10**6
@@ -78,7 +79,7 @@ class Driven:
                 number = client.accumulator.number_of(record)
                 is_unresolved = client.accumulator.held(number).in_retry
                 client.outstanding = [s for s in client.outstanding if record not in records_of(s)]
-                client.expire(record, is_unresolved=is_unresolved)
+                expire(client, record, is_unresolved=is_unresolved)
             case ["lost", "Produce" | "ProduceResponse"] | ["held", "up", "Produce"]:
                 client.disconnect(self.batch(fields))
             case ["lost", _] | ["request", "overtaken"]:

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from epochfence.model import Cluster, ProducerClient, states
 from epochfence.model.client.accumulator import Produce, Record
-from epochfence.model.client.producer import CallFailed, Request
+from epochfence.model.client.requests import CallFailed, Request
 from epochfence.model.engine.errors import NotNow, OutOfRange
 from epochfence.spec.client import transaction_manager
 from epochfence.spec.client.add_partitions import partition_step
 from epochfence.spec.errors import Errors
 from epochfence.spec.features import NEWEST, RELEASED
+from epochfence.tests.conformance.client_cases import expire
 
 LOSE_REQUEST, LOSE_ANSWER, ANSWER = "lose request", "lose answer", "answer"
 Faults = st.lists(st.sampled_from([LOSE_REQUEST, LOSE_ANSWER, ANSWER]), max_size=30)
@@ -208,7 +209,7 @@ def test_a_batch_that_is_too_large_is_split_and_the_next_ones_are_smaller() -> N
         client.answer(part, base_offset=at, log_start_offset=0)
     assert [record.offset for record in records] == [0, 1, 2]
     assert client.metrics["batch-split-total"] == 1
-    assert client.topic_metrics["t"]["record-retry-total"] == 0
+    assert client.sender.topic_metrics["t"]["record-retry-total"] == 0
     for _ in range(2):
         client.send("t-0", 600)
     assert [len(part.records) for part in batches(client)] == [1, 1]
@@ -536,7 +537,7 @@ def test_with_version_2_lost_order_asks_for_no_epoch() -> None:
     record = client.send("t-0")
     client.disconnect(only(client))
     client.run()
-    client.expire(record, is_unresolved=True)
+    expire(client, record, is_unresolved=True)
     client.run()
     assert client.machine["state"] == "ABORTABLE_ERROR"
     assert not client.machine["must_bump"]

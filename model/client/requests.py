@@ -1,0 +1,49 @@
+"""What a client's requests to coordinators are, and what its calls come to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..engine.errors import ModelError
+
+
+class CallFailed(ModelError):
+    """A call raised `error`, an error's name; `cause` is the one inside, if there is one."""
+
+    def __init__(self, error: str, cause: str | None = None) -> None:
+        super().__init__(error if cause is None else f"{error} ({cause})")
+        self.error = error
+        self.cause = cause
+
+
+@dataclass(eq=False)
+class CallResult:
+    """What a call that goes on in the background comes to; `is_acknowledged` once waited for."""
+
+    is_completed: bool = False
+    error: str | None = None
+    is_acknowledged: bool = False
+
+    @property
+    def is_successful(self) -> bool:
+        """It is there, and no error."""
+        return self.is_completed and self.error is None
+
+    def complete(self, error: str | None = None) -> None:
+        """It is there from now on; a later error takes the place of what it was."""
+        self.error = error if error is not None else self.error
+        self.is_completed = True
+
+
+@dataclass(eq=False)
+class Request:
+    """A request to a coordinator, with its fields under Kafka's names."""
+
+    api: str
+    priority: int
+    result: CallResult
+    backoff_ms: int
+    fields: dict[str, Any] = field(default_factory=dict[str, Any])
+    is_bump: bool = False
+    is_retry: bool = False
