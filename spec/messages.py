@@ -224,14 +224,14 @@ InitProducerIdResponse = message(
     connection=CONNECTION, producer_id=PRODUCER_ID, producer_epoch=EPOCH,
     carried=("producer_id",), errors=_COORDINATOR,
 )  # fmt: skip
-AddPartitionsToTxn = message(
+_add_partitions = message(
     "AddPartitionsToTxn", transaction, producer=PRODUCER, partition=PARTITION,
     connection=CONNECTION, producer_id=PRODUCER_ID, producer_epoch=EPOCH,
     carried=("producer_id",),
     message_doc="In a bounded run it is about one partition.",
 )  # fmt: skip
-AddPartitionsToTxn = AddPartitionsToTxn.at_real_ranges(
-    partitions=(Set(PARTITION), set_of(AddPartitionsToTxn.partition)),
+AddPartitionsToTxn = _add_partitions.at_real_ranges(
+    partitions=(Set(PARTITION), set_of(_add_partitions.partition)),
     client_transaction_version=(Int(0, 2), 0),
 )
 AddPartitionsToTxnResponse = message(
@@ -251,7 +251,7 @@ EndTxnResponse = message(
 
 # A producer and a leader -----------------------------------------------------------------------
 
-Produce = message(
+_produce = message(
     "Produce", partition, producer=PRODUCER, partition=PARTITION, producer_id=PRODUCER_ID,
     producer_epoch=EPOCH, base_sequence=ANY_SEQUENCE, idempotent_only=Bool(), record=RECORD,
     txn=TRANSACTION, carried=("producer_id", "record", "txn"),
@@ -260,9 +260,9 @@ Produce = message(
     "ranges a group's coordinator or a follower's fetcher may append it as well, and it may come "
     "beneath UnifiedLog, to the producer state alone.",
 )  # fmt: skip
-Produce = Produce.at_real_ranges(
+Produce = _produce.at_real_ranges(
     without=("producer", "partition", "record", "txn"),
-    last_sequence=(ANY_SEQUENCE, Produce.base_sequence), offset_delta=(OFFSET_DELTA, 0),
+    last_sequence=(ANY_SEQUENCE, _produce.base_sequence), offset_delta=(OFFSET_DELTA, 0),
     timestamp=(TIMESTAMP, NO_TIMESTAMP), from_client=(Bool(), True),
     from_coordinator=(Bool(), False), beneath_log=(Bool(), False),
 )  # fmt: skip
@@ -280,7 +280,7 @@ AddPartitionsByLeader = message(
     message_doc="AddPartitionsToTxn version 4 and above, which a leader sends for a Produce: with "
     "transaction version 2 to add the partition, before it only to verify that it was added.",
 )  # fmt: skip
-AddPartitionsByLeaderResponse = message(
+_added_by_leader = message(
     "AddPartitionsByLeaderResponse", partition, answers=AddPartitionsByLeader, error=Errors,
     errors=_COORDINATOR_IN_TRANSACTION,
     message_doc="At real ranges with the batch that it is about, which the broker keeps itself.",
@@ -293,8 +293,8 @@ waiting = partition.field(
     "waiting", Map(PRODUCER, Optional(Batch)), only_bounded=True,
     doc="Batches that wait for the coordinator; `guarded` while their question still counts.",
 )  # fmt: skip
-_waits = waiting[AddPartitionsByLeaderResponse.producer].value
-AddPartitionsByLeaderResponse = AddPartitionsByLeaderResponse.at_real_ranges(
+_waits = waiting[_added_by_leader.producer].value
+AddPartitionsByLeaderResponse = _added_by_leader.at_real_ranges(
     producer_id=(PRODUCER_ID, _waits.producer_id),
     producer_epoch=(EPOCH, _waits.producer_epoch),
     base_sequence=(ANY_SEQUENCE, _waits.base_sequence),
@@ -304,7 +304,7 @@ AddPartitionsByLeaderResponse = AddPartitionsByLeaderResponse.at_real_ranges(
     timestamp=(TIMESTAMP, NO_TIMESTAMP),
     from_client=(Bool(), True),
 )
-WriteTxnMarkers = message(
+_write_markers = message(
     "WriteTxnMarkers",
     partition,
     partition=PARTITION,
@@ -315,7 +315,7 @@ WriteTxnMarkers = message(
     coordinator_epoch=Int(NO_NUMBER, FAULTS, "coordinator epoch"),
     carried=("producer_id",),
 )
-WriteTxnMarkers = WriteTxnMarkers.at_real_ranges(
+WriteTxnMarkers = _write_markers.at_real_ranges(
     without=("partition", "connection"), timestamp=(TIMESTAMP, NO_TIMESTAMP),
     is_replicated=(Bool(), False),
 )  # fmt: skip

@@ -129,3 +129,25 @@ def test_no_dictionary_has_a_key_twice() -> None:
     found = {path.name: twice(path.read_text(encoding="utf-8")) for path in programs}
     assert {name: keys for name, keys in found.items() if keys} == {}
     assert twice("Row('r', set={x: 1, y: 2, x: 3})") == ["line 1: x"]
+
+
+def bound_twice(source: str) -> set[str]:
+    """The names that a module's own statements bind more than once."""
+    bound: list[str] = []
+    for statement in ast.parse(source).body:
+        if isinstance(statement, ast.Assign | ast.AnnAssign):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            parts = (part for target in targets for part in ast.walk(target))
+            bound += [part.id for part in parts if isinstance(part, ast.Name)]
+    return {name for name in bound if bound.count(name) > 1}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "spec").rglob("*.py")), ids=lambda p: p.stem)
+def test_a_name_of_the_specification_stands_for_one_thing(path: Path) -> None:
+    """Else a table would mean something else where it is moved up or down."""
+    assert bound_twice(path.read_text(encoding="utf-8")) == set()
+
+
+def test_a_name_that_is_bound_again_is_seen() -> None:
+    assert bound_twice("a = 1\nb, c = 2, 3\nb: int = 4\n") == {"b"}
+    assert bound_twice("a = [i for i in b]\nc = [i for i in b]\n") == set()

@@ -36,68 +36,65 @@ def _is_asked(client: Expression, request: Expression, error: Expression) -> Exp
     return (current.at(client) == some(request)) & is_sent & is_answer(error)
 
 
-_client, _error = answer_init.client, answer_init.error
 init_answered = Table(
     broker,
     on=answer_init,
     elsewhere=(producer,),
-    when=_is_asked(_client, Request.INIT_PRODUCER_ID, _error),
+    when=_is_asked(answer_init.client, Request.INIT_PRODUCER_ID, answer_init.error),
     rows=(
         Row(
             "answer",
-            set={answered.at(_client): True},
+            set={answered.at(answer_init.client): True},
             send=(
                 InitProducerIdResponse(
-                    producer=_client,
-                    connection=connection.at(_client),
-                    error=_error,
+                    producer=answer_init.client,
+                    connection=connection.at(answer_init.client),
+                    error=answer_init.error,
                     producer_id=0,
-                    producer_epoch=if_(_error == Errors.NONE, _FIRST_EPOCH, NO_EPOCH),
+                    producer_epoch=if_(answer_init.error == Errors.NONE, _FIRST_EPOCH, NO_EPOCH),
                 ),
             ),
         ),
     ),
 )
 
-_client, _error = answer_partitions.client, answer_partitions.error
 partitions_answered = Table(
     broker,
     on=answer_partitions,
     elsewhere=(producer,),
-    when=_is_asked(_client, Request.ADD_PARTITIONS_TO_TXN, _error)
-    & answer_partitions.asked.is_in(adding.at(_client)),
+    when=_is_asked(answer_partitions.client, Request.ADD_PARTITIONS_TO_TXN, answer_partitions.error)
+    & answer_partitions.asked.is_in(adding.at(answer_partitions.client)),
     rows=(
         Row(
             "answer",
-            set={answered.at(_client): True},
+            set={answered.at(answer_partitions.client): True},
             send=(
                 AddPartitionsToTxnResponse(
-                    producer=_client,
+                    producer=answer_partitions.client,
                     partition=answer_partitions.asked,
-                    connection=connection.at(_client),
-                    error=_error,
+                    connection=connection.at(answer_partitions.client),
+                    error=answer_partitions.error,
                 ),
             ),
         ),
     ),
 )
 
-_client, _error = answer_end.client, answer_end.error
 end_answered = Table(
     broker,
     on=answer_end,
     elsewhere=(producer,),
-    when=_is_asked(_client, Request.END_TXN, _error)
-    & (~answer_end.bumps | (_error == Errors.NONE)),
+    when=_is_asked(answer_end.client, Request.END_TXN, answer_end.error)
+    & (~answer_end.bumps | (answer_end.error == Errors.NONE)),
     rows=(
         Row(
             "answer",
-            set={answered.at(_client): True},
+            set={answered.at(answer_end.client): True},
             send=(
                 EndTxnResponse(
-                    producer=_client,
-                    connection=connection.at(_client),
-                    error=_error,
+                    producer=answer_end.client,
+                    connection=connection.at(answer_end.client),
+                    error=answer_end.error,
                     producer_id=0,
                     producer_epoch=if_(answer_end.bumps, _FIRST_EPOCH, NO_EPOCH),
                 ),
