@@ -11,7 +11,8 @@ from ...language import Enum, Instance, System, Table, instantiate
 from ...language.expressions import EnumValue, Expression, children_first
 from ..graph import Node, leaves_of
 from ..ground import GroundAction, Grounded, ground
-from ..vacuity import declared_unreached
+from ..settled import ruled_out
+from ..vacuity import SETTINGS, declared_unreached
 from .terms import Bits, Relation, Term, z3
 
 FAULTS = ("unreachable", "error")
@@ -21,8 +22,8 @@ FAULTS = ("unreachable", "error")
 class Finding:
     """Something about a table: an event that is `unanswered`, a row that is `unreachable` behind
     those before it, rows that `overlap`, an update that may leave its `range`, an `error` that the
-    response mayn't carry. `example` is a state in which it is so; `explained` is why the system
-    declares a row that is hidden to be unreached, if it does."""
+    response mayn't carry. `example` is a state in which it is so; `explained` is why a row
+    that is hidden is so, where constants or what the system declares to be unreached say it."""
 
     kind: str
     table: str
@@ -77,7 +78,8 @@ class _Lint:
         self.solver = z3.SolverFor(self.relation.numbers.logic)
         self.solver.add(self.relation.in_range)
         # by the row's own name: what is said of a whole table says nothing of its rows' order
-        self.declared = declared_unreached(instance)
+        self.explained = declared_unreached(instance)
+        self.explained |= dict.fromkeys(ruled_out(instance).rows, SETTINGS)
         self.by_table: dict[str, list[GroundAction]] = {}
         self.table_of: list[str] = [name.partition("/")[0] for name in instance.row_names]
         for action in self.grounded.actions:
@@ -92,7 +94,7 @@ class _Lint:
             rows = [row for row, _ in actions[0].guards]
             for row in rows:
                 if not any(self._finds(action, self._first(action, row)) for action in actions):
-                    why = self.declared.get(self.instance.row_names[row], "")
+                    why = self.explained.get(self.instance.row_names[row], "")
                     yield Finding("unreachable", table, (self._name(row),), explained=why)
             for pair in combinations(rows, 2):
                 yield from self._overlap(table, actions, pair)

@@ -17,6 +17,7 @@ from ..messages import (
     PRODUCERS,
     REAL,
     RECORDS,
+    SPARE,
     TRANSACTIONS,
     AddPartitionsToTxnResponse,
     EndTxnResponse,
@@ -51,6 +52,7 @@ system = System(
         LARGEST_EPOCH: 2,
         LARGEST_SEQUENCE: 1,
         FAULTS: 0,
+        SPARE: 1,
     },
     bounds={
         "default": {PARTITIONS: 1, transaction_manager.OLDEST_TRANSACTION_VERSION: 1},

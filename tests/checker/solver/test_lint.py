@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from epochfence.checker.solver.lint import Finding, lint
+from epochfence.checker.vacuity import SETTINGS
 from epochfence.language import (
     Channel,
     Int,
@@ -88,6 +89,17 @@ def test_a_hidden_row_that_is_declared_to_be_unreached() -> None:
     assert told("server.Ask/the rest") == [("unreachable", False, "at real ranges")]
     assert told("server.Ask/the rest", ~later) == [("unreachable", True, "")]
     assert told("server.Ask") == [("unreachable", True, "")]
+
+
+def test_a_row_that_the_settings_rule_out_is_explained() -> None:
+    """Not so one whose guard can't hold whatever they are."""
+
+    def told(when: Operand) -> list[tuple[bool, str]]:
+        rows = (Row("never", when=when, reply=Error.NONE), Row("all", reply=Error.NONE))
+        return [(item.is_fault, item.explained) for item in findings_of(rows)]
+
+    assert told(~later & LOW) == [(False, SETTINGS)]
+    assert told(LOW & HIGH) == [(True, "")]
 
 
 def test_rows_that_overlap() -> None:
