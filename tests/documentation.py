@@ -236,7 +236,7 @@ OTHERS = tuple(p.name for p in SYSTEM.properties if p.name not in BROKEN_BEFORE)
 RUNS = (
     Run("4.3", slow=True),
     Run("4.3", SMALL),
-    Run("4.3", (*SMALL, TWO_FAULTS)),
+    Run("4.3", (*SMALL, TWO_FAULTS), slow=True),
     Run("4.3", (*ONE_PARTITION, TWO_FAULTS), slow=True),
     *(Run("2.5", ONE_PARTITION, (name,), slow=True) for name in BROKEN_BEFORE),
     Run("2.5", ONE_PARTITION, OTHERS, slow=True),

@@ -42,6 +42,7 @@ def test_two_instances_of_an_id_both_go_on() -> None:
         assert system.ask("AddPartitionsToTxn", {**add(), **ids}) == {"error": "NONE"}
 
 
+@pytest.mark.slow
 def test_what_is_generated_finds_no_other_kind() -> None:
     """Of each example the first disagreement, by its request and both errors."""
     known = {

@@ -135,6 +135,7 @@ def test_native_code_finds_what_a_plain_search_finds(instance: Instance) -> None
     compare_with_some_properties(instance)
 
 
+@pytest.mark.slow
 @settings(max_examples=12, suppress_health_check=unhurried)
 @given(instances())
 def test_in_many_words_and_compiled_as_large_systems_are(instance: Instance) -> None:

@@ -96,6 +96,7 @@ def test_a_proof_fails_without_what_protects_the_property(name: str) -> None:
     assert proof.trace is not None
 
 
+@pytest.mark.slow
 def test_what_is_refuted_has_a_run_that_replays() -> None:
     result = prove(ktx.system, constants={"V": 0}, properties=["NoHanging"], options=QUICK)
     assert result.verdict is Verdict.BROKEN
