@@ -409,9 +409,12 @@ def real_view(table: Table) -> Table:
     def view(row: Row) -> Row:
         updates = {t: v for t, v in row.set.items() if not field_set(t).only_bounded}
         send = tuple(sending for sending in row.send if not sending.only_bounded)
-        if len(updates) == len(row.set) and len(send) == len(row.send):
+        reply = row.reply
+        if isinstance(reply, Sending) and reply.only_bounded:
+            reply = None
+        if len(updates) == len(row.set) and len(send) == len(row.send) and reply is row.reply:
             return row
-        return dataclasses.replace(row, set=updates, send=send)
+        return dataclasses.replace(row, set=updates, send=send, reply=reply)
 
     rows = tuple(view(row) for row in table.rows if not row.only_bounded)
     return _changed(table, rows, table.response, table.when)

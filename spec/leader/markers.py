@@ -8,8 +8,6 @@ producer went with them: it keeps the next transaction's marker apart from them.
 
 from __future__ import annotations
 
-import dataclasses
-
 from ...language import (
     Expression,
     Optional,
@@ -51,7 +49,7 @@ from ..messages import (
     transaction,
     waiting,
 )
-from .produce import CHECK_EPOCH, asker
+from .produce import CHECK_EPOCH, asker, bounded_alone
 from .state import (
     REAL_OFFSET,
     Kind,
@@ -87,8 +85,8 @@ def _row(
     )  # fmt: skip
     first = None if first_offset is None else some(first_offset)
     return Row(
-        name, when=when, set=updates or {}, reply=MarkerResponse(error=error, first_offset=first),
-        send=(dataclasses.replace(answer, only_bounded=True),), source=source, during=during,
+        name, when=when, set=updates or {}, reply=bounded_alone(answer),
+        send=(MarkerResponse(error=error, first_offset=first),), source=source, during=during,
         only_bounded=only_bounded,
     )  # fmt: skip
 

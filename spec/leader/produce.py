@@ -138,7 +138,11 @@ AppendResponse = message(
 
 
 def _appended(
-    error: Expression, first: Operand = -1, last: Operand = -1, *, is_duplicate: bool = False
+    error: Expression,
+    first: Operand = NO_OFFSET,
+    last: Operand = NO_OFFSET,
+    *,
+    is_duplicate: bool = False,
 ) -> Sending:
     return AppendResponse(
         error=error, first_offset=first, last_offset=last, is_duplicate=is_duplicate, guard=None
@@ -149,8 +153,9 @@ Answer: TypeAlias = Callable[[Expression, Operand], Sending | None]
 """The answer to a batch in a bounded run: an error, and the offset that it has got."""
 
 
-def _bounded(sending: Sending | None) -> tuple[Sending, ...]:
-    return () if sending is None else (dataclasses.replace(sending, only_bounded=True),)
+def bounded_alone(sending: Sending | None) -> Sending | None:
+    """The message as one of bounded runs alone; a leader at real ranges answers its asker."""
+    return None if sending is None else dataclasses.replace(sending, only_bounded=True)
 
 
 def _validation_rows(batch: DataBatch, refused: Refusal) -> tuple[Row, ...]:
@@ -277,8 +282,8 @@ def append_rows(
         during: Expression,
     ) -> Row:
         return Row(
-            name, when=when, set=dict(settled), reply=_appended(error),
-            send=_bounded(answer(error, NO_OFFSET)), source=source, during=during,
+            name, when=when, set=dict(settled), reply=bounded_alone(answer(error, NO_OFFSET)),
+            send=(_appended(error),), source=source, during=during,
         )  # fmt: skip
 
     rows: tuple[Row, ...] = ()
@@ -291,13 +296,15 @@ def append_rows(
             "duplicate",
             when=where(batch.may_repeat, ~new_epoch & found.is_set),
             set=dict(settled),
-            reply=_appended(
-                Errors.NONE,
-                known.last_offset - known.offset_delta,
-                known.last_offset,
-                is_duplicate=True,
+            reply=bounded_alone(answer(Errors.NONE, known.last_offset - known.offset_delta)),
+            send=(
+                _appended(
+                    Errors.NONE,
+                    known.last_offset - known.offset_delta,
+                    known.last_offset,
+                    is_duplicate=True,
+                ),
             ),
-            send=_bounded(answer(Errors.NONE, known.last_offset - known.offset_delta)),
             source="ProducerStateEntry.findDuplicateBatch",
         ),
         *rows,
@@ -329,8 +336,8 @@ def append_rows(
                 verified: if_(batch.transactional, None, verified),
                 waiting: left_waiting,
             },
-            reply=_appended(Errors.NONE, log_end_offset, last_offset),
-            send=_bounded(answer(Errors.NONE, log_end_offset)),
+            reply=bounded_alone(answer(Errors.NONE, log_end_offset)),
+            send=(_appended(Errors.NONE, log_end_offset, last_offset),),
             source="ProducerAppendInfo.appendDataBatch, ProducerStateManager.update",
         ),
     )
@@ -385,8 +392,8 @@ produce = Table(
             "stale epoch, before asking",
             when=asks_first & (_epoch < producer_state[_id].producer_epoch),
             during=stale_epoch_first & asks_coordinator,
-            reply=_appended(Errors.INVALID_PRODUCER_EPOCH),
-            send=_bounded(_produce_answer(Errors.INVALID_PRODUCER_EPOCH)),
+            reply=bounded_alone(_produce_answer(Errors.INVALID_PRODUCER_EPOCH)),
+            send=(_appended(Errors.INVALID_PRODUCER_EPOCH),),
             source="KAFKA-18042, UnifiedLog.maybeStartTransactionVerification",
         ),
         Row(
@@ -406,20 +413,23 @@ produce = Table(
                     )
                 ),
             },
-            reply=AppendResponse(
-                error=Errors.NONE,
-                first_offset=-1,
-                last_offset=-1,
-                is_duplicate=False,
-                guard=some(if_(_asked.is_set, _asked.value.guard, guards)),
-            ),
-            send=_bounded(
-                AddPartitionsByLeader(
-                    partition=Produce.partition,
-                    producer=Produce.producer,
-                    producer_id=_id,
-                    producer_epoch=_epoch,
-                )
+            send=(
+                dataclasses.replace(
+                    AddPartitionsByLeader(
+                        partition=Produce.partition,
+                        producer=Produce.producer,
+                        producer_id=_id,
+                        producer_epoch=_epoch,
+                    ),
+                    only_bounded=True,
+                ),
+                AppendResponse(
+                    error=Errors.NONE,
+                    first_offset=NO_OFFSET,
+                    last_offset=NO_OFFSET,
+                    is_duplicate=False,
+                    guard=some(if_(_asked.is_set, _asked.value.guard, guards)),
+                ),
             ),
             source="KIP-890, ReplicaManager.maybeSendPartitionsToTransactionCoordinator",
         ),
@@ -495,8 +505,8 @@ def _refused(
     name: str, when: Expression, error: Expression, source: str, during: Expression
 ) -> Row:
     return Row(
-        name, when=when, set=_done, reply=_appended(error), send=_bounded(_waiting_answer(error)),
-        source=source, during=during,
+        name, when=when, set=_done, reply=bounded_alone(_waiting_answer(error)),
+        send=(_appended(error),), source=source, during=during,
     )  # fmt: skip
 
 

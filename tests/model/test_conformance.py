@@ -327,9 +327,9 @@ def test_a_disagreement_names_the_row_that_decides_and_what_is_against_the_other
     (fault,) = (fault for fault in FAULTS if fault.what == "a repeated batch is appended again")
     found = smallest(fault)
     (deciding, other), *_ = found.reasons
-    assert deciding.startswith("by partition: append, row duplicate")
+    assert deciding.startswith("by partition: Produce, row duplicate")
     assert "ProducerStateEntry" in deciding or "(" in deciding
-    assert other.startswith("not OUT_OF_ORDER_SEQUENCE_NUMBER: partition: append, row ")
+    assert other.startswith("not OUT_OF_ORDER_SEQUENCE_NUMBER: partition: Produce, row ")
     assert other.endswith("as row duplicate comes first")
     assert all(line in str(found) for line in (deciding, other))
 

@@ -536,8 +536,8 @@ def test_an_allowed_answer_has_the_row_behind_it_and_what_is_against_the_one_tha
     found = judge(history)
     assert found.allowed == ({"error": "NONE", "base_offset": 1},)
     ((deciding, other, why),) = found.reasons
-    assert deciding.startswith("by partition: append, row append (")
-    assert other.startswith("not OUT_OF_ORDER_SEQUENCE_NUMBER: partition: append, row ")
+    assert deciding.startswith("by partition: Produce, row append (")
+    assert other.startswith("not OUT_OF_ORDER_SEQUENCE_NUMBER: partition: Produce, row ")
     assert why.startswith("  as ")
 
 
@@ -560,6 +560,6 @@ def test_reasons_of_a_coordinator_are_those_of_the_very_epochs_and_ids() -> None
     found = judge([begun, *bumps, history[1]], Settings(protocol="3.6"))
     assert [answer["error"] for answer in found.allowed][:1] == ["PRODUCER_FENCED"]
     deciding, other, *why = found.reasons[0]
-    assert deciding.startswith("by transaction: AddPartitions, row other epoch (")
-    assert other.startswith("not NONE: transaction: AddPartitions, row add (")
+    assert deciding.startswith("by transaction: AddPartitionsToTxn, row other epoch (")
+    assert other.startswith("not NONE: transaction: AddPartitionsToTxn, row add (")
     assert why or other.endswith("as row other epoch comes first")
