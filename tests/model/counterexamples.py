@@ -12,7 +12,7 @@ from epochfence.model.engine.interpreter import FullState, Interpreter, Step
 from epochfence.model.engine.machine import Machine
 from epochfence.spec.features import transaction_version_2
 from epochfence.spec.systems import SHIPPED, shipped
-from epochfence.tests.model.test_client_replay import AT_ONCE, Clients, event_of
+from epochfence.tests.model.test_client_replay import AGAIN, Clients, event_of, is_at_once
 from epochfence.tests.model.test_open_keys import in_the_open
 
 CLIENT = "producer"
@@ -80,10 +80,11 @@ def on_clients(instance: Instance, steps: list[tuple[FullState, Step]]) -> None:
             continue
         event, fields, who = found
         client = clients.who_acts(step, event, who)
-        if client is not None:
+        if client is not None and instance.row_names[step.row] != AGAIN:
             client.take(event, fields)
         assert step.state is not None
-        coming = (event_of(instance, step.state, next_) for next_ in interpreter.steps(step.state))
-        if any(next_ and next_[0] in AT_ONCE and next_[2] == who for next_ in coming):
+        at_once = (s for s in interpreter.steps(step.state) if is_at_once(instance, s))
+        coming = (event_of(instance, step.state, next_) for next_ in at_once)
+        if any(next_ and next_[2] == who for next_ in coming):
             continue
         clients.compare(step.state, who, event, instance.row_names[step.row], fields)

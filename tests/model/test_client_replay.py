@@ -237,9 +237,15 @@ def event_of(
 
 NOBODY_WAITS = ("nobody waits for it", "on a closed connection")
 """Rows of answers that don't reach a client."""
-AGAIN = "drain/with the same id, epoch and sequence"
+AGAIN = "producer.drain/with the same id, epoch and sequence"
 AT_ONCE = ("resolve sequences", "bump epoch", "producer id given out")
-"""What a client does as soon as it can."""
+"""What a client does as soon as it can: a row, and events."""
+
+
+def is_at_once(instance: Instance, step: Step) -> bool:
+    """Whether a client does this as soon as it can."""
+    event = step.action.table.partition(".")[2]
+    return event in AT_ONCE or instance.row_names[step.row] == AGAIN
 
 
 class Clients:
@@ -272,7 +278,7 @@ class Walk:
         events = [action.table.partition(".")[2] for action in instance.actions]
         self.at_once = [at for at, event in enumerate(events) if event in (*AT_ONCE, "drain")]
         self.others = [at for at, event in enumerate(events) if event not in AT_ONCE]
-        self.again = {at for at, row in enumerate(instance.row_names) if row == f"producer.{AGAIN}"}
+        self.again = {at for at, row in enumerate(instance.row_names) if row == AGAIN}
 
     def start(self) -> FullState:
         return self.random.choice(self.starts)
@@ -311,7 +317,7 @@ def replay(instance: Instance, steps: int, seed: int) -> int:
             continue
         event, fields, who = found
         client = clients.who_acts(step, event, who)
-        if client is not None and instance.row_names[step.row] != f"producer.{AGAIN}":
+        if client is not None and instance.row_names[step.row] != AGAIN:
             if "record" in fields and client.is_held_back(fields):
                 continue
             client.take(event, fields)

@@ -354,10 +354,10 @@ def test_every_row_is_taken_by_a_run_or_listed_with_a_reason() -> None:
 
 
 def _read(parts: Iterator[Expression], machine: str) -> set[str]:
-    """The fields of other machines that are read."""
+    """The fields of other machines that are read, but for the time."""
     every = (node for part in parts for node in children_first(part) if node.op == "field")
     names = {f"{node.data.machine}.{node.data.name}" for node in every}
-    return {name for name in names if not name.startswith(f"{machine}.")}
+    return {name for name in names if not name.startswith((f"{machine}.", "clock."))}
 
 
 def _decisions(table: Table, row: Row) -> Iterator[Expression]:

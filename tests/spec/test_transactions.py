@@ -169,6 +169,7 @@ HARMLESS = {
     "retried_by_kind": "it decides after which errors a client asks again",
     "unauthorized_abortable": "no coordinator calls a client unauthorized",
     "one_way_to_ids": "every client is transactional",
+    "late_errors_ignored": "nothing answers a batch that its client has given up",
     "marker_is_use": "there is no clock, and no leader forgets at the default bounds",
 }
 
