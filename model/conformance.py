@@ -18,7 +18,7 @@ from itertools import zip_longest
 from typing import Any, ClassVar, NamedTuple
 
 from .cluster import Cluster
-from .possible_states import World, Worlds
+from .possible_states import PossibleState, PossibleStates
 from .requests import Answer, Line, checked, told
 
 
@@ -110,8 +110,8 @@ class Session:
 
     def __init__(self, system: System, protocol: str | None = None) -> None:
         self.system = system
-        self.worlds = Worlds(protocol, prompt=system.prompt, passing=system.passing)
-        self.guide = World(Cluster(protocol=protocol))
+        self.possible = PossibleStates(protocol, prompt=system.prompt, passing=system.passing)
+        self.guide = PossibleState(Cluster(protocol=protocol))
         self.protocol = self.guide.cluster.protocol
         self.trace: list[Exchange] = []
 
@@ -126,9 +126,9 @@ class Session:
             self.guide.name(answered, response)
         said = None if response is None else self.guide.inward(response)
         self.trace.append(Exchange(ours, said))
-        if allowed := self.worlds.ask(line, response):
+        if allowed := self.possible.ask(line, response):
             shown = [self.guide.inward(answer) for answer in allowed]
-            reasons = [self.worlds.reasons(line, response or {}, answer) for answer in allowed]
+            reasons = [self.possible.reasons(line, response or {}, answer) for answer in allowed]
             raise Disagreement(self.trace, shown, self.protocol, reasons)
         return None if response is None else dict(response)
 
@@ -149,23 +149,23 @@ class Session:
         """Lets time go by."""
         self._happens({"sleep_ms": ms})
         self.system.sleep(ms)
-        self.worlds.sleep(ms)
+        self.possible.sleep(ms)
 
     def restart(self) -> None:
         """Has the system stop and start again."""
         self._happens({"restart": True})
         self.system.restart()
-        self.worlds.restart()
+        self.possible.restart()
 
     def skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> bool:
         """Has an id come to an epoch, if it can."""
-        worlds = (self.guide, *self.worlds.worlds)
-        coordinators = (world.cluster.coordinator for world in worlds)
+        states = (self.guide, *self.possible.states)
+        coordinators = (state.cluster.coordinator for state in states)
         can = all(c.can_skip_to_epoch(transactional_id, producer_epoch) for c in coordinators)
         if can:
             self._happens({"skip_to_epoch": producer_epoch, "transactional_id": transactional_id})
             self.system.skip_to_epoch(transactional_id, producer_epoch)
-            self.worlds.skip_to_epoch(transactional_id, producer_epoch)
+            self.possible.skip_to_epoch(transactional_id, producer_epoch)
         return can
 
     def _happens(self, line: Answer) -> None:

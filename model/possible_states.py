@@ -24,20 +24,20 @@ NEW = "a new one"
 LIMIT = 10_000
 
 
-class TooManyWorlds(ModelError):
+class TooManyStates(ModelError):
     """What the system has answered leaves too much open."""
 
 
-class World:
+class PossibleState:
     """A cluster, and which of its producer ids are which of the system's."""
 
     def __init__(self, cluster: Cluster, ids: Mapping[int, int] | None = None) -> None:
         self.cluster = cluster
         self.ids = dict(ids or {})  # the system's to the cluster's
 
-    def copy(self) -> World:
-        """Another world in the same state."""
-        return World(self.cluster.copy(), self.ids)
+    def copy(self) -> PossibleState:
+        """The same state, which goes on by itself."""
+        return PossibleState(self.cluster.copy(), self.ids)
 
     def key(self) -> Hashable:
         """What it is told by from all others in which something else may be answered."""
@@ -72,7 +72,7 @@ class World:
         if min(mine, its) >= 0 and its not in self.ids and mine not in self.ids.values():
             self.ids[its] = mine
 
-    def steps(self) -> Iterator[World]:
+    def steps(self) -> Iterator[PossibleState]:
         """What may happen by itself, one step each: a transaction is aborted that is older than its
         timeout, a marker is written, a transaction is completed."""
         if self.cluster.coordinator.timed_out():
@@ -89,8 +89,8 @@ class World:
             yield made
 
 
-class Worlds:
-    """The worlds that are left of a system at `protocol`.
+class PossibleStates:
+    """The states that are left of a system at `protocol`.
 
     A `prompt` system aborts what has timed out as soon as time goes by, and writes the markers of
     an end before it answers; otherwise both may happen at any later time. Errors in `passing` may
@@ -102,37 +102,37 @@ class Worlds:
     ) -> None:
         self.prompt = prompt
         self.passing = frozenset(passing)
-        self.worlds = [World(Cluster(protocol=protocol, holds_markers=not prompt))]
+        self.states = [PossibleState(Cluster(protocol=protocol, holds_markers=not prompt))]
 
     def ask(self, request: Line, response: Line | None) -> list[Answer]:
         """Takes a request and what the system has answered to it (None: the answer was lost).
 
         The answers that are allowed in its place, in the system's producer ids; none where it is.
-        Raises TooManyWorlds, and ModelError for what no request is.
+        Raises TooManyStates, and ModelError for what no request is.
         """
         is_open = response is None or response.get("error") in self.passing
-        left, allowed = list[World](), list[Answer]()
-        for world in self._reachable():
-            made = world.copy()
+        left, allowed = list[PossibleState](), list[Answer]()
+        for state in self._reachable():
+            made = state.copy()
             answered = made.take(request)
             if response is not None:
                 made.name(answered, response)
             said = made.outward(answered)
             if is_open:
-                left += (world, made)
+                left += (state, made)
             elif matches(response, said):
                 left.append(made)
             elif said not in allowed:
                 allowed.append(said)
         if not left:
             return allowed
-        self.worlds = _distinct(left)
+        self.states = _distinct(left)
         return []
 
     def reasons(self, request: Line, response: Line, allowed: Answer) -> list[str]:
         """Why an answer is allowed in place of the response: see `model.engine.reasons`."""
-        for world in self._reachable():
-            made = world.copy()
+        for state in self._reachable():
+            made = state.copy()
             with watched() as taken:
                 answered = made.take(request)
             made.name(answered, response)
@@ -143,48 +143,48 @@ class Worlds:
 
     def sleep(self, ms: int) -> None:
         """Time goes by."""
-        for world in self.worlds:
+        for state in self.states:
             if self.prompt:
-                world.cluster.sleep(ms)
+                state.cluster.sleep(ms)
             else:
-                world.cluster.pass_time(ms)
+                state.cluster.pass_time(ms)
 
     def restart(self) -> None:
         """The system has stopped and started again: each leader remembers of a producer what its
         log says, or a snapshot, which has the last batch alone."""
-        found: list[World] = []
-        for world in self._reachable():
+        found: list[PossibleState] = []
+        for state in self._reachable():
             for clean in (True, False):
-                found.append(world.copy())
+                found.append(state.copy())
                 found[-1].cluster.restart(clean=clean)
-        self.worlds = _distinct(found)
+        self.states = _distinct(found)
 
     def skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> None:
         """The id has come to this epoch."""
-        for world in self.worlds:
-            world.cluster.skip_to_epoch(transactional_id, producer_epoch)
+        for state in self.states:
+            state.cluster.skip_to_epoch(transactional_id, producer_epoch)
 
-    def _reachable(self) -> Iterator[World]:
-        """The worlds that are left, and those that they may have become by themselves."""
+    def _reachable(self) -> Iterator[PossibleState]:
+        """The states that are left, and those that they may have become by themselves."""
         if self.prompt:
-            yield from self.worlds
+            yield from self.states
             return
-        found, seen = list(self.worlds), {world.key() for world in self.worlds}
-        for world in found:  # which grows
-            yield world
-            for after in world.steps():
+        found, seen = list(self.states), {state.key() for state in self.states}
+        for state in found:  # which grows
+            yield state
+            for after in state.steps():
                 if (key := after.key()) not in seen:
                     seen.add(key)
                     found.append(after)
             if len(found) > LIMIT:
-                raise TooManyWorlds(
+                raise TooManyStates(
                     f"the system may be in more than {LIMIT} states: "
                     "use fewer transactional ids and partitions, or lose fewer answers"
                 )
 
 
-def _distinct(worlds: list[World]) -> list[World]:
-    return worlds if len(worlds) == 1 else list({world.key(): world for world in worlds}.values())
+def _distinct(states: list[PossibleState]) -> list[PossibleState]:
+    return states if len(states) == 1 else list({state.key(): state for state in states}.values())
 
 
 def _state(machine: Machine) -> Hashable:

@@ -7,7 +7,7 @@
     account.state
 
 Rows decide: each row that an event can take is a transition whose condition is that the row is the
-one. `transitions`' own tools (diagrams, `get_triggers`, callbacks on states) work on `face`.
+one. `transitions`' own tools (diagrams, `get_triggers`, callbacks on states) work on `fsm`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class States:
             self.field = str(declared.state.data.name)
             names = declared.state.data.type.names
             self.state = machine[self.field]
-        self.face = TransitionsMachine(
+        self.fsm = TransitionsMachine(
             model=self, states=list(names), initial=self.state, send_event=True,
             auto_transitions=False, ignore_invalid_triggers=False,
         )  # fmt: skip
@@ -68,7 +68,7 @@ class States:
     def _add(self, table: Table) -> None:
         for row in self.machine.rows_of(table.on.name):
             for goal in goals(row) or (None,):
-                self.face.add_transition(
+                self.fsm.add_transition(
                     trigger_name(table.on.name), "*", "=" if goal is None else goal,
                     conditions=_Takes(self, table.on.name, row.name, goal),
                     before=_Take(self, table.on.name),

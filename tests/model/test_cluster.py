@@ -3,7 +3,7 @@
 import pytest
 
 from epochfence.model.cluster import Cluster
-from epochfence.model.possible_states import Worlds
+from epochfence.model.possible_states import PossibleStates
 from epochfence.spec.features import RELEASES
 
 
@@ -52,11 +52,11 @@ def test_an_end_without_partitions_is_completed_later_than_it_is_answered() -> N
 
 @pytest.mark.parametrize("error", ["NONE", "CONCURRENT_TRANSACTIONS"])
 def test_a_system_may_be_asked_again_before_or_after_it_completes(error: str) -> None:
-    worlds = Worlds("4.1", prompt=False)
+    states = PossibleStates("4.1", prompt=False)
     held = {"producer_id": 7, "producer_epoch": 0}
     bumped = {"error": "NONE", "producer_id": 7, "producer_epoch": 1}
     asked = {"request": "InitProducerId", "transactional_id": "orders"}
-    assert worlds.ask(asked, {"error": "NONE", **held}) == []
-    assert worlds.ask({**ABORT, **held}, bumped) == []
+    assert states.ask(asked, {"error": "NONE", **held}) == []
+    assert states.ask({**ABORT, **held}, bumped) == []
     refused = {"error": error, "producer_id": -1, "producer_epoch": -1}
-    assert worlds.ask({**ABORT, **held}, bumped if error == "NONE" else refused) == []
+    assert states.ask({**ABORT, **held}, bumped if error == "NONE" else refused) == []

@@ -142,12 +142,12 @@ def test_every_row_runs_on_every_release(release: str, transactional_id: str | N
 
 
 def test_its_states_are_those_of_transitions() -> None:
-    face = states(ProducerClient("orders").machine)
-    assert face.may_initTransactions()
-    face.initTransactions()
-    assert face.state == "INITIALIZING"
-    face.error(error="KAFKA_EXCEPTION", is_fatal=True)
-    assert face.state == "FATAL_ERROR"
+    fsm = states(ProducerClient("orders").machine)
+    assert fsm.may_initTransactions()
+    fsm.initTransactions()
+    assert fsm.state == "INITIALIZING"
+    fsm.error(error="KAFKA_EXCEPTION", is_fatal=True)
+    assert fsm.state == "FATAL_ERROR"
 
 
 @pytest.mark.parametrize("release", RELEASED)

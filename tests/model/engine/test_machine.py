@@ -337,25 +337,25 @@ def test_an_update_out_of_range_changes_nothing() -> None:
     assert machine.at("score", "a") == 9
 
 
-# The face ---------------------------------------------------------------------------------------
+# The fsm ---------------------------------------------------------------------------------------
 
 
 def test_states_and_triggers() -> None:
-    face = states(entry())
+    fsm = states(entry())
     entered: list[str] = []
-    face.face.on_enter_PREPARE_COMMIT(lambda data: entered.append(data.event.name))
-    assert face.state == "ONGOING"
-    assert not face.may_log_append()
-    assert face.may_EndTxn(**END)
-    assert face.EndTxn(**END)
-    assert (face.state, face.outcome.row) == ("ONGOING", "end")
-    assert face.log_append()
-    assert (face.state, entered) == ("PREPARE_COMMIT", ["log_append"])
-    assert face.machine["state"] == "PREPARE_COMMIT"
-    assert "EndTxn" in face.face.get_triggers("ONGOING")
-    assert not face.log_append()
+    fsm.fsm.on_enter_PREPARE_COMMIT(lambda data: entered.append(data.event.name))
+    assert fsm.state == "ONGOING"
+    assert not fsm.may_log_append()
+    assert fsm.may_EndTxn(**END)
+    assert fsm.EndTxn(**END)
+    assert (fsm.state, fsm.outcome.row) == ("ONGOING", "end")
+    assert fsm.log_append()
+    assert (fsm.state, entered) == ("PREPARE_COMMIT", ["log_append"])
+    assert fsm.machine["state"] == "PREPARE_COMMIT"
+    assert "EndTxn" in fsm.fsm.get_triggers("ONGOING")
+    assert not fsm.log_append()
     with pytest.raises((AttributeError, MachineError)):
-        face.trigger("no_such_event")
+        fsm.trigger("no_such_event")
 
 
 def test_a_machine_without_states_has_one() -> None:
@@ -368,12 +368,12 @@ def test_a_row_may_go_to_one_of_several_states() -> None:
     state = lamp.state_field("state", colour)
     press = event("press", on=Int(0, 1))
     rows = (Row("press", goto=if_(press.on == 1, colour.GREEN, colour.RED)),)
-    face = states(Machine((Table(lamp, press, rows=rows),)))
+    fsm = states(Machine((Table(lamp, press, rows=rows),)))
     del state
-    face.press(on=1)
-    assert face.state == "GREEN"
-    face.press(on=0)
-    assert face.state == "RED"
+    fsm.press(on=1)
+    assert fsm.state == "GREEN"
+    fsm.press(on=0)
+    assert fsm.state == "RED"
 
 
 # What it costs ----------------------------------------------------------------------------------
