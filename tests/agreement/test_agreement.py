@@ -28,8 +28,9 @@ from epochfence.tests.agreement.run import (
     run,
 )
 from epochfence.tests.agreement.ways import BLOCK, NAMES, WAYS
+from epochfence.tests.conftest import IN_CI
 
-SYSTEMS = 2 * BLOCK
+SYSTEMS = (5 if IN_CI else 2) * BLOCK
 SEED = 7
 
 

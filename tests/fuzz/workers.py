@@ -28,6 +28,7 @@ from epochfence.tests.fuzz.harness import Case, Hang, Surface, emptied, problem
 
 MEMORY = 4 << 30  # bytes of the worker, all that it has imported included
 SILENCE = 90  # seconds of the clock without an end of an input in which nobody works on it
+IDLE = 0.1  # seconds of processor time that nobody works: one that runs last has few more
 PATIENCE = 900  # seconds of the clock in all: on a busy machine, what works on it may work slowly
 # Folders are made and emptied for each input: a disk takes longer for that than most inputs.
 QUICK = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -94,7 +95,7 @@ def _watched(worker: Any, mine: Connection, place: mmap.mmap) -> Figures | str:
             wrong = f"it doesn't come back within {PATIENCE} s"
         elif time.monotonic() - since > SILENCE:
             so_far = _worked(process)
-            if so_far - worked < 1:
+            if so_far - worked < IDLE:
                 wrong = f"it doesn't come back, and has done nothing for {SILENCE} s"
             since, worked = time.monotonic(), so_far
         with suppress(psutil.Error):
