@@ -38,6 +38,13 @@ delivery_timeout = feature(
     sentence="A record's time is delivery.timeout.ms, and retries have no bound by default.",
     source="KIP-91",
 )
+named_by_id = feature(
+    "named_by_id",
+    "2.5",
+    sentence="A client without client.id is called after its transactional id, if it has one, and "
+    "an empty one counts (from 2.4); before, either got a number.",
+    source="ProducerConfig.maybeOverrideClientId",
+)
 checked_when_parsed = feature(
     "checked_when_parsed",
     "2.5",
@@ -116,6 +123,7 @@ CLIENTS = Protocols(
     RELEASES,
     (
         delivery_timeout,
+        named_by_id,
         checked_when_parsed,
         scans_often,
         acks_all_by_default,
@@ -143,7 +151,8 @@ class Setting:
     """A setting as a release defines it, in the releases in which `during` holds.
 
     `kind` is Kafka's type: BOOLEAN, INT, LONG or STRING. Numbers are `low`..`high`, where these
-    are given; strings are one of `choices`, where there are any, and may not be empty.
+    are given; strings are one of `choices`, where there are any, and may not be empty unless
+    `may_be_empty`.
     """
 
     name: str
@@ -153,6 +162,7 @@ class Setting:
     high: int | None = None
     choices: tuple[str, ...] = ()
     during: Expression = TRUE
+    may_be_empty: bool = False
 
 
 SETTINGS = (
@@ -165,6 +175,7 @@ SETTINGS = (
     Setting("linger.ms", "LONG", 0, 0, during=~lingers),
     Setting("linger.ms", "LONG", 5, 0, during=lingers),
     Setting("delivery.timeout.ms", "INT", 120_000, 0, during=delivery_timeout),
+    Setting("client.id", "STRING", "", may_be_empty=True),
     Setting("max.request.size", "INT", 2**20, 0),
     Setting("retry.backoff.ms", "LONG", 100, 0),
     Setting("max.block.ms", "LONG", 60_000, 0),
@@ -177,9 +188,24 @@ SETTINGS = (
     Setting("transaction.two.phase.commit.enable", "BOOLEAN", False, during=two_phase_commit),
 )
 
+
+def client_id(
+    given: str | None, transactional_id: str | None, number: int, features: frozenset[str]
+) -> str:
+    """What a client is called: `given` (none: it isn't) or else after its transactional id, or as
+    the how-manieth client of its process it is.
+
+    KafkaProducer, ProducerConfig.maybeOverrideClientId
+    """
+    by_id = named_by_id.data.name in features
+    if given is not None and (by_id or given):
+        return given
+    return f"producer-{transactional_id if by_id and transactional_id is not None else number}"
+
+
 # Settings of a producer that no rule here looks at. Source: ProducerConfig, CommonClientConfigs.
 OTHER_SETTINGS = frozenset({
-    "auto.include.jmx.reporter", "bootstrap.servers", "client.dns.lookup", "client.id",
+    "auto.include.jmx.reporter", "bootstrap.servers", "client.dns.lookup",
     "compression.gzip.level", "compression.lz4.level", "compression.type",
     "compression.zstd.level", "config.providers", "connections.max.idle.ms",
     "enable.metrics.push", "interceptor.classes", "key.serializer", "metadata.max.age.ms",

@@ -25,6 +25,7 @@ from ...spec.config import (
     SETTINGS,
     STEPS,
     Setting,
+    client_id,
     config,
     linger,
     state,
@@ -39,12 +40,15 @@ class ConfigError(Exception):
     """The ConfigException of Kafka's client, with its text."""
 
 
-def resolve(given: Mapping[str, Any], protocol: str | None = None) -> dict[str, Value]:
+def resolve(
+    given: Mapping[str, Any], protocol: str | None = None, *, number: int = 1
+) -> dict[str, Value]:
     """The effective settings of a producer of the release `protocol` (the newest unless given).
 
     `given` are settings as a user gives them: text as in a file, or values of their type. What
     isn't given has the release's default; names that the release doesn't know are passed over, as
-    Kafka does with a warning. `acks` is a number, -1 for all.
+    Kafka does with a warning. `acks` is a number, -1 for all; `client.id` is what the client is
+    called, for which it may need to be the `number`th of its process.
 
     Raises ConfigError where the client throws ConfigException, for the same reason; of several,
     for the one that it finds first. Raises DeclarationError for an unknown release.
@@ -67,6 +71,9 @@ def resolve(given: Mapping[str, Any], protocol: str | None = None) -> dict[str, 
                     told = {n: now[_key(info.expression)] for n, info in _FIELDS.items()}
                     raise ConfigError(row.note.format(**told))
                 break
+    called, of = values["client.id"], values["transactional.id"]
+    held = str(called) if "client.id" in given and called is not None else None
+    values["client.id"] = client_id(held, None if of is None else str(of), number, features)
     for name, info in _FIELDS.items():
         # what linger.ms has above the largest int counts as that, and is kept as it is
         if _setting(name) in values and info.expression is not linger:
@@ -161,7 +168,7 @@ def _parsed(setting: Setting, value: Any) -> Value:
             if setting.choices and found not in setting.choices:
                 one_of = ", ".join(setting.choices)
                 raise _invalid(name, found, f"String must be one of: {one_of}")
-            if found == "":
+            if found == "" and not setting.may_be_empty:
                 raise _invalid(name, found, "String must be non-empty")
     return found
 

@@ -248,3 +248,20 @@ def test_a_rule_that_is_gone_is_missed(
             return everything(given, release) != before
 
     assert any(differs(given, release) for release in releases for given in GRID)
+
+
+@pytest.mark.parametrize(
+    ("given", "until_2_3", "since_2_4"),
+    [
+        ({}, "producer-3", "producer-3"),
+        ({"client.id": ""}, "producer-3", ""),
+        ({"client.id": "orders"}, "orders", "orders"),
+        ({"transactional.id": "t"}, "producer-3", "producer-t"),
+        ({"transactional.id": "t", "client.id": ""}, "producer-3", ""),
+    ],
+)
+def test_what_a_client_is_called(given: dict[str, str], until_2_3: str, since_2_4: str) -> None:
+    """ProducerConfig.maybeOverrideClientId"""
+    for release in CLIENTS.releases:
+        told = until_2_3 if release in ("2.0", "2.1") else since_2_4
+        assert resolve(given, release, number=3)["client.id"] == told, release

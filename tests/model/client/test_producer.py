@@ -407,6 +407,24 @@ def test_what_comes_of_an_error_by_release(event: str, error: str, told: dict[st
         assert f"{step} {machine['last_error']}" == told[since[-1]], release
 
 
+@pytest.mark.parametrize("release", ["2.5", "2.7", "3.5", "3.6"])
+def test_an_end_is_sent_after_an_invalid_producer_id_mapping(release: str) -> None:
+    """TransactionManager.beginCompletingTransaction: the error that it looks for has been cleared
+    by transitionTo."""
+    client = initialized(Cluster(protocol=release))
+    client.begin_transaction()
+    client.add_partition("orders-0")
+    client.answer(only(client))
+    client.add_partition("orders-1")
+    client.answer(only(client), "INVALID_PRODUCER_ID_MAPPING")
+    assert client.machine["state"] == "ABORTABLE_ERROR"
+    client.abort_transaction()
+    end = only(client)
+    assert end.api == "END_TXN"
+    client.answer(end)
+    assert only(client).api == "INIT_PRODUCER_ID"
+
+
 @pytest.mark.parametrize(("error", "told"), PARTITION_TOLD)
 def test_what_becomes_of_a_partition_by_release(error: str, told: dict[str, str]) -> None:
     """TransactionManager.AddPartitionsToTxnHandler.handleResponse"""
