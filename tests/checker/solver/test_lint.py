@@ -128,11 +128,14 @@ def test_small_shipped_systems_have_no_faults(name: str, release: str) -> None:
     assert kinds <= {"overlap", "range"}
 
 
-# Rows for what clients meet at real ranges alone: errors, and brokers of another release.
+# Rows for what clients meet at real ranges alone: errors, batches of many records, and brokers of
+# another release.
 HIDDEN = {
     "producer.AddPartitionsToTxnResponse/not authorized for topics",
     "producer.AddPartitionsToTxnResponse/unknown producer id, and no new epoch to be had",
     "producer.EndTxnResponse/unknown producer id, and no new epoch to be had",
+    "producer.ProduceResponse/too large: in parts",
+    "producer.resolve sequences/order lost for good",
 }
 HIDDEN_BEFORE = {
     "2.5": {
