@@ -36,6 +36,13 @@ storage_error_retried = _feature(
     "didn't know before.",
     source="KAFKA-9749",
 )
+unused_id_expires = _feature(
+    "unused_id_expires",
+    "3.5",
+    sentence="A transactional id that has got no epoch expires, too, one whose first record could "
+    "not be written; before 3.4.1 the attempt throws.",
+    source="TransactionMetadata.prepareTransitionTo in 3.4.1",
+)
 expected_epoch = _feature(
     "expected_epoch",
     "2.5",

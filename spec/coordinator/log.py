@@ -37,6 +37,7 @@ from ..features import (
     rotation_in_log,
     strict_end_txn_epoch,
     transaction_version_2,
+    unused_id_expires,
     version_2_draft,
 )
 from ..messages import (
@@ -596,11 +597,13 @@ expires = Table(
     on=expiry,
     elsewhere=(clock, producer_id_manager),
     when=(ID_EXPIRIES > 0)
-    & is_known
+    & (is_known | unused_id_expires)
     & is_settled
     & ~pending.is_set
     & _may_come_back
     & is_past(txn_last_update_timestamp + ID_EXPIRATION - 1),
+    bounded_when=is_known,
+    doc="In a bounded run an id without an epoch isn't there.",
     rows=(
         Row(
             "write a tombstone",

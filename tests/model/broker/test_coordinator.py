@@ -70,6 +70,18 @@ def test_an_id_whose_first_epoch_is_appended_is_known(release: str) -> None:
     assert model.add_partitions("another", 99, 0, ["t-0"]) == "INVALID_PRODUCER_ID_MAPPING"
 
 
+@pytest.mark.parametrize("release", RELEASED)
+def test_an_id_without_an_epoch_expires_since_3_5(release: str) -> None:
+    """TransactionMetadata.prepareTransitionTo"""
+    model = coordinator(release)
+    model.init_producer_id(NAME, 1_000, append="NOT_ENOUGH_REPLICAS")
+    assert entry(model).producer_epoch == -1
+    model.now_ms = 604_800_000
+    assert model.expirable() == ([NAME] if since(release, "3.5") else [])
+    model.expire()
+    assert (model.metadata(NAME) is None) == since(release, "3.5")
+
+
 AT_THE_LARGEST: tuple[tuple[str, dict[str, Any], type[ModelError]], ...] = (
     ("prepare fence", {}, IllegalState),
     (
