@@ -21,7 +21,7 @@ WINDOW = 5_000
 """Operations of a window, of which some go on to the next."""
 WAYS = 256
 FREE = 64
-"""Steps that an operation may take beside the limit, where it is behind in the end."""
+"""So many times an operation may ask the machine beside the limit, where it is behind at last."""
 BEHIND = 8
 """The part of a window (one in so many operations) that is looked at behind its end."""
 
@@ -36,7 +36,8 @@ def judge_windows(
     """Judges a key's operations, which come in the order of their starts.
 
     `about` is `distinct` of them. `limit` bounds the steps of all searches, but for those that a
-    history takes because it is long: `FREE` for each operation. Raises as `judge.judge`.
+    history takes because it is long: those that it takes to ask the machine `FREE` times for each
+    operation. Raises as `judge.judge`.
     """
     carried = begin(about, settings)
     budget = Budget(limit)
@@ -55,7 +56,8 @@ def judge_windows(
             found = _failed(window, carried, after, budget)
             break
         carried = after
-        budget.left += min(budget.spent - spent, FREE * size)
+        free = FREE * size * after.ways[0].machine.size
+        budget.left += min(budget.spent - spent, free)
     for _ in coming:
         pass
     finding = found.finding

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epochfence.model import PartitionLeader
+from epochfence.model.judge import windows
 from epochfence.model.judge.judge import Finding, Judgement, judge
 from epochfence.model.judge.operations import Operation, Settings
 from epochfence.model.judge.windows import distinct, judge_windows
@@ -98,3 +99,19 @@ def test_an_answer_lost_in_one_window_has_its_effect_in_another() -> None:
 def test_a_window_gives_up_at_its_limit() -> None:
     found = in_windows(list(busy(300)), 50, limit=10)
     assert (found.finding, found.operations) == (Finding.GAVE_UP, 300)
+
+
+def test_a_long_history_of_many_producers_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it takes to ask a machine that knows many of them is not what the limit is for."""
+    monkeypatch.setattr(windows, "FREE", 4)
+    history = [
+        Operation(
+            "Produce",
+            {"producer_id": at % 400, "producer_epoch": 0, "base_sequence": at // 400, "count": 1},
+            10 * at, 10 * at + 5, {"error": "NONE", "base_offset": at},
+        )
+        for at in range(800)
+    ]  # fmt: skip
+    found = judge_windows(iter(history), distinct(history), limit=4_000, size=100)
+    assert found.finding is Finding.EXPLAINED
+    assert found.configurations > 8_000
