@@ -644,7 +644,7 @@ class TransactionCoordinator:
 
     def append_error(self, error: str) -> str:
         """What an error of the log is passed on as."""
-        return log.PASSED_ON.get(error, error)
+        return ownership.PASSED_ON.get(error, error)
 
     def acknowledge(self, transactional_id: str, error: str = "NONE") -> list[Any]:
         """The log's answer to a record that was `PENDING`; the answers that go out now."""

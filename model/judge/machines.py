@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from ...language.expressions import EnumValue, children_first
 from ...language.tables import Table
 from ...spec.coordinator import entry as transaction
-from ...spec.coordinator import log, ownership, tables
+from ...spec.coordinator import ownership, tables
 from ...spec.leader import produce
 from ...spec.leader.tables import DRIVEN as LEADER_TABLES
 from ...spec.messages import Errors
@@ -78,7 +78,7 @@ def _from_around(protocol: str) -> frozenset[str]:
     found = {blank.lookup("OTHER", NAME).error}
     blank.elect(home, 0, is_loading=True)
     found.add(blank.lookup("OTHER", NAME).error)
-    return frozenset(found | {*log.PASSED_ON.values()})
+    return frozenset(found | {*ownership.PASSED_ON.values()})
 
 
 class _WithoutMarkers(TransactionCoordinator):
@@ -239,7 +239,7 @@ def without_keys(value: Sparse) -> Hashable:
 
 
 UNSEEN = frozenset({"coordinator_epoch"})  # only markers have it
-_CODES = said(ownership.COORDINATOR_TABLES) | {*log.PASSED_ON} | {*Errors.bounded_names()}
+_CODES = said(ownership.COORDINATOR_TABLES) | {*ownership.PASSED_ON} | {*Errors.bounded_names()}
 
 
 Sent = Iterable[Any]

@@ -391,23 +391,6 @@ def tell_all(error: Expression) -> tuple[Sending, ...]:
 
 
 _APPEND = "TransactionStateManager.appendTransactionToLog"
-PASSED_ON = {
-    # may work later
-    "UNKNOWN_TOPIC_OR_PARTITION": "COORDINATOR_NOT_AVAILABLE",
-    "NOT_ENOUGH_REPLICAS": "COORDINATOR_NOT_AVAILABLE",
-    "NOT_ENOUGH_REPLICAS_AFTER_APPEND": "COORDINATOR_NOT_AVAILABLE",
-    "REQUEST_TIMED_OUT": "COORDINATOR_NOT_AVAILABLE",
-    # works at another broker
-    "NOT_LEADER_OR_FOLLOWER": "NOT_COORDINATOR",
-    "KAFKA_STORAGE_ERROR": "NOT_COORDINATOR",
-    # never works
-    "MESSAGE_TOO_LARGE": "UNKNOWN_SERVER_ERROR",
-    "RECORD_LIST_TOO_LARGE": "UNKNOWN_SERVER_ERROR",
-}
-"""What a client is told where the log has failed with an error; others as they are.
-
-TransactionStateManager.appendTransactionToLog
-"""
 TRANSITION_FORGOTTEN: Updates = {
     **_NOTHING_PENDING,
     **_NOBODY_ASKS,

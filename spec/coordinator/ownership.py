@@ -336,6 +336,24 @@ looked_up = Table(
 
 # The log ----------------------------------------------------------------------------------------
 
+PASSED_ON = {
+    # may work later
+    "UNKNOWN_TOPIC_OR_PARTITION": "COORDINATOR_NOT_AVAILABLE",
+    "NOT_ENOUGH_REPLICAS": "COORDINATOR_NOT_AVAILABLE",
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND": "COORDINATOR_NOT_AVAILABLE",
+    "REQUEST_TIMED_OUT": "COORDINATOR_NOT_AVAILABLE",
+    # works at another broker
+    "NOT_LEADER_OR_FOLLOWER": "NOT_COORDINATOR",
+    "KAFKA_STORAGE_ERROR": "NOT_COORDINATOR",
+    # never works
+    "MESSAGE_TOO_LARGE": "UNKNOWN_SERVER_ERROR",
+    "RECORD_LIST_TOO_LARGE": "UNKNOWN_SERVER_ERROR",
+}
+"""What a client is told where the log has failed with an error; others as they are.
+
+TransactionStateManager.appendTransactionToLog
+"""
+
 append_entry = event("entry appended", state_partition=STATE_PARTITION)
 _made = known[append_entry.state_partition]
 _under = owned[append_entry.state_partition]
