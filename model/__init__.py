@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from .client.producer import ProducerClient
     from .cluster import Cluster
     from .engine.fsm import states
-    from .engine.machine import Machine, Outcome
+    from .engine.machine import Outcome
+    from .machine import Machine
 
 _HOMES = {
     "Cluster": "cluster",
-    "Machine": "engine.machine",
+    "Machine": "machine",
     "Outcome": "engine.machine",
     "PartitionLeader": "broker.leader",
     "Partitioner": "client.partitioner",

@@ -280,6 +280,14 @@ def test_no_module_imports_itself_through_others() -> None:
     assert set(house.circle()) == set(house.modules())
 
 
+@pytest.mark.parametrize("room", ["language", "model.engine", "checker.ground", "checker.native"])
+def test_the_language_and_its_engines_know_nothing_of_kafka(room: str) -> None:
+    inside = [name for name in house.modules() if f"{name}.".startswith(f"{room}.")]
+    reached = {imported for name in inside for imported in house.imports(name)}
+    assert inside
+    assert {name for name in reached if f"{name}.".startswith("spec.")} == set()
+
+
 # Form --------------------------------------------------------------------------------------------
 
 

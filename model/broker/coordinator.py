@@ -17,6 +17,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 from ...spec.coordinator import entry as transaction
 from ...spec.coordinator import log, markers, ownership, tables
 from ...spec.coordinator.listing import is_listed
+from ...spec.features import KAFKA
 from ...spec.messages import Errors
 from ..engine.errors import ModelError, NotNow, refusal, text, whole
 from ..engine.machine import Machine, is_watched
@@ -195,10 +196,10 @@ class TransactionCoordinator:
             "transaction_two_phase_commit_enable": int(transaction_two_phase_commit_enable),
         }
         self._lookup = Machine(
-            ownership.COORDINATOR_TABLES, protocol=protocol, constants=settings, this=0
+            ownership.COORDINATOR_TABLES, KAFKA, protocol=protocol, constants=settings, this=0
         )
         expiration = {"transactional_id_expiration_ms": transactional_id_expiration_ms}
-        self._blank = Machine(self.tables, protocol=protocol, constants=expiration)
+        self._blank = Machine(self.tables, KAFKA, protocol=protocol, constants=expiration)
         self.protocol = self._lookup.protocol
         knows_2 = "transaction_version_2" in self._blank.features
         version = (2 if knows_2 else 0) if transaction_version is None else transaction_version

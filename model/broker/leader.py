@@ -13,6 +13,7 @@ from copy import copy
 from itertools import takewhile
 from typing import Any, NamedTuple
 
+from ...spec.features import KAFKA
 from ...spec.leader import produce
 from ...spec.leader.state import asks_coordinator
 from ...spec.leader.tables import DRIVEN
@@ -61,7 +62,7 @@ class PartitionLeader:
         late_transaction_buffer_ms: int = 300_000,
     ) -> None:  # fmt: skip
         settings = {"producer_id_expiration_ms": producer_id_expiration_ms}
-        machine = Machine(DRIVEN, protocol=protocol, constants=settings)
+        machine = Machine(DRIVEN, KAFKA, protocol=protocol, constants=settings)
         machine.put(verification_enabled=verification)
         self._asks = {
             "CLIENT": verification and machine.value(asks_coordinator),

@@ -11,6 +11,7 @@ from copy import copy
 from typing import Any
 
 from ...language.machines import Event
+from ...spec.features import KAFKA
 from ...spec.producer_ids import controller as declared
 from ...spec.producer_ids import zookeeper
 from ...spec.producer_ids.state import NO_PRODUCER_ID, Errors
@@ -44,7 +45,7 @@ class ProducerIdManager:
     ) -> None:  # fmt: skip
         settings = {"retry_backoff_ms": retry_backoff_ms}
         self.machine = Machine(
-            declared.MANAGER_TABLES, protocol=protocol, this=broker_id, constants=settings
+            declared.MANAGER_TABLES, KAFKA, protocol=protocol, this=broker_id, constants=settings
         )
         self.broker_id = broker_id
         self.now_ms = now_ms
@@ -126,7 +127,7 @@ class ProducerIdController:
         self, brokers: dict[int, int], *, protocol: str | None = None, next_block: int = 0,
         is_active: bool = True,
     ) -> None:  # fmt: skip
-        self.machine = Machine(declared.CONTROLLER_TABLES, protocol=protocol)
+        self.machine = Machine(declared.CONTROLLER_TABLES, KAFKA, protocol=protocol)
         self.machine.put(
             registered=brokers, next_block=next_block, committed=next_block, is_active=is_active
         )
@@ -169,7 +170,9 @@ class ProducerIdBlockZNode:
     last id of the newest block."""
 
     def __init__(self, last: int = NO_PRODUCER_ID, *, protocol: str | None = None) -> None:
-        self.machine = Machine(zookeeper.NODE_TABLES, protocol=protocol, switch_off=_FROM_ZOOKEEPER)
+        self.machine = Machine(
+            zookeeper.NODE_TABLES, KAFKA, protocol=protocol, switch_off=_FROM_ZOOKEEPER
+        )
         self.machine.put(block_end=last)
 
 
@@ -182,7 +185,11 @@ class ZkProducerIdManager:
         self, node: ProducerIdBlockZNode, broker_id: int = 0, *, protocol: str | None = None
     ) -> None:
         self.machine = Machine(
-            zookeeper.MANAGER_TABLES, protocol=protocol, switch_off=_FROM_ZOOKEEPER, this=broker_id
+            zookeeper.MANAGER_TABLES,
+            KAFKA,
+            protocol=protocol,
+            switch_off=_FROM_ZOOKEEPER,
+            this=broker_id,
         )
         self._node = node.machine
         self._take(zookeeper.start)

@@ -80,8 +80,8 @@ class ProducerClient:
             whole(name, value, 0)
         settings["retry_backoff_max_ms"] = max(retry_backoff_ms, retry_backoff_max_ms)
         self.machine = Machine(
-            TABLES, protocol=protocol, constants=settings,
-            protocols=_PROTOCOLS[transactional_id is not None],
+            TABLES, _PROTOCOLS[transactional_id is not None], protocol=protocol,
+            constants=settings,
         )  # fmt: skip
         self.machine.put(
             init_version=init_producer_id_version, offsets_version=txn_offset_commit_version,

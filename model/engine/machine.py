@@ -1,6 +1,6 @@
 """Machines that run: a declared machine at real ranges, one event at a time.
 
-    machine = Machine(TABLES, protocol="4.1")
+    machine = Machine(TABLES, PROTOCOLS, protocol="4.1")
     machine.put(state="ONGOING", producer_epoch=3)        # a given state
     outcome = machine.handle("EndTxn", producer_id=7, ...)  # an event or a message
     outcome.row, outcome.reply, outcome.sent              # what it did and said
@@ -22,7 +22,6 @@ from ...language.messages import Message
 from ...language.protocols import Protocols
 from ...language.tables import Row, Table
 from ...language.types import SCALARS, Map, Optional, Type
-from ...spec.features import KAFKA
 from .errors import MissingField, NotNow, UnknownField, refusal
 from .program import message_class, program_of
 from .values import Sparse, mapped, shown, stored
@@ -75,19 +74,18 @@ def is_watched() -> bool:
 class Machine:
     """One instance of a declared machine, at real ranges.
 
-    `tables` say what it does, one table for each event. `protocol` is the release (the newest),
-    `switch_on` and `switch_off` name single features. `this` is its identity, where rows use one,
-    `constants` overrides numbers such as a broker's settings. A `bounded` machine has the fields
-    that a system under check has, with the tables of one.
+    `tables` say what it does, one table for each event. `protocol` is the release of `protocols`
+    (the newest), `switch_on` and `switch_off` name single features. `this` is its identity, where
+    rows use one, `constants` overrides numbers such as a broker's settings. A `bounded` machine has
+    the fields that a system under check has, with the tables of one.
 
     Raises DeclarationError for an unknown protocol or feature, or where rows look at more keys
     than can be told apart.
     """
 
     def __init__(
-        self, tables: Iterable[Table], *, protocol: str | None = None,
-        protocols: Protocols = KAFKA, switch_on: Iterable[str] = (),
-        switch_off: Iterable[str] = (), this: Any = None,
+        self, tables: Iterable[Table], protocols: Protocols, *, protocol: str | None = None,
+        switch_on: Iterable[str] = (), switch_off: Iterable[str] = (), this: Any = None,
         constants: Mapping[str, int] | None = None, bounded: bool = False,
     ) -> None:  # fmt: skip
         for name, number in (constants or {}).items():

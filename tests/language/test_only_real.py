@@ -30,7 +30,7 @@ from epochfence.language import (
 )
 from epochfence.language.tables import bounded_view
 from epochfence.model.engine.errors import OutOfRange
-from epochfence.model.engine.machine import Machine as Driven
+from epochfence.model.machine import Machine as Driven
 
 Code = enum("Code", "FINE", "BUSY", only_real={"ODD": 7})
 caller = Machine("caller")

@@ -60,7 +60,7 @@ def test_a_bounded_run_has_what_a_field_stands_for() -> None:
 
 def test_a_machine_at_real_ranges_leaves_out_the_rest() -> None:
     _, table = system()
-    one = Running([table], protocols=ONE_PROTOCOL)
+    one = Running([table], ONE_PROTOCOL)
     for record in (False, True):
         assert one.handle("write", record=record).row == "write"
     assert one.state == {"end": 2}
