@@ -73,9 +73,6 @@ def test_what_nothing_stands_for_is_not_read() -> None:
         system(stands=False)
 
 
-@pytest.mark.parametrize(
-    "given", [{"only_real": True, "only_bounded": True}, {"stands_for": LARGEST}]
-)
-def test_a_field_is_of_one_kind_of_run_or_of_both(given: dict[str, object]) -> None:
-    with pytest.raises(DeclarationError, match="in all runs"):
-        Machine("m").field("f", Bool(), **given)  # type: ignore[arg-type]
+def test_only_what_is_of_real_ranges_stands_for_something_else() -> None:
+    with pytest.raises(DeclarationError, match="is in all systems, and only what is only_real"):
+        Machine("m").field("f", Bool(), stands_for=LARGEST)
