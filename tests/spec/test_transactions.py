@@ -113,7 +113,7 @@ def test_before_version_2_and_verification_a_late_produce_hangs(bounds: Bounds) 
     assert broken(result) == [("NoHangingTransaction", 19)]
     done = steps(result)
     assert done.index("batch expires/at its first attempt: abortable") < done.index("EndTxn/end")
-    assert done.index("WriteTxnMarkers/no transaction to end") < done.index("Produce/append")
+    assert done.index("WriteTxnMarkers/end one that begins here") < done.index("Produce/append")
 
 
 # Features -------------------------------------------------------------------------------------
