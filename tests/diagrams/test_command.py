@@ -47,7 +47,10 @@ def test_a_file_is_written_and_nothing_printed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("orders",), "(transactions, producer-ids, idempotence), a machine (transaction, "),
+        (
+            ("orders",),
+            "(transactions, producer-ids, idempotence, coordinators, calls), a machine",
+        ),
         (("orders", "--machine", "order"), "nothing is called orders"),
         (("transactions", "--machine", "coordinator"), "it has: transaction, "),
         (("partition",), "no state field to draw (with one: transaction, producer)"),

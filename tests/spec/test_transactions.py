@@ -171,6 +171,8 @@ HARMLESS = {
     "one_way_to_ids": "every client is transactional",
     "late_errors_ignored": "nothing answers a batch that its client has given up",
     "marker_is_use": "there is no clock, and no leader forgets at the default bounds",
+    "empty_marker_ends_nothing": "a transaction that is a marker alone is over as it begins",
+    "unused_id_expires": "there is no clock, so that nothing expires",
 }
 
 
@@ -324,7 +326,7 @@ def test_a_machine_knows_only_itself_and_the_message() -> None:
     assert decided == {
         "transaction": {"clock.now", "producer_id_manager.offered_id"},
         "partition": {"clock.now"},
-        "producer": {"application.outcome", "application.acknowledged"},
+        "producer": {"application.outcome", "application.acknowledged", "clock.now"},
     }
     assert sent == {
         "transaction": {"producer.connection"},

@@ -36,6 +36,7 @@ SIZES = {
     "transactions": {"partitions": 1, "transactions": 1},
     "producer-ids": {"brokers": 1},
     "idempotence": {"records": 1},
+    "coordinators": {},
     "calls": {"oldest_version": 3, "oldest_transaction_version": 2},
 }
 HAND_OVER = 2
