@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from ...language.errors import DeclarationError
 from ...language.expressions import Expression
@@ -194,16 +194,16 @@ class Machine:
             raise self._program.refused(name, kind, value)
         return read
 
-    def copy(self) -> Machine:
+    def copy(self) -> Self:
         """Another machine in the same state."""
-        made = object.__new__(Machine)
+        made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
         made._s, made._o = self._s.copy(), self._o.copy()
         for at in self._program.maps:  # whose keys rows set in place
             self._s[at].shared = True
         return made
 
-    def mapped(self, of: Type, change: Callable[[Any], Any]) -> Machine:
+    def mapped(self, of: Type, change: Callable[[Any], Any]) -> Self:
         """Another machine in which every value of a type, in fields and in records that they hold,
         is what `change` makes of it."""
         made, kinds = self.copy(), self._program.infos.values()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from epochfence.model import Machine, PartitionLeader
+from epochfence.model import PartitionLeader
 from epochfence.model.broker.leader import Batch
 from epochfence.model.broker.producer_states import CompletedTxn, NotStarted, ProducerStates
 from epochfence.model.broker.transaction_index import AbortedTxn, NotBehind
+from epochfence.model.engine.machine import Machine
 from epochfence.tests.conformance.harness import RELEASE, Adapter, Raised
 
 NOT_IN_MEMORY = "the model has snapshots, but no files of them that others change"
@@ -251,6 +252,7 @@ class ProducerState(OnLeader):
         answer = self.leader.start_verification(
             producer_id=pid, producer_epoch=epoch, base_sequence=seq
         )
+        assert answer.guard is not None  # a question begins
         self.labels.give(guard, answer.guard)
 
     def verification_clear(self, pid: int) -> None:
