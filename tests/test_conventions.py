@@ -139,6 +139,8 @@ def bound_twice(source: str) -> set[str]:
             targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
             parts = (part for target in targets for part in ast.walk(target))
             bound += [part.id for part in parts if isinstance(part, ast.Name)]
+        elif isinstance(statement, ast.Import | ast.ImportFrom):
+            bound += [alias.asname or alias.name for alias in statement.names]
     return {name for name in bound if bound.count(name) > 1}
 
 
@@ -150,4 +152,5 @@ def test_a_name_of_the_specification_stands_for_one_thing(path: Path) -> None:
 
 def test_a_name_that_is_bound_again_is_seen() -> None:
     assert bound_twice("a = 1\nb, c = 2, 3\nb: int = 4\n") == {"b"}
+    assert bound_twice("from a import b\nb = 1\n") == {"b"}
     assert bound_twice("a = [i for i in b]\nc = [i for i in b]\n") == set()

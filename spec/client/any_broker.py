@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ...language import Bool, Expression, Machine, Row, Table, event, if_, some
+from ...language import Bool, Event, Expression, Machine, Message, Row, Table, event, if_, some
+from ...language.expressions import Operand
 from ..errors import Errors
 from ..messages import (
     NO_EPOCH,
@@ -36,71 +37,56 @@ def _is_asked(client: Expression, request: Expression, error: Expression) -> Exp
     return (current.at(client) == some(request)) & is_sent & is_answer(error)
 
 
-init_answered = Table(
-    broker,
-    on=answer_init,
-    elsewhere=(producer,),
-    when=_is_asked(answer_init.client, Request.INIT_PRODUCER_ID, answer_init.error),
-    rows=(
-        Row(
-            "answer",
-            set={answered.at(answer_init.client): True},
-            send=(
-                InitProducerIdResponse(
-                    producer=answer_init.client,
-                    connection=connection.at(answer_init.client),
-                    error=answer_init.error,
-                    producer_id=0,
-                    producer_epoch=if_(answer_init.error == Errors.NONE, _FIRST_EPOCH, NO_EPOCH),
+def _answered(
+    on: Event,
+    request: Expression,
+    response: Message,
+    when: Expression | None = None,
+    **fields: Operand,
+) -> Table:
+    """The answer to a request that is under way, with any error that a client tells apart."""
+    client, error = on.client, on.error
+    asked = _is_asked(client, request, error)
+    return Table(
+        broker,
+        on=on,
+        elsewhere=(producer,),
+        when=asked if when is None else asked & when,
+        rows=(
+            Row(
+                "answer",
+                set={answered.at(client): True},
+                send=(
+                    response(
+                        producer=client, connection=connection.at(client), error=error, **fields
+                    ),
                 ),
             ),
         ),
-    ),
-)
+    )
 
-partitions_answered = Table(
-    broker,
-    on=answer_partitions,
-    elsewhere=(producer,),
-    when=_is_asked(answer_partitions.client, Request.ADD_PARTITIONS_TO_TXN, answer_partitions.error)
-    & answer_partitions.asked.is_in(adding.at(answer_partitions.client)),
-    rows=(
-        Row(
-            "answer",
-            set={answered.at(answer_partitions.client): True},
-            send=(
-                AddPartitionsToTxnResponse(
-                    producer=answer_partitions.client,
-                    partition=answer_partitions.asked,
-                    connection=connection.at(answer_partitions.client),
-                    error=answer_partitions.error,
-                ),
-            ),
-        ),
-    ),
-)
 
-end_answered = Table(
-    broker,
-    on=answer_end,
-    elsewhere=(producer,),
-    when=_is_asked(answer_end.client, Request.END_TXN, answer_end.error)
-    & (~answer_end.bumps | (answer_end.error == Errors.NONE)),
-    rows=(
-        Row(
-            "answer",
-            set={answered.at(answer_end.client): True},
-            send=(
-                EndTxnResponse(
-                    producer=answer_end.client,
-                    connection=connection.at(answer_end.client),
-                    error=answer_end.error,
-                    producer_id=0,
-                    producer_epoch=if_(answer_end.bumps, _FIRST_EPOCH, NO_EPOCH),
-                ),
-            ),
-        ),
-    ),
+init_answered = _answered(
+    answer_init,
+    Request.INIT_PRODUCER_ID,
+    InitProducerIdResponse,
+    producer_id=0,
+    producer_epoch=if_(answer_init.error == Errors.NONE, _FIRST_EPOCH, NO_EPOCH),
+)
+partitions_answered = _answered(
+    answer_partitions,
+    Request.ADD_PARTITIONS_TO_TXN,
+    AddPartitionsToTxnResponse,
+    answer_partitions.asked.is_in(adding.at(answer_partitions.client)),
+    partition=answer_partitions.asked,
+)
+end_answered = _answered(
+    answer_end,
+    Request.END_TXN,
+    EndTxnResponse,
+    ~answer_end.bumps | (answer_end.error == Errors.NONE),
+    producer_id=0,
+    producer_epoch=if_(answer_end.bumps, _FIRST_EPOCH, NO_EPOCH),
 )
 
 TABLES = (init_answered, partitions_answered, end_answered)

@@ -212,7 +212,7 @@ completed = Table(
 )
 
 fence = event("prepare fence")
-fenced = Table(
+prepared_to_fence = Table(
     transaction,
     on=fence,
     response=Prepared,
@@ -301,7 +301,7 @@ checked = Table(
     ),
 )
 
-TABLES = (incremented, rotated, added, ended, completed, fenced, checked)
+TABLES = (incremented, rotated, added, ended, completed, prepared_to_fence, checked)
 
 
 class Functions(TransactionCoordinator):
