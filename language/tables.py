@@ -80,9 +80,10 @@ class Row:
         return lift(self.when)
 
 
-def excludes(row: Row, other: Row) -> bool:
-    """Whether no choice of features has both rows: such rows may share a name."""
-    both = row.during & other.during
+@cache
+def exclude(one: Expression, other: Expression) -> bool:
+    """Whether no choice of features has both conditions hold: their rows may share a name."""
+    both = one & other
     features = {node for node in children_first(both) if node.op == "feature"}
     for truths in product((False, True), repeat=len(features)):
         chosen = dict(zip(features, map(lift, truths), strict=True))
@@ -138,7 +139,9 @@ class Table:
             raise DeclarationError(f"table {self.name}: {error}") from None
         for row in self.rows:
             if names.count(row.name) > 1 and any(
-                other is not row and other.name == row.name and not excludes(other, row)
+                other is not row
+                and other.name == row.name
+                and not exclude(other.during, row.during)
                 for other in self.rows
             ):
                 raise DeclarationError(
