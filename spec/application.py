@@ -20,7 +20,6 @@ acknowledged = application.field(
 
 init_transactions = event("initTransactions")
 begin_transaction = event("beginTransaction", txn=TRANSACTION)
-add_partition = event("add partition", partition=PARTITION)
 commit_transaction = event("commitTransaction")
 abort_transaction = event("abortTransaction")
 

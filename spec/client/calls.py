@@ -45,7 +45,8 @@ from ..features import (
     transactional,
     version_2_draft,
 )
-from ..messages import PARTITION, TRANSACTION, Result, connection, producer
+from ..messages import PARTITION, REAL, TRANSACTION, Result, connection, producer
+from .add_partitions import add
 from .end_txn import end
 from .init_producer_id import init
 from .queue import QUEUE, Request, answered, at_once, current, in_order, joins, queued
@@ -350,18 +351,24 @@ abort = Table(
 
 # In between --------------------------------------------------------------------------------------
 
-_known = call_send.partition.is_in(new_partitions | adding | added)
+_partition = call_send.partition
+_known = _partition.is_in(new_partitions | adding | added)
+_has_transaction = has_id & (state == IN_TRANSACTION)
+_ADD = f"{_MANAGER}.maybeAddPartition"
 send = Table(
     producer,
     on=call_send,
     response=CallResponse,
     when=in_order,
+    bounded_when=~transaction_version_2 & _has_transaction & ~_known & (size(adding) == 0),
+    doc="In a bounded run one partition is asked for at a time, and with version 2 none is.",
     rows=(
         _illegal("closed", is_closed, _THROWS_CLOSED),
         _taken(
             "without a transaction, whatever has failed",
             "KafkaProducer.doSend before 3.2",
             when=~calls_in_turn & ~transactional,
+            only_real=True,
         ),
         _raised(
             "an error, before",
@@ -372,26 +379,24 @@ send = Table(
         ),
         *_refused_in(calls_in_turn & has_error),
         _PENDING,
-        _taken("without a transaction", f"{_MANAGER}.maybeAddPartition", when=~lift(transactional)),
-        _illegal(
-            "no transaction",
-            ~has_id | (state != IN_TRANSACTION),
-            f"{_MANAGER}.maybeAddPartition",
-        ),
-        _taken("known", f"{_MANAGER}.maybeAddPartition", when=_known),
+        _taken("without a transaction", _ADD, when=~lift(transactional), only_real=True),
+        _illegal("no transaction", ~_has_transaction, _ADD),
+        _taken("known", _ADD, when=_known, only_real=True),
         _taken(
             "added by its first batch",
-            f"{_MANAGER}.maybeAddPartition",
+            _ADD,
             when=adds_implicitly,
-            set={
-                added: added | set_of(call_send.partition),
-                transaction_started: True,
-            },
+            set={added: added | set_of(_partition), transaction_started: True},
+            only_real=True,
         ),
         _taken(
             "to be added",
-            f"{_MANAGER}.maybeAddPartition",
-            set={new_partitions: new_partitions | set_of(call_send.partition)},
+            _ADD,
+            set={
+                new_partitions: new_partitions | set_of(_partition),
+                adding: if_(REAL == 0, set_of(_partition), adding),
+            },
+            send=(at_once(add(_partition, connection)),),
         ),
     ),
 )

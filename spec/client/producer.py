@@ -21,12 +21,8 @@ from ...language import (
     Table,
     event,
     lost,
-    set_of,
     size,
     to_each,
-)
-from ..application import (
-    add_partition,
 )
 from ..features import (
     transaction_version_2,
@@ -48,7 +44,7 @@ from ..messages import (
     producer,
 )
 from .add_partitions import add, added_to_transaction, not_again
-from .calls import abort, begin, commit, initialize
+from .calls import abort, begin, commit, initialize, send
 from .end_txn import end, ended, result
 from .init_producer_id import init, initialized
 from .sender import given_up
@@ -56,11 +52,9 @@ from .state import (
     ABORTING,
     COMMITTING,
     ENDED,
-    IN_TRANSACTION,
     NEW_SEQUENCES,
     NO_ID,
     UNINITIALIZED,
-    added,
     adding,
     bump_asked,
     can_only_close,
@@ -82,24 +76,6 @@ crash = event("crash")
 partition = PARTITION.variable("q")
 
 _MANAGER = "TransactionManager"
-
-# A transaction ---------------------------------------------------------------------------------
-
-partition_added = Table(
-    producer,
-    on=add_partition,
-    when=(state == IN_TRANSACTION) & (size(adding) == 0) & ~add_partition.partition.is_in(added),
-    rows=(
-        Row(
-            "add",
-            during=~transaction_version_2,
-            set={adding: set_of(add_partition.partition)},
-            send=(add(add_partition.partition, connection),),
-            source=f"{_MANAGER}.maybeAddPartition",
-        ),
-    ),
-)
-
 
 # The end ---------------------------------------------------------------------------------------
 
@@ -211,7 +187,7 @@ TABLES = (
     initialize,
     initialized,
     begin,
-    partition_added,
+    send,
     added_to_transaction,
     commit,
     abort,

@@ -21,6 +21,7 @@ from ...language import (
     if_,
     lift,
     message,
+    set_of,
     some,
 )
 from ...language.expressions import Operand
@@ -84,7 +85,7 @@ GROUP_VERSION = 3  # of TxnOffsetCommit, that names a member of the group
 
 last_error = producer.field("last_error", Optional(Errors), only_real=True)
 new_partitions = producer.field(
-    "new_partitions", Set(PARTITION), only_real=True,
+    "new_partitions", Set(PARTITION), only_real=True, stands_for=set_of(),
     doc="Written to, and not asked for in the transaction yet.",
 )  # fmt: skip
 transaction_started = producer.field("transaction_started", Bool(), only_real=True)

@@ -102,6 +102,7 @@ TRANSACTIONS = (
         _BY_VERSION_2,
         (
             "transaction.AddPartitionsToTxn",
+            "producer.send",
             "producer.AddPartitionsToTxnResponse",
             "producer.lost AddPartitionsToTxn",
             "producer.lost AddPartitionsToTxnResponse",

@@ -65,7 +65,7 @@ class Driven:
             case ["beginTransaction"]:
                 client.begin_transaction()
                 self.records = {}
-            case ["add", "partition"]:
+            case ["send"]:
                 client.add_partition(fields["partition"])
             case ["drain"]:
                 where = fields["partition"]
