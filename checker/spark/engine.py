@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.metadata import version
 from typing import Any, TypeVar
 
@@ -20,7 +21,7 @@ from ..native.pack import Packing
 from .levels import RolledBack, SparkExplorer, take_over
 from .manifest import Manifest
 from .options import SparkOptions
-from .session import find_java, is_running, start, stop
+from .session import find_java, is_running, java_needed, start, stop
 from .storage import Storage
 from .tasks import Kit
 
@@ -72,14 +73,12 @@ class SparkRun:
         """Searches, and tells what was found; both again where a file turns out damaged."""
         try:
             while True:
-                try:
+                with suppress(RolledBack), java_needed():
                     carrier = self._search(on_progress)
                     try:
                         return tell(carrier, self._figures(carrier), self._notes(carrier))
                     finally:
                         carrier.close()
-                except RolledBack:
-                    continue
         finally:
             if self.own_session and self.session is not None:
                 stop(self.session)

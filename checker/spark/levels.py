@@ -24,7 +24,7 @@ from ..native.pack import Packing
 from .manifest import Level, Manifest
 from .options import SparkError
 from .runs import Run, write_run
-from .session import reason, stage
+from .session import give_back, reason, stage
 from .shards import owned_by
 from .tasks import Kit, Place, Told, expand, insert, look_back, look_for
 
@@ -115,7 +115,7 @@ class SparkExplorer:
 
     def _leave_place(self) -> None:
         if self._place is not None:
-            self._place.destroy()
+            give_back(self._place)
         self._place = None
 
     def expand_level(self, on_round: Callable[[int], None] | None = None) -> tuple[list[Bad], bool]:
@@ -216,4 +216,4 @@ class SparkExplorer:
     def close(self) -> None:
         """Gives back what executors hold of the run."""
         self._leave_place()
-        self.shipped.destroy()
+        give_back(self.shipped)

@@ -141,10 +141,33 @@ def session(options: SparkOptions, name: str) -> Generator[Any]:
 
 def stop(running: Any) -> None:
     """Ends a session. One whose Java is gone has ended: what was found before that is found."""
+    with _java_may_be_gone():
+        running.stop()
+
+
+def give_back(broadcast: Any) -> None:
+    """Frees what executors hold of a broadcast; where Java is gone, there is nothing to free."""
+    with _java_may_be_gone():
+        broadcast.destroy()
+
+
+@contextmanager
+def _java_may_be_gone() -> Generator[None]:
     from py4j.protocol import Py4JError
 
     with suppress(OSError, Py4JError):
-        running.stop()
+        yield
+
+
+@contextmanager
+def java_needed() -> Generator[None]:
+    """Raises SparkError where Java ends while what is inside still needs it."""
+    from py4j.protocol import Py4JError
+
+    try:
+        yield
+    except (Py4JError, ConnectionError) as error:
+        raise SparkError(f"Spark's Java doesn't answer: {reason(error)}") from error
 
 
 def reason(error: Exception) -> str:

@@ -13,7 +13,6 @@ import json
 import math
 import os
 import random
-import re
 import resource
 import subprocess
 import time
@@ -31,13 +30,11 @@ from epochfence.tests.kill.surfaces import TOLD, Surface, steady
 LONGEST = 600.0  # seconds; what takes longer hangs
 POLL = 0.01
 MODEST = 4  # times the time of a look until the next one: looking takes processor time too
+STUCK = "no traceback, but"  # how the line begins that tells of what doesn't end
 GONE_WITHIN = 60.0  # seconds after its driver died, until a process has ended
-# what a Python process of Spark's prints whose JVM ends before it
-_SPARKS_OWN = re.compile(
-    r"^Traceback \(most recent call last\):\n"
-    r"(?:  File \"[^\"]*pyspark/daemon\.py\".*\n(?:    .*\n)*)+\w+Error.*\n?",
-    re.MULTILINE,
-)
+# what a Python process of Spark's prints whose JVM ends before it has no other frames; those of
+# two processes may come in between each other
+_SPARKS_OWN = "pyspark/daemon.py"
 INCONCLUSIVE, REFUSED, KILLED = 20, 2, -9
 
 
@@ -169,8 +166,11 @@ def _after(surface: Surface, normal: Usual, folder: Path, ended: Ended) -> str:
 
 def unfit(ended: Ended) -> str:
     """What no run may do, however it was disturbed."""
-    lines = _SPARKS_OWN.sub("", ended.error).strip().splitlines()
-    if any(line.startswith("Traceback") for line in lines):
+    lines = ended.error.strip().splitlines()
+    frames = [line for line in lines if line.startswith('  File "')]
+    traced = any(line.startswith("Traceback") for line in lines) and not frames
+    ours = any(_SPARKS_OWN not in frame for frame in frames)
+    if ours or traced or any(line.startswith(STUCK) for line in lines):
         return f"a traceback: {' | '.join(lines)[-1_500:]}"
     if ended.code not in (0, 11, 12, 13, INCONCLUSIVE, REFUSED, KILLED):
         return f"exit {ended.code}: {' '.join(lines[-2:])[:300]}"
@@ -219,9 +219,9 @@ def run(
     process.stderr.close()
     error = b"".join(said).decode(errors="replace")
     if hangs:
-        error += f"\nTraceback: none, but it takes over {LONGEST:.0f} s"
+        error += f"\n{STUCK} it takes over {LONGEST:.0f} s"
     if stayed:
-        error += f"\nTraceback: none, but processes stayed: {stayed}"
+        error += f"\n{STUCK} processes stayed: {stayed}"
     told = None
     with suppress(FileNotFoundError, ValueError):
         told = json.loads((folder / TOLD).read_bytes())

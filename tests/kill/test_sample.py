@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from epochfence.tests.kill.disturb import DISTURBANCES, Ended, unfit, usual
+from epochfence.tests.kill.disturb import DISTURBANCES, STUCK, Ended, unfit, usual
 from epochfence.tests.kill.run import BEGIN, END, HEAD, Tally, record, row
 from epochfence.tests.kill.surfaces import LOCAL, PROVE, SWEEP, Surface
 
@@ -44,6 +44,8 @@ def test_disturbed_runs_come_to_the_same(
         (2, "", "exit 2 without a line"),
         (20, "Traceback (most recent call last):\nMemoryError", "a traceback: "),
         (2, SPARKS_OWN + "epochfence: Spark ended", ""),
+        (2, f"Traceback (most recent call last):\n{SPARKS_OWN}epochfence: Spark ended", ""),
+        (0, f"{STUCK} processes stayed", "a traceback: "),
         (0, SPARKS_OWN.replace("pyspark/daemon.py", "epochfence/check.py"), "a traceback: "),
     ],
 )

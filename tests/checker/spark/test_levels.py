@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -23,6 +25,7 @@ from epochfence.checker.native.explore import Progress
 from epochfence.checker.sealed import seal
 from epochfence.checker.spark import runs, shards, tasks
 from epochfence.checker.spark.manifest import Manifest
+from epochfence.checker.spark.options import SparkError
 from epochfence.checker.spark.storage import Storage, StorageError
 from epochfence.checker.verdict import Verdict
 from epochfence.language import Instance, Row, System, Table, instantiate
@@ -163,6 +166,53 @@ def killed_at(level: int, folder: Path, play: Callable[[InProcess], None], **mor
     with pytest.raises(Killed):
         on_spark(ktx(**more), folder)
     play(InProcess())
+
+
+class JavaEnds(InProcess):
+    """A session whose Java answers so many calls, and then none."""
+
+    def __init__(self, left: int) -> None:
+        super().__init__()
+        self.left = left
+
+    def call(self) -> None:
+        """Raises what PySpark does where nothing answers."""
+        self.left -= 1
+        if self.left < 0:
+            raise ConnectionRefusedError(111, "Connection refused")
+
+    def setLocalProperty(self, name: str, value: str) -> None:
+        self.call()
+        super().setLocalProperty(name, value)
+
+    def broadcast(self, value: Any) -> Any:
+        self.call()
+        return SimpleNamespace(value=super().broadcast(value).value, destroy=self.call)
+
+    def parallelize(self, items: range, count: int) -> Any:
+        self.call()
+        return super().parallelize(items, count)
+
+
+def test_a_java_that_ends_at_any_call_is_told_or_changes_nothing(
+    play: Callable[[InProcess], None], seed: int, tmp_path: Path
+) -> None:
+    whole, most, outcomes = found(check(counting())), 1 << 20, set[str]()
+    play(session := JavaEnds(most))
+    assert found(on_spark(counting(), tmp_path / "whole")) == whole
+    calls = most - session.left
+    for left in (0, *random.Random(seed).sample(range(1, calls - 1), 4), calls - 1):
+        folder = tmp_path / str(left)
+        play(JavaEnds(left))
+        try:
+            result = on_spark(counting(), folder)
+            outcomes.add("changes nothing")
+        except SparkError as error:
+            outcomes.add(str(error).rpartition(": ")[2])
+            play(InProcess())
+            result = on_spark(counting(), folder, resume=True)
+        assert found(result) == whole
+    assert outcomes == {"[Errno 111] Connection refused", "changes nothing"}
 
 
 @pytest.mark.slow
