@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from ..language import Expression, Protocols, feature
 
-# Two numbers name the last release of their line: 2.0 is 2.0.1, and 2.7 is 2.7.2. 4.0-2024-10 is
+# Two numbers name the last release of their line: 2.0 is 2.0.1, and 3.9 is 3.9.2. 4.0-2024-10 is
 # the trunk of 25 October 2024 (commit 1eb7644349), with half of 4.0 in it.
-RELEASES = ("2.0", "2.5", "2.7", "3.5", "3.6", "4.0-2024-10", "4.0.0", "4.0.1", "4.1", "4.2", "4.3")
+RELEASES = (
+    "2.0", "2.5", "2.7", "3.5", "3.6", "3.7", "3.8", "3.9", "4.0-2024-10", "4.0.0", "4.0.1", "4.1",
+    "4.2", "4.3",
+)  # fmt: skip
 BEFORE, DRAFT, NEWEST = "2.5", "4.0-2024-10", RELEASES[-1]
 RELEASED = tuple(release for release in RELEASES if release != DRAFT)
 
@@ -40,8 +43,8 @@ unused_id_expires = _feature(
     "unused_id_expires",
     "3.5",
     sentence="A transactional id that has got no epoch expires, too, one whose first record could "
-    "not be written; before 3.4.1 the attempt throws.",
-    source="TransactionMetadata.prepareTransitionTo in 3.4.1",
+    "not be written; before 3.4.1 the attempt throws, and no other id expires.",
+    source="KAFKA-14880, TransactionMetadata.prepareTransitionTo",
 )
 expected_epoch = _feature(
     "expected_epoch",
@@ -139,14 +142,15 @@ last_epoch_in_log = _feature(
     "last_epoch_in_log",
     None,
     sentence="The epoch before is in the transaction log, so that a bump can be asked for again "
-    "across a failover (proposed).",
-    source="KAFKA-20357",
+    "across a failover. Merged into trunk in 2026, after 4.4 was branched off: no release up to "
+    "4.4 has it.",
+    source="KAFKA-20357, pull request 22096",
 )
 own_completion_cancelled = _feature(
     "own_completion_cancelled",
-    DRAFT,
+    "3.8",
     sentence="A marker's answer under an older coordinator epoch cancels its own completion; "
-    "before, also the current one, so that the transaction never ended (from 3.8).",
+    "before, also the current one, so that the transaction never ended.",
     source="KAFKA-16352",
 )
 # The partition leader -------------------------------------------------------------------------
@@ -194,16 +198,23 @@ verification = _feature(
 )
 offsets_verified = _feature(
     "offsets_verified",
-    DRAFT,
-    sentence="A leader asks about what a group's coordinator appends, too (from 3.7).",
+    "3.7",
+    sentence="A leader asks about what a group's coordinator appends, too.",
     source="KAFKA-15449",
 )
 abortable_error = _feature(
     "abortable_error",
-    DRAFT,
+    "3.8",
     sentence="A partition that is not in the transaction is TRANSACTION_ABORTABLE, and was "
-    "INVALID_TXN_STATE (from 3.8).",
+    "INVALID_TXN_STATE.",
     source="KIP-890, KIP-1050",
+)
+offsets_told_apart = _feature(
+    "offsets_told_apart",
+    "3.8",
+    sentence="What the coordinator says about offsets reaches the group's coordinator as it is; "
+    "before, errors that pass were NOT_ENOUGH_REPLICAS for it as for a producer.",
+    source="ReplicaManager.maybeStartTransactionVerificationForPartition",
 )
 ongoing_by_epoch = _feature(
     "ongoing_by_epoch",
@@ -224,6 +235,14 @@ stale_epoch_first = _feature(
     sentence="A stale epoch is refused before the coordinator is asked, and before it matters "
     "whether the question still counts (the latter in 4.0.2, too).",
     source="KAFKA-18042, KAFKA-19690",
+)
+stale_answer_first = _feature(
+    "stale_answer_first",
+    "3.9",
+    until=DRAFT,
+    sentence="A stale epoch is refused before it matters whether the question still counts (in "
+    "3.9.2; 4.0.0 and 4.0.1 don't have that).",
+    source="KAFKA-19690",
 )
 strict_marker_epoch = _feature(
     "strict_marker_epoch",
@@ -372,8 +391,8 @@ retried_by_kind = _feature(
 )
 offsets_retried_by_kind = _feature(
     "offsets_retried_by_kind",
-    DRAFT,
-    sentence="TxnOffsetCommit, too, is sent again after any retriable error (from 3.8).",
+    "3.8",
+    sentence="TxnOffsetCommit, too, is sent again after any retriable error.",
     source="TransactionManager.TxnOffsetCommitHandler",
 )
 offsets_name_members = _feature(
@@ -392,9 +411,9 @@ expires_in_flight = _feature(
 )
 backoff_grows = _feature(
     "backoff_grows",
-    DRAFT,
+    "3.7",
     sentence="A batch that is tried again waits twice as long each time, up to "
-    "retry.backoff.max.ms; before, as long as the first time (from 3.7).",
+    "retry.backoff.max.ms; before, as long as the first time.",
     source="KIP-580",
 )
 replica_retriable = _feature(

@@ -21,6 +21,16 @@ def in_release(told: Outcome, release: str) -> str:
     return [text for since, text in told.items() if RELEASES.index(since) <= here][-1]
 
 
+def since(release: str) -> tuple[str, ...]:
+    """The releases from this one on."""
+    return RELEASES[RELEASES.index(release) :]
+
+
+def before(release: str) -> tuple[str, ...]:
+    """The releases before this one."""
+    return RELEASES[: RELEASES.index(release)]
+
+
 def in_each(name: str, values: Iterable[Any]) -> Callable[[Test], Test]:
     """Calls a test with each of the values as the argument of that name, all in one case.
 

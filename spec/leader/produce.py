@@ -47,8 +47,10 @@ from ..client.sender import answer_batch
 from ..features import (
     followers_only_warn,
     no_start_in_mid_sequence,
+    offsets_told_apart,
     offsets_verified,
     ongoing_by_epoch,
+    stale_answer_first,
     stale_epoch_first,
     transaction_version_2,
     unknown_producer_accepted,
@@ -237,7 +239,7 @@ def _question_rows(
             starts & stale,
             Errors.INVALID_PRODUCER_EPOCH,
             f"KAFKA-19690, {_ANALYZE}",
-            stale_epoch_first,
+            stale_epoch_first | stale_answer_first,
         ),
         refused(
             "question no longer counts",
@@ -472,9 +474,10 @@ def verdict_rows(
     """What a leader makes of the coordinator's answer about a batch, where that is an error.
 
     `refused` makes the row for a name, a condition, an error, its source and its features.
-    `produced` says whether the batch came by Produce; a group's coordinator gets the rest as it is.
+    `produced` says whether the batch came by Produce; a group's coordinator gets the rest as it is
+    from 3.8 on.
     """
-
+    by_kind = produced | ~offsets_told_apart
     return (
         refused(
             "producer fenced",
@@ -485,14 +488,14 @@ def verdict_rows(
         ),
         refused(
             "coordinator busy",
-            where(produced, error == Errors.CONCURRENT_TRANSACTIONS),
+            where(by_kind, error == Errors.CONCURRENT_TRANSACTIONS),
             Errors.NOT_ENOUGH_REPLICAS,
             _HANDLE,
             ~transaction_version_2 | version_2_draft,
         ),
         refused(
             "coordinator moved",
-            where(produced, error.is_in(*moved)),
+            where(by_kind, error.is_in(*moved)),
             Errors.NOT_ENOUGH_REPLICAS,
             _HANDLE,
             asks_coordinator,

@@ -16,16 +16,16 @@ from epochfence.spec.coordinator import entry as transaction
 from epochfence.spec.coordinator import log as transaction_log
 from epochfence.spec.coordinator import markers
 from epochfence.spec.features import RELEASED as RELEASES
-from epochfence.tests.cases import in_each
+from epochfence.tests.cases import before, in_each, since
 from epochfence.tests.spec.coordinators import LARGEST, LAST, VERSION_1, Coordinator
 
 Release = tuple[str, ...]  # and the features that are off
-WITH_VERSION_2: list[Release] = [(release,) for release in RELEASES[5:]]
+WITH_VERSION_2: list[Release] = [(release,) for release in since("4.0.0")]
 WITH_VERSION_1: list[Release] = [
-    (release,) if release in RELEASES[:5] else (release, *VERSION_1) for release in RELEASES
+    (release, *(VERSION_1 if release in since("4.0.0") else ())) for release in RELEASES
 ]
 EVERY = WITH_VERSION_1 + WITH_VERSION_2
-OLD = RELEASES[:2]  # a fenced producer is told INVALID_PRODUCER_EPOCH
+OLD = before("2.7")  # a fenced producer is told INVALID_PRODUCER_EPOCH
 
 STATES = (
     "EMPTY", "ONGOING", "PREPARE_COMMIT", "PREPARE_ABORT", "COMPLETE_COMMIT", "COMPLETE_ABORT",
@@ -253,9 +253,9 @@ def complete(one: Coordinator) -> str:
     return appended(one)
 
 
-def previous(release: Release, before: str = "") -> str:
+def previous(release: Release, kept: str = "") -> str:
     """What a transition makes of the producer id before: since 4.1 it is the current one."""
-    return ", before 1" if release[0] in RELEASES[7:] else before
+    return ", before 1" if release[0] in since("4.1") else kept
 
 
 @every

@@ -26,7 +26,7 @@ from typing import Any
 import pytest
 
 from epochfence.spec.features import RELEASED as RELEASES
-from epochfence.tests.cases import Outcome, in_release
+from epochfence.tests.cases import Outcome, in_release, since
 from epochfence.tests.spec.coordinators import VERSION_1, Coordinator
 
 SETTLED = ("EMPTY", "COMPLETE_COMMIT", "COMPLETE_ABORT")
@@ -47,7 +47,7 @@ MORE: dict[str, dict[str, Any]] = {
     "no id left": {"offered_id": None},
     "partition 0": {"partitions": frozenset({0})},
 }
-WITH_VERSION_2 = RELEASES[RELEASES.index("4.0.0") :]
+WITH_VERSION_2 = since("4.0.0")
 
 BEFORE_KIP_588, INVALID = ("2.0", "2.5"), "INVALID_PRODUCER_EPOCH"
 

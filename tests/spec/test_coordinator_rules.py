@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from epochfence.spec import messages as kafka
 from epochfence.spec.features import RELEASED as RELEASES
+from epochfence.tests.cases import before, since
 from epochfence.tests.spec.coordinators import LARGEST, LAST, VERSION_1, Coordinator
 
 Pair = tuple[int, int]  # of producer id and epoch
-HANDS_OUT_THE_LARGEST = RELEASES[5:9]  # with version 2; KAFKA-20090
+WITH_VERSION_2 = since("4.0.0")
 VALID_PREVIOUS = {
     "EMPTY": {"EMPTY", "COMPLETE_COMMIT", "COMPLETE_ABORT"},
     "ONGOING": {"EMPTY", "ONGOING", "COMPLETE_COMMIT", "COMPLETE_ABORT"},
@@ -42,8 +43,8 @@ class Run:
     """A coordinator and two clients that ask it, with what they were told."""
 
     def __init__(self, release: str, off: tuple[str, ...], epoch: int) -> None:
-        self.version_2 = release in RELEASES[5:] and not off
-        self.may_hand_out_the_largest = self.version_2 and release in HANDS_OUT_THE_LARGEST
+        self.version_2 = release in WITH_VERSION_2 and not off
+        self.may_hand_out_the_largest = self.version_2 and release in before("4.3")  # KAFKA-20090
         self.one = Coordinator(release, *off, producer_epoch=epoch, logged_epoch=epoch)
         self.held: list[Pair] = [(0, epoch), (0, epoch)]
         self.everything_told: set[Pair] = {(0, epoch)}
@@ -179,7 +180,7 @@ TIMED_OUT: list[Happening] = [
 @pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("release", "off"),
-    [(release, ()) for release in RELEASES] + [(release, VERSION_1) for release in RELEASES[5:]],
+    [(release, ()) for release in RELEASES] + [(release, VERSION_1) for release in WITH_VERSION_2],
     ids=str,
 )
 @settings(max_examples=25)

@@ -37,6 +37,8 @@ def before(release: str) -> tuple[str, ...]:
     return RELEASES[: RELEASES.index(release)]
 
 
+PART_1 = ("3.6", "3.7", "3.8", "3.9")  # of KIP-890
+
 # Batches that need no question -----------------------------------------------------------------
 
 DIRECT = [
@@ -113,7 +115,7 @@ def test_a_newer_epoch_joins_the_open_transaction() -> None:
 
 @pytest.mark.parametrize(
     ("known", "epoch", "sequence", "outcomes"),
-    [  # in 3.5, in 3.6, in 4.0 and from 4.1 on
+    [  # in 3.5, from 3.6 on, in 4.0 and from 4.1 on
         (NOBODY, 5, 0, ("written", "asks", "asks", "asks")),
         (KNOWN, 5, 1, ("duplicate", "asks", "asks", "asks")),  # looked for at the append
         (KNOWN, 4, 0, (IPE, "asks", "asks", IPE)),  # KAFKA-18042
@@ -127,7 +129,7 @@ def test_a_newer_epoch_joins_the_open_transaction() -> None:
 def test_what_a_leader_asks_about(
     known: Value, epoch: int, sequence: int, outcomes: tuple[str, str, str, str]
 ) -> None:
-    releases = (("3.5",), ("3.6",), ("4.0.0", "4.0.1"), since("4.1"))
+    releases = (("3.5",), PART_1, ("4.0.0", "4.0.1"), since("4.1"))
     for group, outcome in zip(releases, outcomes, strict=True):
         for release in group:
             assert leader(release, known=known).produce(epoch, sequence) == outcome, release
@@ -187,7 +189,7 @@ def waits(epoch: int, sequence: int, guarded: bool = True) -> tuple[Value, Value
 
 @pytest.mark.parametrize(
     ("known", "asked", "batch", "outcomes"),
-    [  # in 3.6, in 4.0, and from 4.1 on with version 1 and with version 2
+    [  # in 3.6 to 3.8, in 4.0, and from 4.1 on with version 1 and with version 2
         (KNOWN, None, waits(5, 1, False), ("duplicate",) * 4),
         (KNOWN, None, waits(4, 2, False), (BAD_STATE, BAD_STATE, IPE, IPE)),
         (KNOWN, None, waits(6, 0, False), (BAD_STATE,) * 4),
@@ -207,7 +209,7 @@ def test_checks_of_a_batch_that_has_waited(
     known: Value, asked: Value, batch: Value, outcomes: tuple[str, str, str, str]
 ) -> None:
     """UnifiedLog.analyzeAndValidateProducerState, then ProducerAppendInfo."""
-    groups = (("3.6",), ("4.0.0", "4.0.1"), since("4.1"), since("4.1"))
+    groups = (PART_1[:-1], ("4.0.0", "4.0.1"), since("4.1"), since("4.1"))
     for at, (releases, outcome) in enumerate(zip(groups, outcomes, strict=True)):
         for release in releases:
             off = VERSION_1 if at == 2 else ()
@@ -216,6 +218,13 @@ def test_checks_of_a_batch_that_has_waited(
             assert one.field("waiting")[0] is None
             written = outcome == "written"
             assert one.field("verifying")[0] == (None if written else asked)
+
+
+@pytest.mark.parametrize(("epoch", "told"), [(4, IPE), (5, BAD_STATE)])
+def test_a_stale_epoch_comes_before_the_question_in_3_9(epoch: int, told: str) -> None:
+    """KAFKA-19690, which 3.9.2 has"""
+    one = leader("3.9", known=KNOWN, waiting=waits(epoch, 2, False))
+    assert one.hears("NONE") == told
 
 
 def test_the_coordinators_answer_comes_before_the_leaders_checks() -> None:

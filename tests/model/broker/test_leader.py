@@ -61,7 +61,7 @@ def test_a_stale_epoch_is_refused_before_the_guard_is_looked_at(
     assert append(one, 5, 0, **asked) == BAD_STATE
 
 
-@pytest.mark.parametrize(("release", "told"), [("3.6", "NONE"), ("4.0.0", BAD_STATE)])
+@pytest.mark.parametrize(("release", "told"), [("3.6", "NONE"), ("3.7", BAD_STATE)])
 def test_what_a_groups_coordinator_appends_is_verified_from_37_on(release: str, told: str) -> None:
     """KAFKA-15449."""
     one = leader(release, verification=True)
@@ -69,14 +69,19 @@ def test_what_a_groups_coordinator_appends_is_verified_from_37_on(release: str, 
     assert append(one, 0, -1, transactional=True, origin="COORDINATOR") == told
 
 
+@pytest.mark.parametrize("release", ["3.7", "3.8", "4.3"])
 @pytest.mark.parametrize("error", ["CONCURRENT_TRANSACTIONS", "NOT_COORDINATOR"])
-def test_a_groups_coordinator_gets_the_coordinators_answer_as_it_is(error: str) -> None:
-    """CoordinatorPartitionWriter.maybeStartTransactionVerification; handleProduceAppend alone
-    translates."""
-    one = leader("4.3", verification=True)
+def test_a_groups_coordinator_gets_the_coordinators_answer_as_it_is(
+    error: str, release: str
+) -> None:
+    """ReplicaManager.maybeStartTransactionVerificationForPartition; from 3.8 on handleProduceAppend
+    alone translates."""
+    one = leader(release, verification=True)
     asked: dict[str, Any] = {"transaction_version": 1}
     assert one.verdict(error, **asked) == "NOT_ENOUGH_REPLICAS"
-    assert one.verdict(error, origin="COORDINATOR", **asked) == error
+    assert one.verdict(error, origin="COORDINATOR", **asked) == (
+        "NOT_ENOUGH_REPLICAS" if release == "3.7" else error
+    )
     assert one.verdict("PRODUCER_FENCED", origin="COORDINATOR", **asked) == IPE
     assert one.verdict("NONE", origin="COORDINATOR", **asked) == "NONE"
 
