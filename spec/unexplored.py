@@ -20,4 +20,8 @@ UNEXPLORED = (
         "batches of many records: in a system a batch has one",
         ("producer.append",),
     ),
+    Unexplored(
+        "a transactional id without an epoch: in a system it isn't there",
+        ("transaction.transactional id expiry/no epoch to prepare",),
+    ),
 )

@@ -628,13 +628,21 @@ class TransactionCoordinator:
         self, *, append: str = "NONE", offline: Iterable[int] = (), max_batch_bytes: int = 1_048_588
     ) -> list[TombstoneBatch]:
         """Forgets the ids that have not been in use for long; the batches of tombstones that were
-        tried. Nothing is tried for `offline` partitions of the log."""
+        tried. Nothing is tried for `offline` partitions of the log.
+
+        Before 3.4.1 an id without an epoch ends it: ids that were to be in the same batch are
+        pending until a failover. Ids come by partition, the older ones of it first, where Kafka's
+        order is that of hashes.
+        """
         apart, batches = set(offline), list[TombstoneBatch]()
-        for name in self.expirable():
-            partition = self.state_partition_of(name)
+        for name in sorted(self.expirable(), key=self.state_partition_of):
+            partition, entry = self.state_partition_of(name), self.entries[name]
             if partition not in apart:
-                self.entries[name].handle("transactional id expiry")
                 _add_tombstone(batches, partition, name, max_batch_bytes)
+                entry.handle("transactional id expiry")
+                if entry["pending"] is None:
+                    batches.pop()
+                    break
         for batch in batches:
             for name in batch.transactional_ids:
                 if append == "NONE":

@@ -580,7 +580,6 @@ expires = Table(
     on=expiry,
     elsewhere=(clock, producer_id_manager),
     when=(ID_EXPIRIES > 0)
-    & (is_known | unused_id_expires)
     & is_settled
     & ~pending.is_set
     & _may_come_back
@@ -588,6 +587,14 @@ expires = Table(
     bounded_when=is_known,
     doc="In a bounded run an id without an epoch isn't there.",
     rows=(
+        Row(
+            "no epoch to prepare",
+            when=~is_known,
+            during=~unused_id_expires,
+            only_real=True,
+            source="TransactionMetadata.prepareTransitionTo in 3.4.0, IllegalArgumentException",
+            note="The pass over the expired ids ends here.",
+        ),
         Row(
             "write a tombstone",
             set={pending: DEAD},

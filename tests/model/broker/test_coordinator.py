@@ -77,9 +77,22 @@ def test_an_id_without_an_epoch_expires_since_3_5(release: str) -> None:
     model.init_producer_id(NAME, 1_000, append="NOT_ENOUGH_REPLICAS")
     assert entry(model).producer_epoch == -1
     model.now_ms = 604_800_000
-    assert model.expirable() == ([NAME] if since(release, "3.5") else [])
-    model.expire()
+    assert [len(batch.transactional_ids) for batch in model.expire()] == [1] * since(release, "3.5")
     assert (model.metadata(NAME) is None) == since(release, "3.5")
+
+
+@pytest.mark.parametrize(("release", "left"), [("2.7", ["a", "b", "c"]), ("3.5", [])])
+def test_an_id_without_an_epoch_ends_the_pass_until_3_4_1(release: str, left: list[str]) -> None:
+    """KAFKA-14880: what had been prepared is neither written nor given up, until a failover."""
+    model = coordinator(release)
+    for name, append in (("a", "NONE"), ("b", "NOT_ENOUGH_REPLICAS"), ("c", "NONE")):
+        model.init_producer_id(name, 1_000, append=append)
+    model.now_ms = 604_800_000
+    model.expire()
+    assert [name for name in "abc" if model.metadata(name)] == left
+    if left:
+        told = [model.init_producer_id(name, 1_000) for name in "ac"]
+        assert [answer and answer.error for answer in told] == ["CONCURRENT_TRANSACTIONS", "NONE"]
 
 
 AT_THE_LARGEST: tuple[tuple[str, dict[str, Any], type[ModelError]], ...] = (
