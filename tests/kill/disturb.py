@@ -32,6 +32,7 @@ POLL = 0.01
 MODEST = 4  # times the time of a look until the next one: looking takes processor time too
 STUCK = "no traceback, but"  # how the line begins that tells of what doesn't end
 GONE_WITHIN = 60.0  # seconds after its driver died, until a process has ended
+TRACEBACK = "Traceback (most recent call last):"
 # what a Python process of Spark's prints whose JVM ends before it has no other frames; those of
 # two processes may come in between each other
 _SPARKS_OWN = "pyspark/daemon.py"
@@ -166,9 +167,10 @@ def _after(surface: Surface, normal: Usual, folder: Path, ended: Ended) -> str:
 
 def unfit(ended: Ended) -> str:
     """What no run may do, however it was disturbed."""
-    lines = ended.error.strip().splitlines()
+    # a worker of Spark's that is ended as it prints leaves no more than the head
+    lines = ended.error.strip().removesuffix(TRACEBACK).splitlines()
     frames = [line for line in lines if line.startswith('  File "')]
-    traced = any(line.startswith("Traceback") for line in lines) and not frames
+    traced = any(line == TRACEBACK for line in lines) and not frames
     ours = any(_SPARKS_OWN not in frame for frame in frames)
     if ours or traced or any(line.startswith(STUCK) for line in lines):
         return f"a traceback: {' | '.join(lines)[-1_500:]}"

@@ -45,6 +45,7 @@ def test_disturbed_runs_come_to_the_same(
         (20, "Traceback (most recent call last):\nMemoryError", "a traceback: "),
         (2, SPARKS_OWN + "epochfence: Spark ended", ""),
         (2, f"Traceback (most recent call last):\n{SPARKS_OWN}epochfence: Spark ended", ""),
+        (2, "epochfence: Spark ended\nTraceback (most recent call last):\n", ""),
         (0, f"{STUCK} processes stayed", "a traceback: "),
         (0, SPARKS_OWN.replace("pyspark/daemon.py", "epochfence/check.py"), "a traceback: "),
     ],
