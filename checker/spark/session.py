@@ -115,9 +115,29 @@ def start(master: str, name: str, *, ui: bool = False) -> Any:
         for key, value in settings(master, ui).items():
             builder = builder.config(key, value)
         with _listening_on(address):
-            return builder.getOrCreate()
+            found = builder.getOrCreate()
+        _quiet_once_java_is_gone(found.sparkContext._accumulatorServer)
+        return found
     except Exception as error:  # of many kinds, from Java and from Python
         raise SparkError(f"Spark doesn't start with --master {master}: {reason(error)}") from None
+
+
+def _quiet_once_java_is_gone(server: Any) -> None:
+    """Has a server of Spark's print no traceback where Java, which sends it numbers, is gone: what
+    needs Java tells that in a line."""
+    tell = server.handle_error
+
+    def handle_error(request: Any, address: Any) -> None:
+        if not isinstance(sys.exception(), (EOFError, OSError)):
+            tell(request, address)
+
+    server.handle_error = handle_error
+
+
+def _is_of_a_dead_java(error: Exception) -> bool:
+    from py4j.protocol import Py4JNetworkError
+
+    return isinstance(error, (ConnectionError, Py4JNetworkError))
 
 
 def is_running() -> bool:
@@ -167,11 +187,13 @@ def java_needed() -> Generator[None]:
     try:
         yield
     except (Py4JError, ConnectionError) as error:
-        raise SparkError(f"Spark's Java doesn't answer: {reason(error)}") from error
+        raise SparkError(reason(error)) from error
 
 
 def reason(error: Exception) -> str:
     """An error of Spark's in a line."""
+    if _is_of_a_dead_java(error):
+        return "Spark's Java has ended"
     java = getattr(error, "java_exception", None)
     text = str(java.toString() if java is not None else error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]

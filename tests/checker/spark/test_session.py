@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -291,3 +292,17 @@ def test_a_session_whose_java_is_gone_has_ended() -> None:
             raise ConnectionRefusedError
 
     session.stop(Gone())
+
+
+@pytest.mark.parametrize(("error", "is_told"), [(EOFError, False), (ValueError, True)])
+def test_a_server_of_sparks_is_quiet_about_a_java_that_is_gone_and_nothing_else(
+    error: type[Exception], is_told: bool
+) -> None:
+    told: list[object] = []
+    server = SimpleNamespace(handle_error=lambda *given: told.append(given))
+    session._quiet_once_java_is_gone(server)
+    try:
+        raise error
+    except error:
+        server.handle_error("request", "address")
+    assert bool(told) is is_told
