@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ...spec.features import KAFKA
 from ...spec.leader import produce
-from ...spec.leader.state import asks_coordinator
+from ...spec.leader.state import asks_coordinator, last_stable_offset
 from ...spec.leader.tables import DRIVEN
 from ...spec.messages import Errors
 from ..engine.errors import whole
@@ -76,8 +76,6 @@ class PartitionLeader:
         self.segments = [0]
         self.index = TransactionIndex()
         self.index_fails = False
-        self.high_watermark = 0
-        """What lies below it is replicated."""
 
     def copy(self) -> PartitionLeader:
         """Another leader in the same state."""
@@ -114,6 +112,11 @@ class PartitionLeader:
         return self.machine["log_end_offset"]
 
     @property
+    def high_watermark(self) -> int:
+        """What lies below it is replicated."""
+        return self.machine["high_watermark"]
+
+    @property
     def first_unstable_offset(self) -> int | None:
         """Where the first transaction starts that is open, or whose marker isn't replicated."""
         first = self.states.first_unstable_offset
@@ -122,8 +125,8 @@ class PartitionLeader:
     @property
     def last_stable_offset(self) -> int:
         """What lies below it is what a read_committed reader gets to."""
-        first = self.first_unstable_offset
-        return self.high_watermark if first is None else min(first, self.high_watermark)
+        self.machine.put(first_unstable_offset=self.states.first_unstable_offset)
+        return self.machine.value(last_stable_offset)
 
     @property
     def has_late_transaction(self) -> bool:
@@ -303,7 +306,7 @@ class PartitionLeader:
     def move_high_watermark(self, offset: int) -> None:
         """What lies below `offset` is replicated."""
         whole("offset", offset, 0)
-        self.high_watermark = min(offset, self.log_end_offset)
+        self.machine.put(high_watermark=min(offset, self.log_end_offset))
         self.states.high_watermark_moved(self.high_watermark)
 
     def remove_expired(self) -> None:
@@ -378,8 +381,7 @@ class PartitionLeader:
         if clean:
             self.states.take_snapshot()
         self.index_fails = False
-        self.high_watermark = self.log_start_offset
-        self.machine.put(verifying={})
+        self.machine.put(verifying={}, high_watermark=self.log_start_offset)
         if not clean:
             self.index.truncate(0)
             for base, following in zip(self.segments, [*self.segments[1:], end], strict=True):

@@ -132,10 +132,24 @@ n = PRODUCER_ID.variable("n")
 e = element("e", log)
 _start = producer_state[n].current_txn_first_offset
 is_open = any_of(n, _start.is_set)
-last_stable_offset = maximum(
-    count_of(e, all_of(n, _start.is_set.implies(position(e) < _start.value))), log_start_offset
+high_watermark = partition.field(
+    "high_watermark", OFFSET, only_real=True, stands_for=log_end_offset,
+    doc="What lies below it is replicated.",
+)  # fmt: skip
+first_unstable_offset = partition.field(
+    "first_unstable_offset", Optional(OFFSET), only_real=True,
+    stands_for=some(count_of(e, all_of(n, _start.is_set.implies(position(e) < _start.value)))),
+    doc="Where the first transaction starts that is open, or whose marker isn't replicated.",
+)  # fmt: skip
+last_stable_offset = if_(
+    first_unstable_offset.is_set,
+    minimum(maximum(first_unstable_offset.value, log_start_offset), high_watermark),
+    high_watermark,
 )
-"""Of a bounded run, whose log is replicated at once."""
+"""What lies below it is what a read_committed reader gets to.
+
+UnifiedLog.lastStableOffset, maybeIncrementFirstUnstableOffset
+"""
 
 # version 2 adds the partition by asking, with verification or without
 asks_coordinator = verification | transaction_version_2

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from epochfence.language import Event, Message, Property, instantiate, lost
+from epochfence.language import Event, Expression, Message, Property, instantiate, lost
+from epochfence.language.expressions import as_bounded
 from epochfence.language.types import Value
 from epochfence.language.values import evaluate
 from epochfence.spec import messages
@@ -112,13 +113,20 @@ class Leader:
 
     def stable(self) -> int:
         """The last stable offset."""
-        value = evaluate(last_stable_offset.at(0), self.state, self.model.instance.constants)
+        value = self.value(last_stable_offset.at(0))
         assert isinstance(value, int)
         return value
 
+    def value(
+        self, expression: Expression, bound: Mapping[Expression, Value] | None = None
+    ) -> Value:
+        """What an expression comes to now, with names bound."""
+        constants = self.model.instance.constants
+        return evaluate(as_bounded(expression), self.state, constants, bound)
+
     def holds(self, item: Property) -> bool:
         """Whether an invariant holds now."""
-        return bool(evaluate(item.expression, self.state, self.model.instance.constants))
+        return bool(self.value(item.expression))
 
     def does(self, event: Event, **parameters: Value) -> str | None:
         """Takes an event with these parameters; the row taken, none where it is not enabled."""

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from epochfence.language import Expression, position
 from epochfence.language.expressions import lift
-from epochfence.language.values import evaluate
 from epochfence.spec.leader import isolation
 from epochfence.tests.spec.leaders import Leader
 
@@ -17,11 +16,10 @@ EVENTS = st.tuples(st.sampled_from(["data", "plain", "COMMIT", "ABORT"]), st.int
 
 def offsets(one: Leader, shown: Expression, entry: Expression) -> set[int]:
     """The offsets of the entries for which the condition holds."""
-    constants = one.model.instance.constants
     return {
         offset
         for offset, line in enumerate(one.field("log"))
-        if evaluate(shown, one.state, constants, {entry: line, position(entry): offset})
+        if one.value(shown, {entry: line, position(entry): offset})
     }
 
 
