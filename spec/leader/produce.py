@@ -453,7 +453,7 @@ produce = Table(
 )
 
 _answer = AddPartitionsByLeaderResponse
-_waiting = waiting[_answer.producer]
+_error, _waiting = _answer.error, waiting[_answer.producer]
 
 
 def _waiting_answer(error: Expression, offset: Operand = NO_OFFSET) -> Sending:
@@ -468,44 +468,8 @@ _done = {_waiting: lift(None)}
 _HANDLE = "ReplicaManager.handleProduceAppend"
 
 
-def verdict_rows(
-    error: Expression, refused: Refusal, produced: Expression = TRUE
-) -> tuple[Row, ...]:
-    """What a leader makes of the coordinator's answer about a batch, where that is an error.
-
-    `refused` makes the row for a name, a condition, an error, its source and its features.
-    `produced` says whether the batch came by Produce; a group's coordinator gets the rest as it is
-    from 3.8 on.
-    """
-    by_kind = produced | ~offsets_told_apart
-    return (
-        refused(
-            "producer fenced",
-            error == Errors.PRODUCER_FENCED,
-            Errors.INVALID_PRODUCER_EPOCH,
-            "AddPartitionsToTxnManager",
-            TRUE,
-        ),
-        refused(
-            "coordinator busy",
-            where(by_kind, error == Errors.CONCURRENT_TRANSACTIONS),
-            Errors.NOT_ENOUGH_REPLICAS,
-            _HANDLE,
-            ~transaction_version_2 | version_2_draft,
-        ),
-        refused(
-            "coordinator moved",
-            where(by_kind, error.is_in(*moved)),
-            Errors.NOT_ENOUGH_REPLICAS,
-            _HANDLE,
-            asks_coordinator,
-        ),
-        refused("refused by the coordinator", error != Errors.NONE, error, _HANDLE, TRUE),
-    )
-
-
 def _refused(
-    name: str, when: Expression, error: Expression, source: str, during: Expression
+    name: str, when: Expression, error: Expression, source: str, during: Expression = TRUE
 ) -> Row:
     return Row(
         name, when=when, set=_done, reply=bounded_alone(_waiting_answer(error)),
@@ -513,6 +477,30 @@ def _refused(
     )  # fmt: skip
 
 
+# A group's coordinator gets it as it is, from 3.8 on.
+_by_kind = _answer.from_client | ~offsets_told_apart
+_REFUSALS = (
+    _refused(
+        "producer fenced",
+        _error == Errors.PRODUCER_FENCED,
+        Errors.INVALID_PRODUCER_EPOCH,
+        "AddPartitionsToTxnManager",
+    ),
+    _refused(
+        "coordinator busy",
+        _by_kind & (_error == Errors.CONCURRENT_TRANSACTIONS),
+        Errors.NOT_ENOUGH_REPLICAS,
+        _HANDLE,
+        ~transaction_version_2 | version_2_draft,
+    ),
+    _refused(
+        "coordinator moved",
+        _by_kind & _error.is_in(*moved),
+        Errors.NOT_ENOUGH_REPLICAS,
+        _HANDLE,
+    ),
+    _refused("refused by the coordinator", _error != Errors.NONE, _error, _HANDLE),
+)
 verified = Table(
     partition,
     on=_answer,
@@ -526,7 +514,7 @@ verified = Table(
             set={orphaned: orphaned - set_of(_answer.producer)},
             only_bounded=True,
         ),
-        *verdict_rows(_answer.error, _refused, _answer.from_client),
+        *_REFUSALS,
         *append_rows(
             DataBatch(
                 _answer.producer_id,
