@@ -172,7 +172,9 @@ class Cluster:
         base_sequence: int, **producer: Any,
     ) -> tuple[str, int | None]:  # fmt: skip
         """An error, or NONE and the guard under which the coordinator was asked, if it was."""
-        error, guard = leader.start_verification(**producer, base_sequence=base_sequence)
+        error, guard = leader.maybe_start_transaction_verification(
+            **producer, base_sequence=base_sequence
+        )
         if guard is not None:
             error = leader.verdict(
                 self._ask(*asked, **producer), origin=origin, transaction_version=asked[-1]

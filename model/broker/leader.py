@@ -3,7 +3,7 @@
 The rows are those of `spec.leader`. Kept here is what they leave to the broker: batches,
 segments, the index of aborted transactions, the high watermark, and what happens after what (a
 marker that was taken completes its transaction; a log that was cut is read again). UnifiedLog does
-so in Kafka, with a ProducerStateManager as `producer_states` has it.
+so in Kafka, with a ProducerStateManager as `producer_state_manager` has it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...spec.leader.tables import DRIVEN
 from ...spec.messages import Errors
 from ..engine.errors import whole
 from ..engine.machine import Machine
-from .producer_states import MarkerResponse, ProducerStates
+from .producer_state_manager import MarkerResponse, ProducerStateManager
 from .transaction_index import AbortedTxn, TransactionIndex
 
 
@@ -69,7 +69,7 @@ class PartitionLeader:
             "COORDINATOR": verification and machine.value(produce.asks_about_offsets),
             "REPLICATION": False,
         }
-        self.states = ProducerStates(machine)
+        self.producer_state_manager = ProducerStateManager(machine)
         self.now_ms = now_ms
         self.late_ms = max_transaction_timeout_ms + late_transaction_buffer_ms
         self.batches: list[Batch] = []
@@ -80,14 +80,17 @@ class PartitionLeader:
     def copy(self) -> PartitionLeader:
         """Another leader in the same state."""
         made = copy(self)
-        made.states, made.index = self.states.copy(), self.index.copy()
+        made.producer_state_manager, made.index = (
+            self.producer_state_manager.copy(),
+            self.index.copy(),
+        )
         made.batches, made.segments = list(self.batches), list(self.segments)
         return made
 
     @property
     def machine(self) -> Machine:
         """The machine that judges batches and markers."""
-        return self.states.machine
+        return self.producer_state_manager.machine
 
     @property
     def now_ms(self) -> int:
@@ -119,25 +122,25 @@ class PartitionLeader:
     @property
     def first_unstable_offset(self) -> int | None:
         """Where the first transaction starts that is open, or whose marker isn't replicated."""
-        first = self.states.first_unstable_offset
+        first = self.producer_state_manager.first_unstable_offset
         return None if first is None else max(first, self.log_start_offset)
 
     @property
     def last_stable_offset(self) -> int:
         """What lies below it is what a read_committed reader gets to."""
-        self.machine.put(first_unstable_offset=self.states.first_unstable_offset)
+        self.machine.put(first_unstable_offset=self.producer_state_manager.first_unstable_offset)
         return self.machine.value(last_stable_offset)
 
     @property
     def has_late_transaction(self) -> bool:
         """Whether the first open transaction is older than any may get."""
-        last = self.states.oldest_txn_last_timestamp
+        last = self.producer_state_manager.oldest_txn_last_timestamp
         return last > 0 and self._now_ms - last > self.late_ms
 
     @property
     def producers(self) -> dict[int, Any]:
         """What is known of each producer id: a ProducerStateEntry."""
-        return self.states.producers
+        return self.producer_state_manager.producers
 
     def aborted(self, from_offset: int, to_offset: int | None = None) -> tuple[AbortedTxn, ...]:
         """The aborted transactions that a fetch from an offset on lists; up to the last stable
@@ -147,7 +150,7 @@ class PartitionLeader:
         whole("to_offset", to_offset, 0)
         return self.index.collect(from_offset, to_offset)[0]
 
-    def is_ongoing(self, producer_id: int, producer_epoch: int) -> bool:
+    def has_ongoing_transaction(self, producer_id: int, producer_epoch: int) -> bool:
         """Whether a transaction of this producer is open here."""
         fields = _transactional(producer_id, producer_epoch)
         return self.machine.meaning("Produce", produce.in_transaction, (), fields)
@@ -161,8 +164,8 @@ class PartitionLeader:
     ) -> Any:  # fmt: skip
         """A batch of `count` records: its AppendResponse.
 
-        `guard` is that which `start_verification` gave. `transaction_version` is that of the
-        request (the release's own if none is given).
+        `guard` is that which `maybe_start_transaction_verification` gave. `transaction_version` is
+        that of the request (the release's own if none is given).
         """
         whole("count", count, 1)
         if timestamp is None:
@@ -171,13 +174,13 @@ class PartitionLeader:
         last = -1 if base_sequence < 0 else (base_sequence + count - 1) % 2**31
         off = _without(transaction_version)
         if transactional and self._asks[origin]:
-            asked = self.machine.at("verifying", producer_id)
+            asked = self.machine.at("verification_states", producer_id)
             answer = self.machine.handle(
                 "AddPartitionsByLeaderResponse", switch_off=off, producer=0, partition=0,
                 producer_id=producer_id,
                 producer_epoch=producer_epoch, base_sequence=base_sequence, last_sequence=last,
                 offset_delta=count - 1, timestamp=timestamp, from_client=origin == "CLIENT",
-                error="NONE", guarded=asked is not None and guard == asked.guard,
+                error="NONE", guarded=asked is not None and guard == asked.verification_guard,
             ).reply  # fmt: skip
         else:
             answer = self.machine.handle(
@@ -188,9 +191,9 @@ class PartitionLeader:
                 beneath_log=False,
             ).reply  # fmt: skip
         if answer.error == "NONE" and not answer.is_duplicate:
-            self.states.map_end_offset = answer.last_offset + 1
+            self.producer_state_manager.map_end_offset = answer.last_offset + 1
             if transactional:
-                self.states.begun(producer_id, answer.first_offset)
+                self.producer_state_manager.begun(producer_id, answer.first_offset)
             batch = Batch(
                 "data", answer.first_offset, answer.last_offset, producer_id, producer_epoch,
                 base_sequence, last, transactional, timestamp,
@@ -225,7 +228,7 @@ class PartitionLeader:
 
     def _plain(self, batch: Batch) -> None:
         self._goes_to(batch.last_offset + 1)
-        self.states.map_end_offset = batch.last_offset + 1
+        self.producer_state_manager.map_end_offset = batch.last_offset + 1
         self.batches.append(batch)
 
     def _goes_to(self, end: int) -> None:
@@ -234,8 +237,8 @@ class PartitionLeader:
     def _marker(
         self, batch: Batch, origin: str, transaction_version: int | None = None
     ) -> MarkerResponse:
-        map_end = self.states.map_end_offset
-        answer = self.states.append_marker(
+        map_end = self.producer_state_manager.map_end_offset
+        answer = self.producer_state_manager.append_marker(
             producer_id=batch.producer_id, producer_epoch=batch.producer_epoch,
             coordinator_epoch=batch.coordinator_epoch, result=batch.result,
             offset=batch.base_offset, timestamp=batch.timestamp, origin=origin,
@@ -248,12 +251,12 @@ class PartitionLeader:
             producer_id, first, last, is_aborted = answer.completed_txn
             if is_aborted and self.index_fails:
                 # the marker is in the log by then, and the state is as if it ended nothing
-                self.states.map_end_offset = map_end
+                self.producer_state_manager.map_end_offset = map_end
                 return answer._replace(error="KAFKA_STORAGE_ERROR")
             if is_aborted:
-                stable = self.states.last_stable_offset(producer_id, last)
+                stable = self.producer_state_manager.last_stable_offset(producer_id, last)
                 self.index.append(AbortedTxn(producer_id, first, last, stable))
-            self.states.complete(answer.completed_txn)
+            self.producer_state_manager.complete_txn(answer.completed_txn)
         return answer
 
     def _apply(self, batch: Batch) -> None:
@@ -263,7 +266,7 @@ class PartitionLeader:
             case "marker":
                 self._marker(batch, "REPLICATION")
             case _:
-                self.states.append(
+                self.producer_state_manager.append(
                     producer_id=batch.producer_id, producer_epoch=batch.producer_epoch,
                     base_sequence=batch.base_sequence, last_sequence=batch.last_sequence,
                     first_offset=batch.base_offset,
@@ -275,7 +278,7 @@ class PartitionLeader:
 
     # Verification -----------------------------------------------------------------------------
 
-    def start_verification(
+    def maybe_start_transaction_verification(
         self, *, producer_id: int, producer_epoch: int, base_sequence: int
     ) -> GuardResponse:
         """Whether the coordinator is to be asked about a batch, and under which guard."""
@@ -307,11 +310,11 @@ class PartitionLeader:
         """What lies below `offset` is replicated."""
         whole("offset", offset, 0)
         self.machine.put(high_watermark=min(offset, self.log_end_offset))
-        self.states.high_watermark_moved(self.high_watermark)
+        self.producer_state_manager.on_high_watermark_updated(self.high_watermark)
 
-    def remove_expired(self) -> None:
+    def remove_expired_producers(self) -> None:
         """Producers that have been idle for long are forgotten."""
-        self.states.remove_expired()
+        self.producer_state_manager.remove_expired_producers()
 
     def roll(self) -> None:
         """A new segment, with a snapshot of the producers where it starts."""
@@ -324,7 +327,7 @@ class PartitionLeader:
         """The log starts at this offset from now on."""
         whole("before", before, 0)
         if self.log_start_offset < before <= self.log_end_offset:
-            self.states.log_start_moved(before)
+            self.producer_state_manager.on_log_start_offset_incremented(before)
 
     def delete_segments(self, count: int) -> None:
         """The oldest segments are gone, and the log starts behind them; none goes that is empty or
@@ -342,7 +345,7 @@ class PartitionLeader:
         self.delete_records(start)
         del self.segments[: len(deletable)]
         for base in deletable:
-            self.states.delete_snapshots(base, base)
+            self.producer_state_manager.delete_snapshots(base, base)
         self.batches = [batch for batch in self.batches if batch.base_offset >= start]
         self.index.delete_below(start)
 
@@ -367,7 +370,7 @@ class PartitionLeader:
         self.machine.put(log_start_offset=offset if log_start is None else log_start)
         self._goes_to(offset)
         self.index.truncate(0)
-        self.states.truncate_fully(offset)
+        self.producer_state_manager.truncate_fully_and_start_at(offset)
         self._rebuild(offset)
         self.move_high_watermark(offset)
 
@@ -379,9 +382,9 @@ class PartitionLeader:
         the transaction index."""
         end = self.log_end_offset
         if clean:
-            self.states.take_snapshot()
+            self.producer_state_manager.take_snapshot()
         self.index_fails = False
-        self.machine.put(verifying={}, high_watermark=self.log_start_offset)
+        self.machine.put(verification_states={}, high_watermark=self.log_start_offset)
         if not clean:
             self.index.truncate(0)
             for base, following in zip(self.segments, [*self.segments[1:], end], strict=True):
@@ -394,13 +397,13 @@ class PartitionLeader:
     def _rebuild(self, end: int, *, is_fresh: bool = False, clean: bool = False) -> None:
         """The producer state at this offset, from a snapshot and what lies behind it; `is_fresh`
         in a new instance, `clean` after a clean shutdown (UnifiedLog.rebuildProducerState)."""
-        states, newest = self.states, self.segments[-2:]
+        states, newest = self.producer_state_manager, self.segments[-2:]
         if clean and not states.snapshots:
-            states.truncate_fully(0)
+            states.truncate_fully_and_start_at(0)
             for offset in (*newest, end):
                 self._take_snapshot(offset)
             return
-        was_empty = not (is_fresh or states.producers or states.unreplicated)
+        was_empty = not (is_fresh or states.producers or states.unreplicated_txns)
         was_empty = was_empty and states.map_end_offset >= end
         start = self.log_start_offset
         states.truncate_and_reload(start, end, is_fresh=is_fresh)
@@ -430,16 +433,16 @@ class PartitionLeader:
 
     def _take_snapshot(self, offset: int) -> None:
         """The producer state ends there, and a snapshot of it is taken."""
-        self.states.map_end_offset = offset
-        self.states.take_snapshot()
+        self.producer_state_manager.map_end_offset = offset
+        self.producer_state_manager.take_snapshot()
 
     def _remove_strays(self) -> None:
         """Of snapshots that start no segment the newest stays, behind all segments
         (ProducerStateManager.removeStraySnapshots)."""
-        found = self.states.snapshots
+        found = self.producer_state_manager.snapshots
         stray = [s.offset for s in found if s.offset not in self.segments]
         kept = {*self.segments, *(offset for offset in stray[-1:] if offset > self.segments[-1])}
-        self.states.snapshots = [s for s in found if s.offset in kept]
+        self.producer_state_manager.snapshots = [s for s in found if s.offset in kept]
 
 
 def _without(transaction_version: int | None) -> tuple[str, ...]:

@@ -433,7 +433,7 @@ class Leader:
             return offset in (-1, end)
         entry = self.producers.get(operation.fields["producer_id"])
         return entry is not None and any(
-            batch.last_offset - batch.offset_delta == offset for batch in entry.batches
+            batch.last_offset - batch.offset_delta == offset for batch in entry.batch_metadata
         )
 
     @property
@@ -460,7 +460,10 @@ class Leader:
         made = _shallow(self)
         made._known = None
         made.leader = leader = _shallow(self.leader)
-        leader.states, leader.index = leader.states.copy(), leader.index.copy()
+        leader.producer_state_manager, leader.index = (
+            leader.producer_state_manager.copy(),
+            leader.index.copy(),
+        )
         leader.batches = []  # nothing reads the log again here
         leader.now_ms = int(now)
         return made
@@ -501,7 +504,7 @@ class Leader:
             return
         guard = refused = None
         if self.asks and fields.get("transactional"):
-            error, guard = leader.start_verification(
+            error, guard = leader.maybe_start_transaction_verification(
                 producer_id=fields["producer_id"], producer_epoch=fields["producer_epoch"],
                 base_sequence=fields["base_sequence"],
             )  # fmt: skip
@@ -565,7 +568,7 @@ def _told(operation: Operation) -> int:
 
 
 def _idle(leader: PartitionLeader) -> None:
-    leader.remove_expired()
+    leader.remove_expired_producers()
 
 
 def _deleted(leader: PartitionLeader) -> None:
@@ -575,4 +578,6 @@ def _deleted(leader: PartitionLeader) -> None:
 
 LARGEST_EPOCH = 2**15 - 1
 # what a leader's answers to these requests don't depend on
-_NEVER_READ = frozenset({"log_start_offset", "guards", "verification_enabled"})
+_NEVER_READ = frozenset({
+    "log_start_offset", "high_watermark", "first_unstable_offset", "guards", "verification_enabled",
+})  # fmt: skip

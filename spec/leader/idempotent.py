@@ -30,7 +30,7 @@ from ..features import client_epoch_bump, idempotent_starts_at_0
 from ..messages import NO_EPOCH, NO_OFFSET, RECORD, Errors, Produce, clock, partition, producer
 from . import recovery as recovery
 from .produce import Answer, AppendResponse, append_rows, of_request
-from .state import Kind, LogEntry, log, producer_state
+from .state import Kind, LogEntry, log, producers
 
 REFUSALS = constant(
     "refusals", 1, 0, 1, meaning="1: a leader may refuse a request for good, as one too large"
@@ -74,7 +74,7 @@ def _rows(request: Message, answer: Answer) -> tuple[Row, ...]:
     )
     unknown = Row(
         "unknown, in mid-sequence",
-        when=(producer_state[request.producer_id].producer_epoch == NO_EPOCH)
+        when=(producers[request.producer_id].producer_epoch == NO_EPOCH)
         & (request.base_sequence != 0),
         during=idempotent_starts_at_0,
         reply=answer(Errors.OUT_OF_ORDER_SEQUENCE_NUMBER, NO_OFFSET),

@@ -57,9 +57,9 @@ from .state import (
     c,
     log,
     log_end_offset,
-    producer_state,
+    producers,
     unguarded,
-    verifying,
+    verification_states,
 )
 
 _APPEND = "ProducerAppendInfo.appendEndTxnMarker"
@@ -70,7 +70,7 @@ MarkerResponse = message(
     message_doc="Where the transaction starts that the marker ends, if it ends one.",
 )  # fmt: skip
 _request = WriteTxnMarkers
-_entry, _asked = producer_state[_request.producer_id], verifying[_request.producer_id]
+_entry, _asked = producers[_request.producer_id], verification_states[_request.producer_id]
 _epoch, _opened = _request.producer_epoch, _entry.current_txn_first_offset
 
 
@@ -118,18 +118,16 @@ _REFUSALS = (
         "ProducerAppendInfo.checkCoordinatorEpoch",
     ),
 )
-_batches = if_(_epoch == _entry.producer_epoch, _entry.batches, sequence_of())
+_batches = if_(_epoch == _entry.producer_epoch, _entry.batch_metadata, sequence_of())
 # whether a question to the coordinator outlives the marker (UnifiedLog.updateProducers): with
 # version 2 a question at the marker's epoch is about the next transaction
 _outlives = (
-    transaction_version_2
-    & ongoing_by_epoch
-    & (_asked.is_set & (_asked.value.producer_epoch == _epoch))
+    transaction_version_2 & ongoing_by_epoch & (_asked.is_set & (_asked.value.epoch == _epoch))
 )
 _WRITTEN: dict[Expression, Operand] = {
     log_end_offset: log_end_offset + 1,
     _entry.producer_epoch: _epoch,
-    _entry.batches: _batches,
+    _entry.batch_metadata: _batches,
     _entry.coordinator_epoch: _request.coordinator_epoch,
     _entry.last_timestamp: if_(
         marker_is_use,

@@ -82,19 +82,19 @@ from .state import (
     LogEntry,
     ProducerStateEntry,
     Refusal,
-    asked,
     asks_coordinator,
     guards,
-    is_ongoing,
+    has_ongoing_transaction,
     log,
     log_end_offset,
     log_start_offset,
+    maybe_create_verification_state_entry,
     only_where,
     orphaned,
-    producer_state,
+    producers,
     unguarded,
     verification_enabled,
-    verifying,
+    verification_states,
     where,
 )
 
@@ -163,10 +163,10 @@ def bounded_alone(sending: Sending | None) -> Sending | None:
 def _validation_rows(batch: DataBatch, refused: Refusal) -> tuple[Row, ...]:
     """ProducerAppendInfo's checks of a data batch, in their order."""
     epoch, sequence = batch.producer_epoch, batch.base_sequence
-    entry, verified = producer_state[batch.producer_id], verifying[batch.producer_id]
+    entry, verified = producers[batch.producer_id], verification_states[batch.producer_id]
     new_epoch = epoch != entry.producer_epoch
     unknown = entry.producer_epoch == NO_EPOCH
-    newest = last(entry.batches)
+    newest = last(entry.batch_metadata)
     following = if_(newest.is_set, wrap(newest.value.last_sequence + 1, SEQUENCE), 0)
     out_of_order = Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
 
@@ -186,7 +186,7 @@ def _validation_rows(batch: DataBatch, refused: Refusal) -> tuple[Row, ...]:
         ),
         in_sequence(
             "starts in mid-sequence",
-            verified.is_set & (sequence != 0) & (size(entry.batches) == 0),
+            verified.is_set & (sequence != 0) & (size(entry.batch_metadata) == 0),
             out_of_order,
             "KAFKA-18202",
             no_start_in_mid_sequence & transaction_version_2,
@@ -202,7 +202,7 @@ def _validation_rows(batch: DataBatch, refused: Refusal) -> tuple[Row, ...]:
             not batch.waited,
             in_sequence(
                 "last sequence not known",
-                (unknown | (~new_epoch & (size(entry.batches) == 0))) & (sequence != 0),
+                (unknown | (~new_epoch & (size(entry.batch_metadata) == 0))) & (sequence != 0),
                 Errors.UNKNOWN_PRODUCER_ID,
                 "KAFKA-5793, KAFKA-7298",
                 ~unknown_producer_accepted,
@@ -262,7 +262,7 @@ def append_rows(
     `settled` is what the batch's outcome clears, `left_waiting` the batches that wait after an
     append.
     """
-    entry, verified = producer_state[batch.producer_id], verifying[batch.producer_id]
+    entry, verified = producers[batch.producer_id], verification_states[batch.producer_id]
     new_epoch = batch.producer_epoch != entry.producer_epoch
     opened = entry.current_txn_first_offset
     delta = batch.offset_delta
@@ -271,7 +271,7 @@ def append_rows(
         last_sequence=batch.last_sequence, last_offset=last_offset, offset_delta=delta,
         timestamp=batch.timestamp,
     )  # fmt: skip
-    cached = element("cached", entry.batches)
+    cached = element("cached", entry.batch_metadata)
     same = (cached.last_sequence == batch.last_sequence) & (cached.offset_delta == delta)
     found = first_of(cached, same)
     known = found.value
@@ -328,7 +328,9 @@ def append_rows(
                 log_end_offset: last_offset + 1,
                 entry: ProducerStateEntry(
                     producer_epoch=batch.producer_epoch,
-                    batches=if_(new_epoch, sequence_of(metadata), push(entry.batches, metadata)),
+                    batch_metadata=if_(
+                        new_epoch, sequence_of(metadata), push(entry.batch_metadata, metadata)
+                    ),
                     coordinator_epoch=entry.coordinator_epoch,
                     current_txn_first_offset=if_(
                         opened.is_set | ~batch.transactional, opened, some(log_end_offset)
@@ -359,7 +361,7 @@ def of_request(batch: Message, transactional: Expression) -> DataBatch:
 _id, _epoch = Produce.producer_id, Produce.producer_epoch
 _transactional = ~Produce.idempotent_only
 _is_verified = Produce.from_client | (offsets_verified & Produce.from_coordinator)
-in_transaction = is_ongoing(_id, _epoch)
+in_transaction = has_ongoing_transaction(_id, _epoch)
 """Whether the batch of a request belongs to the transaction that is open."""
 asks_first = (
     asks_coordinator
@@ -379,7 +381,7 @@ def _produce_answer(error: Expression, offset: Operand = NO_OFFSET) -> Sending:
     )  # fmt: skip
 
 
-_asked = verifying[_id]
+_asked = verification_states[_id]
 produce = Table(
     partition,
     on=Produce,
@@ -392,7 +394,7 @@ produce = Table(
     rows=(
         Row(
             "stale epoch, before asking",
-            when=asks_first & (_epoch < producer_state[_id].producer_epoch),
+            when=asks_first & (_epoch < producers[_id].producer_epoch),
             during=stale_epoch_first & asks_coordinator,
             reply=bounded_alone(_produce_answer(Errors.INVALID_PRODUCER_EPOCH)),
             send=(_appended(Errors.INVALID_PRODUCER_EPOCH),),
@@ -403,7 +405,7 @@ produce = Table(
             when=asks_first,
             during=asks_coordinator,
             set={
-                **asked(_id, _epoch, Produce.base_sequence),
+                **maybe_create_verification_state_entry(_id, _epoch, Produce.base_sequence),
                 waiting[Produce.producer]: some(
                     Batch(
                         producer_id=_id,
@@ -430,7 +432,7 @@ produce = Table(
                     first_offset=NO_OFFSET,
                     last_offset=NO_OFFSET,
                     is_duplicate=False,
-                    guard=some(if_(_asked.is_set, _asked.value.guard, guards)),
+                    guard=some(if_(_asked.is_set, _asked.value.verification_guard, guards)),
                 ),
             ),
             source="KIP-890, ReplicaManager.maybeSendPartitionsToTransactionCoordinator",
@@ -530,7 +532,7 @@ verified = Table(
                 epoch_counts=_answer.from_client | followers_only_warn,
                 may_repeat=_answer.from_client,
                 question=(
-                    ~is_ongoing(_answer.producer_id, _answer.producer_epoch),
+                    ~has_ongoing_transaction(_answer.producer_id, _answer.producer_epoch),
                     _answer.guarded,
                 ),
                 waited=True,

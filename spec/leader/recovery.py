@@ -48,9 +48,9 @@ from .state import (
     log_start_offset,
     n,
     orphaned,
-    producer_state,
+    producers,
     unguarded,
-    verifying,
+    verification_states,
 )
 
 expire_producer = event(
@@ -71,10 +71,10 @@ change_leader = event(
     "snapshot; the leader itself may be that.",
 )  # fmt: skip
 
-_entry = producer_state[n]
+_entry = producers[n]
 _MANAGER = "ProducerStateManager"
 
-_idle = producer_state[expire_producer.producer_id]
+_idle = producers[expire_producer.producer_id]
 producer_expires = Table(
     partition,
     on=expire_producer,
@@ -86,7 +86,7 @@ producer_expires = Table(
     rows=(Row("forget it", set={_idle: UNKNOWN}, source=f"{_MANAGER}.removeExpiredProducers"),),
 )
 
-_asked = verifying[expire_question.producer_id]
+_asked = verification_states[expire_question.producer_id]
 question_expires = Table(
     partition,
     on=expire_question,
@@ -107,7 +107,7 @@ def _remains(entry: Expression, start: Expression) -> Expression:
 
     ProducerStateManager.isProducerRetained, before 2.4
     """
-    newest = last(entry.batches)
+    newest = last(entry.batch_metadata)
     return newest.is_set & (newest.value.last_offset >= start)
 
 
@@ -122,7 +122,7 @@ records_deleted = Table(
             during=~state_outlives_records,
             set={
                 log_start_offset: _start,
-                producer_state: each(n, if_(_remains(_entry, _start), _entry, UNKNOWN)),
+                producers: each(n, if_(_remains(_entry, _start), _entry, UNKNOWN)),
             },
             source=f"{_MANAGER}.truncateHead before 2.4",
         ),
@@ -154,19 +154,19 @@ leader_changes = Table(
         Row(
             "questions die with it",
             set={
-                producer_state: each(
+                producers: each(
                     n,
                     if_(
                         change_leader.from_snapshot,
                         if_(
                             _is_retained,
-                            replace(_entry, batches=_reloaded(_entry.batches)),
+                            replace(_entry, batch_metadata=_reloaded(_entry.batch_metadata)),
                             UNKNOWN,
                         ),
                         _entry,
                     ),
                 ),
-                verifying: each(n, None),
+                verification_states: each(n, None),
                 waiting: each(c, None),
                 orphaned: orphaned | those(c, waiting[c].is_set),
             },

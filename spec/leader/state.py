@@ -88,14 +88,14 @@ BatchMetadata = record(
 ProducerStateEntry = record(
     "ProducerStateEntry",
     producer_epoch=EPOCH,
-    batches=Sequence(BatchMetadata, CACHED_BATCHES),
+    batch_metadata=Sequence(BatchMetadata, CACHED_BATCHES),
     coordinator_epoch=Int(NO_NUMBER, FAULTS, "coordinator epoch"),
     current_txn_first_offset=Optional(OFFSET),
     last_timestamp=TIMESTAMP,
 )
 UNKNOWN = ProducerStateEntry()
 VerificationStateEntry = record(
-    "VerificationStateEntry", producer_epoch=EPOCH, lowest_sequence=ANY_SEQUENCE, guard=GUARD,
+    "VerificationStateEntry", epoch=EPOCH, lowest_sequence=ANY_SEQUENCE, verification_guard=GUARD,
     timestamp=TIMESTAMP,
 )  # fmt: skip
 log = partition.field(
@@ -106,13 +106,13 @@ log_end_offset = partition.field("log_end_offset", OFFSET, only_real=True, stand
 log_start_offset = partition.field(
     "log_start_offset", OFFSET, doc="What lies before it has been deleted."
 )
-producer_state = partition.field(
-    "producer_state", Map(PRODUCER_ID, ProducerStateEntry),
+producers = partition.field(
+    "producers", Map(PRODUCER_ID, ProducerStateEntry),
     doc="Of each producer id the epoch of its last batch or marker, its last batches in that epoch,"
     " the highest coordinator epoch of its markers, and where its open transaction starts.",
 )  # fmt: skip
-verifying = partition.field(
-    "verifying", Map(PRODUCER_ID, Optional(VerificationStateEntry)),
+verification_states = partition.field(
+    "verification_states", Map(PRODUCER_ID, Optional(VerificationStateEntry)),
     doc="What the coordinator is being asked about.",
 )  # fmt: skip
 guards = partition.field(
@@ -130,7 +130,7 @@ orphaned = partition.field(
 c = PRODUCER.variable("c")
 n = PRODUCER_ID.variable("n")
 e = element("e", log)
-_start = producer_state[n].current_txn_first_offset
+_start = producers[n].current_txn_first_offset
 is_open = any_of(n, _start.is_set)
 high_watermark = partition.field(
     "high_watermark", OFFSET, only_real=True, stands_for=log_end_offset,
@@ -161,38 +161,36 @@ def is_idle(timestamp: Expression) -> Expression:
     return (LATEST == 0) | (now - timestamp >= PRODUCER_ID_EXPIRATION)
 
 
-def is_ongoing(producer_id: Expression, epoch: Expression) -> Expression:
+def has_ongoing_transaction(producer_id: Expression, epoch: Expression) -> Expression:
     """Whether the leader takes a batch of this id and epoch for one of the open transaction
     (UnifiedLog.hasOngoingTransaction)."""
-    entry = producer_state[producer_id]
+    entry = producers[producer_id]
     same_epoch = ~ongoing_by_epoch | (entry.producer_epoch == epoch)
     return entry.current_txn_first_offset.is_set & same_epoch
 
 
-def asked(
+def maybe_create_verification_state_entry(
     producer_id: Expression, epoch: Expression, sequence: Expression
 ) -> dict[Expression, Operand]:
     """What changes when the coordinator is to be asked about a batch.
 
     ProducerStateManager.maybeCreateVerificationStateEntry
     """
-    state = verifying[producer_id]
+    state = verification_states[producer_id]
     entry = state.value
     first = VerificationStateEntry(
-        producer_epoch=epoch, lowest_sequence=sequence, guard=guards, timestamp=now
+        epoch=epoch, lowest_sequence=sequence, verification_guard=guards, timestamp=now
     )
     lowest = if_(
-        entry.producer_epoch < epoch,
+        entry.epoch < epoch,
         sequence,
         if_(
-            entry.producer_epoch == epoch,
+            entry.epoch == epoch,
             minimum(entry.lowest_sequence, sequence),
             entry.lowest_sequence,
         ),
     )
-    again = replace(
-        entry, lowest_sequence=lowest, producer_epoch=maximum(entry.producer_epoch, epoch)
-    )
+    again = replace(entry, lowest_sequence=lowest, epoch=maximum(entry.epoch, epoch))
     return {
         state: some(if_(state.is_set, again, first)),
         guards: if_(state.is_set, guards, guards + 1),

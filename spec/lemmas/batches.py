@@ -165,15 +165,15 @@ first_sequence = invariant(
 
 # What a leader knows of them ---------------------------------------------------------------------
 
-_newest = last(leader.producer_state.at(p)[n].batches)
-_entry = leader.producer_state.at(p)[_logged.producer_id]
+_newest = last(leader.producers.at(p)[n].batch_metadata)
+_entry = leader.producers.at(p)[_logged.producer_id]
 remembered = invariant(
     "Remembered",
     all_of(
         p,
         _logged.every(
             (_logged.epoch < _entry.producer_epoch)
-            | ((_logged.epoch == _entry.producer_epoch) & last(_entry.batches).is_set)
+            | ((_logged.epoch == _entry.producer_epoch) & last(_entry.batch_metadata).is_set)
         )
         & all_of(n, _newest.is_set.implies(_newest.value.last_sequence < RECORDS)),
     ),

@@ -48,7 +48,7 @@ i = PRODUCER.variable("i")
 # Transactions at leaders -------------------------------------------------------------------------
 
 p, n = PARTITION.variable("p"), PRODUCER_ID.variable("n")
-_entry = leader.producer_state.at(p)[n]
+_entry = leader.producers.at(p)[n]
 _waiting = leader.waiting.at(p)[i]
 _question = in_flight("q", AddPartitionsByLeader, p, i)
 _answer = in_flight("a", AddPartitionsByLeaderResponse, p, i)
@@ -131,7 +131,7 @@ open_is_live = invariant(
 
 _marker, _written = in_flight("m", WriteTxnMarkers, p), in_flight("w", WriteTxnMarkersResponse, p)
 _on = marker_connection[p]
-_own = leader.producer_state.at(p)[producer_id]
+_own = leader.producers.at(p)[producer_id]
 
 marker_decided = invariant(
     "MarkerDecided",

@@ -95,8 +95,8 @@ epoch_forward = invariant(
     "KIP-98",
 )
 
-_batch = element("batch", leader.producer_state.at(p)[n].batches)
-_later = element("later", leader.producer_state.at(p)[n].batches)
+_batch = element("batch", leader.producers.at(p)[n].batch_metadata)
+_later = element("later", leader.producers.at(p)[n].batch_metadata)
 no_gap = invariant(
     "NoGap",
     all_of(

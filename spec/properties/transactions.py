@@ -256,7 +256,7 @@ read_committed_stays = step_property(
     "KIP-98, read_committed",
 )
 
-_epoch_at_leader = leader.producer_state.at(p)[n].producer_epoch
+_epoch_at_leader = leader.producers.at(p)[n].producer_epoch
 epoch_forward = step_property(
     "EpochForward",
     (after(position(coordinator.producer_id)) >= position(coordinator.producer_id))

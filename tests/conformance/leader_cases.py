@@ -7,7 +7,11 @@ from typing import Any, ClassVar
 
 from epochfence.model import PartitionLeader
 from epochfence.model.broker.leader import Batch
-from epochfence.model.broker.producer_states import CompletedTxn, NotStarted, ProducerStates
+from epochfence.model.broker.producer_state_manager import (
+    CompletedTxn,
+    NotStarted,
+    ProducerStateManager,
+)
 from epochfence.model.broker.transaction_index import AbortedTxn, NotBehind
 from epochfence.model.engine.machine import Machine
 from epochfence.tests.conformance.harness import RELEASE, Adapter, Raised
@@ -34,7 +38,7 @@ def entry_of(entry: Any) -> dict[str, Any] | None:
     """A ProducerStateEntry under the names of the cases."""
     if entry is None:
         return None
-    oldest, newest = entry.batches[:1], entry.batches[-1:]
+    oldest, newest = entry.batch_metadata[:1], entry.batch_metadata[-1:]
     return {
         "epoch": entry.producer_epoch,
         "first_seq": first_sequence(oldest[0]) if oldest else -1,
@@ -71,7 +75,7 @@ class Labels:
 class OnLeader(Adapter):
     """What both files can ask after any operation."""
 
-    states: ProducerStates
+    states: ProducerStateManager
 
     @property
     def machine(self) -> Machine:
@@ -128,7 +132,7 @@ class ProducerState(OnLeader):
             protocol=RELEASE, now_ms=self.now, **settings,
             verification=given.get("verification_enabled", False),
         )  # fmt: skip
-        self.states = self.leader.states
+        self.states = self.leader.producer_state_manager
         self.labels = Labels()
         self.staged: dict[str, dict[str, Any]] = {}
 
@@ -140,7 +144,7 @@ class ProducerState(OnLeader):
         return {"error": self._append(self.states, pid, origin, *batch).error}
 
     def _append(
-        self, states: ProducerStates, pid: int, origin: str, epoch: int, first_seq: int,
+        self, states: ProducerStateManager, pid: int, origin: str, epoch: int, first_seq: int,
         last_seq: int,
         first_offset: int, last_offset: int, transactional: bool, timestamp: int | None,
     ) -> Any:  # fmt: skip
@@ -163,12 +167,12 @@ class ProducerState(OnLeader):
             self.states, pid, origin, epoch, coordinator_epoch, result, offset, timestamp
         )
         if answer.completed_txn is not None:
-            self.states.complete(answer.completed_txn)
+            self.states.complete_txn(answer.completed_txn)
         return {"error": answer.error, "completed_txn": completed(answer.completed_txn)}
 
     def _marker(
-        self, states: ProducerStates, pid: int, origin: str, epoch: int, coordinator_epoch: int,
-        result: str, offset: int, timestamp: int | None,
+        self, states: ProducerStateManager, pid: int, origin: str, epoch: int,
+        coordinator_epoch: int, result: str, offset: int, timestamp: int | None,
     ) -> Any:  # fmt: skip
         return states.append_marker(
             producer_id=pid, producer_epoch=epoch, result=result, offset=offset,
@@ -191,14 +195,14 @@ class ProducerState(OnLeader):
     ) -> dict[str, Any]:  # fmt: skip
         stage = self.staged[handle]
         states, pid = stage["states"], stage["pid"]
-        before = {txn.first_offset for txn in states.ongoing}
+        before = {txn.first_offset for txn in states.ongoing_txns}
         answer = self._append(
             states, pid, stage["origin"], epoch, first_seq, last_seq, first_offset, last_offset,
             transactional, timestamp,
         )  # fmt: skip
         stage["started"] += [
             {"pid": txn.producer_id, "first_offset": txn.first_offset}
-            for txn in states.ongoing
+            for txn in states.ongoing_txns
             if txn.first_offset not in before
         ]
         return {"error": answer.error, **self._staged(stage)}
@@ -219,17 +223,19 @@ class ProducerState(OnLeader):
         """What the update holds: of the batches only its own."""
         entry, before = stage["states"].producers.get(stage["pid"]), stage["batches"]
         if entry is not None and before is not None:
-            own = tuple(batch for batch in entry.batches if batch not in before.batches)
-            entry = entry._replace(batches=own)
+            own = tuple(
+                batch for batch in entry.batch_metadata if batch not in before.batch_metadata
+            )
+            entry = entry._replace(batch_metadata=own)
         return {"staged_entry": entry_of(entry), "started_txns": list(stage["started"])}
 
     def stage_commit(self, handle: str) -> None:
         stage = self.staged.pop(handle)
         states, pid = stage["states"], stage["pid"]
-        self.machine.put(producer_state=self.states.producers | {pid: states.producers[pid]})
+        self.machine.put(producers=self.states.producers | {pid: states.producers[pid]})
         starts = {txn["first_offset"] for txn in stage["started"]}
-        added = [txn for txn in states.ongoing if txn.first_offset in starts]
-        self.states.ongoing = sorted([*self.states.ongoing, *added])
+        added = [txn for txn in states.ongoing_txns if txn.first_offset in starts]
+        self.states.ongoing_txns = sorted([*self.states.ongoing_txns, *added])
 
     def last_stable_offset_if_completed(
         self, pid: int, first_offset: int, last_offset: int, aborted: bool
@@ -240,23 +246,23 @@ class ProducerState(OnLeader):
         self, pid: int, first_offset: int, last_offset: int, aborted: bool
     ) -> dict[str, Any]:
         try:
-            self.states.complete(CompletedTxn(pid, first_offset, last_offset, aborted))
+            self.states.complete_txn(CompletedTxn(pid, first_offset, last_offset, aborted))
         except NotStarted:
             raise Raised("ILLEGAL_ARGUMENT") from None
         return {}
 
     def high_watermark(self, offset: int) -> None:
-        self.states.high_watermark_moved(offset)
+        self.states.on_high_watermark_updated(offset)
 
     def verification_start(self, pid: int, seq: int, epoch: int, guard: str) -> None:
-        answer = self.leader.start_verification(
+        answer = self.leader.maybe_start_transaction_verification(
             producer_id=pid, producer_epoch=epoch, base_sequence=seq
         )
         assert answer.guard is not None  # a question begins
         self.labels.give(guard, answer.guard)
 
     def verification_clear(self, pid: int) -> None:
-        self.machine.put(verifying=self.machine["verifying"] | {pid: None})
+        self.machine.put(verification_states=self.machine["verification_states"] | {pid: None})
 
     def set_config(self, verification_enabled: bool) -> None:
         self.machine.put(verification_enabled=verification_enabled)
@@ -266,7 +272,7 @@ class ProducerState(OnLeader):
         self.leader.now_ms = self.now
 
     def remove_expired(self) -> None:
-        self.states.remove_expired()
+        self.states.remove_expired_producers()
 
     def reload(self, fresh: bool, log_start: int, log_end: int, now_ms: int | None) -> None:
         self.leader.now_ms = self.now if now_ms is None else now_ms
@@ -283,7 +289,7 @@ class ProducerState(OnLeader):
         self.states.delete_snapshots(0, offset - 1)
 
     def truncate_fully(self, offset: int) -> None:
-        self.states.truncate_fully(offset)
+        self.states.truncate_fully_and_start_at(offset)
 
     def check(self) -> None:
         """Only looks."""
@@ -298,14 +304,14 @@ class ProducerState(OnLeader):
         return self.leader.has_late_transaction
 
     def observe_verification(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        states = self.machine["verifying"]
+        states = self.machine["verification_states"]
         found = {pid: states[int(pid)] for pid in wanted}
         return {
             pid: entry
             and {
-                "guard": self.labels.of(entry.guard),
+                "guard": self.labels.of(entry.verification_guard),
                 "lowest_seq": entry.lowest_sequence,
-                "epoch": entry.producer_epoch,
+                "epoch": entry.epoch,
             }
             for pid, entry in found.items()
         }
@@ -333,7 +339,7 @@ class Log(OnLeader):
             verification=given.get("verification_enabled", False),
             producer_id_expiration_ms=given.get("producer_id_expiration_ms", 86_400_000),
         )  # fmt: skip
-        self.states = self.leader.states
+        self.states = self.leader.producer_state_manager
         self.interval = given.get("expiration_check_interval_ms", 600_000)
         self.next_check = self.leader.now_ms + self.interval
         self.labels = Labels()
@@ -393,7 +399,7 @@ class Log(OnLeader):
         return {"empty": offset >= self.leader.last_stable_offset, "aborted": aborted}
 
     def verification_start(self, pid: int, seq: int, epoch: int, guard: str) -> dict[str, Any]:
-        given = self.leader.start_verification(
+        given = self.leader.maybe_start_transaction_verification(
             producer_id=pid, producer_epoch=epoch, base_sequence=seq
         ).guard
         if given is None:
@@ -414,7 +420,7 @@ class Log(OnLeader):
         until = self.leader.now_ms + ms
         while self.next_check <= until:
             self.leader.now_ms = self.next_check
-            self.leader.remove_expired()
+            self.leader.remove_expired_producers()
             self.next_check += self.interval
         self.leader.now_ms = until
 
@@ -535,11 +541,13 @@ class Log(OnLeader):
         known = self.states.producers
         return {
             pid: int(pid) in known
-            and self.leader.is_ongoing(int(pid), known[int(pid)].producer_epoch)
+            and self.leader.has_ongoing_transaction(int(pid), known[int(pid)].producer_epoch)
             for pid in wanted
         }
 
     def observe_guards(self, wanted: Mapping[str, Any]) -> dict[str, str | None]:
-        states = self.machine["verifying"]
+        states = self.machine["verification_states"]
         found = {pid: states[int(pid)] for pid in wanted}
-        return {pid: entry and self.labels.of(entry.guard) for pid, entry in found.items()}
+        return {
+            pid: entry and self.labels.of(entry.verification_guard) for pid, entry in found.items()
+        }

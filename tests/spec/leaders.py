@@ -51,12 +51,12 @@ def entry(
 def _full(name: str, value: Any) -> Any:
     """A field with what has one value in a bounded run: times, guards and lengths of batches."""
     match name:
-        case "producer_state":
+        case "producers":
             return tuple(
                 (epoch, tuple((*batch, 0, 0) for batch in batches), coordinator_epoch, opened, 0)
                 for epoch, batches, coordinator_epoch, opened in value
             )
-        case "verifying":
+        case "verification_states":
             return tuple(question and (*question, 0, 0) for question in value)
         case _:
             return value
@@ -65,12 +65,12 @@ def _full(name: str, value: Any) -> Any:
 def _short(name: str, value: Any) -> Any:
     """A field without that."""
     match name:
-        case "producer_state":
+        case "producers":
             short: Any = tuple(
                 (epoch, tuple(batch[:2] for batch in batches), *others)
                 for epoch, batches, *others, _ in value
             )
-        case "verifying":
+        case "verification_states":
             short = tuple(question and question[:2] for question in value)
         case _:
             return value
@@ -104,7 +104,7 @@ class Leader:
 
     def entry(self, producer_id: int = 0) -> Any:
         """What it knows of a producer id: epoch, batches, coordinator epoch, open since."""
-        return self.field("producer_state")[producer_id]
+        return self.field("producers")[producer_id]
 
     @property
     def log(self) -> list[str]:
@@ -223,4 +223,4 @@ NOBODY = entry(-1)
 
 def leader(release: str, *off: str, known: Value = NOBODY, **given: Value) -> Leader:
     """A leader that knows this of producer id 0 and nothing of the other."""
-    return Leader(release, *off, producer_state=(known, NOBODY), **given)
+    return Leader(release, *off, producers=(known, NOBODY), **given)

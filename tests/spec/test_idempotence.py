@@ -113,7 +113,7 @@ def test_in_a_million_states_nothing_else_breaks_at_the_defaults() -> None:
 
 # Each property without its protection -----------------------------------------------------------
 
-_entry = leader.producer_state[Produce.producer_id]
+_entry = leader.producers[Produce.producer_id]
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ FAULTS = (
     Fault(  # a leader that doesn't remember what it appended
         "NoDuplicate", 5, "Produce/append", bounds("losses", faults=1),
         altered(SYSTEM, table="partition.Produce", row="append",
-                updates={_entry.batches: _entry.batches}),
+                updates={_entry.batch_metadata: _entry.batch_metadata}),
     ),
     Fault(  # a leader that acknowledges what it hasn't written
         "NoLostAcknowledgement", 3, "ProduceResponse/acknowledged", bounds(faults=0),

@@ -64,7 +64,7 @@ class Pair:
         batch["base_sequence"] = sequence
         guard = None
         if txn and self.real.machine.value(asks_coordinator):
-            asked = self.real.start_verification(**batch)
+            asked = self.real.maybe_start_transaction_verification(**batch)
             if asked.error != "NONE":
                 return found, asked.error
             guard = asked.guard
@@ -101,7 +101,7 @@ class Pair:
         self.bounded.does(recovery.expire_producer, producer_id=0)
         self.bounded.does(recovery.expire_question, producer_id=0)
         self.real.now_ms += DAY
-        self.real.remove_expired()
+        self.real.remove_expired_producers()
         return None, None
 
     def place(self, offset: int) -> int:
@@ -110,22 +110,22 @@ class Pair:
 
     def seen(self) -> tuple[object, object]:
         """What is compared of each."""
-        one, entry = self.bounded, self.real.machine.at("producer_state", 0)
+        one, entry = self.bounded, self.real.machine.at("producers", 0)
         opened = entry.current_txn_first_offset
-        batches = tuple((b.last_sequence, self.place(b.last_offset)) for b in entry.batches)
-        asked = self.real.machine.at("verifying", 0)
+        batches = tuple((b.last_sequence, self.place(b.last_offset)) for b in entry.batch_metadata)
+        asked = self.real.machine.at("verification_states", 0)
         start = self.place(self.real.log_start_offset)
         real = (
             (
                 entry.producer_epoch, batches, max(entry.coordinator_epoch, 0),
                 None if opened is None else self.place(opened),
             ),
-            asked and (asked.producer_epoch, asked.lowest_sequence),
+            asked and (asked.epoch, asked.lowest_sequence),
             len(self.offsets), start, self.place(self.real.last_stable_offset),
         )  # fmt: skip
         bounded = (
-            one.entry(), one.field("verifying")[0], len(one.log), one.field("log_start_offset"),
-            one.stable(),
+            one.entry(), one.field("verification_states")[0], len(one.log),
+            one.field("log_start_offset"), one.stable(),
         )  # fmt: skip
         return bounded, real
 
@@ -160,6 +160,6 @@ def test_a_leader_that_takes_what_it_should_not_is_told_apart() -> None:
     pair.real.machine.put(log_start_offset=1)
     assert pair.seen()[0] != pair.seen()[1]
     assert pair.take(("produce", 0, 0, 1)) == ("INVALID_PRODUCER_EPOCH",) * 2
-    pair.real.states.truncate_fully(0)
+    pair.real.producer_state_manager.truncate_fully_and_start_at(0)
     found, expected = pair.take(("produce", 0, 0, 1))
     assert found != expected

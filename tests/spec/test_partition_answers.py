@@ -144,13 +144,13 @@ def test_an_unasked_question_is_that_of_a_transactional_client(off: tuple[str, .
 
 def test_a_question_is_kept_with_the_newest_epoch_and_its_lowest_sequence() -> None:
     """VerificationStateEntry.maybeUpdateLowestSequenceAndEpoch."""
-    verifying: list[Value] = []
+    asked: list[Value] = []
     for epoch, sequence in ((5, 3), (5, 1), (5, 2), (4, 0), (6, 7)):
-        held = (verifying[-1] if verifying else None, None)
-        one = leader("3.6", verifying=held)
+        held = (asked[-1] if asked else None, None)
+        one = leader("3.6", verification_states=held)
         assert one.produce(epoch, sequence) == "asks"
-        verifying.append(one.field("verifying")[0])
-    assert verifying == [(5, 3), (5, 1), (5, 1), (5, 1), (6, 7)]
+        asked.append(one.field("verification_states")[0])
+    assert asked == [(5, 3), (5, 1), (5, 1), (5, 1), (6, 7)]
 
 
 @pytest.mark.parametrize(
@@ -213,11 +213,13 @@ def test_checks_of_a_batch_that_has_waited(
     for at, (releases, outcome) in enumerate(zip(groups, outcomes, strict=True)):
         for release in releases:
             off = VERSION_1 if at == 2 else ()
-            one = leader(release, *off, known=known, verifying=(asked, None), waiting=batch)
+            one = leader(
+                release, *off, known=known, verification_states=(asked, None), waiting=batch
+            )
             assert one.hears("NONE") == outcome, release
             assert one.field("waiting")[0] is None
             written = outcome == "written"
-            assert one.field("verifying")[0] == (None if written else asked)
+            assert one.field("verification_states")[0] == (None if written else asked)
 
 
 @pytest.mark.parametrize(("epoch", "told"), [(4, IPE), (5, BAD_STATE)])
@@ -250,18 +252,18 @@ def test_a_question_holds_for_batches_that_nobody_is_asked_about(
     for release in since("3.6"):
         versions = ((VERSION_1, outcomes[1]), ((), outcomes[2]))
         for off, outcome in versions:
-            one = leader(release, *off, known=known, verifying=(asked, None))
+            one = leader(release, *off, known=known, verification_states=(asked, None))
             told = one.produce(epoch, sequence, idempotent_only=True)
             assert told == (outcomes[0] if release in before("4.1") else outcome), release
-            assert one.field("verifying")[0] == asked
+            assert one.field("verification_states")[0] == asked
 
 
 def test_a_batch_of_the_open_transaction_ends_the_questions() -> None:
-    one = leader("4.3", known=OPEN, verifying=((6, 2), (6, 0)), waiting=waits(6, 0)[::-1])
+    one = leader("4.3", known=OPEN, verification_states=((6, 2), (6, 0)), waiting=waits(6, 0)[::-1])
     assert one.produce(5, 2) == "written"
-    assert one.field("verifying") == (None, (6, 0))
+    assert one.field("verification_states") == (None, (6, 0))
     assert one.field("waiting") == waits(6, 0, guarded=False)[::-1]
-    one = leader("4.3", verifying=((6, 0), None), waiting=waits(6, 0)[::-1])
+    one = leader("4.3", verification_states=((6, 0), None), waiting=waits(6, 0)[::-1])
     assert one.produce(6, 0, idempotent_only=True) == "written"
     assert one.field("waiting") == waits(6, 0)[::-1]
 
@@ -276,13 +278,13 @@ def test_without_verification_version_2_adds_but_does_not_look_at_the_question()
 def test_an_append_or_a_marker_ends_the_questions_of_its_producer_id_alone() -> None:
     first, second = (0, 6, 0, 0, 0, True), (1, 6, 0, 0, 0, True)
     asked = ((6, 0), (6, 0))
-    one = leader("4.3", verifying=asked, waiting=(first, second))
+    one = leader("4.3", verification_states=asked, waiting=(first, second))
     assert one.hears("NONE") == "written"
-    assert one.field("verifying") == (None, (6, 0))
+    assert one.field("verification_states") == (None, (6, 0))
     assert one.field("waiting") == (None, second)
-    one = leader("4.3", verifying=asked, waiting=(first, second))
+    one = leader("4.3", verification_states=asked, waiting=(first, second))
     assert one.marker(7, producer_id=1) == "nothing"
-    assert one.field("verifying") == ((6, 0), None)
+    assert one.field("verification_states") == ((6, 0), None)
     assert one.field("waiting") == (first, (1, 6, 0, 0, 0, False))
 
 
@@ -293,9 +295,9 @@ def test_an_append_or_a_marker_ends_the_questions_of_its_producer_id_alone() -> 
 def test_with_version_2_a_question_at_the_markers_epoch_is_about_the_next_transaction(
     off: tuple[str, ...], epoch: int, counts: bool
 ) -> None:
-    one = leader("4.3", *off, known=OPEN, verifying=((6, 0), None), waiting=waits(6, 0))
+    one = leader("4.3", *off, known=OPEN, verification_states=((6, 0), None), waiting=waits(6, 0))
     assert one.marker(epoch) == "ended"
-    assert one.field("verifying")[0] == ((6, 0) if counts else None)
+    assert one.field("verification_states")[0] == ((6, 0) if counts else None)
     assert one.field("waiting") == waits(6, 0, guarded=counts)
 
 
@@ -311,9 +313,9 @@ def test_one_question_is_that_of_all_who_asked(
     def waiting(guarded: bool) -> Value:
         return tuple((0, epoch, 0, 0, 0, guarded) for epoch in batches)
 
-    one = leader(release, known=OPEN, verifying=((asked, 0), None), waiting=waiting(True))
+    one = leader(release, known=OPEN, verification_states=((asked, 0), None), waiting=waiting(True))
     assert one.marker(6) == "ended"
-    assert one.field("verifying")[0] == ((asked, 0) if counts else None)
+    assert one.field("verification_states")[0] == ((asked, 0) if counts else None)
     assert one.field("waiting") == waiting(counts)
 
 

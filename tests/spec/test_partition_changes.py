@@ -32,7 +32,7 @@ LATER = "NOT_ENOUGH_REPLICAS"
 def leader(known: Any = KNOWN, *off: str, release: str = NEWEST, **given: Any) -> Leader:
     """One that knows this of producer id 0, with something in every other field."""
     fields: Fields = {
-        "producer_state": (known, OTHER), "log": LOG, "verifying": ((6, 4), (3, 8)),
+        "producers": (known, OTHER), "log": LOG, "verification_states": ((6, 4), (3, 8)),
         "waiting": (MINE, ANOTHERS), "orphaned": frozenset({1}),
     }  # fmt: skip
     return Leader(release, *off, **(fields | given))
@@ -92,10 +92,10 @@ def test_a_batch_is_appended(known: Any, sent: Fields, appended: Any) -> None:
     plain = sent["idempotent_only"]
     expected: Fields = {
         "log": (*LOG, ("DATA", 0, sent["producer_epoch"], plain, 0, 0)),
-        "producer_state": (appended, OTHER),
+        "producers": (appended, OTHER),
     }
     if not plain:
-        expected["verifying"] = (None, (3, 8))
+        expected["verification_states"] = (None, (3, 8))
         expected["waiting"] = ((*MINE[:5], False), ANOTHERS)
     assert takes(one, "append", kafka.Produce, **sent) == expected
     assert answered(one) == told("NONE")
@@ -150,11 +150,11 @@ def test_a_batch_is_answered_at_once(
 )
 def test_a_leader_asks(asked: Any, epoch: int, sequence: int, question: Any) -> None:
     """Of several batches it keeps the newest epoch, and the lowest sequence in that."""
-    one = leader(verifying=(asked, (3, 8)), waiting=(None, ANOTHERS))
+    one = leader(verification_states=(asked, (3, 8)), waiting=(None, ANOTHERS))
     found = takes(one, "ask the coordinator", kafka.Produce, **batch(epoch, sequence, txn=2))
     expected: Fields = {"waiting": ((0, epoch, sequence, 0, 2, True), ANOTHERS)}
     if asked != question:
-        expected["verifying"] = (question, (3, 8))
+        expected["verification_states"] = (question, (3, 8))
     assert found == expected
     assert one.sent(kafka.AddPartitionsByLeader) == {"producer_id": 0, "producer_epoch": epoch}
 
@@ -225,8 +225,8 @@ def test_a_batch_that_has_waited_is_appended(known: Any, waiting: Any, appended:
     one = leader(known, waiting=(waiting, (0, 6, 1, 0, 0, True)))
     assert takes(one, "append", kafka.AddPartitionsByLeaderResponse, error="NONE") == {
         "log": (*LOG, ("DATA", 0, waiting[1], False, 0, 0)),
-        "producer_state": (appended, OTHER),
-        "verifying": (None, (3, 8)),
+        "producers": (appended, OTHER),
+        "verification_states": (None, (3, 8)),
         "waiting": (None, (0, 6, 1, 0, 0, False)),
     }
     assert answered(one) == told("NONE")
@@ -272,8 +272,8 @@ def marker(epoch: int, coordinator_epoch: int = 3, result: str = "COMMIT") -> Fi
 def test_a_marker_is_written(result: str, known: Any, epoch: int, batches: Any) -> None:
     one = leader(known, *VERSION_1)
     expected: Fields = {
-        "producer_state": ((epoch, batches, 3, None), OTHER),
-        "verifying": (None, (3, 8)),
+        "producers": ((epoch, batches, 3, None), OTHER),
+        "verification_states": (None, (3, 8)),
         "waiting": ((*MINE[:5], False), ANOTHERS),
     }
     if known == OPEN:
@@ -311,9 +311,9 @@ def test_a_coordinator_that_has_another_connection_is_not_answered() -> None:
 
 def test_a_producer_and_its_question_expire() -> None:
     expires = changes(leader(), "forget it", recovery.expire_producer, producer_id=0)
-    assert expires == {"producer_state": (NOBODY, OTHER)}
+    assert expires == {"producers": (NOBODY, OTHER)}
     assert changes(leader(), "forget it", recovery.expire_question, producer_id=0) == {
-        "verifying": (None, (3, 8)), "waiting": ((*MINE[:5], False), ANOTHERS),
+        "verification_states": (None, (3, 8)), "waiting": ((*MINE[:5], False), ANOTHERS),
     }  # fmt: skip
 
 
@@ -323,17 +323,17 @@ def test_records_are_deleted() -> None:
     row = "producers go with their records"
     found = changes(leader(release="2.0"), row, recovery.delete_records, offset=1)
     assert found == {
-        "log_start_offset": 1, "producer_state": ((5, ((0, 0), (1, 1)), 2, None), NOBODY),
+        "log_start_offset": 1, "producers": ((5, ((0, 0), (1, 1)), 2, None), NOBODY),
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("from_snapshot", [False, True])
 def test_a_leader_changes(from_snapshot: bool) -> None:
     expected: Fields = {
-        "verifying": (None, None), "waiting": (None, None), "orphaned": frozenset({0, 1}),
+        "verification_states": (None, None), "waiting": (None, None), "orphaned": frozenset({0, 1}),
     }  # fmt: skip
     if from_snapshot:
-        expected["producer_state"] = ((5, ((1, 1),), 2, None), OTHER)
+        expected["producers"] = ((5, ((1, 1),), 2, None), OTHER)
     for client in (0, 1):
         one = leader()
         event = recovery.change_leader

@@ -50,7 +50,7 @@ def test_a_question_expires_on_its_own() -> None:
     assert one.does(recovery.expire_question, producer_id=0) is None
     assert one.produce(6, 0) == "asks"
     assert one.does(recovery.expire_question, producer_id=0) == "forget it"
-    assert (one.field("verifying"), one.entry()) == ((None, None), KNOWN)
+    assert (one.field("verification_states"), one.entry()) == ((None, None), KNOWN)
     assert one.hears("NONE") == "INVALID_TXN_STATE"
 
 
@@ -83,7 +83,7 @@ def test_before_24_the_marker_of_a_forgotten_transaction_is_kept() -> None:
         assert one.produce(0, 0) == "written"
         assert one.does(recovery.delete_records, offset=1)
         assert [one.marker(0), one.marker(0)] == ["ended", "nothing"]
-        one.put("producer_state", (UNKNOWN, UNKNOWN))
+        one.put("producers", (UNKNOWN, UNKNOWN))
         one.state["producer.txn"] = (1,) * BOUNDS["producers"]
         assert one.produce(0, 0, txn=1) == "written"
         assert one.marker(0, "COMMIT") == "ended"
@@ -166,7 +166,7 @@ def test_a_lost_question_or_answer_is_tried_again() -> None:
         assert one.loses(message) == "give up"
         assert one.told(0, 0) == "NOT_ENOUGH_REPLICAS"
         assert one.field("waiting") == (None, None)
-        assert one.field("verifying")[0] == (0, 0)  # the guard is still there
+        assert one.field("verification_states")[0] == (0, 0)  # the guard is still there
 
 
 def test_questions_die_with_their_leader() -> None:
@@ -174,7 +174,7 @@ def test_questions_die_with_their_leader() -> None:
     assert one.produce(0, 0) == "asks"
     assert one.does(recovery.change_leader, from_snapshot=False)
     assert one.told(0, 0) == "NOT_LEADER_OR_FOLLOWER"
-    assert one.field("verifying")[0] is None
+    assert one.field("verification_states")[0] is None
     assert one.produce(0, 0) == "waits"  # the old question is still under way
     assert one.produce(0, 0, client=1) == "asks"
     assert one.hears("NONE") == ""  # its answer is for a leader that is no more

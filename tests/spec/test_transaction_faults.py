@@ -116,7 +116,7 @@ NEW_SEQUENCE = Produce(
     txn=client.txn.value,
 )
 _waited = leader.waiting[AddPartitionsByLeaderResponse.producer].value
-WAITED = leader.producer_state[_waited.producer_id]
+WAITED = leader.producers[_waited.producer_id]
 
 FAULTS = (
     Fault(
@@ -129,7 +129,7 @@ FAULTS = (
         "the leader doesn't remember a transaction's first batch",
         "NoDuplicate", 12, "Produce/append", bounds(faults=1, losses=1),
         altered(SYSTEM, table="partition.AddPartitionsByLeaderResponse", row="append",
-                updates={WAITED.batches: WAITED.batches}),
+                updates={WAITED.batch_metadata: WAITED.batch_metadata}),
         slow=True,
     ),
     Fault(

@@ -137,7 +137,7 @@ TWINS = (
     Twin(
         "NoDuplicate", "Remembered",
         {"table": "partition.leader changes", "row": "questions die with it",
-         "updates": {leader.producer_state: each(leader.n, UNKNOWN)}},
+         "updates": {leader.producers: each(leader.n, UNKNOWN)}},
     ),
     Twin("Order", "Admitted", without("transaction.AddPartitionsByLeader", "other epoch")),
     Twin("ZombieFenced", "Admitted", without("transaction.AddPartitionsByLeader", "other epoch")),

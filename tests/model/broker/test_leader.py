@@ -40,10 +40,14 @@ def test_a_stale_epoch_is_asked_about_until_41(release: str, told: str) -> None:
     """KAFKA-18042."""
     one = leader(release, verification=True)
     assert marker(one, 5).error == "NONE"
-    answer = one.start_verification(producer_id=ID, producer_epoch=4, base_sequence=0)
+    answer = one.maybe_start_transaction_verification(
+        producer_id=ID, producer_epoch=4, base_sequence=0
+    )
     assert (answer.error, answer.guard is None) == (told, told == IPE)
-    assert (one.machine["verifying"][ID] is None) == (told == IPE)
-    answer = one.start_verification(producer_id=ID, producer_epoch=5, base_sequence=0)
+    assert (one.machine["verification_states"][ID] is None) == (told == IPE)
+    answer = one.maybe_start_transaction_verification(
+        producer_id=ID, producer_epoch=5, base_sequence=0
+    )
     assert (answer.error, answer.guard is None) == ("NONE", False)
 
 
@@ -118,7 +122,7 @@ def test_records_without_sequence_are_counted_as_well() -> None:
         origin="COORDINATOR",
     )  # fmt: skip
     assert (answer.first_offset, answer.last_offset, one.log_end_offset) == (0, 2, 3)
-    assert [batch.last_sequence for batch in one.producers[ID].batches] == [-1]
+    assert [batch.last_sequence for batch in one.producers[ID].batch_metadata] == [-1]
 
 
 # Markers ---------------------------------------------------------------------------------------
@@ -162,7 +166,7 @@ def test_a_marker_counts_as_use_from_25_on(
     one.now_ms = DAY + 1000
     assert marker(one, epoch).error in ("NONE", IPE)
     one.now_ms += expiring
-    one.remove_expired()
+    one.remove_expired_producers()
     assert (ID in one.producers) == known
 
 
@@ -182,7 +186,7 @@ def test_before_24_producers_go_with_their_records(way: str) -> None:
         else:
             one.machine.put(log_start_offset=1)
             if way == "reload":
-                one.states.truncate_and_reload(1, 2)
+                one.producer_state_manager.truncate_and_reload(1, 2)
             else:
                 one.reopen()
         assert set(one.producers) == known, release
@@ -201,7 +205,7 @@ def test_the_high_watermark_goes_to_the_end_of_a_log_that_starts_anew(offset: in
 
 
 def snapshots(one: PartitionLeader) -> list[int]:
-    return [snapshot.offset for snapshot in one.states.snapshots]
+    return [snapshot.offset for snapshot in one.producer_state_manager.snapshots]
 
 
 @pytest.mark.parametrize("unreplicated", [False, True])
@@ -215,7 +219,7 @@ def test_a_producer_that_has_expired_does_not_come_back_by_truncation(unreplicat
         txn = {"producer_id": 1, "transactional": True}
         assert append(one, 0, 0, **txn) == "NONE"
         one.append_marker(producer_id=1, producer_epoch=1, result="ABORT", timestamp=0)
-    one.remove_expired()
+    one.remove_expired_producers()
     assert one.producers == {}
     one.truncate(3)
     assert set(one.producers) == ({ID} if unreplicated else set())
@@ -234,7 +238,7 @@ def test_a_recovered_log_has_a_snapshot_at_each_segment_and_at_its_end() -> None
     one.reopen(clean=False)
     assert (snapshots(one), one.segments, one.log_end_offset) == ([3, 5], [0, 3], 5)
     assert set(one.producers) == {ID, 2}
-    assert [batch.last_offset for batch in one.producers[ID].batches] == [1]
+    assert [batch.last_offset for batch in one.producers[ID].batch_metadata] == [1]
     assert len(one.batches) == 5
     assert one.aborted(0, 9) == index != ()
     assert append(one, 0, 0) == "OUT_OF_ORDER_SEQUENCE_NUMBER"  # a duplicate no longer known
@@ -263,7 +267,7 @@ def test_a_marker_that_is_not_in_the_index_is_in_the_log() -> None:
     assert append(one, 0, 0, transactional=True) == "NONE"
     one.index_fails = True
     assert marker(one, 1).error == "KAFKA_STORAGE_ERROR"
-    assert (one.log_end_offset, one.states.map_end_offset) == (2, 1)
+    assert (one.log_end_offset, one.producer_state_manager.map_end_offset) == (2, 1)
     assert one.first_unstable_offset == 0
     answer = one.append(producer_id=1, producer_epoch=0, base_sequence=0, count=1)
     assert (answer.error, answer.first_offset) == ("NONE", 2)

@@ -81,8 +81,8 @@ def test_a_sequence_wraps_at_its_real_end() -> None:
     assert (answer.error, answer.first_offset, answer.last_offset) == ("NONE", 0, 3)
     following: dict[str, Any] = BATCH | {"base_sequence": 2, "last_sequence": 2, "offset_delta": 0}
     assert machine.handle("Produce", **following).reply.first_offset == 4
-    known = machine["producer_state"][2**62]
-    assert [batch.last_sequence for batch in known.batches] == [1, 2]
+    known = machine["producers"][2**62]
+    assert [batch.last_sequence for batch in known.batch_metadata] == [1, 2]
 
 
 def test_an_event_is_answered_and_moves_the_state() -> None:
@@ -222,12 +222,12 @@ def test_looking_ahead_changes_nothing() -> None:
 
 def test_records_and_maps_are_given_as_mappings() -> None:
     machine = Machine(leader.DRIVEN)
-    machine.put(producer_state={9: {"producer_epoch": 1, "batches": [(4, 10, 0, 0)]}})
-    known = machine["producer_state"][9]
-    assert (known.producer_epoch, known.batches[0].last_sequence) == (1, 4)
-    known = machine["producer_state"]
+    machine.put(producers={9: {"producer_epoch": 1, "batch_metadata": [(4, 10, 0, 0)]}})
+    known = machine["producers"][9]
+    assert (known.producer_epoch, known.batch_metadata[0].last_sequence) == (1, 4)
+    known = machine["producers"]
     known[9] = None
-    assert machine["producer_state"][9] is not None
+    assert machine["producers"][9] is not None
 
 
 def test_messages_carry_records_maps_and_bags() -> None:

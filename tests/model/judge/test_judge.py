@@ -81,7 +81,9 @@ def leader_run(recorder: Recorder, release: str, steps: int) -> list[Operation]:
         guard = None
         if transactional[at] and "verification" in leader.machine.features:
             names = ("producer_id", "producer_epoch", "base_sequence")
-            guard = leader.start_verification(**{name: asked[name] for name in names}).guard
+            guard = leader.maybe_start_transaction_verification(
+                **{name: asked[name] for name in names}
+            ).guard
         answer = leader.append(**asked, guard=guard)
         if answer.error == "NONE" and not answer.is_duplicate:
             following[at] = asked["base_sequence"] + asked["count"]

@@ -51,7 +51,7 @@ class NotStarted(ModelError):
     """A transaction is to be completed that isn't under way."""
 
 
-class ProducerStates:
+class ProducerStateManager:
     """The producers of a partition, in the machine that judges their batches.
 
     Raises WrongType and OutOfRange for what can't be, as `Machine` does.
@@ -59,45 +59,50 @@ class ProducerStates:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.ongoing: list[TxnMetadata] = []
-        self.unreplicated: list[TxnMetadata] = []
+        self.ongoing_txns: list[TxnMetadata] = []
+        self.unreplicated_txns: list[TxnMetadata] = []
         self.snapshots: list[Snapshot] = []
         self.last_snap_offset = 0
         self.map_end_offset = 0
         self.without_records: frozenset[int] = frozenset()
 
-    def copy(self) -> ProducerStates:
+    def copy(self) -> ProducerStateManager:
         """Another one in the same state."""
-        made = object.__new__(ProducerStates)  # copy.copy takes three times as long
+        made = object.__new__(ProducerStateManager)  # copy.copy takes three times as long
         made.__dict__.update(self.__dict__)
         made.machine = self.machine.copy()
-        made.ongoing, made.unreplicated = list(self.ongoing), list(self.unreplicated)
+        made.ongoing_txns, made.unreplicated_txns = (
+            list(self.ongoing_txns),
+            list(self.unreplicated_txns),
+        )
         made.snapshots = list(self.snapshots)
         return made
 
     @property
     def producers(self) -> dict[int, Any]:
         """What is known of each producer id: a ProducerStateEntry."""
-        known = [*self.machine.keys("producer_state"), *sorted(self.without_records)]
-        return {key: self.machine.at("producer_state", key) for key in known}
+        known = [*self.machine.keys("producers"), *sorted(self.without_records)]
+        return {key: self.machine.at("producers", key) for key in known}
 
     @property
     def first_undecided_offset(self) -> int | None:
         """Where the first open transaction starts."""
-        return self.ongoing[0].first_offset if self.ongoing else None
+        return self.ongoing_txns[0].first_offset if self.ongoing_txns else None
 
     @property
     def first_unstable_offset(self) -> int | None:
         """Where the first transaction starts that is open, or whose marker isn't replicated."""
-        starts = [txns[0].first_offset for txns in (self.ongoing, self.unreplicated) if txns]
+        starts = [
+            txns[0].first_offset for txns in (self.ongoing_txns, self.unreplicated_txns) if txns
+        ]
         return min(starts, default=None)
 
     @property
     def oldest_txn_last_timestamp(self) -> int:
         """When the producer of the first open transaction wrote last, -1 without one."""
-        if not self.ongoing:
+        if not self.ongoing_txns:
             return -1
-        return self.machine.at("producer_state", self.ongoing[0].producer_id).last_timestamp
+        return self.machine.at("producers", self.ongoing_txns[0].producer_id).last_timestamp
 
     # Appending --------------------------------------------------------------------------------
 
@@ -120,9 +125,9 @@ class ProducerStates:
 
     def begun(self, producer_id: int, first_offset: int) -> None:
         """A transactional batch was taken, which may have begun a transaction."""
-        entry = self.machine.at("producer_state", producer_id)
+        entry = self.machine.at("producers", producer_id)
         if entry.current_txn_first_offset == first_offset:
-            insort(self.ongoing, TxnMetadata(first_offset, producer_id))
+            insort(self.ongoing_txns, TxnMetadata(first_offset, producer_id))
 
     def append_marker(
         self, *, producer_id: int, offset: int, result: str, origin: str,
@@ -144,59 +149,61 @@ class ProducerStates:
         if first is None:
             return MarkerResponse("NONE", None)
         if first == offset:  # until 2.8 one that ends nothing is a transaction by itself
-            insort(self.ongoing, TxnMetadata(first, producer_id))
+            insort(self.ongoing_txns, TxnMetadata(first, producer_id))
         return MarkerResponse("NONE", CompletedTxn(producer_id, first, offset, result == "ABORT"))
 
     def append_empty_control_batch(self, producer_id: int, offset: int) -> None:
         """A marker that was cleaned away: the producer is known by it, and nothing ends."""
-        if producer_id not in self.machine.keys("producer_state"):
+        if producer_id not in self.machine.keys("producers"):
             self.without_records |= {producer_id}
         self.map_end_offset = offset + 1
 
     def last_stable_offset(self, producer_id: int, last_offset: int) -> int:
         """The offset that is stable once this producer's transaction is completed."""
-        others = (txn for txn in self.ongoing if txn.producer_id != producer_id)
+        others = (txn for txn in self.ongoing_txns if txn.producer_id != producer_id)
         return next((txn.first_offset for txn in others), last_offset + 1)
 
-    def complete(self, txn: CompletedTxn) -> None:
+    def complete_txn(self, txn: CompletedTxn) -> None:
         """A transaction's marker is in the log. Raises NotStarted."""
-        begun = [one for one in self.ongoing if one.first_offset == txn.first_offset]
+        begun = [one for one in self.ongoing_txns if one.first_offset == txn.first_offset]
         if not begun:
             raise NotStarted(f"no transaction is open that starts at {txn.first_offset}")
-        self.ongoing.remove(begun[0])
-        insort(self.unreplicated, begun[0]._replace(last_offset=txn.last_offset))
+        self.ongoing_txns.remove(begun[0])
+        insort(self.unreplicated_txns, begun[0]._replace(last_offset=txn.last_offset))
 
     # What moves without a batch ---------------------------------------------------------------
 
-    def high_watermark_moved(self, offset: int) -> None:
+    def on_high_watermark_updated(self, offset: int) -> None:
         """Markers below it are replicated."""
-        self.unreplicated = [txn for txn in self.unreplicated if (txn.last_offset or 0) >= offset]
+        self.unreplicated_txns = [
+            txn for txn in self.unreplicated_txns if (txn.last_offset or 0) >= offset
+        ]
 
-    def log_start_moved(self, offset: int) -> None:
+    def on_log_start_offset_incremented(self, offset: int) -> None:
         """Records below it are deleted; before 2.4 producers go with them."""
         self.machine.attempt("records are deleted", offset=offset)
         self._starts_at(offset)
 
     def _starts_at(self, offset: int) -> None:
-        self.high_watermark_moved(offset)
+        self.on_high_watermark_updated(offset)
         self.map_end_offset = max(self.map_end_offset, offset)
         self.last_snap_offset = self.snapshots[-1].offset if self.snapshots else offset
         self._drop_gone()
 
     def _drop_gone(self) -> None:
         """A transaction goes with its producer."""
-        known = self.machine.keys("producer_state")
-        self.ongoing = [txn for txn in self.ongoing if txn.producer_id in known]
+        known = self.machine.keys("producers")
+        self.ongoing_txns = [txn for txn in self.ongoing_txns if txn.producer_id in known]
 
-    def remove_expired(self) -> None:
+    def remove_expired_producers(self) -> None:
         """Producers that have been idle for long are forgotten, and questions that are old."""
         self._expire_producers()
-        for producer_id in self.machine.keys("verifying"):
+        for producer_id in self.machine.keys("verification_states"):
             self.machine.attempt("question expires", producer_id=producer_id)
 
     def _expire_producers(self) -> None:
         self.without_records = frozenset()
-        for producer_id in self.machine.keys("producer_state"):
+        for producer_id in self.machine.keys("producers"):
             self.machine.attempt("producer expires", producer_id=producer_id)
 
     # Snapshots ----------------------------------------------------------------------------------
@@ -207,7 +214,9 @@ class ProducerStates:
         if end <= self.last_snap_offset:
             return
         entries = self.producers.items()
-        newest = {key: entry._replace(batches=entry.batches[-1:]) for key, entry in entries}
+        newest = {
+            key: entry._replace(batch_metadata=entry.batch_metadata[-1:]) for key, entry in entries
+        }
         self._put_snapshot(Snapshot(end, newest))
         self.last_snap_offset = end
 
@@ -235,20 +244,20 @@ class ProducerStates:
             self.snapshots.pop()
         found = self.snapshots[-1] if self.snapshots else Snapshot(log_start, {})
         self.last_snap_offset = self.map_end_offset = found.offset
-        self.machine.put(producer_state=found.producers)
+        self.machine.put(producers=found.producers)
         self._drop_without_records()
         self._expire_producers()
         entries = self.producers.items()
         starts = [(entry.current_txn_first_offset, key) for key, entry in entries]
-        self.ongoing = sorted(TxnMetadata(*start) for start in starts if start[0] is not None)
-        self.unreplicated = []
+        self.ongoing_txns = sorted(TxnMetadata(*start) for start in starts if start[0] is not None)
+        self.unreplicated_txns = []
 
     def _drop_without_records(self) -> None:
-        self.machine.put(producer_state=self.machine.value(retained))
+        self.machine.put(producers=self.machine.value(retained))
 
-    def truncate_fully(self, offset: int) -> None:
+    def truncate_fully_and_start_at(self, offset: int) -> None:
         """Everything is forgotten."""
-        self.machine.put(producer_state={})
+        self.machine.put(producers={})
         self.without_records = frozenset()
-        self.ongoing, self.unreplicated, self.snapshots = [], [], []
+        self.ongoing_txns, self.unreplicated_txns, self.snapshots = [], [], []
         self.last_snap_offset, self.map_end_offset = 0, offset
