@@ -44,7 +44,6 @@ from .state import (
     FAILED,
     FATAL_ERROR,
     QUEUED,
-    READY,
     SENT,
     UNSENT,
     all_appended,
@@ -164,9 +163,7 @@ resolved = Table(
     producer,
     on=resolve,
     response=Reaction,
-    when=if_(transactional | (REAL == 1), state != FATAL_ERROR, state == READY)
-    & unresolved[_at].is_set
-    & ~has_tracked(_at),
+    when=(state != FATAL_ERROR) & unresolved[_at].is_set & ~has_tracked(_at),
     rows=(
         Row(
             "all were appended",

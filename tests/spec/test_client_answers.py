@@ -187,6 +187,10 @@ STATES: dict[str, dict[str, Value]] = {
         "batches": line(FAILED, batch(1, "QUEUED", retry=True, epoch=5)), "producer_epoch": -1,
         "next_sequence": (2, 0), "bump_for": ONE, "state": "UNINITIALIZED",
     },
+    "all unresolved without producer id": {
+        "batches": line(FAILED, FAILED), "unresolved": (2, None), "producer_epoch": -1,
+        "next_sequence": (2, 0), "state": "UNINITIALIZED",
+    },
     "in step with its epoch": {"entry_epoch": (1, 1), "next_sequence": (7, 3)},
     "out of step": {
         "entry_epoch": (0, 1), "next_sequence": (1, 0), "batches": line(ACKED),
