@@ -6,27 +6,29 @@ import gc
 import hashlib
 import os
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..language import Instance
+from ..language import DeclarationError, Instance
 from ..language.instance import ending_anywhere
 from ..model.engine.interpreter import FullState
 from .fault import Kind, tell_fault
 from .found import Found
-from .ground import Grounded, ground
+from .ground import GroundAction, Grounded, GroundRow, ground
+from .lasso import Label
 from .native.checkpoint import REMEDY, Checkpoint, CheckpointError
 from .native.coverage import sought
 from .native.explore import INTERRUPTED, Bad, Carrier, Explorer, Progress, search
 from .native.lower import BROKEN, DEADLOCK, FAULT, Kernel, lower
 from .native.memory import fair_limit
 from .native.pack import Packing, packed
-from .native.symmetry import NO_SYMMETRY, Sorter, Symmetry, find_symmetry
+from .native.symmetry import NO_SYMMETRY, Sorter, Symmetry, find_symmetry, refused
 from .native.vectors import in_ranges
 from .probes import fields_read
+from .progress import look_for_progress
 from .sealed import program
 from .size import explain
 from .slicing import sliced, without_constants
@@ -72,6 +74,7 @@ class Prepared:
 
     `unchanging` are leaves that always have their initial value.
     `unbreakable` are properties that hold whatever rows do: nothing changes what they depend on.
+    `labels` are what the kernel's numbers of what is taken stand for.
     `seconds` are those that it took, `lowering` the part of them for lowering and compiling.
     """
 
@@ -83,8 +86,21 @@ class Prepared:
     symmetry: Symmetry
     packing: Packing
     kernel: Kernel
+    labels: tuple[Label, ...]
     seconds: float
     lowering: float
+
+    @property
+    def taken_names(self) -> list[str]:
+        """The rows' names by the kernel's numbers."""
+        return [self.instance.row_names[label.row] for label in self.labels]
+
+    def by_row(self, taken: Sequence[int]) -> list[int]:
+        """How often each row was taken, of how often each label was."""
+        found = [0] * len(self.instance.row_names)
+        for label, count in zip(self.labels, taken, strict=True):
+            found[label.row] += count
+        return found
 
     def pack(self, state: FullState) -> bytes:
         """The packed state that stands for a state of the model."""
@@ -117,17 +133,41 @@ def prepare(instance: Instance, *, symmetry: bool = True, slicing: bool = True) 
     with _no_collection():
         varying = without_constants(ground(instance))
         grounded = sliced(varying) if slicing else varying
-        reduction = find_symmetry(grounded) if symmetry else NO_SYMMETRY
+        fair = any(item.kind == "leads to" for item in instance.progress)
+        reduction = NO_SYMMETRY
+        if symmetry:
+            reduction = refused(instance, _FAIR) if fair else find_symmetry(grounded)
+        labels, labelled = labelled_by(grounded) if fair else (_rows(instance), grounded)
         packing = packed(reduction.groups(grounded))
         sorter = Sorter(reduction, packing) if reduction.keys else None
         grounding = time.perf_counter() - begun
-        kernel = lower(grounded, packing, sorter)
+        kernel = lower(labelled, packing, sorter)
     seconds = time.perf_counter() - begun
     left_out = tuple(x.name for x in grounded.leaves if x.index in varying.kept - grounded.kept)
     return Prepared(
         instance, grounded, left_out, _unchanging(varying), tuple(_unbreakable(varying)), reduction,
-        packing, kernel, seconds, seconds - grounding,
+        packing, kernel, labels, seconds, seconds - grounding,
     )  # fmt: skip
+
+
+_FAIR = "a leads-to tells instances apart, by what is fair to each"
+
+
+def _rows(instance: Instance) -> tuple[Label, ...]:
+    return tuple(Label(row, ()) for row in range(len(instance.row_names)))
+
+
+def labelled_by(grounded: Grounded) -> tuple[tuple[Label, ...], Grounded]:
+    """The system with a number of its own for each row of each binding, and what these are."""
+    labels: list[Label] = []
+    actions: list[GroundAction] = []
+    for action in grounded.actions:
+        rows: list[GroundRow] = []
+        for row in action.rows:
+            rows.append(replace(row, row=len(labels)))
+            labels.append(Label(row.row, action.instances))
+        actions.append(replace(action, rows=tuple(rows)))
+    return tuple(labels), replace(grounded, actions=actions)
 
 
 def _unchanging(varying: Grounded) -> frozenset[int]:
@@ -156,6 +196,8 @@ def check(
     executable model differ.
     """
     options = options or Options()
+    if instance.progress and options.spark is not None:
+        raise DeclarationError("what must come to happen is looked for without Spark")
     if not options.deadlock:
         instance = ending_anywhere(instance)
     prepared = prepare(instance, symmetry=options.symmetry, slicing=options.slicing)
@@ -165,7 +207,10 @@ def check(
     try:
         _search(prepared, explorer, options, on_progress)
         engine = {"name": "local", "threads": options.threads}
-        result = _result(prepared, explorer, engine, options.strict)
+        result = _result(prepared, explorer, engine)
+        if instance.progress and result.verdict is Verdict.HOLDS:
+            look_for_progress(prepared, explorer, result)
+        _look_strictly(result, options.strict)
         if options.keep_states:
             result.found = Found(prepared, explorer, result.trace)
         if options.explain_size:
@@ -181,7 +226,7 @@ def _explorer(prepared: Prepared, options: Options) -> Explorer:
     return Explorer(
         prepared.kernel,
         prepared.packing.stride,
-        len(prepared.instance.row_names),
+        len(prepared.labels),
         options.threads,
         options.memory or fair_limit(),
     )
@@ -207,7 +252,8 @@ def _checked_on_spark(
         return explorer
 
     def tell(carrier: Carrier, figures: dict[str, Any], notes: list[str]) -> Result:
-        result = _result(prepared, carrier, figures, options.strict)
+        result = _result(prepared, carrier, figures)
+        _look_strictly(result, options.strict)
         result.notes += notes
         return result
 
@@ -231,7 +277,7 @@ def _search(
         _begin(prepared, explorer)
         search(explorer, on_level=on_progress, on_round=on_progress)
         return
-    rows = len(prepared.instance.row_names)
+    rows = len(prepared.labels)
     checkpoint = Checkpoint(Path(folder), identity(prepared), prepared.packing.stride, rows)
 
     def on_level(progress: Progress) -> None:
@@ -296,7 +342,7 @@ def identity(prepared: Prepared) -> dict[str, Any]:
         "protocol": instance.protocol,
         "features": _listed(sorted(instance.features)),
         **{f"constant {name}": value for name, value in instance.constants.items()},
-        "properties": _listed(item.name for item in instance.properties),
+        "properties": _listed(x.name for x in (*instance.properties, *instance.progress)),
         "symmetry": _listed(prepared.symmetry.keys),
         "left out": _listed(prepared.left_out),
         "rows": hashlib.sha256("".join(prepared.kernel.code.modules).encode()).hexdigest(),
@@ -307,11 +353,18 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(names) or "none"
 
 
-def _result(prepared: Prepared, carrier: Carrier, engine: dict[str, Any], strict: bool) -> Result:
+def _look_strictly(result: Result, strict: bool) -> None:
+    """With `strict`, what is vacuous for no known reason takes a result its verdict."""
+    if strict and result.verdict is Verdict.HOLDS and result.unexplained:
+        result.verdict = Verdict.INCONCLUSIVE
+        result.reason = f"{len(result.unexplained)} things are vacuous (--strict)"
+
+
+def _result(prepared: Prepared, carrier: Carrier, engine: dict[str, Any]) -> Result:
     instance = prepared.instance
     found = carrier.found
     names = instance.row_names
-    taken = found.taken or [0] * len(names)
+    taken = prepared.by_row(found.taken or [0] * len(prepared.labels))
     result = Result(
         system=instance.system.name,
         protocol=instance.protocol,
@@ -333,6 +386,7 @@ def _result(prepared: Prepared, carrier: Carrier, engine: dict[str, Any], strict
         symmetry=list(prepared.symmetry.keys),
         engine=engine,
         notes=[f"symmetry not used for {reason}" for reason in prepared.symmetry.refused],
+        progress_left=len(instance.system.progress) - len(instance.progress),
     )
     if found.bad:
         _tell_fault(prepared, carrier, found.bad, result)
@@ -347,9 +401,6 @@ def _result(prepared: Prepared, carrier: Carrier, engine: dict[str, Any], strict
         result.properties = [PropertyVerdict(p.name, "unknown") for p in result.properties]
     else:
         _tell_vacuity(prepared, carrier, taken, result)
-        if strict and result.unexplained:
-            result.verdict = Verdict.INCONCLUSIVE
-            result.reason = f"{len(result.unexplained)} things are vacuous (--strict)"
     return result
 
 

@@ -19,6 +19,9 @@ def check_effort(instance: Instance) -> None:
     weighing = _Weighing({**instance.constants, **{info.name: info.low for info in instance.open}})
     for item in instance.properties:
         weighing.add(f"property {item.name}", [item.expression])
+    for item in instance.progress:
+        times = prod(weighing.size(name.data.type) for name in item.each)
+        weighing.add(f"property {item.name}", [item.premise, item.expression], times)
     weighing.add("terminal", [instance.terminal])
     for action in instance.actions:
         each = [action.when]

@@ -59,7 +59,7 @@ class Found:
     def transition_batches(self) -> Iterator[Any]:
         """The steps in batches, those from some hundred states each."""
         kernel, packing = self.prepared.kernel, self.prepared.packing
-        columns, names = _columns(), self.prepared.instance.row_names
+        columns, names = _columns(), self.prepared.taken_names
         by = columns.Expansion(kernel.code, kernel.most_successors, packing.stride, names)
         steps = columns.transitions(self.columns, by)
         for level, words in self._words():

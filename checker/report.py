@@ -33,6 +33,7 @@ _TITLES = {
     Verdict.HOLDS: "Every property holds in every state within the bounds (exhaustive).",
     Verdict.BROKEN: "A property is broken.",
     Verdict.DEADLOCK: "There is a deadlock.",
+    Verdict.LEADS_TO_BROKEN: "What must come to happen doesn't.",
     Verdict.INCONCLUSIVE: "Inconclusive.",
     Verdict.INTERRUPTED: "Inconclusive: not all was looked at.",
 }
@@ -79,12 +80,28 @@ def tell(result: Result, console: Console) -> None:
     if result.engine.get("name") == "spark":
         console.print(_on_spark(result.engine), markup=False)
     _remarks(result, console)
+    _progress(result, console)
     if result.size is not None:
         tell_size(result.size, console)
     if result.seen_whole:
         _coverage(result, console)
     _end(result, console)
     _vacuity([str(item) for item in result.unexplained], console)
+
+
+def _progress(result: Result, console: Console) -> None:
+    """What looking for progress took, and what wasn't looked for."""
+    effort = result.progress
+    if effort is not None:
+        each = effort.bytes / max(1, effort.transitions)
+        console.print(
+            f"Progress: {effort.transitions:,} transitions kept, {effort.seconds:.2f} s, "
+            f"{effort.bytes / 2**20:,.0f} MiB ({each:.1f} bytes a transition)"
+        )
+    if result.progress_left:
+        count = result.progress_left
+        what = "a property" if count == 1 else f"{count} properties"
+        console.print(f"Progress: {what} not looked for (--progress).")
 
 
 def _coverage(result: Result, console: Console) -> None:
@@ -397,7 +414,9 @@ def show_trace(
     *, begins: bool = True,
 ) -> None:  # fmt: skip
     """Prints a counterexample: what it begins with where that isn't always the same, numbered
-    steps, each with what it changed, then what is wrong."""
+    steps, each with what it changed, then what is wrong. What repeats for ever is set apart."""
+    if trace.loop is not None:
+        title = "Counterexample that never ends"
     console.print(f"{title} (row in brackets):")
     table = Grid(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("#", justify="right")
@@ -408,6 +427,8 @@ def show_trace(
         first = dict(trace.initial)
         table.add_row("0", "", "begins", Text("\n".join(f"{n}: {first[n]}" for n in trace.chosen)))
     for at, step in enumerate(trace.steps, 1):
+        if at - 1 == trace.loop:
+            table.add_row("", "", Text("from here on, again and again:", "bold"))
         lines = [
             f"{where}: {a} \u2192 {b}" if a else f"{where}: {b}" for where, a, b in step.changes
         ]
@@ -416,4 +437,8 @@ def show_trace(
         what = Text(f"{step.action} [{step.row}]")
         table.add_row(str(at), Text(step.actor), what, Text("\n".join(lines) or "nothing"))
     console.print(table)
+    if trace.fair:
+        console.print("What has to happen, where it is possible, along what repeats:")
+        for line in trace.fair:
+            console.print(Text(f"  {line}"))
     console.print(Text(trace.conclusion))

@@ -79,12 +79,18 @@ def _settled(grounded: Grounded, known: set[int], settle: Callable[[Node], Node]
             for probe, node in grounded.probes
         ],
         constant=frozenset(known & leaves_of(_nodes(grounded))),
+        aims=[
+            replace(aim, premise=settle(aim.premise), goal=settle(aim.goal))
+            for aim in grounded.aims
+        ],
     )
 
 
 def _nodes(grounded: Grounded) -> Iterator[Node]:
     """What reads leaves."""
     yield from (*grounded.invariants, grounded.terminal)
+    for aim in grounded.aims:
+        yield from (aim.premise, aim.goal)
     for action in grounded.actions:
         yield from action.possible
         for row in action.rows:
@@ -98,10 +104,11 @@ def sliced(grounded: Grounded) -> Grounded:
     update of a kept leaf does. So is one that tells whether an update stays in range: a search that
     went on behind such a fault would see states that the system doesn't have. Reachable states then
     stand for all that agree on the kept leaves, with the same rows enabled and the same properties
-    holding.
+    holding: of runs as well, as fairness is about which rows are enabled and taken.
     """
     writers: dict[int, list[Node]] = {}
     read = leaves_of([*grounded.invariants, grounded.terminal])
+    read |= leaves_of(node for aim in grounded.aims for node in (aim.premise, aim.goal))
     for index in leaves_of(node for _, node in grounded.probes):
         following = grounded.next_leaves.get(index)
         read |= {index} if following is None else leaves_of([following])

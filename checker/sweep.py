@@ -197,5 +197,8 @@ def worst(results: Sequence[Mapping[str, Any]], expected: int | None = None) -> 
     found = {Verdict(result["exit_code"]) for result in results}
     if expected is not None and len(results) < expected:
         found.add(Verdict.INTERRUPTED)
-    order = (Verdict.BROKEN, Verdict.DEADLOCK, Verdict.INTERRUPTED, Verdict.INCONCLUSIVE)
+    order = (
+        Verdict.BROKEN, Verdict.DEADLOCK, Verdict.LEADS_TO_BROKEN, Verdict.INTERRUPTED,
+        Verdict.INCONCLUSIVE,
+    )  # fmt: skip
     return next((verdict for verdict in order if verdict in found), Verdict.HOLDS)

@@ -47,7 +47,9 @@ class Trace:
 
     `states` are plain values by variable, `data` the same as JSON has them; there is one more of
     them than of `steps`, unless the last step leaves a range and reaches no state. `initial` shows
-    the first one; `chosen` are the variables of it that may begin with another value.
+    the first one; `chosen` are the variables of it that may begin with another value. From the
+    state of index `loop` on a run repeats for ever what follows; `fair` says what has to happen
+    along the loop, where it is possible.
     """
 
     initial: tuple[tuple[str, str], ...]
@@ -56,6 +58,8 @@ class Trace:
     conclusion: str
     data: tuple[Mapping[str, Any], ...] = ()
     chosen: tuple[str, ...] = ()
+    loop: int | None = None
+    fair: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The trace as plain data."""
@@ -80,6 +84,8 @@ class Trace:
                 }
                 for s in self.steps
             ],
+            "loop": self.loop,
+            "fair": list(self.fair),
             "conclusion": self.conclusion,
         }
 

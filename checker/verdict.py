@@ -11,6 +11,7 @@ from .vacuity import Vacuity
 
 if TYPE_CHECKING:
     from .found import Found
+    from .progress import Effort
     from .size import Size
 
 
@@ -110,6 +111,10 @@ class Result(Outcome):
     """The states, where the run was told to keep them."""
     vacuous: list[Vacuity] = field(default_factory=list[Vacuity])
     """What a result that holds says nothing about."""
+    progress_left: int = 0
+    """How many properties of progress the run wasn't asked to look at."""
+    progress: Effort | None = None
+    """What looking at the others took."""
 
     @property
     def data(self) -> Found:
@@ -156,4 +161,6 @@ class Result(Outcome):
             "symmetry": self.symmetry,
             "size": None if self.size is None else self.size.as_json(),
             "vacuous": [item.as_json() for item in self.vacuous],
+            "progress": None if self.progress is None else self.progress.as_json(),
+            "progress_not_looked_for": self.progress_left,
         }

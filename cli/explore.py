@@ -86,6 +86,9 @@ def check(
             help="Spark takes over at a level of more than N states (default: 200,000).",
         ),
     ] = None,
+    progress: Annotated[
+        bool, typer.Option("--progress", help="Look for what must come to happen as well.")
+    ] = False,
     strict: Strict = False,
     output: Json = None,
 ) -> None:  # fmt: skip
@@ -110,8 +113,10 @@ def check(
     if resume is not None and storage is not None:
         fail("--resume and --storage exclude each other: a resumed run stays in its folder")
     instance = checked_instance(
-        system, protocol, bounds, constants, with_, without, properties, most
+        system, protocol, bounds, constants, with_, without, properties, most, progress
     )
+    if engine == "spark" and instance.progress:
+        fail(f"{instance.progress[0].name} is a property of progress: take --engine local")
     with needing("check"):
         from ..checker import report
         from ..checker.check import Options, available_threads

@@ -149,10 +149,14 @@ def checked_instance(
     without: list[str] | None,
     properties: list[str] | None,
     memory: int | None = None,
+    progress: bool = False,
 ) -> Instance:
-    """The system that the command line names, with a property to check at least."""
-    instance = instance_of(system, protocol, bounds, constants, with_, without, properties, memory)
-    if not instance.properties:
+    """The system that the command line names, with a property to check at least; with `progress`,
+    those of progress are among them."""
+    instance = instance_of(
+        system, protocol, bounds, constants, with_, without, properties, memory, progress
+    )
+    if not instance.properties and not instance.progress:
         fail(f"{system} names no property: without one there is nothing to check")
     return instance
 
@@ -166,6 +170,7 @@ def instance_of(
     without: list[str] | None = None,
     properties: list[str] | None = None,
     memory: int | None = None,
+    progress: bool = False,
 ) -> Instance:
     """The system that the command line names, or the end with one line that says what is wrong.
 
@@ -180,6 +185,7 @@ def instance_of(
             switch_on=with_ or (),
             switch_off=without or (),
             properties=properties or None,
+            progress=progress,
         )
     except DeclarationError as error:
         fail(error)

@@ -55,6 +55,8 @@ def bound(
 ) -> None:
     """Look for the shortest counterexample of up to K steps with Z3."""
     instance = checked_instance(system, protocol, bounds, constants, with_, without, properties)
+    if instance.progress:
+        fail(f"{instance.progress[0].name} is a property of progress: take check")
     with needing("check"):
         from ..checker import report
         from ..checker.solver.bound import bound as run

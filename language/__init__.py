@@ -2,6 +2,7 @@
 
 from .errors import DeclarationError
 from .expressions import Expression, Operand, all_true, any_true, constant, lift
+from .fairness import Fairness, strong_fairness, weak_fairness
 from .instance import Action, ActionRow, Instance, Variable, instantiate
 from .machines import Event, Machine, event
 from .messages import (
@@ -49,7 +50,14 @@ from .operators import (
     without_first,
     wrap,
 )
-from .properties import KnownBug, Property, invariant, step_property
+from .properties import (
+    KnownBug,
+    Property,
+    always_possible,
+    invariant,
+    leads_to,
+    step_property,
+)
 from .protocols import ONE_PROTOCOL, Protocols, feature
 from .systems import DEFAULT, Channel, System, Unreached
 from .tables import Row, Table, only
@@ -84,6 +92,7 @@ __all__ = [
     "Enum",
     "Event",
     "Expression",
+    "Fairness",
     "Instance",
     "Int",
     "Key",
@@ -108,6 +117,7 @@ __all__ = [
     "after",
     "all_of",
     "all_true",
+    "always_possible",
     "any_of",
     "any_true",
     "append",
@@ -130,6 +140,7 @@ __all__ = [
     "is_prefix",
     "keep",
     "last",
+    "leads_to",
     "lift",
     "lost",
     "majority",
@@ -150,6 +161,7 @@ __all__ = [
     "size",
     "some",
     "step_property",
+    "strong_fairness",
     "sum_of",
     "take",
     "those",
@@ -157,6 +169,7 @@ __all__ = [
     "to_others",
     "updated",
     "variable",
+    "weak_fairness",
     "without_first",
     "wrap",
 ]  # fmt: skip

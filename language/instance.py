@@ -100,7 +100,8 @@ class Action(Interned):
 @dataclass(frozen=True, eq=False)
 class Instance:
     """A system under check. Constants that are left `open` have no value: whatever is found out
-    holds for all that they may have, from their lowest on."""
+    holds for all that they may have, from their lowest on. `properties` are those of states and
+    steps, `progress` those of whole runs that are to be looked at."""
 
     system: System
     protocol: str
@@ -111,6 +112,7 @@ class Instance:
     properties: tuple[Property, ...]
     terminal: Expression
     open: tuple[ConstantInfo, ...] = ()
+    progress: tuple[Property, ...] = ()
 
     @cached_property
     def row_names(self) -> tuple[str, ...]:
@@ -146,10 +148,12 @@ def instantiate(
     switch_off: Iterable[str] = (),
     properties: Iterable[str] | None = None,
     leave_open: Iterable[str] = (),
+    progress: bool = False,
 ) -> Instance:
     """The system with `protocol`, its constants as the bounds of that name have them where
     `constants` doesn't set them, single features switched, and the named properties or lemmas alone
-    (none: all properties). Constants in `leave_open` get no value.
+    (none: all properties); with `progress` those of progress as well. Constants in `leave_open` get
+    no value.
 
     Raises DeclarationError for an unknown protocol, constant, feature or property, for bounds of
     another name, and for a constant outside its range.
@@ -165,13 +169,16 @@ def instantiate(
     left = frozenset(leave_open)
     settled = {name: value for name, value in values.items() if name not in left}
     opened = tuple(info for info in system.constant_infos if info.name in left)
+    if progress:
+        named = [item.name for item in system.properties] if properties is None else properties
+        properties = [*named, *(item.name for item in system.progress)]
     return _Builder(system, release, features, settled, opened).build(properties)
 
 
 def with_constants(instance: Instance, values: Mapping[str, int]) -> Instance:
     """The instance with these values of constants, which may be beyond what a run may set."""
     constants = {**instance.constants, **values}
-    names = [item.name for item in instance.properties]
+    names = [item.name for item in (*instance.properties, *instance.progress)]
     opened = tuple(info for info in instance.open if info.name not in values)
     builder = _Builder(instance.system, instance.protocol, instance.features, constants, opened)
     return builder.build(names)
@@ -224,7 +231,7 @@ class _Builder:
         system = self.system
         chosen = system.properties
         if wanted is not None:
-            by_name = {item.name: item for item in (*system.properties, *system.lemmas)}
+            by_name = {item.name: item for item in system.every_property}
             for name in wanted:
                 if name not in by_name:
                     raise DeclarationError(
@@ -239,10 +246,15 @@ class _Builder:
             self.constants,
             tuple(self.variables()),
             tuple(self.actions()),
-            tuple(replace(p, expression=self.fold(p.expression)) for p in chosen),
+            tuple(self.settled(p) for p in chosen if not p.is_progress),
             self.fold(system.end),
             tuple(self.open.values()),
+            tuple(self.settled(p) for p in chosen if p.is_progress),
         )
+
+    def settled(self, item: Property) -> Property:
+        """A property over what there is here."""
+        return replace(item, expression=self.fold(item.expression), premise=self.fold(item.premise))
 
     def fold(self, expression: Expression) -> Expression:
         """Features, constants and what is in flight as what they are here."""

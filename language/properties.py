@@ -1,4 +1,4 @@
-"""What must hold: of every state, or of every step."""
+"""What must hold of every state or step, and what must come to happen in every run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .expressions import TRUE, Expression, Field, as_bounded, children_first
 from .given import check_kind, check_name, items
 from .interned import Interned
 from .protocols import check_feature
-from .scopes import check_scopes, free_variables
+from .scopes import bound_name, check_scopes, free_variables
 from .typecheck import check_during, type_of
 from .types import Bool
 
@@ -36,14 +36,20 @@ class KnownBug(Interned):
 
 @dataclass(frozen=True, eq=False)
 class Property(Interned):
-    """An invariant (over a state) or a step property (over a step)."""
+    """An invariant (over a state), a step property (over a step), or a property of progress.
+
+    Of progress, `expression` is what must come to hold. A leads-to is about the states in which its
+    `premise` holds, for each value of the variables in `each` by itself.
+    """
 
     name: str
-    kind: Literal["invariant", "step"]
+    kind: Literal["invariant", "step", "leads to", "always possible"]
     expression: Expression
     sentence: str
     source: str = ""
     known_bug: KnownBug | None = None
+    premise: Expression = TRUE
+    each: tuple[Expression, ...] = ()
 
     def __post_init__(self) -> None:
         check_kind(f"property {self.name}, known_bug", self.known_bug, KnownBug, type(None))
@@ -51,15 +57,22 @@ class Property(Interned):
     @property
     def machines(self) -> set[str]:
         """The names of the machines that it looks at a field of."""
-        fields = (node for node in children_first(self.expression) if node.op == "field")
-        return {node.data.machine for node in fields}
+        every = (*children_first(self.expression), *children_first(self.premise))
+        return {node.data.machine for node in every if node.op == "field"}
+
+    @property
+    def is_progress(self) -> bool:
+        """Whether it is about what a run comes to, and not about single states or steps."""
+        return self.kind in ("leads to", "always possible")
 
 
 def bounded_property(item: Property, having: Collection[Field] = ()) -> Property:
     """The property with what fields of real ranges stand for in a bounded run, but for those that
     it has itself."""
-    seen = as_bounded(item.expression, having)
-    return item if seen is item.expression else replace(item, expression=seen)
+    seen, premise = as_bounded(item.expression, having), as_bounded(item.premise, having)
+    if seen is item.expression and premise is item.premise:
+        return item
+    return replace(item, expression=seen, premise=premise)
 
 
 def invariant(
@@ -83,9 +96,43 @@ def step_property(name: str, expression: Expression, sentence: str, source: str 
     return Property(name, "step", expression, sentence, source)
 
 
-def check_from_outside(expression: Expression) -> None:
+def leads_to(
+    name: str, premise: Expression, goal: Expression, sentence: str, source: str = "", *,
+    each: tuple[Expression, ...] = (),
+) -> Property:  # fmt: skip
+    """A property of every run that is fair to what the system's `fairness` names: once `premise`
+    holds, `goal` holds then or later. It is asked for each value of the variables in `each`.
+
+    Raises DeclarationError where either is no condition, speaks of the next state or leaves a
+    variable open that isn't in `each`, and where nothing of `each` is used.
+    """
+    where = f"property {name}"
+    bound = items(f"{where}, each", each, Expression, "variable")
+    for part in (premise, goal):
+        _check(name, part, speaks_of_next=False, bound=bound)
+    used = {*free_variables(premise), *free_variables(goal)}
+    for variable in bound:
+        if variable.op != "variable" or variable not in used:
+            raise DeclarationError(f"{where}, each: `{variable}` is no variable that it uses")
+    if premise.same_as(goal):
+        raise DeclarationError(f"{where}: what it begins with is what it leads to, at once")
+    return Property(name, "leads to", goal, sentence, source, None, premise, bound)
+
+
+def always_possible(name: str, goal: Expression, sentence: str, source: str = "") -> Property:
+    """A property of every reachable state: some run from it comes to a state in which `goal` holds
+    (AG EF). No fairness is supposed.
+
+    Raises DeclarationError where it is no condition or speaks of the next state.
+    """
+    _check(name, goal, speaks_of_next=False)
+    return Property(name, "always possible", goal, sentence, source)
+
+
+def check_from_outside(expression: Expression, bound: Collection[Expression] = ()) -> None:
     """Raises DeclarationError where it is no condition over a whole system: where it leaves open
-    which instance of a machine it is about, or speaks of an event."""
+    which instance of a machine it is about, or speaks of an event. It may use what is `bound`
+    around it."""
     for node in children_first(expression):
         keyed = node.op == "field" and node.data.key is not None and not node.args
         if keyed or node.op == "this":
@@ -99,18 +146,21 @@ def check_from_outside(expression: Expression) -> None:
     kind = type_of(expression)
     if not isinstance(kind, Bool):
         raise DeclarationError(f"`{expression}` is {kind} and no condition")
-    check_scopes(expression)
-    for name in free_variables(expression):
+    check_scopes(expression, frozenset(str(bound_name(each)) for each in bound))
+    for name in free_variables(expression) - set(bound):
         raise DeclarationError(f"`{name}` is bound by no all_of, any_of, ...")
 
 
-def _check(name: str, expression: Expression, *, speaks_of_next: bool) -> None:
+def _check(
+    name: str, expression: Expression, *, speaks_of_next: bool, bound: Collection[Expression] = ()
+) -> None:
     check_name("a property", name)
     check_kind(f"property {name}", expression, Expression)
     try:
-        check_from_outside(expression)
+        check_from_outside(expression, bound)
     except DeclarationError as error:
         raise DeclarationError(f"property {name}: {error}") from None
     if any(node.op == "after" for node in children_first(expression)) != speaks_of_next:
-        use = "a step property uses after(...)" if speaks_of_next else "an invariant has no after()"
+        none = "an invariant has no after(), and what must come to happen has none"
+        use = "a step property uses after(...)" if speaks_of_next else none
         raise DeclarationError(f"property {name}: {use}")

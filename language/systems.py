@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from .errors import DeclarationError
 from .expressions import ConstantInfo, Expression, Field, Operand, children_first, lift
+from .fairness import Fairness
 from .given import check_kind, check_name, items, pairs, shown
 from .interned import Interned
 from .machines import Event, FieldInfo, Machine
@@ -72,6 +73,7 @@ NETWORK, BUDGET = "network", "budget"  # what is in flight and what is spent, am
 _COLLECTIONS: dict[str, type] = {
     "tables": Table, "properties": Property, "constants": Expression, "channels": Channel,
     "interchangeable": Key, "lemmas": Property, "unreached": Unreached, "real": Expression,
+    "progress": Property, "fairness": Fairness,
 }  # fmt: skip
 _NAMED = ("field", "constant")  # what rows and traces show by its name alone
 _MAPPINGS = {
@@ -94,13 +96,15 @@ class System:
     interest by themselves, that proofs of the properties may use. `reach` says what the default
     bounds reach and what they don't, `unreached` which rows and premises runs don't reach. `real`
     are fields of runs at real ranges alone that this system has nevertheless, with the rows of
-    those runs.
+    those runs. `progress` are properties of what must come to happen, in runs that have the
+    `fairness` which is supposed of them.
 
     Raises DeclarationError for a feature that the protocols don't declare, a constant that the
     system doesn't, a bound outside of its constant's range, a message without a channel, a property
     of a machine without a table, a budget of an event without one, something unreached that isn't
-    there, an expression with a constant and a field of one name, and for two tables, machines,
-    properties or channels of one name.
+    there, an expression with a constant and a field of one name, a property among those of another
+    kind, fairness of an event without a table or by a row that isn't there, and for two tables,
+    machines, properties or channels of one name.
     """
 
     name: str
@@ -121,6 +125,8 @@ class System:
     reach: str = ""
     unreached: tuple[Unreached, ...] = ()
     real: tuple[Expression, ...] = ()
+    progress: tuple[Property, ...] = ()
+    fairness: tuple[Fairness, ...] = ()
 
     def __post_init__(self) -> None:
         check_name("a system", self.name)
@@ -130,7 +136,7 @@ class System:
             object.__setattr__(self, name, given)
         tables = tuple(bounded_view(table, self.having) for table in self.tables)
         object.__setattr__(self, "tables", tables)
-        for name in ("properties", "lemmas"):
+        for name in ("properties", "lemmas", "progress"):
             seen = tuple(bounded_property(item, self.having) for item in getattr(self, name))
             object.__setattr__(self, name, seen)
         for name, form in _MAPPINGS.items():
@@ -144,7 +150,7 @@ class System:
                     f"system {self.name}: no machine can be called {name}, as traces show the "
                     "system's own part of the state under that name: take another"
                 )
-        self._unique("property", [item.name for item in (*self.properties, *self.lemmas)])
+        self._unique("property", [item.name for item in self.every_property])
         constants = (*self.constants, *self.fixed)
         self._unique("constant", [constant.data.name for constant in constants])
         self._unique("channel", [channel.message.name for channel in self.channels])
@@ -181,6 +187,7 @@ class System:
 
         self._check_types()
         self._check_unreached()
+        self._check_progress()
 
     def _check_kinds(self) -> None:
         where = f"system {self.name}"
@@ -202,10 +209,33 @@ class System:
                 check_kind(f"{where}, budgets", event, Event)
             check_kind(f"{where}, budgets", most, *_NUMBER)
 
+    def _check_progress(self) -> None:
+        where = f"system {self.name}"
+        for name, wanted in (("properties", False), ("lemmas", False), ("progress", True)):
+            for item in getattr(self, name):
+                if item.is_progress is not wanted:
+                    place = "progress" if item.is_progress else "properties"
+                    raise DeclarationError(
+                        f"{where}, {name}: {item.name} is of the kind {item.kind!r}: put it into "
+                        f"{place}="
+                    )
+        self._unique("fairness", [item.name for item in self.fairness])
+        for item in self.fairness:
+            tables = [table for table in self.tables if table.on is item.event]
+            if not tables:
+                raise DeclarationError(f"{where}, fairness: no table takes {item.event.name}")
+            rows = {row.name for table in tables for row in table.rows}
+            for name in item.rows:
+                if name not in rows:
+                    raise DeclarationError(
+                        f"{where}, fairness: {item.event.name} has no row {name!r} (it has: "
+                        f"{', '.join(sorted(rows))})"
+                    )
+
     def _check_unreached(self) -> None:
         known = {table.name for table in self.tables}
         known |= {f"{table.name}/{row.name}" for table in self.tables for row in table.rows}
-        known |= {item.name for item in (*self.properties, *self.lemmas)}
+        known |= {item.name for item in self.every_property}
         for item in self.unreached:
             for name in item.names:
                 if name not in known:
@@ -255,8 +285,9 @@ class System:
         for channel in self.channels:
             for _, during in channel.message.errors:
                 yield f"message {channel.message.name}, errors", during
-        for item in (*self.properties, *self.lemmas):
+        for item in self.every_property:
             yield f"property {item.name}", item.expression
+            yield f"property {item.name}", item.premise
             if item.known_bug is not None:
                 for part in (item.known_bug.during, *item.known_bug.mended_by):
                     yield f"property {item.name}, known_bug", part
@@ -371,6 +402,11 @@ class System:
     def machines(self) -> tuple[Machine, ...]:
         """The machines of the tables, each once, in order."""
         return tuple(self._every_machine())
+
+    @property
+    def every_property(self) -> tuple[Property, ...]:
+        """The properties, the lemmas and those of progress."""
+        return (*self.properties, *self.lemmas, *self.progress)
 
     @property
     def end(self) -> Expression:

@@ -28,7 +28,7 @@ def describe(system: System, console: Console) -> None:
         cells = (info.name, *values, f"{info.low}..{info.high}", info.meaning)
         constants.add_row(*map(Text, cells))
     properties = _columns("property", "kind", "what it says")
-    for item in system.properties:
+    for item in (*system.properties, *system.progress):
         properties.add_row(*map(Text, (item.name, item.kind, item.sentence)))
     for table in (features, constants, properties):
         if table.row_count:

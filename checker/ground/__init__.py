@@ -1,12 +1,13 @@
 """A system grounded: its state as scalar leaves, its rows as guards and updates over them."""
 
 from .actions import ground
-from .grounded import GroundAction, Grounded, GroundRow, Leaf, PathPart, choice_leaf
+from .grounded import Aim, GroundAction, Grounded, GroundRow, Leaf, PathPart, choice_leaf
 from .shapes import UNBOUNDED
 from .steps import Steps
 
 __all__ = [
     "UNBOUNDED",
+    "Aim",
     "GroundAction",
     "GroundRow",
     "Grounded",

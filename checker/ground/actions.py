@@ -15,7 +15,7 @@ from ..effort import check_effort
 from ..graph import Node, leaves_of
 from ..probes import Probe, probes
 from .expressions import Expressions, Scope
-from .grounded import GroundAction, Grounded, GroundRow, choice_leaf
+from .grounded import Aim, GroundAction, Grounded, GroundRow, choice_leaf
 from .shapes import Shape, Shapes, Slots
 from .state import State
 from .steps import Steps
@@ -79,6 +79,7 @@ class _Grounder:
             limits=sorted({state.leaves[leaf].name for leaf in leaves_of(self.most.values())}),
             probes=probed,
             next_leaves=unchanged,
+            aims=list(self.aims()),
         )
 
     def well_formed(self) -> Iterator[Node]:
@@ -121,6 +122,18 @@ class _Grounder:
                 with _placed(f"property {item.name}"):
                     nodes.append(self.expressions.node(item.expression, Scope()))
         return nodes
+
+    def aims(self) -> Iterator[Aim]:
+        """The properties of progress, for each value of their variables."""
+        for item in self.instance.progress:
+            domains = [choices(name.data.type, self.instance.constants) for name in item.each]
+            for values in product(*domains):
+                bound = tuple(zip(item.each, values, strict=True))
+                shapes = {n: self.shapes.constant_shape(n.data.type, v) for n, v in bound}
+                with _placed(f"property {item.name}"):
+                    premise = self.expressions.node(item.premise, Scope(shapes))
+                    goal = self.expressions.node(item.expression, Scope(shapes))
+                yield Aim(item, bound, premise, goal)
 
     def bindings(self, action: Action) -> Iterator[tuple[Scope, tuple[Node, ...]]]:
         g = self.graph

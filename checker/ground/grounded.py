@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ...language import Bool, Instance, Key, Optional
-from ...language.types import Type, Value
+from ...language import Bool, Expression, Instance, Key, Optional, Property
+from ...language.types import Type, Value, show_value
 from ..graph import Graph, Node
 from ..probes import Probe
 
@@ -83,6 +83,27 @@ def choice_leaf(places: int) -> int:
     return -places
 
 
+@dataclass(frozen=True)
+class Aim:
+    """What a property `of` progress says for one value of its variables: what it is about, and what
+    must come to hold. `bound` are these values."""
+
+    of: Property
+    bound: tuple[tuple[Expression, Value], ...]
+    premise: Node
+    goal: Node
+
+    @property
+    def name(self) -> str:
+        """The property, with the values in print."""
+        return " ".join(
+            (
+                self.of.name,
+                *(f"{v.data.name}={show_value(v.data.type, value)}" for v, value in self.bound),
+            )
+        )
+
+
 @dataclass
 class Grounded:
     """A system's state as leaves, and everything that reads or writes them.
@@ -95,6 +116,7 @@ class Grounded:
     leaves themselves, that nothing writes: `open` gives their names, and `limits` those that types
     are bounded by. `probes` are conditions that a run should meet; those of steps read the state
     after a step as the leaves `next_leaves`, each with what it is where a step leaves it alone.
+    `aims` are the properties of progress.
     """
 
     instance: Instance
@@ -113,3 +135,4 @@ class Grounded:
     probes: list[tuple[Probe, Node]]
     next_leaves: Mapping[int, Node]
     constant: frozenset[int] = frozenset()
+    aims: list[Aim] = field(default_factory=list[Aim])

@@ -63,6 +63,11 @@ class Symmetry:
 NO_SYMMETRY = Symmetry((), ())
 
 
+def refused(instance: Instance, reason: str) -> Symmetry:
+    """No reduction, for one reason that goes for all keys."""
+    return Symmetry((), tuple(f"{key.name}: {reason}" for key in instance.system.interchangeable))
+
+
 def find_symmetry(grounded: Grounded, *, renaming: bool = True) -> Symmetry:
     """The reduction that the system's interchangeable keys allow; without `renaming`, the one that
     sorting gives."""
@@ -167,7 +172,8 @@ def _told_apart(grounded: Grounded, key: Key) -> Iterator[tuple[Leaf, int]]:
 def _named_instance(instance: Instance, key: Key) -> Expression | None:
     """A place where an expression orders the key's instances, or where a number or what stands for
     none is put in place of one."""
-    expressions = [p.expression for p in instance.properties] + [instance.terminal]
+    every = (*instance.properties, *instance.progress)
+    expressions = [instance.terminal, *(p.expression for p in every), *(p.premise for p in every)]
     for table in instance.system.tables:
         expressions += [table.guard, *(e for chosen in table.on.variables for e in chosen.args)]
         for row in table.rows:

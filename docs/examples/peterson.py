@@ -18,6 +18,8 @@ from epochfence.language import (
     event,
     feature,
     invariant,
+    leads_to,
+    weak_fairness,
 )
 
 PROCESS = Key("process", 2)
@@ -41,8 +43,8 @@ def step(name: str, start: Expression, *rows: Row, when: Expression | bool = Tru
     return Table(process, event(name), when=(at == start) & when, rows=rows, elsewhere=(memory,))
 
 
-TABLES = (
-    step("try", Step.OUTSIDE, Row("try", goto=Step.FIRST)),
+TRY = step("try", Step.OUTSIDE, Row("try", goto=Step.FIRST))
+PROGRAM = (
     step(
         "take the first step", Step.FIRST,
         Row("raise the flag", goto=Step.SECOND, set={flag: True}, during=flag_first),
@@ -66,7 +68,7 @@ is_inside = at.is_in(Step.CRITICAL, Step.LEAVING)
 system = System(
     name="peterson",
     doc="Two processes and one critical section.",
-    tables=TABLES,
+    tables=(TRY, *PROGRAM),
     properties=(
         invariant(
             "MutualExclusion",
@@ -75,6 +77,14 @@ system = System(
             "G. L. Peterson, Myths about the mutual exclusion problem (1981)",
         ),
     ),
+    progress=(
+        leads_to(
+            "GetsIn", at.at(i) == Step.FIRST, at.at(i) == Step.CRITICAL,
+            "A process that wants to get in does so at last.", each=(i,),
+        ),
+    ),
+    # a process may stay outside for ever, but doesn't stop inside
+    fairness=weak_fairness(*(table.on for table in PROGRAM)),
     protocols=Protocols(("1", "2"), (flag_first,)),
     reach="All of it: there are two processes, and they go on for ever.",
-)
+)  # fmt: skip

@@ -5,7 +5,7 @@ Slow and simple on purpose: traces are replayed here, and the native explorer is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import TypeAlias
@@ -48,12 +48,17 @@ class Interpreter:
         return dict(zip(self.names, state, strict=True))
 
     def holds(
-        self, condition: Expression, state: FullState, following: FullState | None = None
+        self,
+        condition: Expression,
+        state: FullState,
+        following: FullState | None = None,
+        bound: Iterable[tuple[Expression, Value]] = (),
     ) -> bool:
-        """Whether a condition holds in a state, or of the step from it to the `following` one."""
+        """Whether a condition holds in a state, or of the step from it to the `following` one, for
+        these values of the variables `bound` around it."""
         next_ = None if following is None else self.as_mapping(following)
-        constants = self.instance.constants
-        return bool(evaluate(condition, self.as_mapping(state), constants, following=next_))
+        constants, values = self.instance.constants, dict(bound)
+        return bool(evaluate(condition, self.as_mapping(state), constants, values, following=next_))
 
     def step_holds(self, item: Property, state: FullState, following: FullState) -> bool:
         """Whether a step property holds of a step."""

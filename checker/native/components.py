@@ -1,0 +1,313 @@
+"""Strongly connected components of the explored steps, and which of them a fair run can stay in.
+
+Components by D. J. Pearce, A space-efficient algorithm for finding strongly connected components
+(2016): Tarjan's, in twelve bytes a state. Fairness by taking away, again and again, what no fair
+run stays in (E. A. Emerson and C.-L. Lei, 1987): a component in which a weakly fair step is always
+possible and none is taken; and of one in which a strongly fair step is possible and none is taken,
+the states where it is possible.
+
+`region` says of each state what it still belongs to: 0 nothing, from FAIR on a component that a
+fair run can stay in, else a set that is still to be divided. What is fair is a bit of a mask of
+`masks` for each label, in as many words as there have to be.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportMissingParameterType=false
+# pyright: reportUnknownArgumentType=false, reportUntypedFunctionDecorator=false
+# pyright: reportCallIssue=false
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from .transitions import BLOCK_BITS
+
+FAIR = 1 << 31
+BEGINS, WITHIN, WANTED = 1, 2, 4  # of a state: a run may begin to be bad, may stay so, has proof
+NONE = 0xFFFFFFFF  # the number of no state
+_ROOT = np.uint32(1 << 31)
+_STEP = np.uint32(_ROOT - np.uint32(1))
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _first(bases, offsets, state):
+    block = state >> BLOCK_BITS
+    return bases[block] + offsets[state + block]
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _end(bases, offsets, state):
+    block = state >> BLOCK_BITS
+    return bases[block] + offsets[state + block + 1]
+
+
+@njit(nogil=True, cache=True)
+def reach(bases, offsets, targets, flags, region, stack):
+    """Puts into region 1 what is reached from states that are BEGINS through those WITHIN; returns
+    how many that are."""
+    found = 0
+    for start in range(len(flags)):
+        if not flags[start] & BEGINS or region[start]:
+            continue
+        region[start] = 1
+        found += 1
+        stack[0] = start
+        top = 1
+        while top:
+            top -= 1
+            state = np.int64(stack[top])
+            for at in range(_first(bases, offsets, state), _end(bases, offsets, state)):
+                target = targets[at]
+                if flags[target] & WITHIN and not region[target]:
+                    region[target] = 1
+                    found += 1
+                    stack[top] = target
+                    top += 1
+    return found
+
+
+@njit(nogil=True, cache=True)
+def idle(bases, offsets, labels, flags, region, masks):
+    """Marks as WANTED the states of a region in which no fair step is possible: a run may end
+    there. Returns how many there are."""
+    found = 0
+    for state in range(len(flags)):
+        if not region[state]:
+            continue
+        fair = np.uint64(0)
+        for at in range(_first(bases, offsets, state), _end(bases, offsets, state)):
+            for word in range(masks.shape[1]):
+                fair |= masks[labels[at], word]
+        if fair == np.uint64(0):
+            flags[state] |= WANTED
+            found += 1
+    return found
+
+
+@njit(nogil=True, cache=True)
+def _possible(bases, offsets, labels, masks, state, found):
+    """Puts into `found` which fair steps are possible in a state."""
+    found[:] = 0
+    for at in range(_first(bases, offsets, state), _end(bases, offsets, state)):
+        for word in range(masks.shape[1]):
+            found[word] |= masks[labels[at], word]
+
+
+@njit(nogil=True, cache=True)
+def judge(
+    bases, offsets, targets, labels, masks, weak, strong, region, rindex, mine, members, new, fair
+):  # fmt: skip
+    """Says of a component, whose members have the index `mine`, what is left of it: nothing, all of
+    it, which is `fair`, or what belongs to the region `new`. Returns 1 for a fair one, 2 for one
+    that is still to be divided."""
+    words = masks.shape[1]
+    anywhere = np.zeros(words, dtype=np.uint64)
+    everywhere = np.full(words, np.uint64(0xFFFFFFFFFFFFFFFF))
+    taken = np.zeros(words, dtype=np.uint64)
+    here = np.zeros(words, dtype=np.uint64)
+    has_step = False
+    for state in members:
+        here[:] = 0
+        for at in range(_first(bases, offsets, state), _end(bases, offsets, state)):
+            inside = rindex[targets[at]] == mine
+            has_step |= inside
+            for word in range(words):
+                here[word] |= masks[labels[at], word]
+                if inside:
+                    taken[word] |= masks[labels[at], word]
+        anywhere |= here
+        everywhere &= here
+    lost = not has_step
+    unfair = np.zeros(words, dtype=np.uint64)
+    divided = False
+    for word in range(words):
+        lost |= (weak[word] & everywhere[word] & ~taken[word]) != np.uint64(0)
+        unfair[word] = strong[word] & anywhere[word] & ~taken[word]
+        divided |= unfair[word] != np.uint64(0)
+    if lost:
+        for state in members:
+            region[state] = 0
+        return 0
+    if not divided:
+        for state in members:
+            region[state] = fair
+        return 1
+    left = 0
+    for state in members:
+        _possible(bases, offsets, labels, masks, state, here)
+        out = False
+        for word in range(words):
+            out |= (here[word] & unfair[word]) != np.uint64(0)
+        region[state] = 0 if out else new
+        left += 0 if out else 1
+    return 2 if left else 0
+
+
+@njit(nogil=True, cache=True)
+def components(
+    bases, offsets, targets, labels, masks, weak, strong, region, rindex, stack, iterators, flags,
+    new, can_come,
+):  # fmt: skip
+    """Divides each region into its components and judges them, with new regions from `new` on.
+
+    With `can_come`, instead, marks as WITHIN every state from which one that is WITHIN is reached:
+    components are found in the order in which nothing leads to a later one.
+    `rindex`, `stack` and `iterators` have a place for each state. Returns how many components are
+    fair, how many are to be divided, and the next new region.
+    """
+    rindex[:] = 0
+    states = len(region)
+    fair, open_ = 0, 0
+    mine = np.int64(NONE)
+    path, back = 0, states  # what is on the way lies below, what waits for its root above
+    for start in range(states):
+        if region[start] == 0 or region[start] >= FAIR or rindex[start]:
+            continue
+        index = 1
+        stack[path] = start
+        iterators[path] = _ROOT
+        rindex[start] = index
+        path += 1
+        index += 1
+        while path:
+            state = np.int64(stack[path - 1])
+            first = _first(bases, offsets, state)
+            end = _end(bases, offsets, state)
+            at = first + np.int64(iterators[path - 1] & _STEP)
+            root = iterators[path - 1] & _ROOT
+            deeper = False
+            target = state
+            while at < end:
+                target = np.int64(targets[at])
+                if region[target] == region[state]:
+                    if rindex[target] == 0:
+                        deeper = True
+                        break
+                    if rindex[target] < rindex[state]:
+                        rindex[state] = rindex[target]
+                        root = np.uint32(0)
+                at += 1
+            iterators[path - 1] = root | np.uint32(at - first)
+            if deeper:
+                stack[path] = target
+                iterators[path] = _ROOT
+                rindex[target] = index
+                path += 1
+                index += 1
+                continue
+            path -= 1
+            if not root:
+                back -= 1
+                stack[back] = state
+                continue
+            # the members are those that wait from here on, and the root, put before them
+            low = back
+            index -= 1
+            while back < states and rindex[state] <= rindex[stack[back]]:
+                rindex[stack[back]] = mine
+                back += 1
+                index -= 1
+            rindex[state] = mine
+            stack[low - 1] = state
+            members = stack[low - 1 : back]
+            if can_come:
+                _spread(bases, offsets, targets, flags, members)
+            else:
+                outcome = judge(
+                    bases, offsets, targets, labels, masks, weak, strong, region, rindex, mine,
+                    members, new, FAIR + new,
+                )  # fmt: skip
+                fair += outcome == 1
+                open_ += outcome == 2
+                new += 1
+            mine -= 1
+    return fair, open_, new
+
+
+@njit(nogil=True, cache=True)
+def _spread(bases, offsets, targets, flags, members):
+    """Marks all members as WITHIN where one is, or leads to what is."""
+    found = False
+    for state in members:
+        found |= (flags[state] & WITHIN) != 0
+        for at in range(_first(bases, offsets, state), _end(bases, offsets, state)):
+            found |= (flags[targets[at]] & WITHIN) != 0
+    if found:
+        for state in members:
+            flags[state] |= WITHIN
+
+
+@njit(nogil=True, cache=True)
+def stem(bases, offsets, targets, flags, initials, parents, queue):
+    """A shortest way from an initial state, through one that is BEGINS, then through those WITHIN,
+    to one that is WANTED; returns that one's place in `parents`, -1 where there is none.
+
+    The way is followed back in `parents`, which has two places for each state: one for before it
+    begins, one, further by as many as there are states, for from then on.
+    """
+    states = len(flags)
+    parents[:] = NONE
+    head, tail = 0, 0
+    for state in initials:
+        place = np.int64(state)
+        if flags[state] & BEGINS:
+            place += states
+        if parents[place] == NONE:
+            parents[place] = place
+            queue[tail] = place
+            tail += 1
+    while head < tail:
+        place = np.int64(queue[head])
+        head += 1
+        state = place if place < states else place - states
+        if place >= states and flags[state] & WANTED:
+            return place
+        for at in range(_first(bases, offsets, state), _end(bases, offsets, state)):
+            target = np.int64(targets[at])
+            if place >= states:
+                if not flags[target] & WITHIN:
+                    continue
+                following = target + states
+            else:
+                following = target + states if flags[target] & BEGINS else target
+            if parents[following] == NONE:
+                parents[following] = place
+                queue[tail] = following
+                tail += 1
+    return -1
+
+
+@njit(nogil=True, cache=True)
+def nearest(
+    bases, offsets, targets, labels, masks, region, start, goal, word, bit, rests, parents, queue
+):  # fmt: skip
+    """Within the component of `start`, the nearest state that is `goal`; or without one (-1), where
+    a step with this bit is taken that stays inside, or, if it `rests`, where none is possible.
+
+    Returns the state and the step, -1 for no step; the way is followed back in `parents`.
+    """
+    parents[:] = NONE
+    parents[start] = start
+    queue[0] = start
+    head, tail = 0, 1
+    while head < tail:
+        state = np.int64(queue[head])
+        head += 1
+        if state == goal:
+            return state, -1
+        possible = False
+        inside = -1
+        for at in range(_first(bases, offsets, state), _end(bases, offsets, state)):
+            stays = region[targets[at]] == region[start]
+            if goal < 0 and masks[labels[at], word] & bit:
+                possible = True
+                if stays and inside < 0:
+                    inside = at
+            if stays and parents[targets[at]] == NONE:
+                parents[targets[at]] = state
+                queue[tail] = targets[at]
+                tail += 1
+        if goal < 0 and (inside >= 0 or (rests and not possible)):
+            return state, inside
+    return -1, -1

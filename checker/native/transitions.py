@@ -1,0 +1,182 @@
+"""The steps between the states that a search has found, kept compactly.
+
+A state has a number: how many there are before it, shard by shard. Its steps lie one behind the
+other: four bytes for the state that each leads to, two or four for what it is a step of. Where they
+begin is said in four bytes a state, counted from the beginning of its block of states.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportMissingParameterType=false
+# pyright: reportUnknownArgumentType=false, reportUntypedFunctionDecorator=false
+# pyright: reportCallIssue=false
+
+from __future__ import annotations
+
+from itertools import count, takewhile
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numba import njit, uint64
+
+from .explore import SLICE, Explorer, Worker
+from .memory import call_expand, load64, prefetch, trailing_zeros
+from .store import GROUP, SHARD_BITS, alike, group_of, hash_state, position_in, same_state, tag_of
+
+BLOCK_BITS = 12
+IN_BLOCK = 1 << BLOCK_BITS  # states of a block
+MOST_STATES = 1 << 31
+
+
+@njit(nogil=True, cache=True)
+def locate(state, h, stride, states, table, groups):
+    """The position of a packed state in its shard; -1 where it isn't there."""
+    tag = tag_of(h)
+    group = group_of(h, table, groups)
+    while True:
+        tags = load64(group)
+        likely = alike(tags, tag)
+        while likely:
+            position = position_in(group, trailing_zeros(likely) >> 3)
+            if same_state(state, states + position * stride, stride):
+                return position
+            likely &= likely - uint64(1)
+        if alike(tags, uint64(0)):
+            return -1
+        group += GROUP
+        if group == table + GROUP * groups:
+            group = table
+
+
+@njit(nogil=True, cache=True)
+def link(
+    expand, base, count, stride, out, rows, hashes, bad, bad_count, starts, states, tables, groups,
+    targets, labels, offsets, written,
+):  # fmt: skip
+    """Writes the steps from `count` packed states from address `base` on behind the `written` ones
+    of their block; returns how many there are then, -1 where a step leads to an unknown state."""
+    shift = uint64(64 - SHARD_BITS)
+    done = 0
+    while done < count:
+        part = min(SLICE, count - done)
+        total = 0
+        for i in range(part):
+            bad_count[0] = 0
+            offsets[done + i] = written + total
+            total += call_expand(
+                expand, base + (done + i) * stride, 1, out + total * stride,
+                rows.ctypes.data + 4 * total, bad.ctypes.data, bad_count.ctypes.data,
+            )  # fmt: skip
+        for j in range(total):
+            h = hash_state(out + j * stride, stride)
+            hashes[j] = h
+            shard = np.int64(h >> shift)
+            prefetch(group_of(h, tables[shard], groups[shard]))
+        for j in range(total):
+            h = hashes[j]
+            shard = np.int64(h >> shift)
+            position = locate(
+                out + j * stride, h, stride, states[shard], tables[shard], groups[shard]
+            )
+            if position < 0:
+                return -1
+            targets[written + j] = starts[shard] + position
+            labels[written + j] = rows[j]
+        written += total
+        done += part
+    return written
+
+
+class Transitions:
+    """The steps between the states of an explorer that has found all of them.
+
+    `targets` and `labels` have a place for each step: the number of the state that it leads to, and
+    the number that the kernel gives to what was taken. Those of state `i` begin at
+    `bases[i >> BLOCK_BITS] + offsets[i + (i >> BLOCK_BITS)]` and end where the next offset says.
+    Raises MemoryError where the explorer's limit leaves no room.
+    """
+
+    def __init__(self, explorer: Explorer, labels: int) -> None:
+        self.explorer = explorer
+        counts = explorer.store.counts
+        self.states = int(counts.sum())
+        self.count = explorer.found.transitions
+        kind = np.uint16 if labels <= 1 << 16 else np.uint32
+        self.starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        blocks = -(-self.states // IN_BLOCK)
+        if self.states >= MOST_STATES:
+            raise MemoryError(f"more than {MOST_STATES:,} states")
+        size = self.count * (4 + np.dtype(kind).itemsize) + 4 * (self.states + blocks) + 8 * blocks
+        if not explorer.may_take(size):
+            raise MemoryError(f"{size:,} bytes for the steps between states")
+        self.targets = np.zeros(self.count, dtype=np.uint32)
+        self.labels = np.zeros(self.count, dtype=kind)
+        self.offsets = np.zeros(self.states + blocks, dtype=np.uint32)
+        self.bases = np.zeros(blocks, dtype=np.int64)
+        self._lock, self._used = Lock(), 0
+        turns = count()
+        pool = explorer.pool
+        if pool is None:
+            self._fill(explorer.workers[0], turns)
+        else:
+            for done in [pool.submit(self._fill, each, turns) for each in explorer.workers]:
+                done.result()
+        if self._used != self.count:
+            raise RuntimeError("a search's states have other steps than it counted")
+
+    @property
+    def bytes(self) -> int:
+        """What the steps take."""
+        parts = (self.targets, self.labels, self.offsets, self.bases)
+        return sum(part.nbytes for part in parts)
+
+    @property
+    def arrays(self) -> tuple[Any, Any, Any, Any]:
+        """Where states' steps begin, where they lead and what they are of."""
+        return self.bases, self.offsets, self.targets, self.labels
+
+    def _fill(self, worker: Worker, turns: count[int]) -> None:
+        """Takes one block after the other."""
+        store, stride = self.explorer.store, worker.stride
+        most = IN_BLOCK * max(1, worker.kernel.most_successors)
+        targets = np.empty(most, dtype=np.uint32)
+        labels = np.empty(most, dtype=self.labels.dtype)
+        hashes = np.empty(len(worker.rows), dtype=np.uint64)
+        for block in takewhile(len(self.bases).__gt__, turns):
+            first, end = block * IN_BLOCK, min((block + 1) * IN_BLOCK, self.states)
+            written, at = 0, first
+            while at < end:
+                shard = int(np.searchsorted(self.starts, at, side="right")) - 1
+                position = at - int(self.starts[shard])
+                part = min(end, int(self.starts[shard + 1])) - at
+                written = link(
+                    worker.kernel.address, int(store.states[shard]) + position * stride, part,
+                    stride, worker.out.address, worker.rows, hashes, worker.bad, worker.bad_count,
+                    self.starts, store.states, store.tables, store.groups, targets, labels,
+                    self.offsets[at + block :], written,
+                )  # fmt: skip
+                if written < 0:
+                    raise RuntimeError("a step of a search leads to a state that it hasn't found")
+                at += part
+            self.offsets[end + block] = written
+            with self._lock:
+                here = self._used
+                self._used += written
+            if here + written <= self.count:
+                self.bases[block] = here
+                self.targets[here : here + written] = targets[:written]
+                self.labels[here : here + written] = labels[:written]
+
+    def packed(self, number: int) -> bytes:
+        """The packed state of that number."""
+        shard = int(np.searchsorted(self.starts, number, side="right")) - 1
+        position = number - int(self.starts[shard])
+        return self.explorer.store.bytes_of(shard, position, position + 1)
+
+    def initials(self) -> Any:
+        """The numbers of the initial states."""
+        ends = self.explorer.levels[0]
+        parts = [
+            np.arange(start, start + n) for start, n in zip(self.starts[:-1], ends, strict=True)
+        ]
+        return np.concatenate(parts).astype(np.uint32)

@@ -1,0 +1,335 @@
+"""Whether what must come to happen does, on the steps between all states that a search found."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .ground import Aim
+from .lasso import Fairnesses, Label, Lasso, Obligation, tell_dead_end, tell_lasso
+from .native import components as native
+from .native.transitions import Transitions
+from .native.vectors import formula, gathered, in_words
+from .vacuity import Vacuity, declared_unreached
+from .verdict import PropertyVerdict, Result, Verdict
+
+if TYPE_CHECKING:
+    from .check import Prepared
+    from .native.explore import Explorer
+
+WORD = 64
+PER_STATE = 18  # bytes beside the steps: what components, regions and marks take
+ON_A_WAY = 16  # bytes a state more where a way is looked for
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What looking for progress took: seconds, steps between states, and the most bytes at once."""
+
+    seconds: float
+    transitions: int
+    bytes: int
+
+    def as_json(self) -> dict[str, Any]:
+        """The effort as plain data."""
+        return {
+            "seconds": round(self.seconds, 3), "transitions": self.transitions,
+            "bytes": self.bytes,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A property of progress, and a run that shows that it doesn't hold: to a state from which no
+    run comes to what it must, or one that repeats for ever."""
+
+    aim: Aim
+    run: Lasso
+
+
+def look_for_progress(prepared: Prepared, explorer: Explorer, result: Result) -> None:
+    """Puts into the result of a search that found nothing wrong what becomes of the properties of
+    progress. Raises Disagreement where the executable model differs."""
+    names = [item.name for item in prepared.instance.progress]
+    verdicts = dict.fromkeys(names, "unknown")
+    try:
+        progress = Progress(prepared, explorer)
+        found = next(progress.broken(), None)
+        result.progress = progress.effort
+    except MemoryError as error:
+        result.verdict = Verdict.INCONCLUSIVE
+        result.reason = f"the memory limit was met after the last level: no room for {error}"
+    except KeyboardInterrupt:
+        result.verdict = Verdict.INTERRUPTED
+        result.reason = "it was interrupted after the last level, while looking for progress"
+    else:
+        if found is None:
+            verdicts = dict.fromkeys(names, "holds")
+            result.vacuous += _unmet(prepared, progress)
+        else:
+            _tell(prepared, found, result)
+            verdicts[found.aim.of.name] = "broken"
+    length = None if result.trace is None else len(result.trace.steps)
+    result.properties += [
+        PropertyVerdict(name, verdict, length if verdict == "broken" else None)
+        for name, verdict in verdicts.items()
+    ]
+
+
+def _tell(prepared: Prepared, found: Broken, result: Result) -> None:
+    tell = tell_lasso if found.aim.of.kind == "leads to" else tell_dead_end
+    result.trace = tell(prepared.instance, found.aim, found.run, prepared.pack)
+    result.verdict, result.vacuous = Verdict.LEADS_TO_BROKEN, []
+    result.reason = f"{found.aim.name} is broken."
+
+
+def _unmet(prepared: Prepared, progress: Progress) -> Iterator[Vacuity]:
+    """The properties that hold for want of their premise."""
+    declared = declared_unreached(prepared.instance)
+    for name in progress.unmet:
+        what = "holds for want of its premise, which is never true"
+        yield Vacuity("premise", name, what, (), declared.get(name, ""))
+
+
+class Progress:
+    """What must come to happen, asked of the states that an explorer has found.
+
+    `unmet` are the properties of which no state meets the premise. Raises MemoryError where the
+    explorer's limit leaves no room.
+    """
+
+    def __init__(self, prepared: Prepared, explorer: Explorer) -> None:
+        self.begun = time.perf_counter()
+        self.prepared = prepared
+        self.explorer = explorer
+        self.steps = Transitions(explorer, len(prepared.labels))
+        states = self.steps.states
+        self.most = self.steps.bytes
+        self._take(PER_STATE * states)
+        self.region = np.zeros(states, dtype=np.uint32)
+        self.rindex = np.zeros(states, dtype=np.uint32)
+        self.stack = np.zeros(states + 1, dtype=np.uint32)
+        self.iterators = np.zeros(states + 1, dtype=np.uint32)
+        self.flags = np.zeros(states, dtype=np.uint8)
+        self.masks, self.weak, self.strong, self.obligations = _masks(prepared)
+        self.met: set[str] = set()
+
+    def _take(self, size: int) -> None:
+        if not self.explorer.may_take(self.most + size):
+            raise MemoryError(f"{size:,} bytes for what states belong to")
+        self.most += size
+
+    @property
+    def effort(self) -> Effort:
+        """What it took so far."""
+        return Effort(time.perf_counter() - self.begun, self.steps.count, self.most)
+
+    @property
+    def unmet(self) -> list[str]:
+        """The properties that are about no state."""
+        names = dict.fromkeys(aim.of.name for aim in self.prepared.grounded.aims)
+        return [name for name in names if name not in self.met]
+
+    def broken(self) -> Iterator[Broken]:
+        """The aims that don't hold, each with a run that shows it."""
+        for aim in self.prepared.grounded.aims:
+            look = self._always_possible if aim.of.kind != "leads to" else self._leads_to
+            run = look(aim)
+            if run is not None:
+                yield Broken(aim, run)
+
+    def _leads_to(self, aim: Aim) -> Lasso | None:
+        graph = self.prepared.grounded.graph
+        owed = graph.and_(aim.premise, graph.not_(aim.goal))
+        if self._holds(aim.premise).any():
+            self.met.add(aim.of.name)
+        self.flags[:] = native.BEGINS * self._holds(owed)
+        self.flags |= native.WITHIN * self._holds(graph.not_(aim.goal))
+        bases, offsets, targets, labels = self.steps.arrays
+        self.region[:] = 0
+        if not native.reach(bases, offsets, targets, self.flags, self.region, self.stack):
+            return None
+        wanted = native.idle(bases, offsets, labels, self.flags, self.region, self.masks)
+        new, open_ = 2, 1
+        while open_:
+            fair, open_, new = native.components(
+                bases, offsets, targets, labels, self.masks, self.weak, self.strong, self.region,
+                self.rindex, self.stack, self.iterators, self.flags, new, False,
+            )  # fmt: skip
+            wanted += fair
+        if not wanted:
+            return None
+        self.flags[self.region >= native.FAIR] |= native.WANTED
+        return self._lasso()
+
+    def _always_possible(self, aim: Aim) -> Lasso | None:
+        self.met.add(aim.of.name)
+        bases, offsets, targets, labels = self.steps.arrays
+        self.flags[:] = native.WITHIN * self._holds(aim.goal)
+        self.region[:] = 1
+        native.components(
+            bases, offsets, targets, labels, self.masks, self.weak, self.strong, self.region,
+            self.rindex, self.stack, self.iterators, self.flags, 2, True,
+        )  # fmt: skip
+        never = (self.flags & native.WITHIN) == 0
+        if not never.any():
+            return None
+        self.flags[:] = native.BEGINS | native.WITHIN
+        self.flags[never] |= native.WANTED
+        return self._run(self._stem())
+
+    def _holds(self, node: Any) -> Any:
+        """Of each state, in the order of numbers, whether a node holds there."""
+        packing, store = self.prepared.packing, self.explorer.store
+        condition = formula(node, packing)
+        rows = (store.rows(shard) for shard in range(len(store.counts)))
+        found = [condition(in_words(part, packing)) for part in gathered(rows)]
+        return np.concatenate(found).astype(np.uint8)
+
+    # Ways -----------------------------------------------------------------------------------
+
+    def _stem(self) -> list[int]:
+        """The states of a shortest way to one that is wanted."""
+        states = self.steps.states
+        self._take(ON_A_WAY * states)
+        parents = np.zeros(2 * states, dtype=np.uint32)
+        queue = np.zeros(2 * states, dtype=np.uint32)
+        bases, offsets, targets, _ = self.steps.arrays
+        initials = self.steps.initials()
+        at = native.stem(bases, offsets, targets, self.flags, initials, parents, queue)
+        found = [int(at)]
+        while int(parents[found[-1]]) != found[-1]:
+            found.append(int(parents[found[-1]]))
+        self.most -= ON_A_WAY * states
+        return [at % states for at in reversed(found)]
+
+    def _lasso(self) -> Lasso:
+        stem = self._stem()
+        start = stem[-1]
+        if int(self.region[start]) < native.FAIR:  # nothing has to happen there
+            return self._run(stem)
+        way = _Way(self, start)
+        for obligation in range(len(self.obligations)):
+            way.satisfy(obligation)
+        way.close()
+        return self._run(stem + way.states[1:], len(stem) - 1, dict(enumerate(way.taken)))
+
+    def _run(
+        self, states: Sequence[int], loop: int | None = None, taken: dict[int, int] | None = None
+    ) -> Lasso:
+        loop = len(states) - 1 if loop is None else loop
+        labels = [
+            self._label((taken or {}).get(at - loop), state, states[at + 1])
+            for at, state in enumerate(states[:-1])
+        ]
+        return Lasso([self.steps.packed(state) for state in states], labels, loop)
+
+    def _label(self, step: int | None, state: int, following: int) -> Label:
+        """What a step is of, or the first one that leads from a state to another."""
+        if step is None:
+            step = next(at for at in self.outgoing(state) if self.steps.targets[at] == following)
+        return self.prepared.labels[int(self.steps.labels[step])]
+
+    def outgoing(self, state: int) -> range:
+        """The steps from a state."""
+        at = state + (state >> native.BLOCK_BITS)
+        base = int(self.steps.bases[state >> native.BLOCK_BITS])
+        return range(base + int(self.steps.offsets[at]), base + int(self.steps.offsets[at + 1]))
+
+
+class _Way:
+    """A way through a component that a fair run can stay in: its states, and the steps taken."""
+
+    def __init__(self, progress: Progress, start: int) -> None:
+        self.progress = progress
+        self.states = [start]
+        self.taken: list[int] = []
+        self.parents = progress.rindex  # both are free by now
+        self.queue = progress.stack
+
+    def satisfy(self, obligation: int) -> None:
+        """Goes on until the way is fair to an obligation, if it isn't so already."""
+        word, bit = divmod(obligation, WORD)
+        weak = bool(self.progress.weak[word] >> np.uint64(bit) & np.uint64(1))
+        if any(self._counts(step, word, bit) for step in self.taken):
+            return
+        if weak and not all(self._is_possible(state, word, bit) for state in self.states):
+            return
+        end, step = self._nearest(-1, word, bit, weak)
+        if end < 0:  # a strongly fair one that is never possible here
+            return
+        self._go(end)
+        if step >= 0:
+            self._take(step)
+
+    def close(self) -> None:
+        """Goes back to where it began, by a step at least."""
+        start = self.states[0]
+        if not self.taken:
+            region = self.progress.region
+            inside = (
+                at
+                for at in self.progress.outgoing(start)
+                if region[self.progress.steps.targets[at]] == region[start]
+            )
+            self._take(next(inside))
+        self._nearest(start, 0, 0, False)
+        self._go(start)
+
+    def _nearest(self, goal: int, word: int, bit: int, rests: bool) -> tuple[int, int]:
+        bases, offsets, targets, labels = self.progress.steps.arrays
+        mask = np.uint64(1 << bit)
+        state, step = native.nearest(
+            bases, offsets, targets, labels, self.progress.masks, self.progress.region,
+            self.states[-1], goal, word, mask, rests, self.parents, self.queue,
+        )  # fmt: skip
+        return int(state), int(step)
+
+    def _go(self, end: int) -> None:
+        """Takes the way to a state that was the nearest."""
+        back = [end]
+        while back[-1] != self.states[-1]:
+            back.append(int(self.parents[back[-1]]))
+        for following in reversed(back[:-1]):
+            steps = self.progress.outgoing(self.states[-1])
+            targets = self.progress.steps.targets
+            self._take(next(at for at in steps if targets[at] == following))
+
+    def _take(self, step: int) -> None:
+        self.taken.append(step)
+        self.states.append(int(self.progress.steps.targets[step]))
+
+    def _counts(self, step: int, word: int, bit: int) -> bool:
+        mask = self.progress.masks[self.progress.steps.labels[step], word]
+        return bool(mask >> np.uint64(bit) & np.uint64(1))
+
+    def _is_possible(self, state: int, word: int, bit: int) -> bool:
+        return any(self._counts(step, word, bit) for step in self.progress.outgoing(state))
+
+
+def _masks(prepared: Prepared) -> tuple[Any, Any, Any, list[Obligation]]:
+    """Of each label what it counts for, as bits of words; which of these are weakly and which are
+    strongly fair; and what they are."""
+    fairnesses = Fairnesses(prepared.instance)
+    every = [fairnesses.of(label) for label in prepared.labels]
+    obligations = sorted(
+        {x for some in every for x in some},
+        key=lambda x: (x[0], tuple(number for _, number in x[1])),
+    )
+    place = {obligation: at for at, obligation in enumerate(obligations)}
+    words = max(1, -(-len(obligations) // WORD))
+    masks = np.zeros((len(every), words), dtype=np.uint64)
+    fair = {kind: np.zeros(words, dtype=np.uint64) for kind in ("weak", "strong")}
+    for label, some in enumerate(every):
+        for obligation in some:
+            word, bit = divmod(place[obligation], WORD)
+            masks[label, word] |= np.uint64(1 << bit)
+            fair[fairnesses.every[obligation[0]].kind][word] |= np.uint64(1 << bit)
+    return masks, fair["weak"], fair["strong"], obligations

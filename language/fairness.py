@@ -1,0 +1,65 @@
+"""Fairness: which events don't stay possible for ever without happening."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from .errors import DeclarationError
+from .given import check_kind, items, shown
+from .interned import Interned
+from .machines import Event
+
+
+@dataclass(frozen=True, eq=False)
+class Fairness(Interned):
+    """What runs are supposed to do: an event happens at last, by one of `rows` if some are named.
+
+    It is asked of each instance by itself: of a machine, an address, a key among the parameters.
+    Weak: where it is possible from some time on without a break. Strong: where it is possible again
+    and again.
+    """
+
+    kind: Literal["weak", "strong"]
+    event: Event
+    rows: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The fairness in print."""
+        rows = f" [{', '.join(self.rows)}]" if self.rows else ""
+        return f"{self.kind} fairness of {self.event.name}{rows}"
+
+
+def weak_fairness(*events: Event, rows: tuple[str, ...] = ()) -> tuple[Fairness, ...]:
+    """Each of the events happens at last where it stays possible; with `rows`, by one of these.
+
+    Raises DeclarationError for what is no event, and for rows of more than one.
+    """
+    return tuple(_fairness("weak", events, rows))
+
+
+def strong_fairness(*events: Event, rows: tuple[str, ...] = ()) -> tuple[Fairness, ...]:
+    """Each of the events happens at last where it is possible again and again: so a message that
+    is sent again and again arrives. With `rows`, by one of these.
+
+    Raises DeclarationError for what is no event, and for rows of more than one.
+    """
+    return tuple(_fairness("strong", events, rows))
+
+
+def _fairness(
+    kind: Literal["weak", "strong"], events: tuple[object, ...], rows: tuple[str, ...]
+) -> Iterator[Fairness]:
+    where = f"{kind}_fairness"
+    if not events:
+        raise DeclarationError(f"{where}: name an event or a message")
+    if rows and len(events) > 1:
+        raise DeclarationError(f"{where}: rows are those of one event, and these are {len(events)}")
+    named = items(f"{where}, rows", rows, str, "name")
+    for event in events:
+        if not isinstance(event, Event):
+            raise DeclarationError(f"{where}: {shown(event)} is no event: name it without a tuple")
+        check_kind(where, event, Event)
+        yield Fairness(kind, event, named)
