@@ -42,15 +42,26 @@ BOTH: Values = frozenset({False, True})
 _kind = cache(type_of)
 
 
+class _Known(dict[Expression, Values]):
+    """Facts that keep what was found out with them: they don't change."""
+
+    __slots__ = ("found", "inside")
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.found: dict[Expression, Values | None] = {}
+        self.inside: dict[Expression, Facts] = {}
+
+
 def truth_of(value: bool) -> Values:
     """A condition that is `value` for certain."""
     return frozenset({value})
 
 
-def feature_facts(protocols: Protocols, release: str) -> dict[Expression, Values]:
+def feature_facts(protocols: Protocols, release: str) -> Facts:
     """Which features hold in a release."""
     on = protocols.features_at(release)
-    return {feature: truth_of(feature.data.name in on) for feature in protocols.every_feature}
+    return _Known({x: truth_of(x.data.name in on) for x in protocols.every_feature})
 
 
 def taken(
@@ -58,7 +69,7 @@ def taken(
 ) -> Iterator[tuple[Row, Facts]]:
     """The rows that may be taken in a release where `facts` hold, each with what holds then."""
     on = protocols.features_at(release)
-    left = assume(table.guard, True, {**feature_facts(protocols, release), **facts})
+    left = assume(table.guard, True, _Known({**feature_facts(protocols, release), **facts}))
     for row in table.rows:
         if not protocols.holds(row.during, on):
             continue
@@ -101,8 +112,11 @@ def possible(e: Expression, facts: Facts) -> Values | None:
     """The values that `e` may have; none where there are too many to tell."""
     if e in facts:
         return facts[e]
-    values = _derived(e, facts)
-    return _domain(_kind(e)) if values is None else values
+    found = facts.found if isinstance(facts, _Known) else {}
+    if e not in found:
+        values = _derived(e, facts)
+        found[e] = _domain(_kind(e)) if values is None else values
+    return found[e]
 
 
 def assume(e: Expression, truth: bool, facts: Facts | None) -> Facts | None:
@@ -117,7 +131,7 @@ def assume(e: Expression, truth: bool, facts: Facts | None) -> Facts | None:
     known = _parts_assumed(e, truth, facts)
     if known is None or possible(e, known) == truth_of(truth):
         return known
-    return {**known, e: truth_of(truth)}
+    return _Known({**known, e: truth_of(truth)})
 
 
 def settled(e: Expression, facts: Facts) -> Expression:
@@ -135,7 +149,7 @@ def settled(e: Expression, facts: Facts) -> Expression:
                 # what decides it would have decided the whole
                 left = [argument for argument in args if len(possible(argument, facts) or BOTH) > 1]
                 return settled(left[0], facts) if len(left) == 1 else None
-            case op if op in QUANTIFIERS and (inside := _inside(args[0], facts)) != facts:
+            case op if op in QUANTIFIERS and (inside := _inside(args[0], facts)) is not facts:
                 return Expression(op, (args[0], *(settled(a, inside) for a in args[1:])), node.data)
             case _:
                 return None
@@ -165,7 +179,11 @@ def rewritten(row: Row, change: Callable[[Expression], Expression]) -> Row:
 
 def _inside(bound: Expression, facts: Facts) -> Facts:
     """The facts that count where `bound` is bound: outside, the name may stand for another."""
-    return {k: v for k, v in facts.items() if bound not in set(children_first(k))}
+    inside = facts.inside if isinstance(facts, _Known) else {}
+    if bound not in inside:
+        left = {k: v for k, v in facts.items() if bound not in set(children_first(k))}
+        inside[bound] = facts if len(left) == len(facts) else _Known(left)
+    return inside[bound]
 
 
 def _derived(e: Expression, facts: Facts) -> Values | None:
@@ -240,6 +258,7 @@ def _parts_assumed(e: Expression, truth: bool, facts: Facts) -> Facts | None:
             return facts
 
 
+@cache
 def _unfolded(e: Expression) -> Expression | None:
     """`x == none` and `x in {a, b}` by simpler means."""
     left, right = e.args
@@ -256,7 +275,7 @@ def _among(e: Expression, values: Values | None, truth: bool, facts: Facts | Non
         return facts
     before = possible(e, facts)
     if before is None:
-        return {**facts, e: values} if truth else facts
+        return _Known({**facts, e: values}) if truth else facts
     now = before & values if truth else before - values
     if not now:
         return None
@@ -270,13 +289,13 @@ def _among(e: Expression, values: Values | None, truth: bool, facts: Facts | Non
         )
     if isinstance(_kind(e), Bool):
         return assume(e, now == truth_of(True), facts)
-    return {**facts, e: now}
+    return _Known({**facts, e: now})
 
 
 def _either(one: Facts | None, other: Facts | None) -> Facts | None:
     if one is None or other is None:
         return one if other is None else other
-    return {e: one[e] | other[e] for e in one if e in other}
+    return _Known({e: one[e] | other[e] for e in one if e in other})
 
 
 def _union(parts: Iterable[Values | None]) -> Values | None:
