@@ -3,6 +3,7 @@ root is collected."""
 
 import os
 import random
+from collections import Counter
 from collections.abc import Generator
 from functools import cache
 from pathlib import Path
@@ -22,6 +23,7 @@ SPARK_SETTINGS = {
     "SPARK_SUBMIT_OPTS": f"{QUICK_JAVA} -Dspark.sql.shuffle.partitions=4 "
     f"'-Dspark.executor.extraJavaOptions={QUICK_JAVA}'",
 }
+SLOW, LONGEST = 3, 10_000  # seconds of a slow test that doesn't say how many; more than any takes
 IN_CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 settings.register_profile("dev", deadline=None)
@@ -69,17 +71,30 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.option.every_case:
         keep_samples(config, items)
-    # Spark's tests and slow ones first, so that no process is left with one at the end
-    slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
-    items.sort(key=lambda item: (not is_on_spark(item.nodeid), item.path not in slow))
+    put_longest_first(config.rootpath, items)
+
+
+def put_longest_first(root: Path, items: list[pytest.Item]) -> None:
+    """Spark's tests first, then the scopes that take longest, so that no process is left with one
+    at the end. A test's mark `slow` may say what it takes, in seconds."""
+    scopes = {item: scope(root, item.nodeid) for item in items}
+    seconds = Counter[str]()
+    for item, name in scopes.items():
+        marker = item.get_closest_marker("slow")
+        seconds[name] += 0 if marker is None else (*marker.args, SLOW)[0]
+    seconds[SPARK] = LONGEST
+    places = {name: place for place, name in enumerate(dict.fromkeys(scopes.values()))}
+    items.sort(key=lambda item: (-seconds[scopes[item]], places[scopes[item]]))
 
 
 def keep_samples(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of a test that is marked `sample(n)`, keeps n of its cases."""
+    """Of a test that is marked `sample(n)`, keeps n of its cases; of those with the same `of`, n of
+    them all."""
     cases: dict[tuple[str, int], list[pytest.Item]] = {}
     for item in items:
         if (marker := item.get_closest_marker("sample")) is not None:
-            cases.setdefault((item.nodeid.partition("[")[0], *marker.args), []).append(item)
+            name = marker.kwargs.get("of", item.nodeid.partition("[")[0])
+            cases.setdefault((name, *marker.args), []).append(item)
     left_out: set[pytest.Item] = set()
     for (name, count), every in cases.items():
         drawn = random.Random(f"{config.option.seed} {name}")
@@ -101,19 +116,23 @@ def stays_together(file: Path) -> bool:
     return "mark.slow" not in text or 'scope="module"' in text
 
 
+def scope(root: Path, nodeid: str) -> str:
+    """What one process runs as a whole: a file's tests, or those of a function where some of the
+    file are slow. Spark's are one scope: they share a session."""
+    if is_on_spark(nodeid):
+        return SPARK
+    file = nodeid.partition("::")[0]
+    return file if stays_together(root / file) else nodeid.partition("[")[0]
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With `--dist loadscope`, a file's tests go to one process, or those of each function where
-    some are slow. Spark's go to one as well: they share a session."""
+    """With `--dist loadscope`, processes share scopes out among them."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            if is_on_spark(nodeid):
-                return SPARK
-            file = nodeid.partition("::")[0]
-            whole = stays_together(config.rootpath / file)
-            return file if whole else nodeid.partition("[")[0]
+            return scope(config.rootpath, nodeid)
 
     return Scheduling(config, log) if config.getvalue("dist") == "loadscope" else None
 

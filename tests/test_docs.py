@@ -158,14 +158,17 @@ def test_every_part_is_on_some_page() -> None:
     assert {name for page in PAGES for name in blocks(page)} == {*BLOCKS, MEASURED}
 
 
-# A run may look at millions of states: one of the slow ones is drawn.
+# One of the slow runs is drawn, and those of millions of states only with --every-case.
 DRAWN = [pytest.mark.slow, pytest.mark.sample(1)]
+NOT_DRAWN = [pytest.mark.slow, pytest.mark.sample(0)]
 
 
 @pytest.mark.parametrize(
     ("at", "run"),
     [
-        pytest.param(at, run, id=str(run), marks=DRAWN if run.slow else [])
+        pytest.param(
+            at, run, id=str(run), marks=DRAWN if run.slow else NOT_DRAWN if run.millions else []
+        )
         for at, run in enumerate(RUNS)
     ],
 )

@@ -1,25 +1,34 @@
-"""Of a test marked `sample(n)`, n cases are run, the same ones by the same seed."""
+"""Of a test marked `sample(n)`, n cases are run, the same ones by the same seed; and the order."""
 
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from epochfence.tests.conftest import keep_samples
+from epochfence.tests.conftest import SPARK, keep_samples, put_longest_first
+
+ROOT = Path(__file__).parents[1]
 
 
 class Case:
     """As much of a collected test as is looked at."""
 
-    def __init__(self, nodeid: str, sample: int | None) -> None:
+    def __init__(
+        self, nodeid: str, sample: int | None, slow: tuple[int, ...] | None = None, **more: str
+    ) -> None:
         self.nodeid = nodeid
-        self.marker = None if sample is None else SimpleNamespace(args=(sample,))
+        self.marks: dict[str, Any] = {}
+        if sample is not None:
+            self.marks["sample"] = SimpleNamespace(args=(sample,), kwargs=more)
+        if slow is not None:
+            self.marks["slow"] = SimpleNamespace(args=slow)
 
     def get_closest_marker(self, name: str) -> Any:
-        return self.marker if name == "sample" else None
+        return self.marks.get(name)
 
 
 def kept(seed: int, cases: list[Case]) -> list[str]:
@@ -37,6 +46,7 @@ EVERY = [
     *(Case(f"many[{n}]", 2) for n in range(20)),
     *(Case(f"mixed[{n}]", 1 if n > 2 else None) for n in range(6)),
     *(Case(f"few[{n}]", 5) for n in range(3)),
+    *(Case(name, 1, of="kin") for name in ("one of them", "another of them")),
 ]
 
 
@@ -44,6 +54,7 @@ def test_so_many_cases_are_kept_and_all_that_are_not_marked() -> None:
     names = kept(1, EVERY)
     count = {name: sum(each.startswith(name) for each in names) for name in ("many", "mixed")}
     assert count == {"many": 2, "mixed": 4}
+    assert len({"one of them", "another of them"} & {*names}) == 1
     assert {"plain", "few[0]", "few[1]", "few[2]", "mixed[0]", "mixed[1]", "mixed[2]"} <= {*names}
 
 
@@ -57,6 +68,20 @@ def test_this_run_has_no_more_cases_than_asked_for(request: pytest.FixtureReques
     counts: Counter[tuple[str, int]] = Counter()
     for item in request.session.items:
         if (marker := item.get_closest_marker("sample")) is not None:
-            name = (item.nodeid.partition("[")[0], marker.args[0])
-            counts[name] += 1
-            assert request.config.option.every_case or counts[name] <= marker.args[0]
+            group = marker.kwargs.get("of", item.nodeid.partition("[")[0])
+            count = marker.args[0]
+            counts[group, count] += 1
+            assert request.config.option.every_case or counts[group, count] <= count
+
+
+def test_the_longest_scopes_come_first() -> None:
+    """Quick files whole, and the functions of others by what their marks say."""
+    slow, quick = "tests/fuzz/test_fuzz.py::", "tests/test_samples.py::"
+    items: list[Any] = [
+        Case(f"{quick}a", None), Case(f"{slow}b", None, ()), Case(f"{slow}c[1]", None, ()),
+        Case(f"{slow}d", None, (60,)), Case(f"{slow}c[2]", None, ()), Case(f"{SPARK}e", None),
+        Case(f"{quick}f", None),
+    ]  # fmt: skip
+    put_longest_first(ROOT, items)
+    names = [item.nodeid.removeprefix(quick).removeprefix(slow) for item in items]
+    assert names == [f"{SPARK}e", "d", "c[1]", "c[2]", "b", "a", "f"]

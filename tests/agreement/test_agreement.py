@@ -34,7 +34,7 @@ SYSTEMS = (5 if IN_CI else 2) * BLOCK
 SEED = 7
 
 
-@pytest.mark.slow
+@pytest.mark.slow(SYSTEMS)
 def test_all_engines_agree_on_larger_systems(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     results = tmp_path / "results.jsonl"

@@ -22,7 +22,7 @@ from epochfence.tests.fuzz.workers import run_case, run_for
 SECONDS = 60 if IN_CI else 20
 
 
-@pytest.mark.slow
+@pytest.mark.slow(SECONDS)
 def test_nothing_is_wrong_with_new_inputs(tmp_path: Path) -> None:
     """In a process of its own: workers are forked, and this one may have threads and a JVM."""
     seed = random.SystemRandom().randrange(1 << 32)

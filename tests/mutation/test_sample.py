@@ -16,7 +16,7 @@ from epochfence.tests.mutation.run import judged, sample
 SAMPLE = 4  # of one system, as most of the time goes into a system's runs without a fault
 
 
-@pytest.mark.slow
+@pytest.mark.slow(60)
 def test_a_mutant_is_killed_or_a_reason_says_why_not(seed: int) -> None:
     system = random.Random(seed).choice(list(SHIPPED))
     names = [

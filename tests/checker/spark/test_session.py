@@ -167,6 +167,7 @@ def wait_for_level(run: subprocess.Popen[bytes], folder: Path, level: int) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.sample(1, of="kills")  # `make kill` has many of each
 def test_executors_and_workers_that_are_killed_cost_no_count(
     cluster: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
@@ -179,6 +180,7 @@ def test_executors_and_workers_that_are_killed_cost_no_count(
 
 
 @pytest.mark.slow
+@pytest.mark.sample(1, of="kills")
 def test_a_driver_that_is_killed_is_resumed(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     command = [sys.executable, "-m", "epochfence.cli", "check", KTX, *SMALL, "--engine", "spark",
