@@ -17,10 +17,6 @@ class Unexplored(NamedTuple):
 
 UNEXPLORED = (
     Unexplored(
-        "batches of many records: in a system a batch has one",
-        ("producer.append",),
-    ),
-    Unexplored(
         "a transactional id without an epoch: in a system it isn't there",
         ("transaction.transactional id expiry/no epoch to prepare",),
     ),

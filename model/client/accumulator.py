@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ...spec.client import accumulator
+from ...spec.messages import now
 from ..engine.errors import NotNow
 from ..engine.machine import Machine
 
@@ -90,6 +92,7 @@ class Accumulator:
         self.batches: dict[int, Batch] = {}
         self.ratios: dict[Any, float] = {}
         self._opened = 0
+        self._grown: set[int] = set()
 
     # Reading ----------------------------------------------------------------------------------
 
@@ -154,28 +157,37 @@ class Accumulator:
     def append(self, record: Record) -> str | None:
         """Puts a record into its partition's last batch where there is room, else into a new one;
         the error with which it is refused, if it is."""
-        batch = self._batch(record)
         for number, last in reversed(self.batches.items()):
             if last.partition == record.partition and self.held(number).status == "UNSENT":
                 if self._has_room(last, record):
-                    last.records.append(record)
-                    return self._appended(number, last)
+                    error = self.machine.value(accumulator.append_error)
+                    if error is None:
+                        last.records.append(record)
+                        self._grown.add(number)
+                    return error
                 last.limit = 0  # nothing more comes into it
+                self._grown.add(number)
                 break
-        error = self._appended(self._opened, batch)
+        error = self.machine.value(accumulator.new_batch_error)
         if error is None:
-            self.batches[self._opened] = batch
-            self._opened += 1
+            self._open(self._batch(record))
         return error
 
-    def _appended(self, number: int, batch: Batch) -> str | None:
-        error = self.machine.handle(
-            "append", partition=batch.partition, record=number, place=number,
-            is_full=self._written(batch) >= batch.limit,
-        ).reply.raises  # fmt: skip
-        if error is not None:
-            batch.records.pop()
-        return error
+    def _open(self, batch: Batch) -> None:
+        number, now_ms = self._opened, self.machine.value(now)
+        self.batches[number] = batch
+        details = {"count": 1, "place": number, "created_ms": now_ms, "last_attempt_ms": now_ms}
+        self._put(number, details=details)
+        self._grown.add(number)
+        self._opened += 1
+
+    def _count(self) -> None:
+        """What has come into batches since they were counted."""
+        for number in self._grown & self.batches.keys():
+            batch = self.batches[number]
+            is_full = self._written(batch) >= batch.limit
+            self.put_details(number, count=len(batch.records), is_full=is_full)
+        self._grown.clear()
 
     def _batch(self, record: Record) -> Batch:
         ratio = self.ratios.get(topic_of(record.partition), 1.0)
@@ -218,6 +230,7 @@ class Accumulator:
 
         RecordAccumulator.drain
         """
+        self._count()
         found: dict[Any, Produce] = {}
         for number in self._in_order():
             batch = self.batches[number]

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...spec.client import (
-    accumulator,
     add_partitions,
     calls,
     epochs,
@@ -32,7 +31,7 @@ from .sender import Sender
 
 NONE = "NONE"
 TABLES = (
-    *calls.TABLES, *requests.TABLES, *failures.TABLES, *accumulator.TABLES, *sending.REAL_TABLES,
+    *calls.TABLES, *requests.TABLES, *failures.TABLES, *sending.REAL_TABLES,
     *expiry.TABLES, epochs.bumped,
 )  # fmt: skip
 """What the client's machine does."""

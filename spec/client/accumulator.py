@@ -1,4 +1,5 @@
-"""A client's queues of batches: how records come in, and which batch goes next with which sequence.
+"""A client's queues of batches: whether a record comes in, and which batch goes next with which
+sequence.
 
 A bounded application writes a record when its batch is drained: until then it has no part in
 anything.
@@ -9,7 +10,6 @@ from __future__ import annotations
 from ...language import (
     Bool,
     Expression,
-    Optional,
     Row,
     Sending,
     Set,
@@ -22,7 +22,6 @@ from ...language import (
     event,
     if_,
     lift,
-    message,
     position,
     replace,
     set_of,
@@ -52,7 +51,6 @@ from ..messages import (
 )
 from .state import (
     COMMITTING,
-    COUNT,
     FATAL_ERROR,
     IN_TRANSACTION,
     NO_SEQUENCE,
@@ -60,7 +58,6 @@ from .state import (
     SENT,
     UNSENT,
     Batch,
-    BatchDetails,
     added,
     adding,
     batches,
@@ -81,7 +78,7 @@ from .state import (
     txn,
     unresolved,
 )
-from .transaction_manager import API_VERSION, caller, completing, has_id, is_closed
+from .transaction_manager import API_VERSION, completing, has_id, is_closed
 
 LINGER = constant("linger_ms", 0, 0, 0, real=0, meaning="linger.ms")
 WITH_PRODUCER_ID = 3  # the first version of Produce whose batches have a producer id
@@ -102,54 +99,12 @@ _ACCUMULATOR = "RecordAccumulator"
 
 # Appending --------------------------------------------------------------------------------------
 
-AppendResponse = message(
-    "RecordAppendResult", caller, only_real=True, raises=Optional(Errors)
-)  # fmt: skip
-append_record = event(
-    "append", partition=PARTITION, record=RECORD, place=COUNT, is_full=Bool(),
-    event_doc="A record comes into a batch; a new number begins one, which gets `place`. "
-    "`is_full`: it has no more room then.",
-)  # fmt: skip
-_into = details[append_record.partition][append_record.record]
-_is_new = _into.count == 0
-appended = Table(
-    producer,
-    on=append_record,
-    response=AppendResponse,
-    elsewhere=(clock,),
-    rows=(
-        Row(
-            "brokers know no producer ids",
-            when=_is_new & (produce_version < WITH_PRODUCER_ID),
-            reply=AppendResponse(raises=some(Errors.UNSUPPORTED_VERSION)),
-            source=f"{_ACCUMULATOR}.recordsBuilder",
-        ),
-        Row(
-            "closed",
-            when=is_closed,
-            reply=AppendResponse(raises=some(Errors.KAFKA_EXCEPTION)),
-            source=f"{_ACCUMULATOR}.tryAppend",
-        ),
-        Row(
-            "in a new batch, or the last one",
-            set={
-                _into: if_(
-                    _is_new,
-                    BatchDetails(
-                        count=1,
-                        place=append_record.place,
-                        created_ms=now,
-                        last_attempt_ms=now,
-                        is_full=append_record.is_full,
-                    ),
-                    replace(_into, count=_into.count + 1, is_full=append_record.is_full),
-                )
-            },
-            reply=AppendResponse(raises=None),
-            source=f"{_ACCUMULATOR}.append",
-        ),
-    ),
+append_error = if_(is_closed, some(Errors.KAFKA_EXCEPTION), None)
+"""The error with which a record is refused, if it is: RecordAccumulator.tryAppend."""
+new_batch_error = if_(
+    produce_version < WITH_PRODUCER_ID, some(Errors.UNSUPPORTED_VERSION), append_error
 )
+"""The same for a record that begins a batch: RecordAccumulator.recordsBuilder."""
 
 # Draining ---------------------------------------------------------------------------------------
 
@@ -310,5 +265,3 @@ drained = Table(
         ),
     ),
 )
-
-TABLES = (appended,)
