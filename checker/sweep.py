@@ -97,7 +97,7 @@ def releases(text: str, protocols: Protocols) -> list[str]:
 
     Raises DeclarationError for one that there is not.
     """
-    known = list(protocols.releases)
+    known = list(protocols.checked)
     found: list[str] = []
     for first, last in _ranges(text):
         for name in (first, last):

@@ -160,7 +160,7 @@ def state_diagram(
         raise DeclarationError(
             f"machine {machine.name} has no state field to draw (with one: {drawable})"
         )
-    shown = tuple(releases or system.protocols.releases)
+    shown = tuple(releases or system.protocols.checked)
     search = _Search(system, machine, shown)
     return StateDiagram(machine.name, shown, tuple(search.states()), tuple(search.transitions()))
 

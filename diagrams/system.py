@@ -17,7 +17,7 @@ def system_graph(system: System, releases: Sequence[str] | None = None) -> Graph
     A message is on an edge in the releases in which some row sends it. A machine that looks into
     another one, or changes it, without a message has an edge for that as well.
     """
-    shown = tuple(releases or system.protocols.releases)
+    shown = tuple(releases or system.protocols.checked)
     sent: _Found[tuple[str, str], Message] = {}
     looks: _Found[tuple[str, str], str] = {}
     happens: _Found[str, Event] = {}

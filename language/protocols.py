@@ -46,17 +46,22 @@ class Protocols(Interned):
     """The releases of a protocol in order, and its features; the last release is the default.
 
     `settled` are features of no release, which shared machines ask for: what each comes to here,
-    in every release. One that is among the features as well may be switched.
+    in every release. One that is among the features as well may be switched. `driven_only` are
+    releases at which machines are run and no system is checked.
     """
 
     releases: tuple[str, ...]
     features: tuple[Expression, ...] = ()
     settled: tuple[tuple[Expression, bool], ...] = ()
+    driven_only: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name, kind in (("releases", str), ("features", Expression)):
             given = items(f"protocols, {name}", getattr(self, name), kind, name[:-1])
             object.__setattr__(self, name, given)
+        for release in self.driven_only:
+            if release not in self.releases:
+                raise DeclarationError(f"protocols: no release is called {release}")
         for given, holds in (*((each, True) for each in self.features), *self.settled):
             check_feature("protocols", given)
             check_kind(f"protocols, {given}", holds, bool)
@@ -89,6 +94,11 @@ class Protocols(Interned):
     def every_feature(self) -> tuple[Expression, ...]:
         """The features, and those that are settled."""
         return (*self.features, *(feature for feature, _ in self.settled))
+
+    @property
+    def checked(self) -> tuple[str, ...]:
+        """The releases that a system may be checked at."""
+        return tuple(name for name in self.releases if name not in self.driven_only)
 
     @property
     def newest(self) -> str:

@@ -16,7 +16,7 @@ def describe(system: System, console: Console) -> None:
     if system.reach:
         console.print(Padding(Text(f"Default bounds: {system.reach}"), (0, 0, 0, 2)))
     protocols = system.protocols
-    console.print(f"  Protocols: {', '.join(protocols.releases)} (default {protocols.newest})")
+    console.print(f"  Protocols: {', '.join(protocols.checked)} (default {protocols.newest})")
     features = _columns("feature", "from", "before", "what it does")
     for info in protocols.infos:
         cells = (info.name, info.since or "none", info.until or "", info.sentence)

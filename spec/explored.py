@@ -48,7 +48,7 @@ def places(
             if any(view is other for other in system.tables)
         ]
         for row in table.rows:
-            names = (table.machine.name, table.name, f"{table.name}/{row.name}")
+            names = (table.machine.name, table.name, table.label(row))
             found = tuple(system for system, those in rows if _which(row) in those)
             why = tuple(each.reason for each in reasons if {*names} & {*each.names})
             yield Place(table.label(row), found, () if found else why)
@@ -60,12 +60,12 @@ def _which(row: Row) -> tuple[str, str]:
 
 
 def _has(system: System, row: Row) -> bool:
-    """Whether the row exists in some release, with the proposed features or without them."""
+    """Whether the row exists in a release that is checked, with proposed features or without."""
     protocols = system.protocols
     proposed = {info.name for info in protocols.infos if info.since is None}
     return any(
         protocols.holds(row.during, features)
-        for here in map(protocols.features_at, protocols.releases)
+        for here in map(protocols.features_at, protocols.checked)
         for features in (here, here | proposed, here - proposed)
     )
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ..language import Expression, Protocols, feature
 
 # Two numbers name the last release of their line: 2.0 is 2.0.1, and 3.9 is 3.9.2. 4.0-2024-10 is
-# the trunk of 25 October 2024 (commit 1eb7644349), with half of 4.0 in it.
+# the trunk of 25 October 2024 (commit 1eb7644349), with half of 4.0 in it, for Kafka's own cases:
+# its clients knew no request of version 2, so that no system has it.
 RELEASES = (
     "2.0", "2.5", "2.7", "3.5", "3.6", "3.7", "3.8", "3.9", "4.0-2024-10", "4.0.0", "4.0.1", "4.1",
     "4.2", "4.3",
@@ -465,4 +466,4 @@ overlap_refused = _feature(
     source="KAFKA-20031",
 )
 
-KAFKA = Protocols(RELEASES, tuple(_features))
+KAFKA = Protocols(RELEASES, tuple(_features), driven_only=(DRAFT,))

@@ -20,4 +20,22 @@ UNEXPLORED = (
         "a transactional id without an epoch: in a system it isn't there",
         ("transaction.transactional id expiry/no epoch to prepare",),
     ),
+    Unexplored(
+        "rows of the trunk of October 2024: Kafka's own cases run them",
+        (
+            "transaction.AddPartitionsByLeader/transition in flight, same epoch",
+            "transaction.EndTxn/unknown transactional id (version_2_draft)",
+            "transaction.EndTxn/other producer id (version_2_draft)",
+            "transaction.EndTxn/other epoch (version_2_draft)",
+            "transaction.EndTxn/transition in flight (version_2_draft)",
+            "transaction.EndTxn/commit meets a fence (version_2_draft)",
+            "transaction.EndTxn/no producer id to be had (version_2_draft)",
+            "transaction.EndTxn/end at the largest epoch (version_2_draft)",
+            "transaction.EndTxn/abort overtakes a fence (version_2_draft)",
+            "transaction.EndTxn/end (version_2_draft)",
+            "transaction.EndTxn/ended so already (version_2_draft)",
+            "transaction.EndTxn/end under way (version_2_draft)",
+            "transaction.EndTxn/no transaction to end so (version_2_draft)",
+        ),
+    ),
 )

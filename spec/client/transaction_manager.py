@@ -144,8 +144,7 @@ reason_to_drop = if_(
 )
 has_ongoing_transaction = state.is_in(IN_TRANSACTION, COMMITTING, ABORTING, ABORTABLE_ERROR)
 aborts_as_it_closes = close_ends & has_ongoing_transaction & ~completing
-# the draft only looked for it; in a bounded run its clients are 4.0's
-knows_version_2 = transaction_version_2 & (~version_2_draft | (REAL == 0))
+knows_version_2 = transaction_version_2 & ~version_2_draft  # the draft only looked for it
 adds_implicitly = knows_version_2 & is_version_2
 _coordinator_bumps = coordinator_version >= BUMPING_VERSION
 can_bump = client_epoch_bump & (~transactional | _coordinator_bumps | adds_implicitly)

@@ -6,7 +6,7 @@ from pathlib import Path
 from epochfence.diagrams.state import state_diagram
 from epochfence.diagrams.system import system_graph
 from epochfence.language import Channel, System
-from epochfence.spec.features import DRAFT, RELEASES
+from epochfence.spec.features import RELEASED
 from epochfence.spec.load import load_system
 from epochfence.spec.systems import shipped
 
@@ -83,9 +83,9 @@ def test_what_nobody_sends_in_a_release_changes_nothing_there() -> None:
     used: dict[str, set[str]] = {}
     for step in state_diagram(system, transaction).transitions:
         used.setdefault(step.event, set()).update(step.releases)
-    assert used["AddPartitionsToTxn"] == set(RELEASES[: RELEASES.index(DRAFT)])
-    assert used["AddPartitionsByLeader"] == set(RELEASES[RELEASES.index("3.6") :])
-    assert used["EndTxn"] == set(RELEASES)
+    assert used["AddPartitionsToTxn"] == set(RELEASED[: RELEASED.index("4.0.0")])
+    assert used["AddPartitionsByLeader"] == set(RELEASED[RELEASED.index("3.6") :])
+    assert used["EndTxn"] == set(RELEASED)
 
 
 def test_what_no_row_ever_sends_comes_from_outside() -> None:

@@ -102,7 +102,7 @@ def _in_one_release(systems: list[System], *rows: Row) -> bool:
     return any(
         all(system.protocols.holds(row.during, features) for row in rows)
         for system in systems
-        for features in map(system.protocols.features_at, system.protocols.releases)
+        for features in map(system.protocols.features_at, system.protocols.checked)
     )
 
 

@@ -77,7 +77,6 @@ CHOSEN: dict[str, tuple[Scenario, ...]] = {
         Scenario("4.3", TWO_PARTITIONS),
         Scenario("4.3", FORGETFUL_LEADER),
         Scenario("4.0.0", ONE_TRANSACTION),
-        Scenario("4.0-2024-10", ONE_TRANSACTION),
         Scenario("2.0", ONE_TRANSACTION),
         Scenario("3.5", EARLY_ENDS),
         Scenario("4.3", ONE_CLIENT),

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from epochfence.model import PartitionLeader
-from epochfence.spec.features import RELEASES
+from epochfence.spec.features import RELEASED
 from epochfence.spec.leader import recovery
 from epochfence.spec.leader.state import asks_coordinator
 from epochfence.tests.spec.leaders import Leader, leader
@@ -132,7 +132,7 @@ class Pair:
 
 @pytest.mark.slow
 @pytest.mark.sample(2)
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", RELEASED)
 def test_both_leaders_do_the_same_with_every_event(release: str) -> None:
     waiting, known = [Pair(release)], set[object]()
     for _ in range(DEPTH):

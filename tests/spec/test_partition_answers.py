@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochfence.language.types import Value
-from epochfence.spec.features import DRAFT, RELEASES
+from epochfence.spec.features import RELEASED as RELEASES
 from epochfence.tests.spec.leaders import (
     BOUNDS,
     IDEMPOTENCE_ONLY,
@@ -174,7 +174,6 @@ def test_what_a_producer_is_told_of_the_coordinators_answer(
     in_36, version_1, version_2 = outcomes
     for one, outcome in (
         (leader("3.6"), in_36), (leader("4.3", *VERSION_1), version_1), (leader("4.3"), version_2),
-        (leader(DRAFT), version_1),  # Produce had no version of its own for version 2 yet
     ):  # fmt: skip
         assert one.produce(0, 0) == "asks"
         assert one.produce(0, 0) == "waits"
@@ -303,12 +302,12 @@ def test_with_version_2_a_question_at_the_markers_epoch_is_about_the_next_transa
 
 @pytest.mark.parametrize(
     ("release", "asked", "batches", "counts"),
-    [("4.0.0", 6, (5, 6), True), ("4.0.0", 7, (6, 7), False), (DRAFT, 6, (5, 6), False)],
+    [("4.0.0", 6, (5, 6), True), ("4.0.0", 7, (6, 7), False)],
 )
 def test_one_question_is_that_of_all_who_asked(
     release: str, asked: int, batches: tuple[int, int], counts: bool
 ) -> None:
-    """UnifiedLog.updateProducers compares the epoch of the question; at first, none."""
+    """UnifiedLog.updateProducers compares the epoch of the question."""
 
     def waiting(guarded: bool) -> Value:
         return tuple((0, epoch, 0, 0, 0, guarded) for epoch in batches)

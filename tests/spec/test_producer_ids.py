@@ -12,7 +12,7 @@ from epochfence.checker.check import Options, available_threads
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import Expression, Row, System, Table, if_, instantiate
 from epochfence.language.expressions import children_first
-from epochfence.spec.features import NEWEST, RELEASES
+from epochfence.spec.features import NEWEST, RELEASED
 from epochfence.spec.producer_ids import controller as rpc
 from epochfence.spec.producer_ids import zookeeper as zk
 from epochfence.spec.producer_ids.state import (
@@ -93,7 +93,7 @@ BROKEN = {
 
 @pytest.mark.slow
 @pytest.mark.sample(2)
-@pytest.mark.parametrize("protocol", RELEASES)
+@pytest.mark.parametrize("protocol", RELEASED)
 def test_what_holds_in_each_release(protocol: str) -> None:
     expected = BROKEN.get(protocol, {})
     for name in expected:

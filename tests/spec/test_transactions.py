@@ -12,7 +12,7 @@ from epochfence.checker.check import Options, available_threads
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import Expression, Row, Table, instantiate
 from epochfence.language.expressions import children_first
-from epochfence.spec.features import BEFORE, DRAFT, NEWEST
+from epochfence.spec.features import BEFORE, NEWEST
 from epochfence.spec.properties.transactions import PROPERTIES
 from epochfence.spec.systems import shipped
 from epochfence.tests.model.counterexamples import checked
@@ -213,8 +213,6 @@ PROTOCOLS = (
     ("2.0", ()),
     (BEFORE, ()),
     ("3.6", ()),
-    (DRAFT, ()),
-    (DRAFT, ("transaction_version_2",)),
     ("4.0.0", ()),
 )
 NOWHERE_BROKEN = ("DeclaredTransitions",)  # so that no run ends early

@@ -8,9 +8,10 @@ import pytest
 
 from epochfence.model import PartitionLeader
 from epochfence.model.broker.leader import Batch
-from epochfence.spec.features import RELEASES
+from epochfence.spec.features import DRAFT, RELEASES
 
 IPE, BAD_STATE = "INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE"
+BUSY = "CONCURRENT_TRANSACTIONS"
 ID = 7
 DAY = 86_400_000
 OLD = RELEASES[: RELEASES.index("3.5")]
@@ -88,6 +89,13 @@ def test_a_groups_coordinator_gets_the_coordinators_answer_as_it_is(
     )
     assert one.verdict("PRODUCER_FENCED", origin="COORDINATOR", **asked) == IPE
     assert one.verdict("NONE", origin="COORDINATOR", **asked) == "NONE"
+
+
+@pytest.mark.parametrize(("release", "told"), [(DRAFT, "NOT_ENOUGH_REPLICAS"), ("4.0.0", BUSY)])
+def test_produce_has_a_version_for_version_2_since_4_0(release: str, told: str) -> None:
+    """ReplicaManager.handleProduceAppend"""
+    one = leader(release, verification=True)
+    assert one.verdict(BUSY, transaction_version=2) == told
 
 
 # Where a batch comes from ----------------------------------------------------------------------
