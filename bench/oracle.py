@@ -22,6 +22,7 @@ from run import Aim, publish, tell
 from epochfence.model import PartitionLeader, TransactionCoordinator
 from epochfence.model.judge.judge import Finding, judge
 from epochfence.model.judge.operations import Operation, Settings
+from epochfence.spec.api_versions import OF_BROKERS
 
 REQUESTS, QUICK = 60_000, 2_000
 TIMES = 3
@@ -76,7 +77,7 @@ def transactional(count: int) -> int:
                 assert first is not None
                 held[name] = (first.producer_id, first.producer_epoch)
                 done += 1
-            added = coordinator.add_partitions(name, *held[name], ["t-0"], transaction_version=2)
+            added = coordinator.add_partitions(name, *held[name], ["t-0"], api_version=OF_BROKERS)
             expect(str(added), "AddPartitionsToTxn")
             ended = coordinator.end_txn(name, *held[name], "COMMIT")
             assert ended is not None

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from typing import Any, NamedTuple
 
+from ..spec import api_versions
 from ..spec.leader.produce import asks_about_offsets
 from ..spec.leader.state import asks_coordinator
 from .broker.coordinator import (
@@ -110,85 +111,83 @@ class Cluster:
 
     def init_producer_id(
         self, transactional_id: str | None, transaction_timeout_ms: int = 60_000,
-        expected: tuple[int, int] | None = None,
+        expected: tuple[int, int] | None = None, *, api_version: int | None = None,
     ) -> ProducerIdAndEpoch:  # fmt: skip
-        """InitProducerId."""
+        """InitProducerId. Here and below, `api_version` is that of the request: without one, its
+        client is of the release, and of the finalized transaction version."""
         answer = self.coordinator.init_producer_id(
-            transactional_id, transaction_timeout_ms, expected
+            transactional_id, transaction_timeout_ms, expected, api_version=api_version
         )
         self._after_end()
         return _there(answer)
 
     def add_partitions(
         self, transactional_id: str | None, producer_id: int, producer_epoch: int,
-        partitions: Iterable[Any],
+        partitions: Iterable[Any], *, api_version: int | None = None,
     ) -> str:  # fmt: skip
-        """AddPartitionsToTxn from a client: an error."""
+        """AddPartitionsToTxn: an error."""
         answer = self.coordinator.add_partitions(
-            transactional_id, producer_id, producer_epoch, partitions
+            transactional_id, producer_id, producer_epoch, partitions, api_version=api_version
         )
         return answer or "NONE"
 
     def end_txn(
         self, transactional_id: str | None, producer_id: int, producer_epoch: int, result: str,
-        *, transaction_version: int | None = None,
+        *, api_version: int | None = None,
     ) -> ProducerIdAndEpoch:  # fmt: skip
         """EndTxn."""
         answer = self.coordinator.end_txn(
-            transactional_id, producer_id, producer_epoch, result,
-            transaction_version=transaction_version,
-        )  # fmt: skip
+            transactional_id, producer_id, producer_epoch, result, api_version=api_version
+        )
         self._after_end()
         return _there(answer)
 
     def produce(
         self, partition: Any, *, producer_id: int, producer_epoch: int, base_sequence: int,
-        count: int = 1, transactional_id: str | None = None,
-        transaction_version: int | None = None,
+        count: int = 1, transactional_id: str | None = None, api_version: int | None = None,
     ) -> ProduceResponse:  # fmt: skip
         """Produce: a batch of `count` records, transactional where it names a transactional id.
 
         The leader asks the coordinator about a transaction's first batch, as its release does.
         """
-        leader = self.leader(partition)
-        version = self.transaction_version if transaction_version is None else transaction_version
+        leader, version = self.leader(partition), api_version
+        if version is None:
+            version = _newest("Produce", leader.machine.features, self.transaction_version)
         producer: dict[str, Any] = {"producer_id": producer_id, "producer_epoch": producer_epoch}
         error, guard = "NONE", None
         if transactional_id is not None and leader.machine.value(asks_coordinator):
             error, guard = self._verified(
-                leader, (transactional_id, partition, version), "CLIENT", base_sequence, **producer
-            )
+                leader, (transactional_id, partition, version), "CLIENT", base_sequence,
+                **producer,
+            )  # fmt: skip
         if error != "NONE":
             return ProduceResponse(error)
         answer = leader.append(
             **producer, base_sequence=base_sequence, count=count, guard=guard,
-            transactional=transactional_id is not None, transaction_version=version,
+            transactional=transactional_id is not None,
+            transaction_version=api_versions.transaction_version("Produce", version),
         )  # fmt: skip
         leader.move_high_watermark(leader.log_end_offset)
         return ProduceResponse(answer.error, answer.first_offset)
 
     def _verified(
         self, leader: PartitionLeader, asked: tuple[str, Any, int], origin: str,
-        base_sequence: int, **producer: Any,
+        base_sequence: int, **producer: int,
     ) -> tuple[str, int | None]:  # fmt: skip
         """An error, or NONE and the guard under which the coordinator was asked, if it was."""
         error, guard = leader.maybe_start_transaction_verification(
             **producer, base_sequence=base_sequence
         )
         if guard is not None:
-            error = leader.verdict(
-                self._ask(*asked, **producer), origin=origin, transaction_version=asked[-1]
-            )
+            transactional_id, partition, version = asked
+            about = (transactional_id, producer["producer_id"], producer["producer_epoch"])
+            request = "Produce" if origin == "CLIENT" else "TxnOffsetCommit"
+            if api_versions.transaction_version(request, version) >= 2:
+                told = self.add_partitions(*about, [partition], api_version=api_versions.OF_BROKERS)
+            else:
+                told = self.coordinator.verify_partitions(*about, [partition])[partition]
+            error = leader.verdict(told, origin=origin, api_version=version)
         return error, guard
-
-    def _ask(
-        self, transactional_id: str, partition: Any, version: int, producer_id: int,
-        producer_epoch: int,
-    ) -> str:  # fmt: skip
-        asked = (transactional_id, producer_id, producer_epoch, [partition])
-        if version >= 2:
-            return self.coordinator.add_partitions(*asked, transaction_version=version) or "NONE"
-        return self.coordinator.verify_partitions(*asked)[partition]
 
     def fetch(self, partition: Any, offset: int = 0, *, committed: bool = True) -> list[Batch]:
         """The data from an offset on, as a read_committed consumer keeps it, or a read_uncommitted
@@ -219,7 +218,7 @@ class Cluster:
                 sent.partition, producer_id=sent.producer_id, producer_epoch=sent.producer_epoch,
                 base_sequence=sent.base_sequence, count=len(sent.records),
                 transactional_id=client.transactional_id if sent.is_transactional else None,
-                transaction_version=sent.transaction_version,
+                api_version=_sent_by(client, "Produce", sent.transaction_version),
             )  # fmt: skip
             start = self.leader(sent.partition).log_start_offset
             client.answer(
@@ -231,39 +230,45 @@ class Cluster:
         match sent.api:
             case "INIT_PRODUCER_ID":
                 given = self.init_producer_id(
-                    name, fields["transaction_timeout_ms"], held if sent.is_bump else None
-                )
+                    name, fields["transaction_timeout_ms"], held if sent.is_bump else None,
+                    api_version=_sent_by(client, "InitProducerId"),
+                )  # fmt: skip
                 client.answer(sent, **given._asdict())
             case "ADD_PARTITIONS_TO_TXN":
-                error = self.add_partitions(name, *held, fields["partitions"])
+                version = _sent_by(client, "AddPartitionsToTxn")
+                error = self.add_partitions(name, *held, fields["partitions"], api_version=version)
                 client.answer(sent, partition_errors=dict.fromkeys(fields["partitions"], error))
             case "ADD_OFFSETS_TO_TXN":
                 partition = offsets_partition(fields["group_id"])
-                client.answer(sent, self.add_partitions(name, *held, [partition]))
+                version = _sent_by(client, "AddOffsetsToTxn")
+                error = self.add_partitions(name, *held, [partition], api_version=version)
+                client.answer(sent, error)
             case "TXN_OFFSET_COMMIT":
-                error = self._commit_offsets(fields)
+                version = _sent_by(client, "TxnOffsetCommit", fields["transaction_version"])
+                error = self._commit_offsets(fields, version)
                 client.answer(sent, partition_errors=dict.fromkeys(fields["offsets"], error))
             case "END_TXN":
-                version = fields["transaction_version"]
-                ended = self.end_txn(name, *held, fields["result"], transaction_version=version)
+                version = _sent_by(client, "EndTxn", fields["transaction_version"])
+                ended = self.end_txn(name, *held, fields["result"], api_version=version)
                 client.answer(sent, **ended._asdict())
             case _:
                 client.answer(sent)
 
-    def _commit_offsets(self, fields: Mapping[str, Any]) -> str:
+    def _commit_offsets(self, fields: Mapping[str, Any], api_version: int) -> str:
         """What a group's coordinator appends: a transactional batch without sequence."""
         leader = self.leader(offsets_partition(fields["group_id"]))
         producer = {name: fields[name] for name in ("producer_id", "producer_epoch")}
-        version = fields["transaction_version"]
         error, guard = "NONE", None
         if leader.machine.value(asks_about_offsets):
-            asked = (fields["transactional_id"], offsets_partition(fields["group_id"]), version)
+            partition = offsets_partition(fields["group_id"])
+            asked = (fields["transactional_id"], partition, api_version)
             error, guard = self._verified(leader, asked, "COORDINATOR", -1, **producer)
         if error != "NONE":
             return error
         appended = leader.append(
             **producer, base_sequence=-1, count=1, transactional=True, origin="COORDINATOR",
-            guard=guard, transaction_version=version,
+            guard=guard,
+            transaction_version=api_versions.transaction_version("TxnOffsetCommit", api_version),
         )  # fmt: skip
         leader.move_high_watermark(leader.log_end_offset)
         return appended.error
@@ -311,6 +316,16 @@ class Cluster:
     def complete(self, transactional_id: str) -> None:
         """Completes one of `to_complete`."""
         self.coordinator.entries[transactional_id].handle("log append")
+
+
+def _sent_by(client: ProducerClient, request: str, transaction_version: int = 0) -> int:
+    """The version of a client's request that tells all that it knows."""
+    return _newest(request, client.machine.features, transaction_version)
+
+
+def _newest(request: str, features: frozenset[str], transaction_version: int) -> int:
+    older = api_versions.VERSION_1 if transaction_version < 2 else ()
+    return api_versions.newest(request, features.difference(older))
 
 
 def offsets_partition(group_id: str) -> str:

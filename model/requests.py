@@ -13,7 +13,8 @@
     {"skip_to_epoch": 32765, "transactional_id": "a"}
 
 Time goes by; the brokers stop and start again; an id without a transaction comes to an epoch, as if
-by so many InitProducerId. Without a transactional id a Produce is idempotent only. Numbers are the
+by so many InitProducerId. Without a transactional id a Produce is idempotent only. Each request but
+Fetch may have an `api_version`; without one, its client is of the release. Numbers are the
 writer's: a trace says the same to each release, whatever that answered before.
 """
 
@@ -22,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from ..spec.api_versions import LARGEST
 from ..strict_json import NotJson, read_json
 from .cluster import Cluster
 from .engine.errors import (
@@ -66,22 +68,22 @@ _REQUESTS: dict[
 ] = {
     "InitProducerId": (
         ("transactional_id",),
-        ("transaction_timeout_ms", "producer_id", "producer_epoch"),
+        ("transaction_timeout_ms", "producer_id", "producer_epoch", "api_version"),
         _init,
     ),
     "AddPartitionsToTxn": (
         ("transactional_id", "producer_id", "producer_epoch", "partitions"),
-        (),
+        ("api_version",),
         lambda cluster, fields: {"error": cluster.add_partitions(**fields)},
     ),
     "Produce": (
         ("partition", "producer_id", "producer_epoch", "base_sequence"),
-        ("count", "transactional_id", "transaction_version"),
+        ("count", "transactional_id", "api_version"),
         lambda cluster, fields: cluster.produce(**fields)._asdict(),
     ),
     "EndTxn": (
         ("transactional_id", "producer_id", "producer_epoch", "result"),
-        ("transaction_version",),
+        ("api_version",),
         lambda cluster, fields: cluster.end_txn(**fields)._asdict(),
     ),
     "Fetch": (("partition",), ("offset", "committed"), _fetch),
@@ -205,6 +207,10 @@ def _ms(field: str, value: Any) -> None:
     whole(field, value, -(2**31), 2**31 - 1)
 
 
+def _version(field: str, value: Any) -> None:
+    whole(field, value, 0, LARGEST)
+
+
 def _id(field: str, value: Any) -> None:
     if type(value) is not int:
         raise refusal(field, "a whole number", value, of_type=False)
@@ -213,7 +219,7 @@ def _id(field: str, value: Any) -> None:
 # What isn't looked at by a row before anything else; rows check the other numbers.
 _READ: dict[str, Callable[[str, Any], object]] = {
     "transactional_id": _name, "transaction_timeout_ms": _ms, "partition": text,
-    "partitions": _names, "committed": _truth, "producer_id": _id,
+    "partitions": _names, "committed": _truth, "producer_id": _id, "api_version": _version,
 }  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from functools import lru_cache
 from itertools import count
 from typing import Any, ClassVar, NamedTuple, cast
 
+from ...spec import api_versions
 from ...spec.coordinator import entry as transaction
 from ...spec.coordinator import log, markers, ownership, tables
 from ...spec.coordinator.listing import is_listed
@@ -415,6 +416,10 @@ class TransactionCoordinator:
         entry = self.entries.get(transactional_id)
         return None if entry is None else metadata_of(transactional_id, entry)
 
+    def _version_1(self) -> tuple[str, ...]:
+        """What the finalized transaction version does without."""
+        return () if self.transaction_version >= 2 else api_versions.VERSION_1
+
     def _at_now(self, entry: Machine) -> Machine:
         entry.outside(clock__now=self.now_ms)
         return entry
@@ -438,13 +443,15 @@ class TransactionCoordinator:
         self, transactional_id: str | None, transaction_timeout_ms: int,
         expected: tuple[int, int] | None = None, *, append: str = "NONE",
         before_abort: Callable[[], None] | None = None, enable_2pc: bool = False,
-        keep_prepared_txn: bool = False,
+        keep_prepared_txn: bool = False, api_version: int | None = None,
     ) -> ProducerIdAndEpoch | None:  # fmt: skip
         """InitProducerId; None where its record is still to be acknowledged.
 
         `expected` is the producer id and epoch that the producer holds. `before_abort` is called
-        between the choice of a fencing epoch and the abort under it.
+        between the choice of a fencing epoch and the abort under it. `api_version` is that of the
+        request (none: its client is of the broker's release), here and of the other requests.
         """
+        older = _without("InitProducerId", api_version)
         answer = self.lookup(
             "INIT_PRODUCER_ID", transactional_id, transaction_timeout_ms, expected,
             enable_2pc=enable_2pc, keep_prepared_txn=keep_prepared_txn,
@@ -475,26 +482,27 @@ class TransactionCoordinator:
             "expected_epoch": -1 if expected is None else expected[1],
             "transaction_timeout_ms": answer.timeout_ms,
         }
-        self._offer_id(entry, "InitProducerId", fields)
-        sent = list(entry.handle("InitProducerId", **fields).sent)
+        self._offer_id(entry, "InitProducerId", fields, older)
+        sent = list(entry.handle("InitProducerId", switch_off=older, **fields).sent)
         if entry["pending"] == "PREPARE_EPOCH_FENCE" and not sent and before_abort is not None:
             fence = (entry["producer_id"], entry["pending_epoch"])
             before_abort()
             entry = self._at_now(self.entries[transactional_id])
             if entry["pending"] != "PREPARE_EPOCH_FENCE":
-                ended = self._end(transactional_id, entry, *fence, "ABORT", append=append)
+                off = (*older, *self._version_1())
+                ended = self._end(transactional_id, entry, *fence, "ABORT", off, append=append)
                 busy = ended is None or ended.error == "NONE"
                 return ProducerIdAndEpoch("CONCURRENT_TRANSACTIONS") if busy else ended
         if not sent:
-            sent = self._go_on(transactional_id, entry, append)
+            sent = self._go_on(transactional_id, entry, append, (*older, *self._version_1()))
         return _first(sent, token)
 
     def add_partitions(
         self, transactional_id: str | None, producer_id: int, producer_epoch: int,
-        partitions: Iterable[Any], *, transaction_version: int = 0, append: str = "NONE",
+        partitions: Iterable[Any], *, api_version: int | None = None, append: str = "NONE",
     ) -> str | None:  # fmt: skip
-        """AddPartitionsToTxn, from a client or (version 2) from a leader: an error, or None where
-        its record is still to be acknowledged."""
+        """AddPartitionsToTxn, from a client or (from version 4 of the API on) from a leader: an
+        error, or None where its record is still to be acknowledged."""
         answer = self.lookup("OTHER", transactional_id)
         if answer.step == "ANSWER":
             return answer.error
@@ -502,9 +510,10 @@ class TransactionCoordinator:
         entry = self._at_now(self.entries[transactional_id])
         token = next(self._tokens)
         sent = entry.handle(
-            "AddPartitionsToTxn", producer=token, connection=0, partition=None,
-            partitions=_each_once(partitions), producer_id=producer_id,
-            producer_epoch=producer_epoch, client_transaction_version=transaction_version,
+            "AddPartitionsToTxn", switch_off=_without("AddPartitionsToTxn", api_version),
+            producer=token, connection=0, partition=None, partitions=_each_once(partitions),
+            producer_id=producer_id, producer_epoch=producer_epoch,
+            client_transaction_version=2 if api_versions.is_from_broker(api_version) else 0,
         ).sent  # fmt: skip
         if not sent and entry["pending"] is not None:
             sent = self._go_on(transactional_id, entry, append)
@@ -530,7 +539,10 @@ class TransactionCoordinator:
         return {
             partition: str(
                 entry.handle(
-                    "AddPartitionsByLeader", partition=partition, switch_off=VERSION_1, **fields
+                    "AddPartitionsByLeader",
+                    partition=partition,
+                    switch_off=api_versions.VERSION_1,
+                    **fields,
                 ).reply.error
             )
             for partition in wanted
@@ -538,7 +550,7 @@ class TransactionCoordinator:
 
     def end_txn(
         self, transactional_id: str | None, producer_id: int, producer_epoch: int, result: str,
-        *, transaction_version: int | None = None, append: str = "NONE",
+        *, api_version: int | None = None, append: str = "NONE",
     ) -> ProducerIdAndEpoch | None:  # fmt: skip
         """EndTxn with result COMMIT or ABORT; None where its record is still to be acknowledged."""
         answer = self.lookup("OTHER", transactional_id)
@@ -546,19 +558,18 @@ class TransactionCoordinator:
             return ProducerIdAndEpoch(answer.error)
         assert transactional_id is not None
         entry = self._at_now(self.entries[transactional_id])
+        older = self._version_1() if api_version is None else _without("EndTxn", api_version)
         return self._end(
-            transactional_id, entry, producer_id, producer_epoch, result, append=append,
-            is_from_client=True, version=transaction_version,
+            transactional_id, entry, producer_id, producer_epoch, result, older, append=append,
+            is_from_client=True,
         )  # fmt: skip
 
     def _end(
-        self, name: str, entry: Machine, producer_id: int, producer_epoch: int, result: str, *,
-        append: str, is_from_client: bool = False, version: int | None = None,
+        self, name: str, entry: Machine, producer_id: int, producer_epoch: int, result: str,
+        off: tuple[str, ...], *, append: str, is_from_client: bool = False,
     ) -> ProducerIdAndEpoch | None:  # fmt: skip
         """TransactionCoordinator.endTransaction"""
         token = next(self._tokens)
-        version = self.transaction_version if version is None else version
-        off = () if version >= 2 else VERSION_1
         fields: dict[str, Any] = {
             "producer": token,
             "connection": 0,
@@ -669,7 +680,7 @@ class TransactionCoordinator:
         """Takes a transition as far as it goes; the messages that were sent."""
         sent: list[Any] = []
         if off is None:
-            off = () if self.transaction_version >= 2 else VERSION_1
+            off = self._version_1()
         if entry["pending"] == "PREPARE_EPOCH_FENCE":
             self._offer_id(entry, "continue the fence", {}, off)
             sent += entry.handle("continue the fence", switch_off=off).sent
@@ -850,7 +861,9 @@ class TransactionCoordinator:
         return {None: len(self._markers.unknown), **counts}
 
 
-VERSION_1 = ("transaction_version_2",)
+def _without(request: str, api_version: int | None) -> tuple[str, ...]:
+    """What a request does without; one without a version is of the broker's release."""
+    return () if api_version is None else api_versions.without(request, api_version)
 
 
 is_idle = transaction.is_settled & ~transaction.pending.is_set

@@ -13,6 +13,7 @@ from copy import copy
 from itertools import takewhile
 from typing import Any, NamedTuple
 
+from ...spec import api_versions
 from ...spec.features import KAFKA
 from ...spec.leader import produce
 from ...spec.leader.state import asks_coordinator, last_stable_offset
@@ -288,17 +289,17 @@ class PartitionLeader:
         answer = self.machine.handle("Produce", **fields).reply
         return GuardResponse(answer.error, answer.guard)
 
-    def verdict(
-        self, error: str, *, origin: str = "CLIENT", transaction_version: int | None = None
-    ) -> str:
+    def verdict(self, error: str, *, origin: str = "CLIENT", api_version: int | None = None) -> str:
         """What is told where the coordinator has answered so about a batch of this origin; NONE:
-        append."""
+        append. `api_version` is that of the Produce or TxnOffsetCommit, the release's if none is
+        given."""
         if error == "NONE" or not self.machine.value(asks_coordinator):
             return error
         known = error if error in _KNOWN else "UNKNOWN_SERVER_ERROR"
+        request = "Produce" if origin == "CLIENT" else "TxnOffsetCommit"
+        off = () if api_version is None else api_versions.without(request, api_version)
         answer = self.machine.handle(
-            "AddPartitionsByLeaderResponse", switch_off=_without(transaction_version), producer=0,
-            partition=0,
+            "AddPartitionsByLeaderResponse", switch_off=off, producer=0, partition=0,
             error=known, producer_id=0, producer_epoch=0, base_sequence=0, last_sequence=0,
             offset_delta=0, timestamp=0, from_client=origin == "CLIENT", guarded=False,
         ).reply  # fmt: skip
@@ -447,9 +448,7 @@ class PartitionLeader:
 
 def _without(transaction_version: int | None) -> tuple[str, ...]:
     """What a request of an older transaction version does without."""
-    if transaction_version is None or transaction_version >= 2:
-        return ()
-    return ("transaction_version_2",)
+    return () if transaction_version in (None, 2) else api_versions.VERSION_1
 
 
 _KNOWN = frozenset(Errors.bounded_names())

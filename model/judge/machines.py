@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ...language.expressions import EnumValue, children_first
 from ...language.tables import Table
+from ...spec import api_versions
 from ...spec.coordinator import entry as transaction
 from ...spec.coordinator import ownership, tables
 from ...spec.leader import produce
@@ -196,6 +197,7 @@ def _init(coordinator: TransactionCoordinator, fields: Mapping[str, Any], append
             NAME,
             fields["transaction_timeout_ms"],
             None if held == (-1, -1) else held,
+            api_version=fields.get("api_version"),
             append=append,
         )
     )
@@ -208,6 +210,7 @@ def _add(coordinator: TransactionCoordinator, fields: Mapping[str, Any], append:
             fields["producer_id"],
             fields["producer_epoch"],
             fields["partitions"],
+            api_version=fields.get("api_version"),
             append=append,
         )
     )
@@ -220,7 +223,7 @@ def _end(coordinator: TransactionCoordinator, fields: Mapping[str, Any], append:
             fields["producer_id"],
             fields["producer_epoch"],
             fields["result"],
-            transaction_version=fields.get("transaction_version"),
+            api_version=fields.get("api_version"),
             append=append,
         )
     )
@@ -274,8 +277,9 @@ def _acknowledged(coordinator: TransactionCoordinator) -> Sent:
 def _added_by_leader(coordinator: TransactionCoordinator) -> Sent:
     entry = coordinator.entries[NAME]
     coordinator.add_partitions(
-        NAME, entry["producer_id"], entry["producer_epoch"], (BY_LEADER,), transaction_version=2
-    )
+        NAME, entry["producer_id"], entry["producer_epoch"], (BY_LEADER,),
+        api_version=api_versions.OF_BROKERS,
+    )  # fmt: skip
     return ()
 
 
@@ -513,7 +517,14 @@ class Leader:
                 return
             refused = None if guard is None else after._copy(operation.start)
         after.marked -= {fields["producer_id"]}
-        answer = leader.append(**fields, guard=guard)
+        version = fields.get("api_version")
+        answer = leader.append(
+            **{name: value for name, value in fields.items() if name != "api_version"},
+            guard=guard,
+            transaction_version=None
+            if version is None
+            else api_versions.transaction_version("Produce", version),
+        )
         told = {"error": answer.error, "base_offset": answer.first_offset}
         unchanged = after.marked == self.marked and leader.machine.is_as(self.leader.machine)
         yield (self if unchanged else after), told

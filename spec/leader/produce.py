@@ -45,6 +45,7 @@ from ...language import (
 from ...language.expressions import TRUE, Operand
 from ..client.sender import answer_batch
 from ..features import (
+    abortable_error,
     followers_only_warn,
     no_start_in_mid_sequence,
     offsets_told_apart,
@@ -487,6 +488,16 @@ _REFUSALS = (
         _error == Errors.PRODUCER_FENCED,
         Errors.INVALID_PRODUCER_EPOCH,
         "AddPartitionsToTxnManager",
+    ),
+    dataclasses.replace(
+        _refused(
+            "not in the transaction, told to a client before TRANSACTION_ABORTABLE",
+            _error == Errors.TRANSACTION_ABORTABLE,
+            Errors.INVALID_TXN_STATE,
+            "AddPartitionsToTxnManager",
+            ~abortable_error,
+        ),
+        only_real=True,
     ),
     _refused(
         "coordinator busy",

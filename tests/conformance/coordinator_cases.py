@@ -152,7 +152,7 @@ class Coordinator(Adapter):
         self._fresh()
         answer = self.model.end_txn(
             txn_id, producer_id, producer_epoch, result,
-            transaction_version=client_transaction_version, append=state_append_error,
+            api_version=5 if client_transaction_version == 2 else 4, append=state_append_error,
         )  # fmt: skip
         return self._answered(answer)
 

@@ -8,10 +8,10 @@ from epochfence.spec.features import RELEASES
 
 
 @pytest.mark.parametrize("release", RELEASES)
-@pytest.mark.parametrize("transaction_version", [0, 1])
+@pytest.mark.parametrize("older", [{"Produce": 10, "EndTxn": 1}, {"Produce": 11, "EndTxn": 4}])
 @pytest.mark.parametrize("result", ["COMMIT", "ABORT"])
 def test_a_transaction_of_an_older_client_ends_under_its_own_version(
-    release: str, transaction_version: int, result: str
+    release: str, older: dict[str, int], result: str
 ) -> None:
     """From 4.2 a marker of version 2 at the transaction's own epoch is refused, one of an older
     client's transaction isn't (KIP-1228)."""
@@ -20,11 +20,9 @@ def test_a_transaction_of_an_older_client_ends_under_its_own_version(
     cluster.add_partitions("orders", producer_id, epoch, ["sales-0"])
     cluster.produce(
         "sales-0", producer_id=producer_id, producer_epoch=epoch, base_sequence=0,
-        transactional_id="orders", transaction_version=transaction_version,
+        transactional_id="orders", api_version=older["Produce"],
     )  # fmt: skip
-    ended = cluster.end_txn(
-        "orders", producer_id, epoch, result, transaction_version=transaction_version
-    )
+    ended = cluster.end_txn("orders", producer_id, epoch, result, api_version=older["EndTxn"])
 
     assert ended.error == "NONE"
     assert cluster.coordinator.entries["orders"]["state"] == f"COMPLETE_{result}"

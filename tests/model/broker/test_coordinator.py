@@ -9,6 +9,7 @@ import pytest
 from epochfence.model import TransactionCoordinator, TransactionMetadata
 from epochfence.model.broker.coordinator import NEW_ENTRY, PENDING, IllegalArgument, IllegalState
 from epochfence.model.engine.errors import ModelError
+from epochfence.spec.api_versions import OF_BROKERS
 from epochfence.spec.features import DRAFT, RELEASED
 from epochfence.tests.conformance.metadata_functions import Functions
 
@@ -52,7 +53,7 @@ def test_a_new_epoch_leaves_the_version_as_it_is(release: str, kept: int, epoch:
 def test_an_end_of_version_2_forgets_the_producer_id_before(release: str) -> None:
     """TransactionMetadata.completeTransitionTo"""
     model = coordinator(release, previous_producer_id=6, state="CompleteCommit")
-    model.add_partitions(NAME, 7, 3, ["t-0"], transaction_version=2)
+    model.add_partitions(NAME, 7, 3, ["t-0"], api_version=OF_BROKERS)
     model.end_txn(NAME, 7, 3, "COMMIT")
     ((marker,),) = model.drain_markers().values()
     model.markers_answered(marker, {"t-0": "NONE"})

@@ -82,13 +82,23 @@ def test_a_groups_coordinator_gets_the_coordinators_answer_as_it_is(
     """ReplicaManager.maybeStartTransactionVerificationForPartition; from 3.8 on handleProduceAppend
     alone translates."""
     one = leader(release, verification=True)
-    asked: dict[str, Any] = {"transaction_version": 1}
-    assert one.verdict(error, **asked) == "NOT_ENOUGH_REPLICAS"
-    assert one.verdict(error, origin="COORDINATOR", **asked) == (
-        "NOT_ENOUGH_REPLICAS" if release == "3.7" else error
-    )
-    assert one.verdict("PRODUCER_FENCED", origin="COORDINATOR", **asked) == IPE
-    assert one.verdict("NONE", origin="COORDINATOR", **asked) == "NONE"
+    assert one.verdict(error, api_version=11) == "NOT_ENOUGH_REPLICAS"
+    asked: dict[str, Any] = {"origin": "COORDINATOR", "api_version": 4}
+    assert one.verdict(error, **asked) == ("NOT_ENOUGH_REPLICAS" if release == "3.7" else error)
+    assert one.verdict("PRODUCER_FENCED", **asked) == IPE
+    assert one.verdict("NONE", **asked) == "NONE"
+
+
+@pytest.mark.parametrize(("origin", "first"), [("CLIENT", 11), ("COORDINATOR", 4)])
+def test_a_client_before_transaction_abortable_is_told_the_error_before_it(
+    origin: str, first: int
+) -> None:
+    """AddPartitionsToTxnManager, for Produce and TxnOffsetCommit."""
+    one = leader("4.3", verification=True)
+    assert one.verdict("TRANSACTION_ABORTABLE", origin=origin) == "TRANSACTION_ABORTABLE"
+    for version, told in ((first, "TRANSACTION_ABORTABLE"), (first - 1, BAD_STATE)):
+        told_by = one.verdict("TRANSACTION_ABORTABLE", origin=origin, api_version=version)
+        assert told_by == told
 
 
 @pytest.mark.parametrize(("release", "told"), [(DRAFT, "NOT_ENOUGH_REPLICAS"), ("4.0.0", BUSY)])

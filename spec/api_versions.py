@@ -1,0 +1,53 @@
+"""What a request whose API is of an older version does without: errors that its client doesn't
+know, for which it is told the one before, and transaction version 2.
+
+KafkaApis, AddPartitionsToTxnManager
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from .features import abortable_error, producer_fenced_error, transaction_version_2
+
+_FIRST = {
+    producer_fenced_error: {
+        "InitProducerId": 4, "AddPartitionsToTxn": 2, "AddOffsetsToTxn": 2, "EndTxn": 2,
+    },
+    abortable_error: {"Produce": 11, "TxnOffsetCommit": 4},
+    transaction_version_2: {"EndTxn": 5, "Produce": 12, "TxnOffsetCommit": 5},
+}  # fmt: skip
+"""Of each feature the first version of each API that has it: KIP-588, KIP-1050, KIP-890."""
+OF_BROKERS = 4
+"""The first version of AddPartitionsToTxn that partition leaders send, and clients don't."""
+LARGEST = 2**15 - 1
+"""The largest number of a version."""
+VERSION_1 = (transaction_version_2.data.name,)
+"""What a request before transaction version 2 does without."""
+
+
+def without(request: str, version: int) -> tuple[str, ...]:
+    """The names of the features that a request of this version of its API does without."""
+    return tuple(
+        feature.data.name
+        for feature, first in _FIRST.items()
+        if request in first and version < first[request]
+    )
+
+
+def transaction_version(request: str, version: int) -> int:
+    """The transaction version that a request asks for, 0 or 2."""
+    return 0 if set(VERSION_1) & {*without(request, version)} else 2
+
+
+def is_from_broker(version: int | None) -> bool:
+    """Whether an AddPartitionsToTxn of this version comes from a partition leader."""
+    return version is not None and version >= OF_BROKERS
+
+
+def newest(request: str, features: Collection[str]) -> int:
+    """The newest version of a request's API that a client with these features sends, as far as it
+    makes a difference."""
+    first = [(each.data.name, of[request]) for each, of in _FIRST.items() if request in of]
+    known = [version for name, version in first if name in features]
+    return max(known, default=min(version for _, version in first) - 1)
