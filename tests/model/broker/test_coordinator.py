@@ -246,7 +246,7 @@ def test_a_late_answer_to_a_marker_cancels_the_next_completion_before_3_8(releas
     model.restart()
     ((marker,),) = model.drain_markers().values()
     assert model.markers_answered(late, {"t-0": "NONE"})[0] == "CANCELLED"
-    done = since(release, "4.0.0")
+    done = since(release, "3.8")
     outcome = model.markers_answered(marker, {"t-0": "NONE"})[0]
     assert outcome == ("COMPLETION_WRITTEN" if done else "WAITING")
     assert entry(model).state == ("CompleteCommit" if done else "PrepareCommit")
