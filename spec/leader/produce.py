@@ -472,11 +472,12 @@ _HANDLE = "ReplicaManager.handleProduceAppend"
 
 
 def _refused(
-    name: str, when: Expression, error: Expression, source: str, during: Expression = TRUE
-) -> Row:
+    name: str, when: Expression, error: Expression, source: str, during: Expression = TRUE,
+    *, only_real: bool = False,
+) -> Row:  # fmt: skip
     return Row(
         name, when=when, set=_done, reply=bounded_alone(_waiting_answer(error)),
-        send=(_appended(error),), source=source, during=during,
+        send=(_appended(error),), source=source, during=during, only_real=only_real,
     )  # fmt: skip
 
 
@@ -489,14 +490,12 @@ _REFUSALS = (
         Errors.INVALID_PRODUCER_EPOCH,
         "AddPartitionsToTxnManager",
     ),
-    dataclasses.replace(
-        _refused(
-            "not in the transaction, told to a client before TRANSACTION_ABORTABLE",
-            _error == Errors.TRANSACTION_ABORTABLE,
-            Errors.INVALID_TXN_STATE,
-            "AddPartitionsToTxnManager",
-            ~abortable_error,
-        ),
+    _refused(
+        "not in the transaction, told to a client before TRANSACTION_ABORTABLE",
+        _error == Errors.TRANSACTION_ABORTABLE,
+        Errors.INVALID_TXN_STATE,
+        "AddPartitionsToTxnManager",
+        ~abortable_error,
         only_real=True,
     ),
     _refused(
