@@ -581,7 +581,7 @@ def _lost_question(message: Message) -> Table:
                         batch.value.record,
                         batch.value.txn,
                         Errors.NOT_ENOUGH_REPLICAS,
-                    ),
+                    ),  # fmt: skip
                 ),
                 source="AddPartitionsToTxnManager, NETWORK_EXCEPTION",
                 note="Before 3.7.1 the producer is told NETWORK_EXCEPTION, which it takes alike.",

@@ -105,7 +105,7 @@ def test_a_client_before_transaction_abortable_is_told_the_error_before_it(
 def test_produce_has_a_version_for_version_2_since_4_0(release: str, told: str) -> None:
     """ReplicaManager.handleProduceAppend"""
     one = leader(release, verification=True)
-    assert one.verdict(BUSY, transaction_version=2) == told
+    assert one.verdict(BUSY, api_version=12) == told
 
 
 # Where a batch comes from ----------------------------------------------------------------------
