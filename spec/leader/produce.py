@@ -559,6 +559,7 @@ def _lost_question(message: Message) -> Table:
     """The question, or its answer, is lost: the producer is told to try again."""
     loss = lost(message)
     batch = waiting[loss.producer]
+    told = (batch.value.record, batch.value.txn)
     return Table(
         partition,
         on=loss,
@@ -575,13 +576,7 @@ def _lost_question(message: Message) -> Table:
                 "give up",
                 set={batch: None},
                 send=(
-                    answer_batch(
-                        loss.producer,
-                        loss.partition,
-                        batch.value.record,
-                        batch.value.txn,
-                        Errors.NOT_ENOUGH_REPLICAS,
-                    ),  # fmt: skip
+                    answer_batch(loss.producer, loss.partition, *told, Errors.NOT_ENOUGH_REPLICAS),
                 ),
                 source="AddPartitionsToTxnManager, NETWORK_EXCEPTION",
                 note="Before 3.7.1 the producer is told NETWORK_EXCEPTION, which it takes alike.",
