@@ -100,7 +100,9 @@ class _Rest:
     @property
     def highest_offset(self) -> float:
         """See Rest. Some of those that are ahead may be counted too."""
-        return self.search.highest_offsets[self.config.base]
+        known, taken = self.search.highest_offsets[self.config.base], self.config.taken
+        later = (offset for at, offset in self.search.later_offsets if at not in taken)
+        return max(known, *later, -1)
 
     def has(self, producer_id: int) -> bool:
         """See Rest."""
@@ -152,6 +154,12 @@ class Search:
             for o in self.known
         ]
         self.highest_offsets = [*accumulate(reversed([*told, -1.0]), max)][::-1]
+        # of what is told after the time that is looked at
+        self.later_offsets = [
+            (at, o.response["base_offset"])
+            for at, o in enumerate(self.lost)
+            if o.response is not None and "base_offset" in o.response
+        ]
         is_whole = horizon == float("inf") and not any(way.is_carried for way in ways)
         names = sole_names(operations.values()) if is_whole else frozenset[Hashable]()
         self.lost_contents = [content(o, names) for o in self.lost]

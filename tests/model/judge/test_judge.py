@@ -403,6 +403,25 @@ def test_what_is_allowed_is_what_would_be_explained(
         assert (again.finding is not Finding.UNEXPLAINED) == (is_allowed or is_lost)
 
 
+def test_markers_fill_the_log_up_to_what_is_answered_later() -> None:
+    """The newer epoch, which refuses the stale one, is told an offset behind two markers, when
+    what is looked at is over."""
+
+    def asked(
+        producer: int, epoch: int, at: int, times: tuple[float, float | None], error: str,
+        offset: int = -1,
+    ) -> Operation:  # fmt: skip
+        fields = {"producer_id": producer, "producer_epoch": epoch, "base_sequence": at, "count": 2}
+        told = {"error": error, "base_offset": offset}
+        return Operation("Produce", fields | {"transactional": producer == 0}, *times, told)
+
+    stale = asked(1, 0, 2, (0, 3), "INVALID_PRODUCER_EPOCH")
+    newer = asked(1, 1, 0, (1, None), "NONE", 2)
+    other = asked(0, 0, 2, (2, None), "OUT_OF_ORDER_SEQUENCE_NUMBER")
+    assert judge([stale, newer, other]).finding is Finding.EXPLAINED
+    assert judge([stale, other]).finding is Finding.UNEXPLAINED
+
+
 def test_a_lost_answer_may_have_come_late() -> None:
     lost, after, duplicate = produce(0, 0, None, 0), produce(1, 5, 6, 1), produce(0, 7, 8, 0)
     assert judge([lost, after, duplicate]).finding is Finding.EXPLAINED
