@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -169,16 +170,22 @@ def unfit(ended: Ended) -> str:
     """What no run may do, however it was disturbed."""
     # a worker of Spark's that is ended as it prints leaves no more than the head
     lines = ended.error.strip().removesuffix(TRACEBACK).splitlines()
-    frames = [line for line in lines if line.startswith('  File "')]
-    traced = any(line == TRACEBACK for line in lines) and not frames
-    ours = any(_SPARKS_OWN not in frame for frame in frames)
-    if ours or traced or any(line.startswith(STUCK) for line in lines):
+    traced = any(_is_ours(lines[at + 1 :]) for at, line in enumerate(lines) if line == TRACEBACK)
+    if traced or any(line.startswith(STUCK) for line in lines):
         return f"a traceback: {' | '.join(lines)[-1_500:]}"
     if ended.code not in (0, 11, 12, 13, INCONCLUSIVE, REFUSED, KILLED):
         return f"exit {ended.code}: {' '.join(lines[-2:])[:300]}"
     if ended.code == REFUSED and not (lines and lines[-1].startswith("epochfence: ")):
         return f"exit 2 without a line of why: {' '.join(lines[-2:])[:300]}"
     return ""
+
+
+def _is_ours(after: list[str]) -> bool:
+    """Whether these lines come after the head of a traceback of ours."""
+    frames = list(takewhile(lambda line: line.startswith(" "), after))
+    if not frames:
+        return bool(after) and after[0] != TRACEBACK
+    return any('File "' in frame and _SPARKS_OWN not in frame for frame in frames)
 
 
 def run(

@@ -16,6 +16,7 @@ SPARKS_OWN = """Traceback (most recent call last):
   File "/lib/pyspark.zip/pyspark/daemon.py", line 95, in worker
 BrokenPipeError: [Errno 32] Broken pipe
 """
+OF_A_TASK = SPARKS_OWN.replace("pyspark/daemon.py", "epochfence/tasks.py")
 
 
 @pytest.mark.slow
@@ -46,6 +47,11 @@ def test_disturbed_runs_come_to_the_same(
         (2, SPARKS_OWN + "epochfence: Spark ended", ""),
         (2, f"Traceback (most recent call last):\n{SPARKS_OWN}epochfence: Spark ended", ""),
         (2, "epochfence: Spark ended\nTraceback (most recent call last):\n", ""),
+        (
+            2,
+            f"PythonException: {SPARKS_OWN.replace('daemon', 'worker')}epochfence: Spark ended",
+            "",
+        ),
         (0, f"{STUCK} processes stayed", "a traceback: "),
         (0, SPARKS_OWN.replace("pyspark/daemon.py", "epochfence/check.py"), "a traceback: "),
     ],
