@@ -1,8 +1,8 @@
 """Who hands out producer ids: a broker's manager, the controller, and ZooKeeper before it.
 
-The rows are `spec.producer_ids.controller`'s and `spec.producer_ids.zookeeper`'s. Kept here is what
-they leave open: which step of a call comes next. A manager has one thread, which makes one call at
-a time; requests and answers are the caller's to carry.
+The rows are those of `spec.producer_ids`. Here is what they leave open: which step of a call comes
+next. A manager has one thread, which makes one call at a time; requests and answers are the
+caller's to carry.
 """
 
 from __future__ import annotations
@@ -11,19 +11,18 @@ from copy import copy
 from typing import Any
 
 from ...language.machines import Event
-from ...spec.features import KAFKA
-from ...spec.producer_ids import controller as declared
-from ...spec.producer_ids import zookeeper
+from ...spec.features import KAFKA, controller_hands_out_ids
+from ...spec.producer_ids import controller, rpc_manager, zookeeper
 from ...spec.producer_ids.state import NO_PRODUCER_ID, Errors
 from ..engine.errors import ModelError
 from ..engine.machine import Machine, Outcome
 
 LOADING = "COORDINATOR_LOAD_IN_PROGRESS"
 _STEPS = (
-    declared.take_prefetched,
-    declared.set_current,
-    declared.clear_in_flight,
-    declared.request_block,
+    rpc_manager.take_prefetched,
+    rpc_manager.set_current,
+    rpc_manager.clear_in_flight,
+    rpc_manager.request_block,
 )
 
 
@@ -45,7 +44,7 @@ class ProducerIdManager:
     ) -> None:  # fmt: skip
         settings = {"retry_backoff_ms": retry_backoff_ms}
         self.machine = Machine(
-            declared.MANAGER_TABLES, KAFKA, protocol=protocol, this=broker_id, constants=settings
+            rpc_manager.TABLES, KAFKA, protocol=protocol, this=broker_id, constants=settings
         )
         self.broker_id = broker_id
         self.now_ms = now_ms
@@ -59,7 +58,7 @@ class ProducerIdManager:
         """
         self.machine.outside(clock__now=self.now_ms)
         self.asks_controller, self._given = False, None
-        self._note(self.machine.handle(declared.generate.name, handler=0))
+        self._note(self.machine.handle(rpc_manager.generate.name, handler=0))
         self._go_on()
         return self._given
 
@@ -73,7 +72,7 @@ class ProducerIdManager:
         is COORDINATOR_LOAD_IN_PROGRESS after the longest wait."""
         self._given = None
         self._go_on()
-        self._take(declared.wait_ends, handler=0)
+        self._take(rpc_manager.wait_ends, handler=0)
         return self._given
 
     def answer(self, error: str, first: int = -1, size: int = -1) -> tuple[int, int] | None:
@@ -83,25 +82,25 @@ class ProducerIdManager:
         if not self.machine["outstanding"]:  # the channel is the caller's
             self.machine.put(outstanding=1)
         self._take(
-            declared.AllocateProducerIdsResponse, broker=self.broker_id,
+            controller.AllocateProducerIdsResponse, broker=self.broker_id,
             connection=self.machine["connection"],
             error=error if error in Errors.names else "UNKNOWN_SERVER_ERROR",
             producer_id_start=max(first, -1), producer_id_len=max(size, -1),
         )  # fmt: skip
-        self._take(declared.store_answer)
+        self._take(rpc_manager.store_answer)
         kept = self.machine["prefetched"]
         return None if kept is None or kept.error != "NONE" else (kept.block.first, kept.block.size)
 
     def give_up(self) -> None:
         """The channel to the controller has given the request up."""
         self.asks_controller = False
-        self._take(declared.channel_timeout)
+        self._take(rpc_manager.channel_timeout)
 
     def _go_on(self) -> None:
         """Takes the steps of a call as far as they go."""
         while step := next((step for step in _STEPS if self._take(step, handler=0)), None):
-            if step is declared.clear_in_flight:  # the call begins anew
-                self._take(declared.generate, handler=0)
+            if step is rpc_manager.clear_in_flight:  # the call begins anew
+                self._take(rpc_manager.generate, handler=0)
 
     def _take(self, event: Event, **fields: Any) -> bool:
         outcome = self.machine.attempt(event.name, **fields)
@@ -127,7 +126,7 @@ class ProducerIdController:
         self, brokers: dict[int, int], *, protocol: str | None = None, next_block: int = 0,
         is_active: bool = True,
     ) -> None:  # fmt: skip
-        self.machine = Machine(declared.CONTROLLER_TABLES, KAFKA, protocol=protocol)
+        self.machine = Machine(controller.TABLES, KAFKA, protocol=protocol)
         self.machine.put(
             registered=brokers, next_block=next_block, committed=next_block, is_active=is_active
         )
@@ -147,22 +146,22 @@ class ProducerIdController:
         """AllocateProducerIds: an error, the first id and the size of a block. Its record is
         committed at once."""
         answer = self.machine.handle(
-            declared.AllocateProducerIds.name, broker=broker_id, connection=0,
+            controller.AllocateProducerIds.name, broker=broker_id, connection=0,
             broker_epoch=broker_epoch,
         ).reply  # fmt: skip
         if answer is None:
-            (answer,) = self.machine.handle(declared.commit.name).sent
+            (answer,) = self.machine.handle(controller.commit.name).sent
         return answer.error, answer.producer_id_start, answer.producer_id_len
 
     def replay(self, next_producer_id: int) -> bool:
         """Applies a record of another controller; False where it is refused, as it goes back."""
-        if not declared.may_replay(next_producer_id, self.next_block):
+        if not controller.may_replay(next_producer_id, self.next_block):
             return False
         self.machine.put(next_block=next_producer_id, committed=next_producer_id)
         return True
 
 
-_FROM_ZOOKEEPER = (declared.controller_hands_out_ids.data.name,)
+_FROM_ZOOKEEPER = (controller_hands_out_ids.data.name,)
 
 
 class ProducerIdBlockZNode:

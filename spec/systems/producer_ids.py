@@ -7,6 +7,7 @@ from ..features import KAFKA
 from ..lemmas.producer_ids import LEMMAS
 from ..messages import LATEST, NO_NUMBER
 from ..producer_ids import controller as rpc
+from ..producer_ids import rpc_manager
 from ..producer_ids import zookeeper as zk
 from ..producer_ids.state import (
     BLOCK_SIZE,
@@ -29,11 +30,11 @@ system = System(
     name="producer-ids",
     doc="Brokers that race for blocks of producer ids, from ZooKeeper or from the controller, and "
     "hand them out until there are none left.",
-    tables=rpc.TABLES + zk.TABLES,
+    tables=rpc_manager.TABLES + rpc.TABLES + zk.TABLES,
     properties=PROPERTIES,
     lemmas=LEMMAS,
     constants=(BROKERS, HANDLERS, BLOCK_SIZE, LARGEST_PRODUCER_ID, PREFETCH_THRESHOLD, FAULTS),
-    fixed={NO_NUMBER: 0, LATEST: 0, LONGEST_BLOCK: 0, rpc.RETRY_BACKOFF: 0},
+    fixed={NO_NUMBER: 0, LATEST: 0, LONGEST_BLOCK: 0, rpc_manager.RETRY_BACKOFF: 0},
     bounds={"large": {FAULTS: 2}},
     protocols=KAFKA,
     channels=(
@@ -42,7 +43,15 @@ system = System(
         Channel(zk.SetData, _SENT_AGAIN),
         Channel(zk.SetDataResponse),
     ),
-    budgets={(crash, connection_loss, *rpc.FAULTY_EVENTS, *zk.FAULTY_EVENTS): FAULTS},
+    budgets={
+        (
+            crash,
+            connection_loss,
+            *rpc_manager.FAULTY_EVENTS,
+            *rpc.FAULTY_EVENTS,
+            *zk.FAULTY_EVENTS,
+        ): FAULTS
+    },
     interchangeable=(BROKER,),
     unreached=UNREACHED,
     reach="two brokers that race for three blocks until there are none left, two threads of each "
