@@ -9,9 +9,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .broker.coordinator import TransactionCoordinator, TransactionMetadata, partition_for
+    from .broker.coordinator import TransactionCoordinator
     from .broker.leader import PartitionLeader
     from .broker.producer_ids import ProducerIdController, ProducerIdManager
+    from .broker.transaction_log import partition_for
+    from .broker.transaction_metadata import TransactionMetadata
     from .client.partitioner import Partitioner
     from .client.producer import ProducerClient
     from .cluster import Cluster
@@ -29,8 +31,8 @@ _HOMES = {
     "ProducerIdController": "broker.producer_ids",
     "ProducerIdManager": "broker.producer_ids",
     "TransactionCoordinator": "broker.coordinator",
-    "TransactionMetadata": "broker.coordinator",
-    "partition_for": "broker.coordinator",
+    "TransactionMetadata": "broker.transaction_metadata",
+    "partition_for": "broker.transaction_log",
     "states": "engine.fsm",
 }
 __all__ = [

@@ -13,14 +13,11 @@ from typing import Any, NamedTuple
 from ..spec import api_versions
 from ..spec.leader.produce import asks_about_offsets
 from ..spec.leader.state import asks_coordinator
-from .broker.coordinator import (
-    PENDING,
-    Marker,
-    ProducerIdAndEpoch,
-    TransactionCoordinator,
-    partition_for,
-)
+from .broker.coordinator import ProducerIdAndEpoch, TransactionCoordinator
 from .broker.leader import Batch, PartitionLeader
+from .broker.marker_channel_manager import Marker
+from .broker.transaction_log import partition_for
+from .broker.transaction_state_manager import PENDING
 from .client.accumulator import Produce
 from .client.producer import ProducerClient
 from .client.requests import Request

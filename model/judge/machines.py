@@ -19,8 +19,10 @@ from ...spec.coordinator import ownership, tables
 from ...spec.leader import produce
 from ...spec.leader.tables import DRIVEN as LEADER_TABLES
 from ...spec.messages import Errors
-from ..broker.coordinator import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, PENDING, TransactionCoordinator
+from ..broker.coordinator import TransactionCoordinator
 from ..broker.leader import PartitionLeader
+from ..broker.transaction_metadata import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from ..broker.transaction_state_manager import PENDING
 from ..engine.machine import Machine, Taken, watched
 from ..engine.values import Sparse
 from .operations import Operation, Rest, Settings, matches

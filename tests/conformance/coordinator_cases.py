@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from epochfence.model import TransactionCoordinator, TransactionMetadata
-from epochfence.model.broker.coordinator import IllegalArgument, IllegalState, Marker
+from epochfence.model.broker.coordinator import IllegalArgument
+from epochfence.model.broker.marker_channel_manager import IllegalState, Marker
 from epochfence.tests.conformance.harness import RELEASE, Adapter, Raised
 
 

@@ -6,13 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from epochfence.model import TransactionMetadata, partition_for
-from epochfence.model.broker.coordinator import (
-    NEW_ENTRY,
-    STATE_NAMES,
-    IllegalArgument,
-    IllegalState,
-    TombstoneBatch,
-)
+from epochfence.model.broker.coordinator import IllegalArgument
+from epochfence.model.broker.marker_channel_manager import IllegalState
+from epochfence.model.broker.transaction_log import TombstoneBatch
+from epochfence.model.broker.transaction_metadata import NEW_ENTRY, STATE_NAMES
 from epochfence.spec.coordinator import entry as transaction
 from epochfence.tests.conformance.coordinator_cases import metadata_from, metadata_to
 from epochfence.tests.conformance.harness import RELEASE, Adapter, Raised

@@ -26,13 +26,9 @@ from epochfence.language import (
     some,
 )
 from epochfence.model import TransactionCoordinator, TransactionMetadata
-from epochfence.model.broker.coordinator import (
-    IllegalArgument,
-    IllegalState,
-    metadata_of,
-    record_of,
-    state_member,
-)
+from epochfence.model.broker.coordinator import IllegalArgument
+from epochfence.model.broker.marker_channel_manager import IllegalState
+from epochfence.model.broker.transaction_metadata import metadata_of, record_of, state_member
 from epochfence.spec.coordinator import tables as coordinator
 from epochfence.spec.coordinator.add_partitions import adding
 from epochfence.spec.coordinator.entry import (

@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from epochfence.model import TransactionCoordinator, TransactionMetadata
-from epochfence.model.broker.coordinator import NEW_ENTRY, PENDING, IllegalArgument, IllegalState
+from epochfence.model.broker.coordinator import IllegalArgument
+from epochfence.model.broker.marker_channel_manager import IllegalState
+from epochfence.model.broker.transaction_metadata import NEW_ENTRY
+from epochfence.model.broker.transaction_state_manager import PENDING
 from epochfence.model.engine.errors import ModelError
 from epochfence.spec.api_versions import OF_BROKERS
 from epochfence.spec.features import DRAFT, RELEASED

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epochfence.model.broker.coordinator import NEW_ENTRY
+from epochfence.model.broker.transaction_metadata import NEW_ENTRY
 from epochfence.model.judge import canonical as forms
 from epochfence.model.judge.machines import NAME, STEPS, UNSEEN, Coordinator, without_keys
 from epochfence.model.judge.operations import Operation, Settings, matches
