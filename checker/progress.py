@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .graph import Node
 from .ground import Aim
 from .lasso import Fairnesses, Label, Lasso, Obligation, tell_dead_end, tell_lasso
 from .native import components as native
@@ -146,12 +147,8 @@ class Progress:
                 yield Broken(aim, run)
 
     def _leads_to(self, aim: Aim) -> Lasso | None:
-        graph = self.prepared.grounded.graph
-        owed = graph.and_(aim.premise, graph.not_(aim.goal))
-        if self._holds(aim.premise).any():
+        if self._mark(aim.premise, aim.goal):
             self.met.add(aim.of.name)
-        self.flags[:] = native.BEGINS * self._holds(owed)
-        self.flags |= native.WITHIN * self._holds(graph.not_(aim.goal))
         bases, offsets, targets, labels = self.steps.arrays
         self.region[:] = 0
         if not native.reach(bases, offsets, targets, self.flags, self.region, self.stack):
@@ -172,7 +169,8 @@ class Progress:
     def _always_possible(self, aim: Aim) -> Lasso | None:
         self.met.add(aim.of.name)
         bases, offsets, targets, labels = self.steps.arrays
-        self.flags[:] = native.WITHIN * self._holds(aim.goal)
+        self._mark(aim.goal, self.prepared.grounded.graph.false)
+        self.flags[:] = native.WITHIN * ((self.flags & native.BEGINS) != 0)
         self.region[:] = 1
         native.components(
             bases, offsets, targets, labels, self.masks, self.weak, self.strong, self.region,
@@ -185,13 +183,22 @@ class Progress:
         self.flags[never] |= native.WANTED
         return self._run(self._stem())
 
-    def _holds(self, node: Any) -> Any:
-        """Of each state, in the order of numbers, whether a node holds there."""
+    def _mark(self, premise: Node, goal: Node) -> bool:
+        """Marks each state without the goal as WITHIN, and as BEGINS where the premise holds;
+        whether that holds in any state at all."""
         packing, store = self.prepared.packing, self.explorer.store
-        condition = formula(node, packing)
+        begins, ends = formula(premise, packing), formula(goal, packing)
         rows = (store.rows(shard) for shard in range(len(store.counts)))
-        found = [condition(in_words(part, packing)) for part in gathered(rows)]
-        return np.concatenate(found).astype(np.uint8)
+        met, at = False, 0
+        for part in gathered(rows):
+            words = in_words(part, packing)
+            owed, open_ = begins(words), ~ends(words)
+            met = met or bool(owed.any())
+            here = self.flags[at : at + len(words)]
+            here[:] = native.WITHIN * open_
+            here |= (native.BEGINS * (owed & open_)).astype(np.uint8)
+            at += len(words)
+        return met
 
     # Ways -----------------------------------------------------------------------------------
 

@@ -267,7 +267,8 @@ def _properties() -> str:
 
 def _sources(system: System) -> str:
     rows = ["| property | kind | source |", "|---|---|---|"]
-    rows += [f"| `{item.name}` | {item.kind} | {item.source} |" for item in system.properties]
+    every = (*system.properties, *system.progress)
+    rows += [f"| `{item.name}` | {item.kind} | {item.source} |" for item in every]
     return "\n".join(rows)
 
 

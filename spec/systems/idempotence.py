@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...language import DEFAULT, Channel, System, all_of
+from ...language import DEFAULT, Channel, System, all_of, strong_fairness, weak_fairness
+from ..client import accumulator, expiry, sender
 from ..client import epochs as epoch_bump
-from ..client import expiry, sender
 from ..client import state as client
 from ..client.transaction_manager import OLDEST_TRANSACTION_VERSION
 from ..features import KAFKA, transactional
@@ -38,6 +38,7 @@ from ..messages import (
     ProduceResponse,
 )
 from ..properties.idempotence import PROPERTIES
+from ..properties.progress import IDEMPOTENCE as PROGRESS
 from .unreached import IDEMPOTENCE as UNREACHED
 
 _p, _r = PARTITION.variable("p"), RECORD.variable("r")
@@ -117,6 +118,11 @@ system = System(
     interchangeable=(PARTITION,),
     terminal=((_state == client.UNINITIALIZED) & ~epoch_bump.id_left.at(_ME))
     | all_of(_p, all_of(_r, ~client.is_open(client.batches.at(_ME)[_p][_r]))),
+    progress=PROGRESS,
+    fairness=weak_fairness(
+        accumulator.drain, expiry.resolve, epoch_bump.bump, epoch_bump.give_producer_id
+    )
+    + strong_fairness(Produce, ProduceResponse, epoch_bump.DelayedProduce),
     unreached=UNREACHED,
     reach="on two partitions three faults of any kinds, each at any step: an epoch that is used "
     "up, a request that arrives after its retry, a batch that expires and arrives, a leader that "

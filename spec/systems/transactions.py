@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...language import DEFAULT, Channel, System, all_of
-from ..client import calls, expiry, producer, sender
+from ...language import DEFAULT, Channel, System, strong_fairness, weak_fairness
+from ..client import accumulator, calls, expiry, producer, sender
 from ..client import state as client
 from ..client.transaction_manager import OLDEST_TRANSACTION_VERSION
 from ..coordinator import entry as transaction
@@ -57,10 +57,24 @@ from ..messages import (
     WriteTxnMarkers,
     WriteTxnMarkersResponse,
 )
+from ..properties import progress
 from ..properties.transactions import PROPERTIES
 from .unreached import TRANSACTIONS as UNREACHED
 
-_i = PRODUCER.variable("i")
+CHANNELS = (
+    Channel(InitProducerId, 2),
+    Channel(InitProducerIdResponse),
+    Channel(AddPartitionsToTxn, 2),
+    Channel(AddPartitionsToTxnResponse),
+    Channel(EndTxn, 2),
+    Channel(EndTxnResponse),
+    Channel(Produce, IN_FLIGHT),
+    Channel(ProduceResponse, RECORDS),
+    Channel(AddPartitionsByLeader),
+    Channel(AddPartitionsByLeaderResponse),
+    Channel(WriteTxnMarkers, 2),
+    Channel(WriteTxnMarkersResponse),
+)
 
 system = System(
     name="transactions",
@@ -122,20 +136,7 @@ system = System(
         "large": {PARTITIONS: 1, FAULTS: 3, DELETIONS: 1, PRODUCER_EXPIRIES: 1},
     },
     protocols=KAFKA.settling({transactional: True}),
-    channels=(
-        Channel(InitProducerId, 2),
-        Channel(InitProducerIdResponse),
-        Channel(AddPartitionsToTxn, 2),
-        Channel(AddPartitionsToTxnResponse),
-        Channel(EndTxn, 2),
-        Channel(EndTxnResponse),
-        Channel(Produce, IN_FLIGHT),
-        Channel(ProduceResponse, RECORDS),
-        Channel(AddPartitionsByLeader),
-        Channel(AddPartitionsByLeaderResponse),
-        Channel(WriteTxnMarkers, 2),
-        Channel(WriteTxnMarkersResponse),
-    ),
+    channels=CHANNELS,
     budgets={
         (
             *producer.FAULTY_EVENTS,
@@ -149,10 +150,19 @@ system = System(
         ): FAULTS
     },
     interchangeable=(PRODUCER,),
-    terminal=all_of(
-        _i,
-        client.state.at(_i).is_in(client.READY, client.FATAL_ERROR) | client.can_only_close.at(_i),
-    ),
+    terminal=progress.waits_for_nothing & progress.owes_nothing & progress.is_ended_by_timeout,
+    progress=progress.TRANSACTIONS,
+    # what an application does, and faults, need never happen
+    fairness=weak_fairness(
+        transaction.continue_fence,
+        transaction_log.log_append,
+        transaction_log.begin_completion,
+        markers.send_marker,
+        producer.end_transaction,
+        accumulator.drain,
+        expiry.resolve,
+    )
+    + strong_fairness(*(channel.message for channel in CHANNELS)),
     unreached=UNREACHED,
     reach="two instances that fence each other at any moment, two transactions in a row with a "
     "late request, answer or marker of the first, epochs that are used up and the next "

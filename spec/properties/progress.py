@@ -1,0 +1,86 @@
+"""What must come to happen: what is decided is completed, and who asks is answered."""
+
+from __future__ import annotations
+
+from ...language import Expression, Property, all_of, always_possible, leads_to, size
+from ..client import state as client
+from ..coordinator import entry as coordinator
+from ..coordinator import markers
+from ..leader import state as leader
+from ..messages import PARTITION, PRODUCER, RECORD, offered_id
+
+i, p, r = PRODUCER.variable("i"), PARTITION.variable("p"), RECORD.variable("r")
+
+waits_for_nothing = all_of(
+    i,
+    client.state.at(i).is_in(client.READY, client.FATAL_ERROR) | client.can_only_close.at(i),
+)
+"""No client has asked for what it hasn't been told, and no application is in a transaction."""
+owes_nothing = (
+    ~coordinator.is_prepared & ~coordinator.pending.is_set & (size(markers.marker_sent) == 0)
+)
+"""The coordinator has nothing to write, and no marker to send or to wait for."""
+is_ended_by_timeout = ~leader.asks_coordinator | all_of(
+    p,
+    leader.is_open.at(p).implies(
+        (coordinator.state == coordinator.ONGOING) & p.is_in(coordinator.partitions)
+    ),
+)
+"""What is open at leaders is a transaction that the coordinator will end: if nobody asks, when it
+is older than its timeout, which is a fault in a bounded run. Where leaders don't ask, a transaction
+may hang for good (KAFKA-14402): NoHangingTransaction and StableOffsetPasses tell it, and the end of
+a run that all others need doesn't."""
+
+
+no_id_is_left = ~offered_id.is_set
+"""A bounded run has used up its producer ids, and whoever needs one asks for ever."""
+
+
+def _answered(name: str, waits: Expression, sentence: str, source: str) -> Property:
+    waits = waits.at(i) & ~client.can_only_close.at(i)
+    return leads_to(name, waits, ~waits | no_id_is_left, sentence, source, each=(i,))
+
+
+TRANSACTIONS = (
+    leads_to(
+        "PrepareCompletes", coordinator.is_prepared, ~coordinator.is_prepared,
+        "What the coordinator has decided is completed at last.",
+        "KIP-98, TransactionState",
+    ),
+    leads_to(
+        "StableOffsetPasses", leader.is_open.at(p) & coordinator.is_prepared, ~leader.is_open.at(p),
+        "Once a transaction is decided, the last stable offset passes it on every partition.",
+        "KIP-98, read_committed", each=(p,),
+    ),
+    _answered(
+        "GetsEpoch", client.waits_for_id,
+        "A client that asks for its epoch gets it, or is told why it won't.",
+        "KIP-98, InitProducerId",
+    ),
+    _answered(
+        "EndIsAnswered", client.is_completing(client.state),
+        "A client that ends its transaction is told how it ended, or why it won't.",
+        "KIP-98, EndTxn",
+    ),
+    leads_to(
+        "ProduceIsAnswered", client.is_open(client.batches.at(i)[p][r]),
+        ~client.is_open(client.batches.at(i)[p][r]),
+        "An application hears of each record that its client has sent.",
+        "KIP-98, Produce; KIP-91", each=(i, p, r),
+    ),
+    always_possible(
+        "CanComeToRest",
+        (waits_for_nothing & owes_nothing & is_ended_by_timeout) | no_id_is_left,
+        "Whatever has happened, clients can get their answers, and the coordinator can be done.",
+        "KIP-98",
+    ),
+)  # fmt: skip
+
+IDEMPOTENCE = (
+    leads_to(
+        "ProduceIsAnswered", client.is_open(client.batches.at(i)[p][r]),
+        ~client.is_open(client.batches.at(i)[p][r]),
+        "An application hears of each record that its client has sent.",
+        "KIP-98, Produce; KIP-91", each=(i, p, r),
+    ),
+)  # fmt: skip

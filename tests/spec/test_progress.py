@@ -1,0 +1,134 @@
+"""What must come to happen in the shipped systems: it does, and what protects it is needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+import pytest
+
+from epochfence.checker.check import check
+from epochfence.checker.verdict import Result, Verdict
+from epochfence.language import Row, System, instantiate
+from epochfence.spec.coordinator import entry
+from epochfence.spec.systems import shipped
+from epochfence.tests.spec.alterations import with_rows
+
+SYSTEM = shipped("transactions")
+SMALL = {"producers": 1, "partitions": 1, "transactions": 1}
+NAMES = [item.name for item in SYSTEM.progress]
+
+
+def refusing(table: str, row: str, like: str) -> System:
+    """The system in which one row of a table answers as another one does, and does no more."""
+    found = next(each for each in SYSTEM.tables if each.name == table)
+
+    def changed(line: Row) -> Row:
+        if line.name != row:
+            return line
+        refusal = next(
+            each for each in found.rows if each.name == like
+            and (each.during is line.during or like in HONEST_REFUSALS)
+        )  # fmt: skip
+        return replace(refusal, name=line.name, when=line.when, during=line.during)
+
+    return with_rows(SYSTEM, found, tuple(map(changed, found.rows)))
+
+
+HONEST_REFUSALS = ("stale epoch", "transition in flight", "commit or abort under way")
+BUSY = "transition in flight"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A system in which a property doesn't come, and rows that its run repeats for ever; none where
+    it may stay in one state."""
+
+    breaks: str
+    table: str
+    row: str
+    like: str
+    repeats: tuple[str, ...] = ()
+
+
+FAULTS = (
+    Fault(
+        "GetsEpoch", "transaction.InitProducerId", "new producer", BUSY,
+        ("new producer", "try again"),
+    ),
+    Fault("EndIsAnswered", "transaction.EndTxn", "end", BUSY, ("end", "try again")),
+    Fault("ProduceIsAnswered", "transaction.AddPartitionsByLeader", "add", BUSY, ("add",)),
+    Fault(
+        "PrepareCompletes", "partition.WriteTxnMarkers", "end the transaction", "stale epoch"
+    ),
+    Fault(
+        "StableOffsetPasses", "partition.WriteTxnMarkers", "end the transaction", "stale epoch"
+    ),
+    Fault("CanComeToRest", "partition.WriteTxnMarkers", "no transaction to end", "stale epoch"),
+)  # fmt: skip
+
+
+@cache
+def checked(system: System, *properties: str, protocol: str | None = None) -> Result:
+    """The small system with these properties alone; a run may end anywhere."""
+    instance = instantiate(system, protocol, SMALL, properties=properties)
+    return check(replace(instance, terminal=instance.terminal | True))
+
+
+def test_every_property_of_progress_holds_in_a_small_system() -> None:
+    result = checked(SYSTEM, *NAMES)
+    assert result.verdict is Verdict.HOLDS, result.reason
+    assert not [item for item in result.vacuous if item.subject in NAMES]
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.breaks)
+def test_a_property_breaks_without_what_it_needs(fault: Fault) -> None:
+    result = checked(refusing(fault.table, fault.row, fault.like), fault.breaks)
+    assert result.verdict is Verdict.LEADS_TO_BROKEN
+    trace = result.trace
+    assert trace is not None
+    assert fault.row in [step.row for step in trace.steps]
+    if fault.breaks == "CanComeToRest":
+        assert trace.loop is None
+        return
+    assert trace.loop is not None
+    again = [step.row for step in trace.steps[trace.loop :]]
+    assert set(fault.repeats) <= set(again)
+    assert bool(again) is bool(fault.repeats)
+
+
+def test_every_property_has_a_fault() -> None:
+    assert sorted(fault.breaks for fault in FAULTS) == sorted(NAMES)
+
+
+def test_a_marker_that_is_refused_for_good_is_a_deadlock() -> None:
+    """A leader that refuses the honest retry of a marker: the entry stays prepared for ever."""
+    system = refusing("partition.WriteTxnMarkers", "no transaction to end", "stale epoch")
+    result = check(instantiate(system, constants=SMALL))
+    assert result.verdict is Verdict.DEADLOCK
+    assert result.trace is not None
+    assert "refused for good" in [step.row for step in result.trace.steps]
+    last = result.trace.data[-1]
+    prepared = (entry.PREPARE_COMMIT.data.member, entry.PREPARE_ABORT.data.member)
+    assert last["transaction.state"] in prepared
+    assert check(instantiate(SYSTEM, constants=SMALL)).verdict is Verdict.HOLDS
+
+
+def test_before_leaders_asked_the_stable_offset_may_stand_still_for_ever() -> None:
+    result = checked(SYSTEM, "StableOffsetPasses", protocol="2.7")
+    assert result.verdict is Verdict.LEADS_TO_BROKEN
+    assert checked(SYSTEM, "StableOffsetPasses", protocol="3.6").verdict is Verdict.HOLDS
+
+
+def test_an_idempotent_batch_is_sent_again_until_its_time_is_over() -> None:
+    """docs/findings.md, 7."""
+    mended = ("idempotent_starts_at_0", "bump_when_settled", "renumbered_under_new_id")
+    for switch_on in ((), mended):
+        instance = instantiate(
+            shipped("idempotence"), bounds="small", properties=["ProduceIsAnswered"],
+            switch_on=switch_on,
+        )  # fmt: skip
+        trace = check(instance).trace
+        assert trace is not None
+        assert "out of order behind another" in [x.row for x in trace.steps[trace.loop :]]
