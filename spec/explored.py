@@ -43,7 +43,7 @@ def places(
     for table in sorted(known, key=lambda table: table.name):
         having = [(system, bounded_view(table, system.having)) for system in every]
         rows = [
-            (system.name, {_which(row) for row in view.rows if _has(system, row)})
+            (system.name, {_which(row) for row in view.rows if has_row(system, row)})
             for system, view in having
             if any(view is other for other in system.tables)
         ]
@@ -59,7 +59,7 @@ def _which(row: Row) -> tuple[str, str]:
     return row.name, str(row.during)
 
 
-def _has(system: System, row: Row) -> bool:
+def has_row(system: System, row: Row) -> bool:
     """Whether the row exists in a release that is checked, with proposed features or without."""
     protocols = system.protocols
     proposed = {info.name for info in protocols.infos if info.since is None}

@@ -21,6 +21,13 @@ UNEXPLORED = (
         ("transaction.transactional id expiry/no epoch to prepare",),
     ),
     Unexplored(
+        "a client older than its broker: in a system there is none",
+        (
+            "partition.AddPartitionsByLeaderResponse/not in the transaction, told to a client "
+            "before TRANSACTION_ABORTABLE",
+        ),
+    ),
+    Unexplored(
         "rows of the trunk of October 2024: Kafka's own cases run them",
         (
             "transaction.AddPartitionsByLeader/transition in flight, same epoch",

@@ -9,17 +9,18 @@ from typing import Any
 from epochfence.diagrams.facts import assume, truth_of
 from epochfence.language import Expression, Row, System, Table
 from epochfence.language.expressions import Operand
+from epochfence.spec.explored import has_row
 
 
 def rows_of(system: System) -> set[str]:
     """The rows of a system's tables that it can have, as table and row: those that aren't for
-    another kind of client."""
+    another kind of client, nor of a release alone that isn't checked."""
     settled = {feature: truth_of(truth) for feature, truth in system.protocols.settled}
     return {
         f"{table.name}/{row.name}"
         for table in system.tables
         for row in table.rows
-        if assume(row.during, True, settled) is not None
+        if assume(row.during, True, settled) is not None and has_row(system, row)
     }
 
 

@@ -138,7 +138,7 @@ def releases(system: System) -> list[str]:
     }
     alike = {
         frozenset(system.protocols.features_at(release) & asked): release
-        for release in system.protocols.releases
+        for release in system.protocols.checked
     }
     return list(alike.values())
 
