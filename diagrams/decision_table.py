@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from textwrap import fill
 
-from ..language import Protocols, Row, Sending, Table, lift
-from .facts import rewritten, settled, taken
+from ..language import Expression, Protocols, Row, Sending, Table, lift
+from .facts import feature_facts, rewritten, settled, taken
 from .graph import span
 from .notation import WIDTH, in_brief, readable, readable_sending, readable_update
 
@@ -26,17 +26,18 @@ def decision_table(
     `happens` are the releases in which the event can happen (none: all of them). A row is there in
     those of them in which it can be taken under one of the protocols, which have the same releases.
     """
-    every = protocols[0].releases
+    every = protocols[0].checked
     there: dict[Row, set[str]] = {row: set() for row in table.rows}
     for each in protocols:
-        for release in every if happens is None else happens:
+        for release in every if happens is None else (r for r in happens if r in every):
             for row, _ in taken(table, each, release, {}):
                 there[row].add(release)
     parts: list[str] = []
     above: set[str] = set()
     for number, row in enumerate(table.rows, start=1):
         releases = there[row]
-        parts.append(f"{_head(number, row, span(releases, every) or 'all')}\n")
+        named = span(releases, every) or "all"
+        parts.append(f"{_head(number, row, named, _features(row, protocols, releases))}\n")
         otherwise = "otherwise" if above & releases else "always"
         body = _body(table, rewritten(row, partial(in_brief, on=table.on)), otherwise)
         parts.append("\n".join(("```text", *body, "```\n")))
@@ -44,10 +45,20 @@ def decision_table(
     return "\n".join(parts)
 
 
-def _head(number: int, row: Row, releases: str) -> str:
+def _features(row: Row, protocols: tuple[Protocols, ...], releases: Collection[str]) -> Expression:
+    """What the row asks of features that its releases don't say."""
+    found: dict[str, Expression] = {}
+    for release in releases:
+        first, *others = (feature_facts(each, release) for each in protocols)
+        known = {f: v for f, v in first.items() if all(other.get(f) == v for other in others)}
+        left = settled(row.during, known)
+        found[str(left)] = left
+    return next(iter(found.values())) if len(found) == 1 else settled(row.during, {})
+
+
+def _head(number: int, row: Row, releases: str, during: Expression) -> str:
     """The row's name, its note, and in which releases it is there by which source."""
     note = f": {plain(row.note)}" if row.note else ""
-    during = settled(row.during, {})
     where = plain(releases)
     if during.op != "const":
         where += f" where {code([' '.join(map(str.strip, readable(during)))])}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import wrap
 from typing import Any, Literal, TypeAlias
 
@@ -128,10 +128,8 @@ def _differences(
 
     def behind(parts: Iterable[Expression]) -> tuple[FeatureInfo, ...]:
         nodes = (node for part in parts for node in children_first(part))
-        return tuple(
-            {n.data.name: n.data for n in nodes if n.op == "feature" and n.data.name in differing}
-            .values()
-        )  # fmt: skip
+        named = {n.data.name: n.data for n in nodes if n.op == "feature"}
+        return tuple(_known(info, protocols) for name, info in named.items() if name in differing)
 
     if old and new and old[""] != new[""]:
         yield Difference("", "changed", "", behind([table.guard]), old[""], new[""])
@@ -147,6 +145,15 @@ def _differences(
         there = protocols.features_at(before if other is None else after)
         source = next((row.source for row in alike if protocols.holds(row.during, there)), "")
         yield Difference(name, change, source, features, one, other)
+
+
+def _known(info: FeatureInfo, protocols: Protocols) -> FeatureInfo:
+    """The feature with the releases between which a user sees it."""
+    since, until = (
+        None if release is None else protocols.first_checked(release)
+        for release in (info.since, info.until)
+    )  # fmt: skip
+    return replace(info, since=since, until=until)
 
 
 def _rows(table: Table, system: System | None, release: str) -> dict[str, Told]:

@@ -40,8 +40,8 @@ read the same rows.
 
 The rows of a table are numbered in the order in which they are tried: the first whose condition
 holds is taken. A row's name says in words when that is. Below it stand the releases in which the
-row is there, the features that decide it (`none`: it only comes with single features switched on or
-off) and the source. `when` is the condition in the language, `name = value` a field's next value,
+row is there (`none`: it only comes with single features switched on or off), what else decides it,
+and the source. `when` is the condition in the language, `name = value` a field's next value,
 `send` a message, `reply` the answer: it repeats those fields of its request that aren't shown. A
 parameter of the table's own event is `event.x`, a field of its message `request.x` or `response.x`.
 

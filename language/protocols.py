@@ -100,6 +100,12 @@ class Protocols(Interned):
         """The releases that a system may be checked at."""
         return tuple(name for name in self.releases if name not in self.driven_only)
 
+    def first_checked(self, release: str) -> str:
+        """The first release from this one on that a system may be checked at; the last of all
+        where there is none."""
+        later = self.releases[self.releases.index(release) :]
+        return next((name for name in later if name in self.checked), self.newest)
+
     @property
     def newest(self) -> str:
         """The last release."""

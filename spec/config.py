@@ -136,6 +136,7 @@ CLIENTS = Protocols(
         in_flight_strict,
         two_phase_commit,
     ),
+    driven_only=("4.0-2024-10",),
 )
 by_default = idempotence_by_default & ~default_undone
 

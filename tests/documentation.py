@@ -321,7 +321,7 @@ def _layouts() -> str:
 
 
 def _settings() -> str:
-    releases = CLIENTS.releases
+    releases = CLIENTS.checked
     features = {release: CLIENTS.features_at(release) for release in releases}
     rows = ["| setting | type | range | default | releases |", "|---|---|---|---|---|"]
     for item in SETTINGS:

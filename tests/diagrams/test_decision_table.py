@@ -23,6 +23,7 @@ from epochfence.language import (
     all_of,
     enum,
     event,
+    feature,
     if_,
     to_each,
 )
@@ -61,10 +62,27 @@ def test_a_row_is_shown_whole() -> None:
 def test_the_releases_of_a_row_are_shown() -> None:
     not_refunds = " where <code>&#126;refunds</code>"
     # in 1 the first row has the second one's condition
-    assert releases(TABLES["order.pay back"]) == [f"1{not_refunds}", "2–3"]
+    assert releases(TABLES["order.pay back"]) == ["1", "2–3"]
     assert releases(TABLES["order.Pay"]) == ["all", "all", "all"]
     # a row is there only where its event can happen
     assert releases(TABLES["order.pay back"], ("2",)) == [f"none{not_refunds}", "2"]
+
+
+def test_what_releases_do_not_say_is_shown_with_them() -> None:
+    mine = feature("mine", None, sentence="A setting.")
+    both = tuple(ORDERS.protocols.settling({mine: there}) for there in (True, False))
+    pay_back = TABLES["order.pay back"]
+    rows = tuple(replace(row, during=row.during & mine) for row in pay_back.rows)
+    text = decision_table(replace(pay_back, rows=rows), *both)
+    assert text.count("where <code>mine</code>") == len(rows)
+    assert "where" not in decision_table(replace(pay_back, rows=rows), both[0])
+
+
+def test_releases_without_systems_are_not_told() -> None:
+    driven = replace(ORDERS.protocols, driven_only=("2",))
+    text = decision_table(TABLES["order.pay back"], driven)
+    assert re.findall(r"<small>(\d+)", text) == ["1", "3"]
+    assert "2" not in "".join(re.findall(r"<small>.*", text))
 
 
 def test_the_first_row_without_a_condition_is_always_taken() -> None:
