@@ -90,11 +90,13 @@ class Trace:
         }
 
 
+_ON_A_STATE = ctypes.CFUNCTYPE(None, ctypes.c_int64)
+
+
 def represent(address: int, state: bytes) -> bytes:
     """The packed state that stands for `state` under the symmetry of the kernel at `address`."""
     buffer = ctypes.create_string_buffer(state, len(state) + 16)
-    function = ctypes.CFUNCTYPE(None, ctypes.c_int64)(address)
-    function(ctypes.addressof(buffer))
+    _ON_A_STATE(address)(ctypes.addressof(buffer))
     return buffer.raw[: len(state)]
 
 

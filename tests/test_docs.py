@@ -60,14 +60,21 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
     return Workplace(tmp_path_factory.mktemp("root"))
 
 
+# Of the searches of shipped systems, which take some seconds each, so many are drawn.
+SEARCH = re.compile(r"epochfence check [a-z-]+ (?!.*--(checkpoint|resume))")
+DRAWN_SEARCH = pytest.mark.sample(6)
+
+
 def each_command(*, on_spark: bool) -> pytest.MarkDecorator:
     """The commands that are run, of those that need Spark or of the others."""
     not_run = NOT_RUN.keys() | IN_PARTS.keys()
     found = [c for c in COMMANDS if c.text not in not_run and (ON_SPARK in c.text) == on_spark]
-    return pytest.mark.parametrize("shown", [pytest.param(c, id=str(c)) for c in found])
+    marks = {c: DRAWN_SEARCH if SEARCH.match(f"{c.text} ") else () for c in found}
+    every = [pytest.param(c, id=str(c), marks=marks[c]) for c in found]
+    return pytest.mark.parametrize("shown", every)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(1)
 @each_command(on_spark=False)
 def test_a_command_does_what_is_shown(shown: Command, workplace: Workplace) -> None:
     done = workplace.run(shown.text)

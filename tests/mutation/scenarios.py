@@ -221,6 +221,11 @@ def trials(system: System) -> list[Trial]:
     return [Trial(system, each, baseline()[system.name, str(each)]) for each in scenarios(system)]
 
 
+def rows_taken(system: System) -> set[str]:
+    """The rows that a recorded scenario of the system takes."""
+    return {name for trial in trials(system) for name in trial.counts.taken}
+
+
 def renew_baseline() -> None:
     """Runs every scenario and records what it comes to."""
     recorded: dict[str, dict[str, Any]] = {}

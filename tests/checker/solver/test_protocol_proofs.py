@@ -113,7 +113,7 @@ PRODUCER_ID_TWINS = (
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("twin", PRODUCER_ID_TWINS, ids=lambda twin: f"{twin.name}, {twin.fails}")
 def test_a_proof_of_producer_ids_fails_without_what_protects_it(twin: Twin) -> None:
     assert has_no_proof(producer_ids, twin, FEW_IDS)
@@ -183,7 +183,7 @@ def together() -> Induction:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", [*TOGETHER, WELL_FORMED])
 def test_properties_and_all_lemmas_of_transactions_are_inductive_together(name: str) -> None:
     induction = together()
