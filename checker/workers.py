@@ -16,12 +16,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from multiprocessing import active_children, get_context, parent_process
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
 
 from .spark.options import SparkOptions
 
+LOOK = 1.0  # seconds without a result, then a look at who brings them
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
@@ -115,6 +116,13 @@ def _end_with_parent() -> None:
     Thread(target=wait, daemon=True).start()
 
 
+def _is_served(pool: Executor) -> bool:
+    """Whether the thread still lives that brings a pool's results: for want of memory it ends, and
+    nobody is told."""
+    thread: Thread | None = getattr(pool, "_executor_manager_thread", None)
+    return thread is None or thread.is_alive()
+
+
 def _as_done(
     pool: Executor, work: Callable[[Piece], Result], pieces: Iterable[tuple[int, Piece]]
 ) -> Iterator[tuple[int, Result]]:
@@ -131,8 +139,13 @@ def _as_done(
                 future = done.get()
                 yield waiting.pop(future), future.result()
         while waiting:
-            future = done.get()
-            yield waiting.pop(future), future.result()
+            try:
+                future = done.get(timeout=LOOK)
+            except Empty:
+                if not _is_served(pool) and done.empty():
+                    raise BrokenExecutor from None
+            else:
+                yield waiting.pop(future), future.result()
     finally:
         for future in waiting:
             future.cancel()

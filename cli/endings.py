@@ -44,6 +44,7 @@ class Commands(TyperGroup):
 
     def main(self, *arguments: Any, **named: Any) -> NoReturn:
         """Runs the command that the arguments name, and exits."""
+        short = ""
         try:
             code = super().main(*arguments, **named | {"standalone_mode": False})
         except WrongUsage as error:
@@ -59,8 +60,7 @@ class Commands(TyperGroup):
             sys.exit(USAGE)
         except MemoryError as error:
             why = f": {error}" if str(error) else ""
-            print(f"epochfence: there isn't enough memory{why}", file=sys.stderr)
-            sys.exit(USAGE)
+            code, short = USAGE, f"epochfence: there isn't enough memory{why}"
         except RecursionError:
             print(f"epochfence: {TOO_DEEP}", file=sys.stderr)
             sys.exit(USAGE)
@@ -73,6 +73,8 @@ class Commands(TyperGroup):
                 raise
             print(f"epochfence: there isn't enough memory: {NO_THREAD}", file=sys.stderr)
             sys.exit(USAGE)
+        if short:  # here what the error held is free: to end takes memory, too
+            print(short, file=sys.stderr)
         sys.exit(code)
 
     def invoke(self, ctx: Any) -> Any:

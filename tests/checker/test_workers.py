@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from concurrent.futures import BrokenExecutor, process
 from operator import neg
 
 import psutil
@@ -38,3 +39,18 @@ def test_processes_end_with_the_one_that_started_them() -> None:
     assert len(workers) == 3
     _, left = psutil.wait_procs(workers, timeout=60)
     assert left == []
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_results_that_nobody_brings_any_more_are_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """For want of memory, Python's own thread for results may end without a word."""
+
+    def ends(_: object) -> None:
+        raise MemoryError
+
+    thread = process._ExecutorManagerThread
+    monkeypatch.setattr(thread, "wait_result_broken_or_wakeup", ends)
+    with pytest.raises(BrokenExecutor):
+        list(Spread(2).each(neg, range(5), "test"))
