@@ -61,6 +61,10 @@ class Commands(TyperGroup):
         except MemoryError as error:
             why = f": {error}" if str(error) else ""
             code, short = USAGE, f"epochfence: there isn't enough memory{why}"
+        except SystemError as error:
+            if "without" not in str(error):
+                raise
+            code, short = USAGE, f"epochfence: Python lost an error, as for want of memory: {error}"
         except RecursionError:
             print(f"epochfence: {TOO_DEEP}", file=sys.stderr)
             sys.exit(USAGE)

@@ -132,12 +132,24 @@ def test_addresses_that_the_system_refuses() -> None:
     assert "ulimit -v is 16777216: raise it, or give --memory less" in line
 
 
-def test_memory_that_is_gone_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+LOST = "error return without exception set"
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (MemoryError(), "epochfence: there isn't enough memory"),
+        (SystemError(LOST), f"epochfence: Python lost an error, as for want of memory: {LOST}"),
+    ],
+)
+def test_memory_that_is_gone_anywhere(
+    error: Exception, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refused(*_: Any, **__: Any) -> None:
-        raise MemoryError
+        raise error
 
     monkeypatch.setattr("epochfence.checker.check.prepare", refused)
-    assert told_in_a_line(epochfence("check", LEASE)) == "epochfence: there isn't enough memory"
+    assert told_in_a_line(epochfence("check", LEASE)) == says
 
 
 def test_what_is_reserved_follows_a_limit_on_addresses() -> None:

@@ -121,7 +121,7 @@ PROVE = Surface(
     ("--results", "kept.jsonl"), is_kept="kept.jsonl", roles=("driver", "worker"),
     least_space=0.845,
 )  # fmt: skip
-JUDGE = Surface("judge", ("judge", HISTORY), prepare=write_history, least_space=0.9)
+JUDGE = Surface("judge", ("judge", HISTORY), prepare=write_history, least_space=0.82)
 SPARK = Surface(
     "check on Spark",
     ("check", KTX, *_ktx(I=1, K=2, E=2, S=2), "--engine", "spark", "--hand-over", "2000",
