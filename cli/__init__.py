@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from . import begin, explore, oracle, solve, tables
-from .endings import Commands, printed
+from .endings import Commands, printed, whole_errors
 
 app = typer.Typer(
     cls=Commands,
@@ -57,5 +57,5 @@ app.command("list")(tables.list_)
 
 def main() -> None:
     """Runs the command line in a process of its own."""
-    with printed():
+    with printed(), whole_errors():
         app()

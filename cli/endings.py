@@ -61,10 +61,6 @@ class Commands(TyperGroup):
         except MemoryError as error:
             why = f": {error}" if str(error) else ""
             code, short = USAGE, f"epochfence: there isn't enough memory{why}"
-        except SystemError as error:
-            if "without" not in str(error):
-                raise
-            code, short = USAGE, f"epochfence: Python lost an error, as for want of memory: {error}"
         except RecursionError:
             print(f"epochfence: {TOO_DEEP}", file=sys.stderr)
             sys.exit(USAGE)
@@ -103,6 +99,18 @@ class _StandardOutput(io.FileIO):
                 self.error = error
                 raise SystemExit(USAGE) from None
         return len(data)
+
+
+@contextmanager
+def whole_errors() -> Generator[None]:
+    """Tells in a line that Python has lost an error, as it may for want of memory."""
+    try:
+        yield
+    except SystemError as error:
+        if "without" not in str(error):
+            raise
+        print(f"epochfence: Python lost an error, as for want of memory: {error}", file=sys.stderr)
+        raise SystemExit(USAGE) from None
 
 
 @contextmanager

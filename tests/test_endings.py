@@ -18,6 +18,7 @@ import pytest
 from epochfence.checker import sweep as sweeps
 from epochfence.checker.sweep import Piece, explore
 from epochfence.checker.workers import Spread
+from epochfence.cli.endings import whole_errors
 from epochfence.tests import test_endings as importable  # in other processes, by this name
 from epochfence.tests.test_cli import KTX, ROOT, TINY, Ended, epochfence
 
@@ -132,24 +133,22 @@ def test_addresses_that_the_system_refuses() -> None:
     assert "ulimit -v is 16777216: raise it, or give --memory less" in line
 
 
-LOST = "error return without exception set"
-
-
-@pytest.mark.parametrize(
-    ("error", "says"),
-    [
-        (MemoryError(), "epochfence: there isn't enough memory"),
-        (SystemError(LOST), f"epochfence: Python lost an error, as for want of memory: {LOST}"),
-    ],
-)
-def test_memory_that_is_gone_anywhere(
-    error: Exception, says: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_that_is_gone_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: Any, **__: Any) -> None:
-        raise error
+        raise MemoryError
 
     monkeypatch.setattr("epochfence.checker.check.prepare", refused)
-    assert told_in_a_line(epochfence("check", LEASE)) == says
+    assert told_in_a_line(epochfence("check", LEASE)) == "epochfence: there isn't enough memory"
+
+
+def test_an_error_that_python_loses_for_want_of_memory(capsys: pytest.CaptureFixture[str]) -> None:
+    lost = "error return without exception set"
+    with pytest.raises(SystemExit, match="2"), whole_errors():
+        raise SystemError(lost)
+    told = capsys.readouterr().err
+    assert told == f"epochfence: Python lost an error, as for want of memory: {lost}\n"
+    with pytest.raises(SystemError, match="of ours"), whole_errors():
+        raise SystemError("of ours")
 
 
 def test_what_is_reserved_follows_a_limit_on_addresses() -> None:
