@@ -25,14 +25,14 @@ _TRANSACTIONS, _IDEMPOTENCE = shipped("transactions"), shipped("idempotence")
 TRANSACTIONAL = replace(
     _TRANSACTIONS, name="transactional client",
     tables=producer.TABLES + sender.TABLES + expiry.TABLES,
-    properties=(), lemmas=(), unreached=(),
+    properties=(), progress=(), fairness=(), lemmas=(), unreached=(),
     budgets={producer.FAULTY_EVENTS + sender.FAULTY_EVENTS + expiry.FAULTY_EVENTS: kafka.FAULTS},
     terminal=False,
 )  # fmt: skip
 IDEMPOTENT = replace(
     _IDEMPOTENCE, name="idempotent client",
     tables=sender.TABLES + expiry.TABLES + epoch_bump.TABLES,
-    properties=(), lemmas=(), unreached=(),
+    properties=(), progress=(), fairness=(), lemmas=(), unreached=(),
     budgets={
         sender.FAULTY_EVENTS + expiry.FAULTY_EVENTS + epoch_bump.FAULTY_EVENTS: kafka.FAULTS
     },

@@ -159,6 +159,7 @@ HARMLESS = {
     "ongoing_by_epoch": "version 2 refuses what is older, and is asked about what is newer",
     "no_start_in_mid_sequence": "a client starts at sequence 0",
     "stale_epoch_first": "what is stale is refused after the question as well",
+    "stale_answer_first": "what is stale is refused after the question as well",
     "last_epoch_ends_open": "nothing is written with the largest epoch",
     "unknown_id_fatal": "with version 2 a client asks for no new epoch after an abort that failed",
     "expires_in_flight": "fewer batches expire",
@@ -173,7 +174,6 @@ HARMLESS = {
     "late_errors_ignored": "nothing answers a batch that its client has given up",
     "marker_is_use": "there is no clock, and no leader forgets at the default bounds",
     "empty_marker_ends_nothing": "a transaction that is a marker alone is over as it begins",
-    "unused_id_expires": "there is no clock, so that nothing expires",
 }
 
 
