@@ -85,8 +85,12 @@ class Driven:
             case ["lost", _] | ["request", "overtaken"]:
                 client.disconnect(self.request())
             case ["ProduceResponse"]:
+                # offsets are told where the bounded client compares them
+                base, start = fields["base_offset"], fields["log_start_offset"]
+                if start < 0:
+                    base, start = 0, LATER
                 client.answer(
-                    self.batch(fields), fields["error"], base_offset=0, log_start_offset=LATER
+                    self.batch(fields), fields["error"], base_offset=base, log_start_offset=start
                 )
             case ["producer", "id", "given", "out"]:
                 self.initialized(self.client.machine["producer_id"] + 1, 0)
