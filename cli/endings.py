@@ -44,7 +44,7 @@ class Commands(TyperGroup):
 
     def main(self, *arguments: Any, **named: Any) -> NoReturn:
         """Runs the command that the arguments name, and exits."""
-        short = ""
+        message = ""
         try:
             code = super().main(*arguments, **named | {"standalone_mode": False})
         except WrongUsage as error:
@@ -52,29 +52,23 @@ class Commands(TyperGroup):
             path = "epochfence" if context is None else context.command_path
             message = in_a_line(" ".join(error.format_message().split()))
             if message:  # and none where help was shown instead
-                remedy = f"{path} --help tells more"
-                print(f"epochfence: {message.rstrip('.')} ({remedy})", file=sys.stderr)
-            sys.exit(USAGE)
+                message = f"{message.rstrip('.')} ({path} --help tells more)"
+            code = USAGE
         except (CantWrite, ChildProcessError) as error:
-            print(f"epochfence: {in_a_line(error)}", file=sys.stderr)
-            sys.exit(USAGE)
+            code, message = USAGE, in_a_line(error)
         except MemoryError as error:
-            why = f": {error}" if str(error) else ""
-            code, short = USAGE, f"epochfence: there isn't enough memory{why}"
+            code, message = USAGE, f"there isn't enough memory{f': {error}' if str(error) else ''}"
         except RecursionError:
-            print(f"epochfence: {TOO_DEEP}", file=sys.stderr)
-            sys.exit(USAGE)
+            code, message = USAGE, TOO_DEEP
         except BrokenExecutor:
             why = "it was killed, or had too little memory; what --results keeps stays"
-            print(f"epochfence: a process of this command is gone: {why}", file=sys.stderr)
-            sys.exit(USAGE)
+            code, message = USAGE, f"a process of this command is gone: {why}"
         except RuntimeError as error:
             if NO_THREAD not in str(error):
                 raise
-            print(f"epochfence: there isn't enough memory: {NO_THREAD}", file=sys.stderr)
-            sys.exit(USAGE)
-        if short:  # here what the error held is free: to end takes memory, too
-            print(short, file=sys.stderr)
+            code, message = USAGE, f"there isn't enough memory: {NO_THREAD}"
+        if message:  # here what an error held is free: to end takes memory, too
+            print(f"epochfence: {message}", file=sys.stderr)
         sys.exit(code)
 
     def invoke(self, ctx: Any) -> Any:

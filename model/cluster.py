@@ -321,7 +321,7 @@ def _sent_by(client: ProducerClient, request: str, transaction_version: int = 0)
 
 
 def _newest(request: str, features: frozenset[str], transaction_version: int) -> int:
-    older = api_versions.VERSION_1 if transaction_version < 2 else ()
+    older = api_versions.before(transaction_version)
     return api_versions.newest(request, features.difference(older))
 
 

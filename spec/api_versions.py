@@ -26,13 +26,20 @@ VERSION_1 = (transaction_version_2.data.name,)
 """What a request before transaction version 2 does without."""
 
 
-def without(request: str, version: int) -> tuple[str, ...]:
-    """The names of the features that a request of this version of its API does without."""
+def without(request: str, version: int | None) -> tuple[str, ...]:
+    """The names of the features that a request of this version of its API does without: none where
+    it has no version, as its client is of the broker's release."""
     return tuple(
         feature.data.name
         for feature, first in _FIRST.items()
-        if request in first and version < first[request]
+        if version is not None and version < first.get(request, 0)
     )
+
+
+def before(transaction_version: int | None) -> tuple[str, ...]:
+    """The names of the features that this transaction version does without; None stands for the
+    newest one."""
+    return VERSION_1 if transaction_version in (0, 1) else ()
 
 
 def transaction_version(request: str, version: int) -> int:

@@ -171,7 +171,7 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         between the choice of a fencing epoch and the abort under it. `api_version` is that of the
         request (none: its client is of the broker's release), here and of the other requests.
         """
-        older = _without("InitProducerId", api_version)
+        older = api_versions.without("InitProducerId", api_version)
         answer = self.lookup(
             "INIT_PRODUCER_ID", transactional_id, transaction_timeout_ms, expected,
             enable_2pc=enable_2pc, keep_prepared_txn=keep_prepared_txn,
@@ -209,12 +209,12 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
             before_abort()
             entry = self._at_now(self.entries[transactional_id])
             if entry["pending"] != "PREPARE_EPOCH_FENCE":
-                off = (*older, *self._version_1())
+                off = (*older, *self._older())
                 ended = self._end(transactional_id, entry, *fence, "ABORT", off, append=append)
                 busy = ended is None or ended.error == "NONE"
                 return ProducerIdAndEpoch("CONCURRENT_TRANSACTIONS") if busy else ended
         if not sent:
-            sent = self._go_on(transactional_id, entry, append, (*older, *self._version_1()))
+            sent = self._go_on(transactional_id, entry, append, (*older, *self._older()))
         return _first(sent, token)
 
     def add_partitions(
@@ -230,8 +230,9 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         entry = self._at_now(self.entries[transactional_id])
         token = next(self._tokens)
         sent = entry.handle(
-            "AddPartitionsToTxn", switch_off=_without("AddPartitionsToTxn", api_version),
-            producer=token, connection=0, partition=None, partitions=_each_once(partitions),
+            "AddPartitionsToTxn",
+            switch_off=api_versions.without("AddPartitionsToTxn", api_version), producer=token,
+            connection=0, partition=None, partitions=_each_once(partitions),
             producer_id=producer_id, producer_epoch=producer_epoch,
             client_transaction_version=2 if api_versions.is_from_broker(api_version) else 0,
         ).sent  # fmt: skip
@@ -278,7 +279,9 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
             return ProducerIdAndEpoch(answer.error)
         assert transactional_id is not None
         entry = self._at_now(self.entries[transactional_id])
-        older = self._version_1() if api_version is None else _without("EndTxn", api_version)
+        older = api_versions.without("EndTxn", api_version)
+        if api_version is None:
+            older = self._older()
         return self._end(
             transactional_id, entry, producer_id, producer_epoch, result, older, append=append,
             is_from_client=True,
@@ -330,9 +333,9 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         entry = self._at_now(self.entries[transactional_id])
         return self._go_on(transactional_id, entry, error, is_tried=True)
 
-    def _version_1(self) -> tuple[str, ...]:
+    def _older(self) -> tuple[str, ...]:
         """What the finalized transaction version does without."""
-        return () if self.transaction_version >= 2 else api_versions.VERSION_1
+        return api_versions.before(self.transaction_version)
 
     def _offer_id(
         self, entry: Machine, event: str, fields: Mapping[str, Any], off: tuple[str, ...] = ()
@@ -354,7 +357,7 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         """Takes a transition as far as it goes; the messages that were sent."""
         sent: list[Any] = []
         if off is None:
-            off = self._version_1()
+            off = self._older()
         if entry["pending"] == "PREPARE_EPOCH_FENCE":
             self._offer_id(entry, "continue the fence", {}, off)
             sent += entry.handle("continue the fence", switch_off=off).sent
@@ -373,11 +376,6 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
             sent += completion.sent
             self.send_markers(name, self.owner_epoch(name) or 0)
         return sent
-
-
-def _without(request: str, api_version: int | None) -> tuple[str, ...]:
-    """What a request does without; one without a version is of the broker's release."""
-    return () if api_version is None else api_versions.without(request, api_version)
 
 
 def _first(sent: Iterable[Any], token: int) -> ProducerIdAndEpoch | None:

@@ -173,7 +173,7 @@ class PartitionLeader:
             timestamp = self._now_ms
         whole("base_sequence", base_sequence, -1, 2**31 - 1)
         last = -1 if base_sequence < 0 else (base_sequence + count - 1) % 2**31
-        off = _without(transaction_version)
+        off = api_versions.before(transaction_version)
         if transactional and self._asks[origin]:
             asked = self.machine.at("verification_states", producer_id)
             answer = self.machine.handle(
@@ -243,7 +243,7 @@ class PartitionLeader:
             producer_id=batch.producer_id, producer_epoch=batch.producer_epoch,
             coordinator_epoch=batch.coordinator_epoch, result=batch.result,
             offset=batch.base_offset, timestamp=batch.timestamp, origin=origin,
-            switch_off=_without(transaction_version),
+            switch_off=api_versions.before(transaction_version),
         )  # fmt: skip
         if answer.error != "NONE":
             return answer
@@ -297,7 +297,7 @@ class PartitionLeader:
             return error
         known = error if error in _KNOWN else "UNKNOWN_SERVER_ERROR"
         request = "Produce" if origin == "CLIENT" else "TxnOffsetCommit"
-        off = () if api_version is None else api_versions.without(request, api_version)
+        off = api_versions.without(request, api_version)
         answer = self.machine.handle(
             "AddPartitionsByLeaderResponse", switch_off=off, producer=0, partition=0,
             error=known, producer_id=0, producer_epoch=0, base_sequence=0, last_sequence=0,
@@ -444,11 +444,6 @@ class PartitionLeader:
         stray = [s.offset for s in found if s.offset not in self.segments]
         kept = {*self.segments, *(offset for offset in stray[-1:] if offset > self.segments[-1])}
         self.producer_state_manager.snapshots = [s for s in found if s.offset in kept]
-
-
-def _without(transaction_version: int | None) -> tuple[str, ...]:
-    """What a request of an older transaction version does without."""
-    return () if transaction_version in (None, 2) else api_versions.VERSION_1
 
 
 _KNOWN = frozenset(Errors.bounded_names())

@@ -455,8 +455,13 @@ class Leader:
         return self._known
 
     def read(self, operation: Operation) -> Operation:
-        """See Judged."""
-        return operation
+        """See Judged. Of a Produce's version a log sees the transaction version."""
+        fields = dict(operation.fields)
+        version = fields.pop("api_version", None)
+        if version is None:
+            return operation
+        fields["transaction_version"] = api_versions.transaction_version("Produce", version)
+        return operation._replace(fields=fields)
 
     def key(self) -> Hashable:
         """See Judged."""
@@ -519,14 +524,7 @@ class Leader:
                 return
             refused = None if guard is None else after._copy(operation.start)
         after.marked -= {fields["producer_id"]}
-        version = fields.get("api_version")
-        answer = leader.append(
-            **{name: value for name, value in fields.items() if name != "api_version"},
-            guard=guard,
-            transaction_version=None
-            if version is None
-            else api_versions.transaction_version("Produce", version),
-        )
+        answer = leader.append(**fields, guard=guard)
         told = {"error": answer.error, "base_offset": answer.first_offset}
         unchanged = after.marked == self.marked and leader.machine.is_as(self.leader.machine)
         yield (self if unchanged else after), told
