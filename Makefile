@@ -24,7 +24,8 @@ check: $(READY_TO_CHECK) ## every interleaving of the transaction protocol, with
 # Tests start many processes, and each would compile this project again.
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(READY) ## all tests
-	$(BIN)/pytest -n 2 --dist loadscope --no-loadscope-reorder --durations=25 $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadscope --no-loadscope-reorder --max-worker-restart 0 \
+	  --timeout 900 --timeout-method signal --durations=25 $(ARGS)
 
 cases: $(READY) ## Kafka's conformance cases on the executable machines; CASES=DIR takes others
 	$(BIN)/python tests/conformance/run.py $(if $(CASES),--cases $(CASES)) $(if $(JSON),--json $(JSON))

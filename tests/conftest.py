@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 from epochfence.checker.native import object_cache
+from epochfence.tests import hangs
 
 SPARK, ON_SPARK = "tests/checker/spark/", "on_spark"
 # Most of Spark's time in a short test is the compilation of Java: the quicker compiler will do. And
@@ -55,6 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault(name, value)
     # A conftest's own hooks hold for its folder and below; a plugin's hold for the root as well.
     config.pluginmanager.register(RootIsNoTestPackage())
+    config.pluginmanager.register(hangs)
 
 
 @pytest.hookimpl(optionalhook=True)
