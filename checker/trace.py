@@ -61,6 +61,11 @@ class Trace:
     loop: int | None = None
     fair: tuple[str, ...] = ()
 
+    @property
+    def taken(self) -> list[str]:
+        """The steps, each as event and row."""
+        return [f"{step.action.partition('(')[0]}/{step.row}" for step in self.steps]
+
     def as_json(self) -> dict[str, Any]:
         """The trace as plain data."""
         return {

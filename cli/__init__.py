@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from . import begin, explore, oracle, solve, tables
+from . import begin, bugs, explore, oracle, solve, tables
 from .endings import Commands, printed, whole_errors
 
 app = typer.Typer(
@@ -50,6 +50,7 @@ for _command in (
     oracle.config,
     tables.diagram,
     tables.diff,
+    bugs.bugs,
 ):
     app.command()(_command)
 app.command("list")(tables.list_)

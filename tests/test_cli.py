@@ -328,6 +328,26 @@ def test_list_tells_what_can_be_chosen() -> None:
         assert word in ended.out
 
 
+def test_bugs_are_listed_and_shown_one_by_one(tmp_path: Path) -> None:
+    ended = epochfence("bugs")
+    assert ended.code == 0
+    assert "KAFKA-19446  OutcomeAsTold" in ended.out
+    assert all(len(line) <= 100 for line in ended.out.splitlines())
+    file = tmp_path / "bug.json"
+    ended = epochfence("bugs", "kafka-14034", "--json", file)
+    assert (ended.code, ended.err) == (0, "")
+    last = " ".join(ended.out.split("Broken: ")[1].split())
+    told = re.findall(r"with(?:out)? bump_when_settled: NoDuplicate (breaks after 9|holds)", last)
+    assert told == ["breaks after 9", "holds", "breaks after 9"]
+    data = json.loads(file.read_text())
+    assert [data[run]["verdict"] for run in ("broken", "fixed", "control")] == [
+        "broken", "holds", "broken"
+    ]  # fmt: skip
+    ended = epochfence("bugs", "nothing")
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert "no bug is called nothing: take KAFKA-" in ended.err
+
+
 # What is loaded -----------------------------------------------------------------------------------
 
 HEAVY = ("numpy", "numba", "llvmlite", "z3", "pyspark", "hypothesis")

@@ -1,0 +1,111 @@
+"""The command that shows known bugs: each by its smallest run, and the run that is mended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from ..language import DeclarationError
+from ..spec.bugs import BUGS, Bug, bug_of
+from .endings import fail, internal, needing, write_json
+from .options import Json
+
+if TYPE_CHECKING:
+    from ..checker.verdict import Result
+
+
+def bugs(
+    name: Annotated[
+        str | None, typer.Argument(metavar="ID", help="A bug to show (default: list them all).")
+    ] = None,
+    output: Json = None,
+) -> None:
+    """List the known bugs, or show one: the shortest run that breaks, and the same run mended."""
+    console = Console(width=100, highlight=False)
+    if name is None:
+        _list(console)
+        write_json(output, [_about(bug) for bug in BUGS])
+        return
+    try:
+        bug = bug_of(name)
+    except DeclarationError as error:
+        fail(error)
+    with needing("check"):
+        from ..checker import report
+        from ..checker.check import check
+        from ..checker.trace import Disagreement
+        from ..checker.verdict import Verdict
+    _head(bug, console)
+    try:
+        broken = check(bug.broken())
+        if broken.trace is not None:
+            report.show_trace(broken.trace, console)
+        _tell("Broken", bug, broken, console)
+        fixed = check(bug.fixed())
+        _tell("Mended", bug, fixed, console)
+        control = check(bug.control())
+        _tell("Control", bug, control, console)
+    except Disagreement as error:
+        internal(error)
+    results = {"broken": broken, "fixed": fixed, "control": control}
+    about = _about(bug) | {key: result.as_json() for key, result in results.items()}
+    write_json(output, about)
+    shown = [run.trace is not None and bug.is_in(run.trace.taken) for run in (broken, control)]
+    if not (all(shown) and fixed.verdict is Verdict.HOLDS):
+        internal(RuntimeError(f"{bug.id} isn't what spec/bugs says of it"))
+
+
+def _list(console: Console) -> None:
+    table = Table(box=None, pad_edge=False)
+    for column in ("id", "property"):
+        table.add_column(column, no_wrap=True)
+    table.add_column("releases", overflow="fold", max_width=22)
+    table.add_column("what goes wrong", overflow="fold")
+    for bug in BUGS:
+        table.add_row(*map(Text, (bug.id, bug.property, bug.affected, bug.title)))
+    console.print(table)
+    console.print(f"{len(BUGS)} bugs; epochfence bugs ID shows one.")
+
+
+def _head(bug: Bug, console: Console) -> None:
+    console.print(f"[bold]{escape(bug.id)}[/bold]: {escape(bug.title)}")
+    facts = {
+        "also called": ", ".join(bug.also),
+        "affected": bug.affected,
+        "source": bug.source,
+        "breaks": bug.property,
+        "note": bug.note,
+    }
+    for name, text in facts.items():
+        if text:
+            console.print(f"  {name}: {text}", markup=False)
+
+
+def _tell(which: str, bug: Bug, result: Result, console: Console) -> None:
+    """A line for one of the runs: how it is set, and what it came to."""
+    mended = which == "Mended"
+    release = bug.shown_at if which == "Broken" else bug.fixed_at
+    fixes = [*bug.fix, *(f"{name}={value}" for name, value in bug.fix_constants.items())]
+    setting = f"{'with' if mended else 'without'} {', '.join(fixes)}"
+    came = "holds" if result.trace is None else f"breaks after {len(result.trace.steps)} steps"
+    colour = "green" if (result.trace is None) is mended else "red"
+    console.print(
+        f"[bold]{which}[/bold]: {escape(bug.system)}, protocol {release}, {setting}: "
+        f"{bug.property} [{colour}]{came}[/], {result.states:,} states, "
+        f"{result.seconds + result.compile_seconds:.1f} s"
+    )
+
+
+def _about(bug: Bug) -> dict[str, object]:
+    return {
+        "id": bug.id, "also": list(bug.also), "title": bug.title, "affected": bug.affected,
+        "releases": list(bug.releases), "system": bug.system, "property": bug.property,
+        "shown_at": bug.shown_at, "fixed_at": bug.fixed_at, "fix": list(bug.fix),
+        "fix_constants": dict(bug.fix_constants), "on": list(bug.on), "off": list(bug.off),
+        "constants": dict(bug.constants), "source": bug.source, "note": bug.note,
+    }  # fmt: skip

@@ -1,0 +1,21 @@
+"""Known bugs, each shown by the smallest run of a shipped system that breaks a property.
+
+Sources are commits, pull requests and proposals of Kafka, or of the product that is named.
+"""
+
+from __future__ import annotations
+
+from ...language import DeclarationError
+from . import client, coordinator, leader
+from .bug import Bug as Bug
+
+BUGS: tuple[Bug, ...] = coordinator.BUGS + leader.BUGS + client.BUGS
+
+
+def bug_of(name: str) -> Bug:
+    """The bug that goes by that name. Raises DeclarationError where there is none."""
+    wanted = name.casefold()
+    for bug in BUGS:
+        if wanted in map(str.casefold, (bug.id, *bug.also)):
+            return bug
+    raise DeclarationError(f"no bug is called {name}: take {', '.join(bug.id for bug in BUGS)}")

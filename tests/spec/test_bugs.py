@@ -1,0 +1,66 @@
+"""Known bugs: each breaks where it was, holds where it is mended, and breaks there without that."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from epochfence.checker.check import check
+from epochfence.checker.verdict import Result, Verdict
+from epochfence.language import DeclarationError, Instance
+from epochfence.spec.bugs import BUGS, Bug, bug_of
+from epochfence.spec.features import RELEASED
+
+AT_FAULT = (Verdict.BROKEN, Verdict.LEADS_TO_BROKEN)
+
+
+def run(instance: Instance) -> Result:
+    result = check(instance)
+    assert result.verdict in (*AT_FAULT, Verdict.HOLDS), result.reason
+    return result
+
+
+@pytest.mark.slow(20)
+@pytest.mark.sample(5)
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.id)
+def test_a_bug_shows_where_it_was_and_nowhere_else(bug: Bug) -> None:
+    for instance in (bug.broken(), bug.control()):
+        broken = run(instance)
+        assert broken.verdict in AT_FAULT
+        assert broken.trace is not None
+        assert bug.is_in(broken.trace.taken), broken.trace.taken
+    fixed = run(bug.fixed())
+    assert fixed.verdict is Verdict.HOLDS
+    assert bug.property not in [item.subject for item in fixed.vacuous]
+
+
+def test_a_fix_that_a_release_has_is_there_without_being_switched_on() -> None:
+    for bug in BUGS:
+        here = bug.declared.protocols.features_at(bug.fixed_at)
+        infos = {info.name: info for info in bug.declared.protocols.infos}
+        for name in bug.fix:
+            assert infos[name].since is None or name in here, f"{bug.id}: {name}"
+
+
+def test_releases_that_have_a_bug_are_those_without_its_fix() -> None:
+    assert bug_of("KAFKA-19446").releases == ("4.0.0", "4.0.1", "4.1")
+    assert bug_of("KAFKA-18660").releases == ()
+    assert bug_of("KAFKA-14034").releases == RELEASED[RELEASED.index("2.5") :]
+
+
+def test_no_two_bugs_go_by_one_name() -> None:
+    names = Counter(name.casefold() for bug in BUGS for name in (bug.id, *bug.also))
+    assert [name for name, count in names.items() if count > 1] == []
+    assert bug_of("kip-890A").id == "KAFKA-14402"
+
+
+def test_an_unknown_bug_lists_what_there_is() -> None:
+    with pytest.raises(DeclarationError, match=r"no bug is called KAFKA-1: take .*KAFKA-19446"):
+        bug_of("KAFKA-1")
+
+
+def test_a_run_is_a_bugs_only_if_it_takes_its_rows_in_order() -> None:
+    bug = bug_of("KAFKA-14402")
+    assert bug.is_in(["a/b", *bug.takes])
+    assert not bug.is_in(reversed(bug.takes))
