@@ -50,7 +50,7 @@ class Bug:
         """The system that shows it."""
         return load_system(self.system)
 
-    @property
+    @cached_property
     def releases(self) -> tuple[str, ...]:
         """The declared releases that have it: none of Kafka's, where it is another product's."""
         if self.fix_constants or "+" in self.system:
