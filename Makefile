@@ -11,7 +11,7 @@ READY := $(VENV)/.ready
 PIP_INSTALL := install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test fuzz agreement cases mutation kill slips lint bench docs dist audit lock clean python
+.PHONY: help setup check test brokers fuzz agreement cases mutation kill slips lint bench docs dist audit lock clean python
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -26,6 +26,11 @@ test: export PYTHONDONTWRITEBYTECODE =
 test: $(READY) ## all tests
 	$(BIN)/pytest -n 2 --dist loadscope --no-loadscope-reorder --max-worker-restart 0 \
 	  --timeout 900 --timeout-method signal --durations=25 $(ARGS)
+
+# A broker takes half a GiB; one is there at a time.
+brokers: $(READY) ## tests on Kafka's own brokers, by Java and Maven; RELEASES="3.6 4.3" takes some
+	@$(BIN)/python tests/brokers/kafka.py $(RELEASES)
+	$(BIN)/pytest tests/brokers --brokers "$(or $(RELEASES),all)" --durations=5 $(ARGS)
 
 cases: $(READY) ## Kafka's conformance cases on the executable machines; CASES=DIR takes others
 	$(BIN)/python tests/conformance/run.py $(if $(CASES),--cases $(CASES)) $(if $(JSON),--json $(JSON))

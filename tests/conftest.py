@@ -44,6 +44,10 @@ class RootIsNoTestPackage:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, metavar="N", help="what samples of cases are drawn with")
     parser.addoption("--every-case", action="store_true", help="run all cases, not samples of them")
+    parser.addoption(
+        "--brokers", default="", metavar="RELEASES",
+        help="run tests/brokers with Kafka's brokers of these releases, or of all",
+    )  # fmt: skip
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader
 
+from epochfence.model.live.shapes import plain, shaped
 from epochfence.model.records import (
     Flag,
     Record,
@@ -27,7 +28,6 @@ from epochfence.model.records import (
     encode_batch,
     encode_marker,
 )
-from epochfence.tests.broker.shapes import plain, shaped
 from epochfence.tests.broker.wire import (
     KEYS,
     LOST,

@@ -24,7 +24,7 @@ from kio.schema.response_header.v0.header import ResponseHeader as OldResponseHe
 from kio.serial import entity_reader, entity_writer
 from kio.serial.readers import read_int16
 
-from epochfence.tests.broker.shapes import plain, shaped
+from epochfence.model.live.shapes import plain, shaped
 
 # Names are Kafka's. Above these versions, topics go by ids and coordinators are asked in groups.
 VERSIONS: Final[Mapping[str, tuple[int, int]]] = {

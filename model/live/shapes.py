@@ -10,12 +10,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import TZAware, i32Timedelta, i64Timedelta
 
-from epochfence.model.records.codec import Shape, shapes
+from ..records.codec import Shape, shapes
 
 
 def plain(value: Any) -> Any:
@@ -28,7 +28,7 @@ def plain(value: Any) -> Any:
         case datetime():
             return round(value.timestamp() * 1000)
         case tuple():
-            return [plain(item) for item in value]
+            return [plain(item) for item in cast("tuple[Any, ...]", value)]
         case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
             names = (field.name for field in dataclasses.fields(value))
             return {name: plain(getattr(value, name)) for name in names}

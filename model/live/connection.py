@@ -1,0 +1,225 @@
+"""A connection to one broker: requests of any version as plain dictionaries (see `shapes`).
+
+TLS and SASL/PLAIN are those of a client's properties; what is secret in them is never told.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import re
+import socket
+import ssl
+from collections.abc import Mapping
+from functools import cache
+from itertools import count
+from typing import Any, Final
+
+from kio.index import load_request_schema, load_response_schema
+from kio.schema.index import api_key_map
+from kio.serial import entity_reader, entity_writer
+from kio.static.primitive import i64
+
+from ..records.codec import shapes
+from .shapes import plain, shaped
+
+KEYS: Final = {name.title().replace("_", ""): key for key, name in api_key_map.items()}
+"""The numbers of APIs by their names."""
+NAMES: Final = {key: name for name, key in KEYS.items()}
+PORT: Final = 9092
+TIMEOUT_S: Final = 30
+_CLIENT_ID: Final = "epochfence"
+
+
+class BrokerError(Exception):
+    """A broker can't be talked to, or not further; one line says why."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Security:
+    """How a broker is talked to: with TLS where there is a `context`, with SASL/PLAIN where there
+    is a user. Nothing of it is shown."""
+
+    context: ssl.SSLContext | None = dataclasses.field(default=None, repr=False)
+    username: str | None = dataclasses.field(default=None, repr=False)
+    password: str = dataclasses.field(default="", repr=False)
+
+
+def security(properties: Mapping[str, str]) -> Security:
+    """What a client's properties say of it: the names of Kafka's Java client, with PEM files, or
+    those of librdkafka. Raises BrokerError for what is not known here."""
+    protocol = properties.get("security.protocol", "PLAINTEXT").upper()
+    if protocol not in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"):
+        raise BrokerError(f"security.protocol {protocol}: no client knows it")
+    user: tuple[str | None, str] = (None, "")
+    if protocol.startswith("SASL"):
+        mechanism = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "GSSAPI"))
+        if mechanism != "PLAIN":
+            raise BrokerError(f"sasl.mechanism {mechanism}: only PLAIN is known here")
+        user = _user(properties)
+    return Security(_context(properties) if protocol.endswith("SSL") else None, *user)
+
+
+def _user(properties: Mapping[str, str]) -> tuple[str, str]:
+    jaas = properties.get("sasl.jaas.config", "")
+    told = dict(re.findall(r'(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"', jaas))
+    name = properties.get("sasl.username", told.get("username"))
+    password = properties.get("sasl.password", told.get("password"))
+    if name is None or password is None:
+        raise BrokerError("sasl.jaas.config names no username and password (or sasl.username)")
+    return name, password
+
+
+def _context(properties: Mapping[str, str]) -> ssl.SSLContext:
+    for name in ("ssl.truststore.type", "ssl.keystore.type"):
+        if properties.get(name, "PEM").upper() != "PEM":
+            raise BrokerError(f"{name} {properties[name]}: only PEM is known here")
+    authority = properties.get("ssl.ca.location", properties.get("ssl.truststore.location"))
+    own = properties.get("ssl.certificate.location", properties.get("ssl.keystore.location"))
+    try:
+        context = ssl.create_default_context(cafile=authority)
+        if own is not None:
+            password = properties.get("ssl.key.password", "")
+            context.load_cert_chain(own, properties.get("ssl.key.location"), lambda: password)
+    except (OSError, ValueError) as error:
+        raise BrokerError(f"the certificates of the properties can't be read: {error}") from None
+    if properties.get("ssl.endpoint.identification.algorithm", "https").lower() in ("", "none"):
+        context.check_hostname = False
+    return context
+
+
+class Connection:
+    """A connection to the broker at `host`:`port`. Raises BrokerError where there is none."""
+
+    def __init__(
+        self, host: str, port: int, how: Security, *, timeout_s: float = TIMEOUT_S
+    ) -> None:
+        self.place = f"{host}:{port}"
+        self._numbers = count()
+        self._reader: io.BufferedReader | None = None
+        try:
+            self._socket = socket.create_connection((host, port), timeout=timeout_s)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError as error:
+            raise BrokerError(f"{self.place} doesn't answer: {error.strerror or error}") from None
+        try:
+            if how.context is not None:
+                self._socket = how.context.wrap_socket(self._socket, server_hostname=host)
+            self._reader = self._socket.makefile("rb")
+            if how.username is not None:
+                self._authenticate(how)
+        except (ssl.SSLError, ssl.CertificateError) as error:
+            self.close()
+            why = getattr(error, "verify_message", "") or error.reason or error
+            raise BrokerError(f"{self.place}: no TLS connection: {why}") from None
+        except OSError as error:
+            self.close()
+            raise BrokerError(f"{self.place}: {error.strerror or error}") from None
+        except BrokerError:
+            self.close()
+            raise
+
+    def _authenticate(self, how: Security) -> None:
+        told = self.ask("SaslHandshake", 1, {"mechanism": "PLAIN"})
+        if told["error_code"] != "NONE":
+            known = ", ".join(told["mechanisms"])
+            raise BrokerError(f"{self.place} takes no SASL/PLAIN (it takes: {known})")
+        proof = f"\0{how.username}\0{how.password}".encode()
+        told = self.ask("SaslAuthenticate", 0, {"auth_bytes": proof})
+        if told["error_code"] != "NONE":
+            raise BrokerError(f"{self.place} refuses the user of the properties")
+
+    def ask(self, name: str, version: int, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """The response to a request. Raises BrokerError where none comes."""
+        self.send(name, version, fields)
+        return self.receive(name, version)
+
+    def send(self, name: str, version: int, fields: Mapping[str, Any]) -> None:
+        """Sends a request; `receive` has the response, which come in the order of requests."""
+        self.send_all(name, version, (fields,))
+
+    def send_all(self, name: str, version: int, every: Any) -> None:
+        """Sends requests of one kind at once."""
+        key = KEYS[name]
+        request, _ = _schemas(name, version)
+        header: Any = request.__header_schema__
+        write_header, write = entity_writer(header), entity_writer(request)
+        out = bytearray()
+        for fields in every:
+            buffer = io.BytesIO()
+            values = {
+                "request_api_key": key,
+                "request_api_version": version,
+                "correlation_id": next(self._numbers) % 2**31,
+                "client_id": _CLIENT_ID,
+            }
+            write_header(buffer, shaped(header, values))
+            write(buffer, shaped(request, fields))
+            data = buffer.getvalue()
+            out += len(data).to_bytes(4) + data
+        try:
+            self._socket.sendall(out)
+        except OSError as error:
+            raise self._gone(name, error) from None
+
+    def receive(self, name: str, version: int) -> dict[str, Any]:
+        """The response to the first request that has none yet."""
+        _, response = _schemas(name, version)
+        try:
+            size = int.from_bytes(self._bytes(4))
+            data = self._bytes(size)
+        except OSError as error:
+            raise self._gone(name, error) from None
+        if name == "ApiVersions" and version and int.from_bytes(data[4:6]) == 35:
+            return {"error_code": "UNSUPPORTED_VERSION"}  # which comes in version 0
+        _, at = entity_reader(response.__header_schema__)(data, 0)
+        found, _ = entity_reader(response)(data, at)
+        return plain(found)
+
+    def _bytes(self, size: int) -> bytes:
+        assert self._reader is not None
+        data = self._reader.read(size)
+        if len(data) < size:
+            raise ConnectionResetError(0, "the connection was closed")
+        return data
+
+    def _gone(self, name: str, error: OSError) -> BrokerError:
+        self.close()
+        return BrokerError(f"{self.place} is gone, at {name}: {error.strerror or error}")
+
+    def close(self) -> None:
+        """Ends it."""
+        if self._reader is not None:
+            self._reader.close()
+        self._socket.close()
+
+
+@cache
+def _schemas(name: str, version: int) -> tuple[Any, Any]:
+    response: Any = load_response_schema(KEYS[name], version)
+    if name == "DescribeTransactions":
+        response = _with_plain_start(response)
+    return load_request_schema(KEYS[name], version), response
+
+
+_OF_SCHEMAS = ("__type__", "__version__", "__flexible__", "__api_key__", "__header_schema__")
+
+
+def _with_plain_start(response: Any) -> Any:
+    """The schema with a transaction's start as a number: a broker says -1 for none, where kio's
+    has no such time."""
+    kind = dict(shapes(response))["transaction_states"].entity
+    state = _changed(kind, "transaction_start_time", i64, kafka_type="int64")
+    return _changed(response, "transaction_states", tuple[state, ...])
+
+
+def _changed(schema: Any, name: str, kind: Any, **metadata: str) -> Any:
+    """The schema with a field of another type."""
+    fields = [
+        (name, kind, dataclasses.field(metadata=metadata))
+        if field.name == name
+        else (field.name, field.type, dataclasses.field(metadata=field.metadata))
+        for field in dataclasses.fields(schema)
+    ]
+    told = {each: getattr(schema, each) for each in _OF_SCHEMAS}
+    return dataclasses.make_dataclass(schema.__name__, fields, namespace=told, kw_only=True)

@@ -1,0 +1,313 @@
+"""Kafka's own brokers for tests: their jars by Maven, and one that runs on loopback.
+
+`python tests/brokers/kafka.py` brings the jars of all releases here, which then need no Maven
+again; `--lock` writes what they have to be to checksums.txt.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from platformdirs import user_cache_path
+
+from epochfence.model.live.connection import BrokerError, Connection, Security
+
+VERSIONS: Final = {"2.5": "2.5.1", "3.6": "3.6.2", "3.9": "3.9.2", "4.0.1": "4.0.1", "4.3": "4.3.0"}
+"""By the names of releases, the versions that are tried."""
+HERE = Path(__file__).parent
+CHECKSUMS = HERE / "checksums.txt"
+SLOWEST_START_S: Final = 60
+SLOWEST_END_S: Final = 20
+SESSION_S: Final = 2
+"""After so long ZooKeeper knows that a broker is gone."""
+_JAVA = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+_FORMATTED = "formatted"
+
+
+class Missing(Exception):
+    """What a broker needs isn't here; one line says what to do."""
+
+
+def needed(program: str, package: str) -> str:
+    """The path of a program. Raises Missing."""
+    found = shutil.which(program)
+    if found is None:
+        raise Missing(
+            f"brokers need {program}: install it (Debian and Ubuntu: apt install {package})"
+        )
+    return found
+
+
+def java() -> str:
+    """The Java that brokers run on. Raises Missing."""
+    home = os.environ.get("JAVA_HOME")
+    return f"{home}/bin/java" if home else needed("java", "openjdk-17-jre-headless")
+
+
+def folder_of(version: str) -> Path:
+    """Where the jars of a version are kept, and for KRaft a folder that was formatted."""
+    return user_cache_path("epochfence") / "kafka" / version
+
+
+def bring(version: str, *, checks: bool = True) -> Path:
+    """The jars of a version, from Maven where they aren't here yet.
+
+    Raises Missing where there is no Maven, or what it brought isn't what checksums.txt says.
+    """
+    folder = folder_of(version)
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as made:
+            jars = Path(made) / "jars"
+            command = (
+                needed("mvn", "maven"), "--quiet", "--batch-mode", "--strict-checksums",
+                "--file", HERE / "pom.xml", "--activate-profiles", f"line-{version[0]}",
+                f"-Dkafka.version={version}", f"-DoutputDirectory={jars}",
+                "dependency:copy-dependencies",
+            )  # fmt: skip
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                said = [line for line in done.stdout.splitlines() if "ERROR" in line]
+                raise Missing(f"Maven brought no Kafka {version}: {(said or ['it failed'])[0]}")
+            if checks:
+                _check(version, jars)
+            if version[0] != "2":
+                _format(jars)
+            jars.replace(folder)
+    return folder
+
+
+def sums(jars: Path) -> dict[str, str]:
+    """The SHA-256 of each jar by its name."""
+    return {
+        jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in sorted(jars.glob("*.jar"))
+    }
+
+
+def _check(version: str, jars: Path) -> None:
+    wanted: dict[str, str] = {}
+    for line in CHECKSUMS.read_text().splitlines():
+        digest, _, name = line.partition("  ")
+        of, _, jar = name.partition("/")
+        if of == version:
+            wanted[jar] = digest
+    found = sums(jars)
+    for jar in sorted(wanted.keys() | found.keys()):
+        if wanted.get(jar) != found.get(jar):
+            raise Missing(f"{jar} of Kafka {version} isn't the one of {CHECKSUMS.name}")
+
+
+def _format(jars: Path) -> None:
+    """Formats a folder for KRaft, which each broker begins with a copy of."""
+    settings = jars / "format.properties"
+    settings.write_text(_properties(9092, 9093, jars / _FORMATTED))
+    command = (
+        java(), *_JAVA, "-cp", f"{jars}/*", "kafka.tools.StorageTool", "format",
+        "--cluster-id", "ZXBvY2hmZW5jZS10ZXN0cw", "--config", settings,
+    )  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Missing(f"Kafka formats no folder: {(done.stderr or done.stdout).strip()[-300:]}")
+    settings.unlink()
+
+
+def free_port() -> int:
+    """A port on loopback that nothing listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def _properties(port: int, other: int, data: Path) -> str:
+    """A broker's settings; `other` is the controller's port."""
+    return f"""\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{other}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{other}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=PLAINTEXT
+{_common(data)}"""
+
+
+def _zookeeper_properties(port: int, other: int, data: Path) -> str:
+    """A broker's settings; `other` is ZooKeeper's port."""
+    return f"""\
+broker.id=1
+zookeeper.connect=127.0.0.1:{other}
+zookeeper.session.timeout.ms={SESSION_S * 1000}
+listeners=PLAINTEXT://127.0.0.1:{port}
+{_common(data)}"""
+
+
+def _common(data: Path) -> str:
+    return f"""\
+log.dirs={data}
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=5
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=5
+group.initial.rebalance.delay.ms=0
+transaction.abort.timed.out.transaction.cleanup.interval.ms=200
+auto.create.topics.enable=false
+"""
+
+
+_LOG4J = """\
+log4j.rootLogger=INFO, C
+log4j.appender.C=org.apache.log4j.ConsoleAppender
+log4j.appender.C.layout=org.apache.log4j.PatternLayout
+log4j.appender.C.layout.ConversionPattern=%d %p %m (%c)%n
+"""
+_LOG4J_2 = """\
+appender.c.type=Console
+appender.c.name=C
+appender.c.layout.type=PatternLayout
+appender.c.layout.pattern=%d %p %m (%c)%n
+rootLogger.level=INFO
+rootLogger.appenderRef.c.ref=C
+"""
+
+
+class Broker:
+    """A running broker of a release, on a port of its own on loopback: a context manager that ends
+    what it started. Its log is `folder`/broker.log.
+
+    Raises Missing where Java, Maven or the jars are.
+    """
+
+    def __init__(self, release: str, folder: Path) -> None:
+        self.release, self.version, self.folder = release, VERSIONS[release], folder
+        self.jars = bring(self.version)
+        self.port, self._other = free_port(), free_port()
+        self._has_zookeeper = self.version[0] == "2"
+        self._running: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def bootstrap(self) -> str:
+        """What a client's bootstrap.servers takes."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def log(self) -> Path:
+        """What the broker has logged."""
+        return self.folder / "broker.log"
+
+    def __enter__(self) -> Broker:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        data, settings = self.folder / "data", self.folder / "server.properties"
+        made = _zookeeper_properties if self._has_zookeeper else _properties
+        settings.write_text(made(self.port, self._other, data))
+        if not self._has_zookeeper:
+            shutil.copytree(self.jars / _FORMATTED, data)
+        try:
+            if self._has_zookeeper:
+                self._start_zookeeper()
+            self.start()
+        except BaseException:
+            self.end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.end()
+
+    def _start_zookeeper(self) -> None:
+        settings = self.folder / "zookeeper.properties"
+        settings.write_text(
+            f"dataDir={self.folder / 'zookeeper'}\nclientPort={self._other}\n"
+            "clientPortAddress=127.0.0.1\nadmin.enableServer=false\ntickTime=500\n"
+        )
+        main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        self._java("zookeeper.log", (main, str(settings)), "-Xmx128m")
+
+    def start(self) -> None:
+        """Starts the broker, and waits until it answers. Raises Missing where it doesn't."""
+        running = self._java("broker.log", ("kafka.Kafka", str(self.folder / "server.properties")))
+        until = time.monotonic() + SLOWEST_START_S
+        while not self._answers():
+            if running.poll() is not None or time.monotonic() > until:
+                last = self.log.read_text(errors="replace").strip().splitlines()[-1:]
+                raise Missing(f"Kafka {self.version} doesn't start: {last} (all in {self.log})")
+            time.sleep(0.1)
+
+    def _java(self, log: str, main: Sequence[str], *more: str) -> subprocess.Popen[bytes]:
+        line = int(self.version[0])
+        logging = self.folder / "logging.properties"
+        logging.write_text(_LOG4J_2 if line >= 4 else _LOG4J)
+        names = "log4j2.configurationFile=" if line >= 4 else "log4j.configuration=file:"
+        command = (
+            java(), *_JAVA, *more, f"-D{names}{logging}", "-Dzookeeper.admin.enableServer=false",
+            "-cp", f"{self.jars}/*", *main,
+        )  # fmt: skip
+        with (self.folder / log).open("ab") as out:
+            running = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
+        self._running.append(running)
+        return running
+
+    def _answers(self) -> bool:
+        """Whether it hands out a producer id."""
+        try:
+            connection = Connection("127.0.0.1", self.port, Security(), timeout_s=5)
+            asked = {"transactional_id": None, "transaction_timeout": 60_000}
+            told = connection.ask("InitProducerId", 0, asked)
+            connection.close()
+        except BrokerError:
+            return False
+        return told["error_code"] == "NONE"
+
+    def kill(self) -> None:
+        """Ends the broker as if the machine had failed."""
+        running = self._running.pop()
+        running.kill()
+        running.wait()
+        if self._has_zookeeper:  # where the broker that comes back would still find itself
+            time.sleep(SESSION_S)
+
+    def end(self) -> None:
+        """Ends all that was started."""
+        for running in reversed(self._running):
+            running.send_signal(signal.SIGTERM)
+            try:
+                running.wait(SLOWEST_END_S)
+            except subprocess.TimeoutExpired:
+                running.kill()
+                running.wait()
+        self._running.clear()
+
+
+def main() -> None:
+    """Brings the jars of the releases that are named, or of all."""
+    named = [name for name in sys.argv[1:] if name != "--lock"] or list(VERSIONS)
+    lines: list[str] = []
+    try:
+        for release in named:
+            version = VERSIONS[release]
+            folder = bring(version, checks="--lock" not in sys.argv)
+            lines += [f"{digest}  {version}/{jar}" for jar, digest in sums(folder).items()]
+            print(f"Kafka {version}: {folder}")
+    except Missing as error:
+        sys.exit(str(error))
+    if "--lock" in sys.argv:
+        CHECKSUMS.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

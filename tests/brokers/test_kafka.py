@@ -1,0 +1,43 @@
+"""The brokers of the tests: they start, answer, come back after a kill, and end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+import pytest
+
+from epochfence.tests.brokers import kafka
+from epochfence.tests.brokers.kafka import Broker, Missing, bring, folder_of
+
+
+def test_a_broker_listens_on_loopback_only_and_ends(broker: Broker, tmp_path: Path) -> None:
+    with Broker(broker.release, tmp_path / "another") as other:
+        assert other.port != broker.port
+        other.kill()
+        other.start()
+        running = [psutil.Process(process.pid) for process in other._running]
+        listening = [
+            connection.laddr.ip.removeprefix("::ffff:")
+            for process in running
+            for connection in process.net_connections()
+            if connection.status == psutil.CONN_LISTEN
+        ]
+    assert set(listening) == {"127.0.0.1"}
+    assert not any(process.is_running() for process in running)
+
+
+def test_another_jar_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "kafka-clients-4.3.0.jar").write_bytes(b"another")
+    with pytest.raises(Missing, match=r"of Kafka 4\.3\.0 isn't the one of checksums\.txt"):
+        kafka._check("4.3.0", tmp_path)
+
+
+def test_without_maven_one_line_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka, "user_cache_path", lambda _: tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert folder_of("4.3.0").is_relative_to(tmp_path)
+    with pytest.raises(Missing, match=r"brokers need mvn: install it \(.*apt install maven\)"):
+        bring("4.3.0")
