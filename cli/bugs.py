@@ -55,9 +55,14 @@ def bugs(
     results = {"broken": broken, "fixed": fixed, "control": control}
     about = _about(bug) | {key: result.as_json() for key, result in results.items()}
     write_json(output, about)
-    shown = [run.trace is not None and bug.is_in(run.trace.taken) for run in (broken, control)]
-    if not (all(shown) and fixed.verdict is Verdict.HOLDS):
+    shown = all(_is_shown(bug, run) for run in (broken, control))
+    if not (shown and fixed.verdict is Verdict.HOLDS):
         internal(RuntimeError(f"{bug.id} isn't what spec/bugs says of it"))
+
+
+def _is_shown(bug: Bug, result: Result) -> bool:
+    trace, (found,) = result.trace, result.properties
+    return found.verdict == "broken" and trace is not None and bug.is_in(trace.taken)
 
 
 def _list(console: Console) -> None:

@@ -77,6 +77,7 @@ from .types import (
     record,
     variable,
 )
+from .variants import Variant, varied
 
 __all__ = [
     "DEFAULT",
@@ -114,6 +115,7 @@ __all__ = [
     "Table",
     "Unreached",
     "Variable",
+    "Variant",
     "after",
     "all_of",
     "all_true",
@@ -169,6 +171,7 @@ __all__ = [
     "to_others",
     "updated",
     "variable",
+    "varied",
     "weak_fairness",
     "without_first",
     "wrap",

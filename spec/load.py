@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ..language import DeclarationError, System
 from .systems import SHIPPED, shipped
+from .variants import VARIED
 
 MEMORY = 4 * 2**30  # bytes that a file may take while it is run; declarations take a few millions
 LEAST = 2**28  # bytes that it may take in any case: Python itself needs some of them
@@ -23,7 +24,8 @@ _CHILD = (
 
 
 def load_system(name: str, memory: int | None = None) -> System:
-    """The shipped system `name`, or the one in `FILE.py[:NAME]`.
+    """The shipped system `name`, one with a variant as `SYSTEM+VARIANT`, or the one in
+    `FILE.py[:NAME]`.
 
     Without NAME the file must hold one system. The file is run as a program, in a process of its
     own that may take `memory` bytes (default: 4 GiB; at least 256 MiB). Raises DeclarationError,
@@ -32,8 +34,10 @@ def load_system(name: str, memory: int | None = None) -> System:
     file, _, attribute = name.partition(":")
     if file.endswith(".py"):
         return _from_file(Path(file), attribute, max(memory or MEMORY, LEAST))
+    if name in VARIED:
+        return VARIED[name]()
     if name not in SHIPPED:
-        known = ", ".join(SHIPPED)
+        known = ", ".join((*SHIPPED, *VARIED))
         raise DeclarationError(
             f"no system is called {name}: take {known}, or a file as FILE.py or FILE.py:NAME"
         )

@@ -6,10 +6,10 @@ Sources are commits, pull requests and proposals of Kafka, or of the product tha
 from __future__ import annotations
 
 from ...language import DeclarationError
-from . import client, coordinator, leader
+from . import client, coordinator, leader, products
 from .bug import Bug as Bug
 
-BUGS: tuple[Bug, ...] = coordinator.BUGS + leader.BUGS + client.BUGS
+BUGS: tuple[Bug, ...] = coordinator.BUGS + leader.BUGS + client.BUGS + products.BUGS
 
 
 def bug_of(name: str) -> Bug:

@@ -10,7 +10,8 @@ from epochfence.checker.check import check
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import DeclarationError, Instance
 from epochfence.spec.bugs import BUGS, Bug, bug_of
-from epochfence.spec.features import RELEASED
+from epochfence.spec.features import KAFKA, RELEASED
+from epochfence.spec.variants import VARIED
 
 AT_FAULT = (Verdict.BROKEN, Verdict.LEADS_TO_BROKEN)
 
@@ -28,6 +29,7 @@ def test_a_bug_shows_where_it_was_and_nowhere_else(bug: Bug) -> None:
     for instance in (bug.broken(), bug.control()):
         broken = run(instance)
         assert broken.verdict in AT_FAULT
+        assert [item.verdict for item in broken.properties] == ["broken"]
         assert broken.trace is not None
         assert bug.is_in(broken.trace.taken), broken.trace.taken
     fixed = run(bug.fixed())
@@ -58,6 +60,15 @@ def test_no_two_bugs_go_by_one_name() -> None:
 def test_an_unknown_bug_lists_what_there_is() -> None:
     with pytest.raises(DeclarationError, match=r"no bug is called KAFKA-1: take .*KAFKA-19446"):
         bug_of("KAFKA-1")
+
+
+def test_every_rule_of_a_variant_is_a_bugs() -> None:
+    for name, varied in VARIED.items():
+        own = {info.name for info in varied().protocols.infos} - {
+            info.data.name for info in KAFKA.features
+        }
+        switched = {rule for bug in BUGS if bug.system == name for rule in (*bug.fix, *bug.off)}
+        assert own & switched == own - {"transactional"}
 
 
 def test_a_run_is_a_bugs_only_if_it_takes_its_rows_in_order() -> None:

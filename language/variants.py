@@ -1,0 +1,71 @@
+"""Machines as another implementation has them: a system's tables with some rows before theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from .errors import DeclarationError
+from .expressions import Expression, Operand
+from .given import check_kind, check_name, items
+from .machines import Event
+from .systems import System
+from .tables import Table
+
+
+@dataclass(frozen=True, eq=False)
+class Variant:
+    """What another implementation does differently, and nothing else.
+
+    The rows of each of its `tables` come before those of the system's table of the same machine and
+    event, so that they are taken where their guards hold. A table that the system doesn't have is
+    added; `budgets` bound how often its event may happen. Its own `features` are switched as those
+    of the system are.
+
+    Raises DeclarationError for what is none of these.
+    """
+
+    name: str
+    doc: str
+    tables: tuple[Table, ...]
+    features: tuple[Expression, ...] = ()
+    budgets: Mapping[Event, Operand] = field(default_factory=dict[Event, Operand])
+
+    def __post_init__(self) -> None:
+        check_name("a variant", self.name)
+        for name, kind in (("tables", Table), ("features", Expression)):
+            where = f"variant {self.name}, {name}"
+            object.__setattr__(self, name, items(where, getattr(self, name), kind, name[:-1]))
+
+
+def varied(system: System, variant: Variant) -> System:
+    """The system with a variant's machines, called after both.
+
+    Raises DeclarationError where its rows don't fit the system's.
+    """
+    check_kind("varied", variant, Variant)
+    own = {table.name: table for table in variant.tables}
+    if len(own) < len(variant.tables):
+        raise DeclarationError(f"variant {variant.name}: two tables of one name")
+    there = {table.name for table in system.tables}
+    tables = [_first(own.get(table.name), table) for table in system.tables]
+    tables += [table for name, table in own.items() if name not in there]
+    protocols = system.protocols
+    budgets: dict[Event | tuple[Event, ...], Operand] = dict(variant.budgets)
+    budgets |= {events: most for events, most in system.budgets.items()}
+    return replace(
+        system,
+        name=f"{system.name}+{variant.name}",
+        doc=f"{system.doc} {variant.doc}",
+        tables=tuple(tables),
+        protocols=replace(protocols, features=(*protocols.features, *variant.features)),
+        budgets=budgets,
+    )
+
+
+def _first(own: Table | None, table: Table) -> Table:
+    """The table with a variant's rows before its own."""
+    if own is None:
+        return table
+    elsewhere = tuple(dict.fromkeys((*table.elsewhere, *own.elsewhere)))
+    return replace(table, rows=(*own.rows, *table.rows), elsewhere=elsewhere)

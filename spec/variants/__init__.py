@@ -1,0 +1,55 @@
+"""Shipped systems with a machine as another product or client library has it.
+
+Each rule is a feature that holds unless it is switched off: on, the machine does what Kafka's does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from ...language import Expression, System, feature
+from ...language.variants import varied
+from ..features import RELEASES
+from ..systems import shipped
+
+
+def rule(name: str, sentence: str, source: str) -> Expression:
+    """A rule that a product has come to: in a run of any release, unless it is switched off."""
+    return feature(name, RELEASES[0], sentence=sentence, source=source)
+
+
+@cache
+def _franz_go() -> System:
+    from .franz_go import variant
+
+    return varied(shipped("transactions"), variant)
+
+
+@cache
+def _librdkafka() -> System:
+    from .librdkafka import transactional
+
+    return varied(shipped("transactions"), transactional)
+
+
+@cache
+def _librdkafka_idempotent() -> System:
+    from .librdkafka import idempotent
+
+    return varied(shipped("idempotence"), idempotent)
+
+
+@cache
+def _redpanda() -> System:
+    from .redpanda import variant
+
+    return varied(shipped("transactions"), variant)
+
+
+VARIED: dict[str, Callable[[], System]] = {
+    "transactions+franz-go": _franz_go,
+    "transactions+librdkafka": _librdkafka,
+    "idempotence+librdkafka": _librdkafka_idempotent,
+    "transactions+redpanda": _redpanda,
+}

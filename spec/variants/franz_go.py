@@ -1,0 +1,124 @@
+"""franz-go's transactional client, where its rules were its own."""
+
+from __future__ import annotations
+
+from ...language import Row, Table, any_of, lost, set_of
+from ...language.variants import Variant
+from ..application import Outcome, abort_transaction, application, asked, told_end
+from ..client.calls import call_send
+from ..client.end_txn import COMPLETED
+from ..client.state import (
+    ACKNOWLEDGED,
+    ENDED,
+    READY,
+    added,
+    batches,
+    is_completing,
+    q,
+    s,
+    started,
+    state,
+)
+from ..client.transaction_manager import CallResponse, ClientStep, Reaction, react
+from ..errors import Errors
+from ..messages import EndTxn, EndTxnResponse, connection, producer
+from . import rule
+
+adds_first = rule(
+    "adds_first",
+    "A client adds a partition before it writes to it; with EndBeginTxnUnsafe it counted as added.",
+    "KAFKA-12671, twmb/franz-go: EndBeginTxnUnsafe, withdrawn",
+)
+ends_confirmed = rule(
+    "ends_confirmed",
+    "A client whose EndTxn may not have arrived goes on with it; before, it forgot the "
+    "transaction, and an abort did nothing.",
+    "twmb/franz-go 6ecd2f9f",
+)
+attempts_counted = rule(
+    "attempts_counted",
+    "A transaction is ended if a produce was attempted in it; before, if one was acknowledged.",
+    "twmb/franz-go de5af46a",
+)
+failed_end_told = rule(
+    "failed_end_told",
+    "An end that was answered UNKNOWN_SERVER_ERROR has failed; before, its retry did nothing and "
+    "was told as done.",
+    "twmb/franz-go 07525c50, f25fe060, 42b3d833 and 351dd40a",
+)
+
+_lost = lost(EndTxn)
+_none_acknowledged = ~any_of(q, any_of(s, batches[q][s].status == ACKNOWLEDGED))
+_no_call = CallResponse(raises=None, cause=None, continues=False)
+_partition = call_send.partition
+
+variant = Variant(
+    "franz-go",
+    "Clients are franz-go's.",
+    (
+        Table(
+            producer,
+            on=call_send,
+            response=CallResponse,
+            rows=(
+                Row(
+                    "counts as added",
+                    during=~adds_first,
+                    set={added: added | set_of(_partition)},
+                    source=adds_first.data.source,
+                ),
+            ),
+        ),
+        Table(
+            producer,
+            on=_lost,
+            elsewhere=(application,),
+            rows=(
+                Row(
+                    "the transaction is forgotten, and its abort does nothing",
+                    when=(_lost.connection == connection) & is_completing(state),
+                    during=~ends_confirmed,
+                    goto=READY,
+                    set=asked(Outcome.ABORTED) | ENDED,
+                    source=ends_confirmed.data.source,
+                ),
+            ),
+        ),
+        Table(
+            producer,
+            on=abort_transaction,
+            response=CallResponse,
+            elsewhere=(application,),
+            rows=(
+                Row(
+                    "nothing was acknowledged: nothing to abort",
+                    when=started & _none_acknowledged,
+                    during=~attempts_counted,
+                    goto=READY,
+                    set=asked(Outcome.ABORTED) | ENDED,
+                    reply=_no_call,
+                    source=attempts_counted.data.source,
+                ),
+            ),
+        ),
+        Table(
+            producer,
+            on=EndTxnResponse,
+            response=Reaction,
+            elsewhere=(application,),
+            rows=(
+                Row(
+                    "failed, and told as done",
+                    when=(EndTxnResponse.connection == connection)
+                    & (EndTxnResponse.error == Errors.UNKNOWN_SERVER_ERROR),
+                    during=~failed_end_told,
+                    goto=READY,
+                    set=told_end() | COMPLETED,
+                    reply=react(ClientStep.DONE),
+                    source=failed_end_told.data.source,
+                ),
+            ),
+        ),
+    ),
+    (adds_first, ends_confirmed, attempts_counted, failed_end_told),
+)
