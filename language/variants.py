@@ -51,8 +51,9 @@ def varied(system: System, variant: Variant) -> System:
     tables = [_first(own.get(table.name), table) for table in system.tables]
     tables += [table for name, table in own.items() if name not in there]
     protocols = system.protocols
-    budgets: dict[Event | tuple[Event, ...], Operand] = dict(variant.budgets)
-    budgets |= {events: most for events, most in system.budgets.items()}
+    budgets: dict[Event | tuple[Event, ...], Operand] = {}
+    for every in (system.budgets, variant.budgets):
+        budgets.update(every.items())
     return replace(
         system,
         name=f"{system.name}+{variant.name}",
