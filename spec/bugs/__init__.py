@@ -6,10 +6,12 @@ Sources are commits, pull requests and proposals of Kafka, or of the product tha
 from __future__ import annotations
 
 from ...language import DeclarationError
-from . import client, coordinator, leader, products
+from . import client, coordinator, leader, producer_ids, products
 from .bug import Bug as Bug
 
-BUGS: tuple[Bug, ...] = coordinator.BUGS + leader.BUGS + client.BUGS + products.BUGS
+BUGS: tuple[Bug, ...] = (
+    coordinator.BUGS + leader.BUGS + client.BUGS + producer_ids.BUGS + products.BUGS
+)
 
 
 def bug_of(name: str) -> Bug:
