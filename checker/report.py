@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console
 from rich.markup import escape
@@ -18,6 +18,7 @@ from .verdict import Outcome, Result, Verdict
 
 if TYPE_CHECKING:
     from ..language import System, Table
+    from .baseline import Moved
     from .native.explore import Progress
     from .size import Size
     from .solver.bound import Bounded, Depth
@@ -112,6 +113,36 @@ def _coverage(result: Result, console: Console) -> None:
     else:
         console.print(f"{len(result.rows) - never} of the {len(result.rows)} rows are taken.")
     _known_reasons(result.vacuous, console)
+
+
+def tell_moved(moved: Moved, baseline: str, code: int, console: Console) -> None:
+    """Prints what is otherwise than in a baseline: what changed, and rows by name."""
+    if not moved:
+        console.print(f"As in {baseline}: verdict, states and every row.", markup=False)
+        return
+    console.print(f"[bold]Moved[/bold] since {escape(baseline)}:")
+    for what, before, now in moved.changed:
+        console.print(f"  {what}: {_side(before)} \u2192 {_side(now)}", markup=False)
+    named = {
+        "begins to fire": moved.begin, "ceases to fire": moved.cease,
+        "new, and never fires": moved.new, "gone, and never fired": moved.gone,
+    }  # fmt: skip
+    for what, rows in named.items():
+        for row in rows:
+            console.print(f"  {what}: {row}", markup=False)
+    if moved.counts:
+        row, before, now = max(moved.counts, key=lambda item: abs(item[2] - item[1]))
+        console.print(
+            f"  {len(moved.counts)} rows fire more or less often, most of all {row}: {before:,} "
+            f"\u2192 {now:,}", markup=False,
+        )  # fmt: skip
+    console.print(f"(exit {code})")
+
+
+def _side(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, cast("list[object]", value))) or "none"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _known_reasons(vacuous: Iterable[Vacuity], console: Console) -> None:

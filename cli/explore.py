@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing, nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -35,6 +35,11 @@ from .options import (
     settings_of,
     spread_of,
 )
+
+if TYPE_CHECKING:
+    from ..checker.verdict import Result
+
+UNDECIDED = (20, 130)  # the exit codes of INCONCLUSIVE and INTERRUPTED
 
 
 def check(
@@ -89,6 +94,13 @@ def check(
     progress: Annotated[
         bool, typer.Option("--progress", help="Look for what must come to happen as well.")
     ] = False,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            "--against", metavar="FILE",
+            help="An earlier run's --json: say what has moved since (exit 14 where all holds).",
+        ),
+    ] = None,
     strict: Strict = False,
     output: Json = None,
 ) -> None:  # fmt: skip
@@ -119,6 +131,7 @@ def check(
         fail(f"{instance.progress[0].name} is a property of progress: take --engine local")
     with needing("check"):
         from ..checker import report
+        from ..checker.baseline import BaselineError, read_baseline
         from ..checker.check import Options, available_threads
         from ..checker.check import check as run
         from ..checker.native.checkpoint import CheckpointError
@@ -147,15 +160,37 @@ def check(
         ),
     )
     try:
+        deadlock = not no_deadlock
+        baseline = None if against is None else read_baseline(against, instance, deadlock=deadlock)
         with needing("check", "spark"), report.progress(Console(stderr=True)) as show:
             result = run(instance, options, show)
-    except (DeclarationError, CheckpointError, SparkError) as error:
+    except (BaselineError, DeclarationError, CheckpointError, SparkError) as error:
         fail(error)
     except Disagreement as error:
         internal(error)
-    report.tell(result, Console(width=100, highlight=False, soft_wrap=False))
-    write_json(output, result.as_json())
-    raise typer.Exit(result.verdict.value)
+    console = Console(width=100, highlight=False, soft_wrap=False)
+    report.tell(result, console)
+    told = result.as_json()
+    if baseline is not None:
+        told |= _tell_moved(result, baseline, str(against), console)
+    write_json(output, told)
+    raise typer.Exit(told["exit_code"])
+
+
+def _tell_moved(
+    result: Result, baseline: dict[str, Any], name: str, console: Console
+) -> dict[str, Any]:
+    """Prints what has moved since the baseline; what the result's data has of it."""
+    from ..checker import report
+    from ..checker.baseline import MOVED, compare
+
+    if result.verdict.value in UNDECIDED:
+        console.print(f"Not compared with {name}: this run came to no end.", markup=False)
+        return {}
+    moved = compare(baseline, result)
+    code = MOVED if moved and not result.verdict.value else result.verdict.value
+    report.tell_moved(moved, name, code, console)
+    return {"exit_code": code, "against": moved.as_json()}
 
 
 def sweep(

@@ -37,8 +37,12 @@ def test_a_bug_shows_where_it_was_and_nowhere_else(bug: Bug) -> None:
     assert bug.property not in [item.subject for item in fixed.vacuous]
 
 
+# With its fix came another source of ids, in which there is nothing to break.
+FIXED_BEFORE = ("KAFKA-12620",)
+
+
 def test_a_fix_that_a_release_has_is_there_without_being_switched_on() -> None:
-    for bug in BUGS:
+    for bug in (bug for bug in BUGS if bug.id not in FIXED_BEFORE):
         here = bug.declared.protocols.features_at(bug.fixed_at)
         infos = {info.name: info for info in bug.declared.protocols.infos}
         for name in bug.fix:
