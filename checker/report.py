@@ -283,16 +283,16 @@ def tell_proofs(result: Proofs, console: Console) -> None:
     )
 
 
-def show_piece(count: int, console: Console) -> Callable[[Mapping[str, Any]], None]:
-    """Prints each exploration of a sweep as it is done."""
+def show_piece(count: int | None, console: Console) -> Callable[[Mapping[str, Any]], None]:
+    """Prints each exploration of a sweep as it is done; of None nobody knows how many come."""
     done = 0
 
     def show(result: Mapping[str, Any]) -> None:
         nonlocal done
         done += 1
-        settings = ", ".join([result["protocol"], *_set(result["constants"])])
+        settings = ", ".join([result["protocol"], *(_set(result["constants"]) if count else ())])
         console.print(
-            f"{done} of {count}: protocol {settings}: "
+            f"{done}{f' of {count}' if count else ''}: protocol {settings}: "
             f"{result['verdict']}, {result['states']:,} states, {result['seconds']:.2f} s",
             highlight=False, markup=False, soft_wrap=True,
         )  # fmt: skip

@@ -35,7 +35,8 @@ class Piece:
     bounds: str = DEFAULT
     switch_on: tuple[str, ...] = ()
     switch_off: tuple[str, ...] = ()
-    properties: tuple[str, ...] = ()
+    properties: tuple[str, ...] | None = None
+    """Those that are looked for; None for all."""
     deadlock: bool = True
     strict: bool = False
     memory: int = 0
@@ -43,15 +44,19 @@ class Piece:
 
     @property
     def chosen(self) -> dict[str, Any]:
-        """What tells it from the others of its sweep."""
-        return {"protocol": self.protocol, **dict(self.constants)}
+        """What tells it from others that are explored together."""
+        return {
+            "protocol": self.protocol, "constants": dict(self.constants), "bounds": self.bounds,
+            "on": sorted(self.switch_on), "off": sorted(self.switch_off),
+            "properties": self.properties, "deadlock": self.deadlock, "strict": self.strict,
+        }  # fmt: skip
 
     def instance(self) -> Instance:
         """The instance to explore. Raises DeclarationError."""
         return instantiate(
             self.system, self.protocol, dict(self.constants), bounds=self.bounds,
             switch_on=self.switch_on, switch_off=self.switch_off,
-            properties=self.properties or None,
+            properties=self.properties,
         )  # fmt: skip
 
 
@@ -127,8 +132,8 @@ def values(text: str) -> list[int]:
 
 
 def digest(piece: Piece) -> str:
-    """A hash of all that a piece's result depends on: the code of this package, that of a reader's
-    declaration and what it imports, and how the system is instantiated."""
+    """A hash of what a piece's result depends on beside what is `chosen`: the code of this package,
+    that of a reader's declaration and what it imports, and the system."""
     package = Path(__file__).resolve().parent.parent
     files = {
         file
@@ -146,11 +151,7 @@ def digest(piece: Piece) -> str:
     found = hashlib.sha256()
     for file in sorted(files):
         found.update(checksum(file.read_bytes()).encode())
-    rest = (
-        program(), piece.system.name, piece.bounds, piece.switch_on, piece.switch_off,
-        piece.properties, piece.deadlock, piece.strict,
-    )  # fmt: skip
-    found.update(repr(rest).encode())
+    found.update(repr((program(), piece.system.name)).encode())
     return found.hexdigest()
 
 

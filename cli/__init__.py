@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from . import begin, bugs, explore, oracle, solve, tables
+from . import begin, bugs, explore, matrix, oracle, solve, tables
 from .endings import Commands, printed, whole_errors
 
 app = typer.Typer(
@@ -42,6 +42,7 @@ for _command in (
     begin.new,
     explore.check,
     explore.sweep,
+    matrix.matrix,
     solve.bound,
     solve.prove,
     solve.lint,

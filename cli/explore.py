@@ -240,7 +240,7 @@ def sweep(
             bounds=bounds,
             switch_on=tuple(with_ or ()),
             switch_off=tuple(without or ()),
-            properties=tuple(properties or ()),
+            properties=tuple(properties) if properties else None,
             deadlock=not no_deadlock,
             memory=most or 0,
             strict=strict,

@@ -158,18 +158,19 @@ def instantiate(
     Raises DeclarationError for an unknown protocol or one that is `driven_only`, an unknown
     constant, feature or property, bounds of another name, and a constant outside its range.
     """
-    release = protocol or system.protocols.newest
-    if release in system.protocols.driven_only:
-        raise DeclarationError(
-            f"{release} is for machines that are driven alone, as by an oracle's cases: "
-            f"{system.name} is not checked at it"
-        )
+    protocol = protocol or system.protocols.newest
+    for release in system.protocols.releases_in(protocol):
+        if release in system.protocols.driven_only:
+            raise DeclarationError(
+                f"{release} is for machines that are driven alone, as by an oracle's cases: "
+                f"{system.name} is not checked at it"
+            )
     on, off = set(switch_on), set(switch_off)
     known = {info.name for info in system.protocols.infos}
     for name in sorted((on | off) - known):
         there = ", ".join(sorted(known)) or "none"
         raise DeclarationError(f"no feature of {system.name} is called {name} (it has: {there})")
-    features = frozenset((system.protocols.features_at(release) | on) - off)
+    features = frozenset((system.protocols.features_at(protocol) | on) - off)
     values = _settled(system, bounds, constants or {})
     left = frozenset(leave_open)
     settled = {name: value for name, value in values.items() if name not in left}
@@ -177,7 +178,7 @@ def instantiate(
     if progress:
         named = [item.name for item in system.properties] if properties is None else properties
         properties = [*named, *(item.name for item in system.progress)]
-    return _Builder(system, release, features, settled, opened).build(properties)
+    return _Builder(system, protocol, features, settled, opened).build(properties)
 
 
 def with_constants(instance: Instance, values: Mapping[str, int]) -> Instance:

@@ -11,28 +11,34 @@ from .expressions import Expression
 from .given import check_kind, check_name, items, shown
 from .interned import Interned
 
+MIXED = "+"
+"""Stands before each part of a protocol that is of a release of its own."""
+
 
 @dataclass(frozen=True, eq=False)
 class FeatureInfo(Interned):
     """Something that a release does: from release `since` on (none: no release does it), and
-    before `until` where it ended."""
+    before `until` where it ended. It is there where every one of `parts` has it."""
 
     name: str
     since: str | None
     until: str | None = None
     sentence: str = ""
     source: str = ""
+    parts: tuple[str, ...] = ()
 
 
 def feature(
-    name: str, since: str | None, *, until: str | None = None, sentence: str = "", source: str = ""
-) -> Expression:
+    name: str, since: str | None, *, until: str | None = None, sentence: str = "", source: str = "",
+    parts: tuple[str, ...] = (),
+) -> Expression:  # fmt: skip
     """A feature as a truth that rows and guards can use; a system's protocol settles it.
 
-    Without a release it is what none does so far, to be switched on.
+    Without a release it is what none does so far, to be switched on. `parts` names the parts of a
+    system that have it, as those of `Protocols`: one by itself, or several that agree on it.
     """
     check_name("a feature", name)
-    return Expression("feature", (), FeatureInfo(name, since, until, sentence, source))
+    return Expression("feature", (), FeatureInfo(name, since, until, sentence, source, parts))
 
 
 def check_feature(where: str, given: object) -> None:
@@ -43,29 +49,34 @@ def check_feature(where: str, given: object) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Protocols(Interned):
-    """The releases of a protocol in order, and its features; the last release is the default.
+    """The releases of a protocol in order, and its features; the last one that is out is the
+    default.
 
     `settled` are features of no release, which shared machines ask for: what each comes to here,
     in every release. One that is among the features as well may be switched. `driven_only` are
-    releases at which machines are run and no system is checked.
+    releases at which machines are run and no system is checked, `unreleased` those that aren't out.
+    `parts` are what may be of a release of its own, as a client is: `3.9+client=2.4` is a protocol
+    in which everything is of 3.9 but the client.
     """
 
     releases: tuple[str, ...]
     features: tuple[Expression, ...] = ()
     settled: tuple[tuple[Expression, bool], ...] = ()
     driven_only: tuple[str, ...] = ()
+    unreleased: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name, kind in (("releases", str), ("features", Expression)):
             given = items(f"protocols, {name}", getattr(self, name), kind, name[:-1])
             object.__setattr__(self, name, given)
-        for release in self.driven_only:
+        for release in (*self.driven_only, *self.unreleased):
             if release not in self.releases:
                 raise DeclarationError(f"protocols: no release is called {release}")
         for given, holds in (*((each, True) for each in self.features), *self.settled):
             check_feature("protocols", given)
             check_kind(f"protocols, {given}", holds, bool)
-        if not self.releases:
+        if not set(self.releases).difference(self.unreleased):
             raise DeclarationError("protocols need one release at least")
         names = [info.name for info in self.infos]
         names += [f.data.name for f, _ in self.settled if f.data not in self.infos]
@@ -102,29 +113,79 @@ class Protocols(Interned):
 
     def first_checked(self, release: str) -> str:
         """The first release from this one on that a system may be checked at; the last of all
-        where there is none."""
+        where there is none. A protocol of parts is what it is."""
+        if MIXED in release:
+            return release
         later = self.releases[self.releases.index(release) :]
         return next((name for name in later if name in self.checked), self.newest)
 
     @property
     def newest(self) -> str:
-        """The last release."""
-        return self.releases[-1]
+        """The last release that is out."""
+        return [name for name in self.releases if name not in self.unreleased][-1]
 
-    def features_at(self, release: str) -> frozenset[str]:
-        """The names of the features that hold in `release`: a declared one, or by its number one
-        between two of them, which does what the one before it does.
+    def of_parts(self, *names: str) -> Protocols:
+        """The same for a system in which only these parts may be of a release of their own."""
+        return replace(self, parts=names)
+
+    def mixed(self, release: str, parts: Mapping[str, str | None]) -> str:
+        """The protocol in which everything is of `release`, but what has another one in `parts`.
+
+        Raises DeclarationError where there is no such part.
+        """
+        for part in parts:
+            self._check_part(part)
+        others = [f"{part}={own}" for part, own in parts.items() if own not in (None, release)]
+        return MIXED.join((release, *others))
+
+    def releases_in(self, protocol: str) -> tuple[str, ...]:
+        """The declared releases that a protocol is of, that of the whole first.
+
+        Raises DeclarationError for an unknown release or part.
+        """
+        whole, of_parts = self._read(protocol)
+        return tuple(dict.fromkeys((whole, *of_parts.values())))
+
+    def features_at(self, protocol: str) -> frozenset[str]:
+        """The names of the features that hold in `protocol`: a declared release, or by its number
+        one between two of them, which does what the one before it does; or one with other releases
+        of some parts, as `3.9+client=2.4`.
 
         Raises DeclarationError for any other.
         """
-        here = self.releases.index(self._declared(release))
-        return frozenset(feature.data.name for feature, holds in self.settled if holds) | frozenset(
-            info.name
-            for info in self.infos
-            if info.since is not None
+        whole, of_parts = self._read(protocol)
+
+        def holds(info: FeatureInfo) -> bool:
+            parts = [part for part in info.parts if part in self.parts] or self.parts or ("",)
+            return all(self._has(of_parts.get(part, whole), info) for part in parts)
+
+        settled = frozenset(feature.data.name for feature, holds in self.settled if holds)
+        return settled | frozenset(info.name for info in self.infos if holds(info))
+
+    def _has(self, release: str, info: FeatureInfo) -> bool:
+        here = self.releases.index(release)
+        return (
+            info.since is not None
             and self.releases.index(info.since) <= here
             and (info.until is None or here < self.releases.index(info.until))
         )
+
+    def _read(self, protocol: str) -> tuple[str, dict[str, str]]:
+        """The release of the whole, and those of parts."""
+        whole, *others = protocol.split(MIXED)
+        of_parts: dict[str, str] = {}
+        for other in others:
+            part, equal, release = other.partition("=")
+            if not equal:
+                raise DeclarationError(f"{protocol}: write RELEASE+PART=RELEASE, not {other}")
+            self._check_part(part)
+            of_parts[part] = self._declared(release)
+        return self._declared(whole), of_parts
+
+    def _check_part(self, part: str) -> None:
+        if part not in self.parts:
+            known = ", ".join(self.parts) or "none"
+            raise DeclarationError(f"no part is called {part} (there is: {known})")
 
     def _declared(self, release: str) -> str:
         """The declared release that this one is, or comes after."""

@@ -294,6 +294,13 @@ class System:
         yield f"system {self.name}, terminal", self.end
 
     @cached_property
+    def feature_names(self) -> frozenset[str]:
+        """The features that anything in it asks for, below others as well."""
+        parts = (part for _, part in self.parts())
+        nodes = (node for part in parts for node in children_first(part))
+        return frozenset(node.data.name for node in nodes if node.op == "feature")
+
+    @cached_property
     def _names(self) -> tuple[dict[str, Expression], dict[str, Expression], set[str]]:
         """The features, constants and machines that expressions may name."""
         return (

@@ -9,7 +9,7 @@ from ...language import Expression, Row, Sending, Table, if_, lift
 from ..errors import Errors, is_retriable
 from ..features import (
     one_way_to_ids,
-    producer_fenced_error,
+    stale_epoch_abortable,
     transactional,
     unauthorized_abortable,
 )
@@ -137,7 +137,7 @@ initialized = Table(
             during=unauthorized_abortable,
             more={bump_asked: False},
         ),
-        fenced(_error, _INIT, during=producer_fenced_error),
+        fenced(_error, _INIT, during=stale_epoch_abortable),
         fatal("unexpected", lift(True), Errors.KAFKA_EXCEPTION, _INIT),
     ),
 )

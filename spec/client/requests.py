@@ -24,7 +24,7 @@ from ..features import (
     errors_told_alike,
     offsets_name_members,
     offsets_retried_by_kind,
-    producer_fenced_error,
+    stale_epoch_abortable,
     transactional,
     unauthorized_abortable,
 )
@@ -422,7 +422,7 @@ offset_committed = Table(
         fenced(
             _error,
             _COMMITTED,
-            if_(errors_told_alike | ~producer_fenced_error, Errors.PRODUCER_FENCED, _error),
+            if_(errors_told_alike | ~stale_epoch_abortable, Errors.PRODUCER_FENCED, _error),
         ),
         fatal(
             "not to be mended",

@@ -34,7 +34,7 @@ from ...language.expressions import Operand
 from ..errors import Errors
 from ..features import (
     client_epoch_bump,
-    producer_fenced_error,
+    stale_epoch_abortable,
     transaction_version_2,
     transactional,
     unknown_id_fatal,
@@ -192,7 +192,7 @@ def fences(error: Expression) -> Expression:
     """
     return (
         (error == Errors.PRODUCER_FENCED)
-        | (~producer_fenced_error & (error == Errors.INVALID_PRODUCER_EPOCH))
+        | (~stale_epoch_abortable & (error == Errors.INVALID_PRODUCER_EPOCH))
         | (unknown_id_fatal & (error == Errors.INVALID_PRODUCER_ID_MAPPING))
     )
 

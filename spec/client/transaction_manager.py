@@ -32,7 +32,7 @@ from ..features import (
     close_ends,
     failed_batch_abortable,
     illegal_state_fatal,
-    producer_fenced_error,
+    stale_epoch_abortable,
     transaction_version_2,
     transactional,
     unauthorized_abortable,
@@ -263,7 +263,7 @@ def is_fatal(error: Expression) -> Expression:
 
 def told_as_fatal(error: Expression) -> Expression:
     """What the client is told of such an error."""
-    is_fenced = ~producer_fenced_error & (error == Errors.INVALID_PRODUCER_EPOCH)
+    is_fenced = ~stale_epoch_abortable & (error == Errors.INVALID_PRODUCER_EPOCH)
     return if_(is_fenced, Errors.PRODUCER_FENCED, error)
 
 

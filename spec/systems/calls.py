@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...language import Channel, System
 from ..client import any_broker, calls, failures, queue, requests, transaction_manager
 from ..client.state import FIRST_EPOCH
-from ..features import KAFKA, transactional
+from ..features import CLIENT, COORDINATOR, KAFKA, transactional
 from ..messages import (
     FAULTS,
     IN_FLIGHT,
@@ -58,7 +58,7 @@ system = System(
         "default": {PARTITIONS: 1, transaction_manager.OLDEST_TRANSACTION_VERSION: 1},
         "small": {transaction_manager.OLDEST_VERSION: 3},
     },
-    protocols=KAFKA.assuming(transactional),
+    protocols=KAFKA.assuming(transactional).of_parts(CLIENT, COORDINATOR),
     channels=(
         Channel(InitProducerIdResponse),
         Channel(AddPartitionsToTxnResponse),

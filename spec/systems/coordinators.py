@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...language import Channel, System
 from ..coordinator import ownership
-from ..features import KAFKA
+from ..features import COORDINATOR, KAFKA
 from ..properties.coordinators import PROPERTIES
 from .unreached import COORDINATORS
 
@@ -22,7 +22,7 @@ system = System(
         ownership.LARGEST_TIMEOUT: 2,
     },
     bounds={"small": {ownership.LEADER_EPOCHS: 1}, "large": {ownership.LEADER_EPOCHS: 4}},
-    protocols=KAFKA,
+    protocols=KAFKA.of_parts(COORDINATOR),
     channels=(Channel(ownership.LeaderAndIsr, ownership.LEADER_EPOCHS + 1, ordered=True),),
     interchangeable=(ownership.BROKER,),
     unreached=COORDINATORS,

@@ -7,7 +7,7 @@ from ..client import accumulator, expiry, sender
 from ..client import epochs as epoch_bump
 from ..client import state as client
 from ..client.transaction_manager import OLDEST_TRANSACTION_VERSION
-from ..features import KAFKA, transactional
+from ..features import CLIENT, KAFKA, LEADER, transactional
 from ..leader import idempotent as leader
 from ..leader.state import GUARDS, PRODUCER_ID_EXPIRATION
 from ..messages import (
@@ -103,7 +103,7 @@ system = System(
             DELETIONS: 0,
         },
     },
-    protocols=KAFKA.settling({transactional: False}),
+    protocols=KAFKA.settling({transactional: False}).of_parts(CLIENT, LEADER),
     channels=(
         Channel(Produce, IN_FLIGHT, ordered=True),
         Channel(ProduceResponse, IN_FLIGHT, ordered=True),

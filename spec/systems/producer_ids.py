@@ -36,7 +36,7 @@ system = System(
     constants=(BROKERS, HANDLERS, BLOCK_SIZE, LARGEST_PRODUCER_ID, PREFETCH_THRESHOLD, FAULTS),
     fixed={NO_NUMBER: 0, LATEST: 0, LONGEST_BLOCK: 0, rpc_manager.RETRY_BACKOFF: 0},
     bounds={"large": {FAULTS: 2}},
-    protocols=KAFKA,
+    protocols=KAFKA.of_parts(),
     channels=(
         Channel(rpc.AllocateProducerIds, _SENT_AGAIN),
         Channel(rpc.AllocateProducerIdsResponse),

@@ -117,8 +117,13 @@ def test_an_edited_verdict_is_not_believed(tmp_path: Path) -> None:
 def test_a_digest_is_of_all_that_matters() -> None:
     one, *_ = some()
     assert sweeps.digest(one) == sweeps.digest(some()[1])
-    other = sweeps.pieces(SYSTEM, ["1"], {}, properties=("OneHolder",))[0]
+    other = sweeps.pieces(load_system(str(ROOT / "docs" / "examples" / "retry.py")), ["1"], {})[0]
     assert sweeps.digest(one) != sweeps.digest(other)
+    different = (
+        replace(one, properties=("OneHolder",)), replace(one, switch_on=("fencing",)),
+        replace(one, deadlock=False), replace(one, bounds="large"), replace(one, protocol="2"),
+    )  # fmt: skip
+    assert all(one.chosen != piece.chosen for piece in different)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,136 @@
+"""The command that prints what holds at which release."""
+
+from __future__ import annotations
+
+from contextlib import closing, nullcontext
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ..language import DEFAULT, DeclarationError, System
+from ..spec.bugs import BUGS
+from ..spec.load import load_system
+from ..spec.systems import SHIPPED
+from .endings import fail, needing, write_json
+from .options import (
+    Engine,
+    Jobs,
+    Json,
+    Master,
+    NoDeadlock,
+    Properties,
+    Results,
+    SparkUi,
+    check_engine,
+    memory_of,
+    settings_of,
+    spread_of,
+)
+
+SMALL = "small"
+
+
+def matrix(
+    systems: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="SYSTEM...", help="Names, or FILE.py[:NAME] (default: all shipped)."),
+    ] = None,
+    protocols: Annotated[
+        str | None,
+        typer.Option("--protocols", metavar="A..B", help="As 2.0..4.3 or 2.5,4.3 (default: all)."),
+    ] = None,
+    clients: Annotated[
+        str | None,
+        typer.Option(
+            "--clients", metavar="A..B", help="Clients of these releases, at brokers of the others."
+        ),
+    ] = None,
+    bounds: Annotated[
+        str | None,
+        typer.Option("--bounds", metavar="NAME", help="Bounds (default: small, where there are)."),
+    ] = None,
+    constants: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A constant.")
+    ] = None,
+    properties: Properties = None,
+    progress: Annotated[
+        bool, typer.Option("--progress", help="Look for what must come to happen as well.")
+    ] = False,
+    no_deadlock: NoDeadlock = False,
+    jobs: Jobs = None,
+    memory: Annotated[
+        float | None,
+        typer.Option("--memory", metavar="GiB", help="The most for each (default: a fair share)."),
+    ] = None,
+    engine: Engine = "local",
+    master: Master = None,
+    spark_ui: SparkUi = None,
+    results: Results = None,
+    output: Json = None,
+) -> None:
+    """Print which properties of SYSTEMs hold at which releases, and by which known bug others
+    break."""
+    most = memory_of(memory)
+    check_engine(engine, **{"--master": master, "--spark-ui": spark_ui})
+    with needing("check"):
+        from ..checker import matrix as matrices
+        from ..checker import report, tables
+        from ..checker import sweep as sweeps
+        from ..checker.journal import Kept, KeptError
+        from ..checker.spark.options import SparkError
+    spread = spread_of(jobs, engine, master, spark_ui)
+    console, told = Console(width=100, highlight=False), Console(stderr=True)
+    given = settings_of(constants, int, "NAME=VALUE with a whole number")
+    found: list[matrices.Matrix] = []
+    try:
+        declared = [load_system(name, most) for name in systems or SHIPPED]
+        wanted = [_protocols(system, protocols, clients) for system in declared]
+        pieces = [
+            sweeps.Piece(
+                system, names[0], tuple(given.items()), bounds=_bounds(system, bounds),
+                properties=tuple(properties) if properties else None,
+                deadlock=not no_deadlock, memory=most or 0,
+            )
+            for system, names in zip(declared, wanted, strict=True)
+        ]  # fmt: skip
+        for piece in pieces:
+            piece.instance()
+        with needing("check", "spark"), spread.together("matrix") as together:
+            for piece, names in zip(pieces, wanted, strict=True):
+                file = None if results is None else Kept(results, sweeps.digest(piece))
+                with closing(file) if file else nullcontext() as kept:
+                    show = report.show_piece(None, told)
+                    one = matrices.matrix(
+                        piece, names, BUGS, together, kept, show, progress=progress
+                    )
+                found.append(one)
+                tables.tell_matrix(one, console)
+    except (DeclarationError, SparkError, KeptError) as error:
+        fail(error)
+    verdict = matrices.outcome(found)
+    tables.tell_outcome(found, verdict, console)
+    write_json(
+        output, {"exit_code": verdict.value, "systems": [each.as_json() for each in found]}
+    )
+    raise typer.Exit(verdict.value)
+
+
+def _protocols(system: System, protocols: str | None, clients: str | None) -> list[str]:
+    """What is asked about: releases, or pairs of them. Raises DeclarationError."""
+    from ..checker.sweep import releases
+
+    known = system.protocols
+    brokers = list(known.checked) if protocols is None else releases(protocols, known)
+    if clients is None:
+        return brokers
+    return [
+        known.mixed(broker, {"client": client})
+        for client in releases(clients, known)
+        for broker in brokers
+    ]
+
+
+def _bounds(system: System, given: str | None) -> str:
+    """The bounds that are asked for, or small ones where a system has them."""
+    return given or (SMALL if SMALL in system.bound_names else DEFAULT)

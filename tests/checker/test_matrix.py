@@ -1,0 +1,190 @@
+"""Properties against releases: cells as single runs have them, and bugs that a run agrees to."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from epochfence.checker.check import check
+from epochfence.checker.journal import Kept
+from epochfence.checker.matrix import DEADLOCK, Cell, Matrix, first_alike, matrix, outcome
+from epochfence.checker.sweep import Piece, digest
+from epochfence.checker.verdict import Verdict
+from epochfence.language import instantiate
+from epochfence.spec.load import load_system
+from epochfence.spec.systems import shipped
+from epochfence.tests.test_cli import ROOT, epochfence
+
+LEASE = str(ROOT / "docs" / "examples" / "lease.py")
+RETRY = str(ROOT / "docs" / "examples" / "retry.py")
+SYSTEM = load_system(LEASE)
+PIECE = Piece(SYSTEM, "1", ())
+
+
+@dataclass(frozen=True)
+class Bug:
+    """A known bug of the example."""
+
+    id: str
+    fix: tuple[str, ...]
+    property: str
+    system: str = SYSTEM.name
+    since: str | None = None
+
+
+def column(found: Matrix, protocol: str) -> dict[str, str]:
+    return {name: found.cell(protocol, name).verdict for name in found.properties}
+
+
+def alone(name: str, protocol: str) -> tuple[str, int | None]:
+    """What a run of its own says of a property."""
+    result = check(instantiate(SYSTEM, protocol, properties=[name]))
+    return result.properties[0].verdict, result.properties[0].trace_length
+
+
+def test_a_cell_is_what_a_run_of_its_own_finds() -> None:
+    found = matrix(PIECE, ["1", "2"])
+    for cell in found.every_cell:
+        if cell.property != DEADLOCK:
+            assert (cell.verdict, cell.steps) == alone(cell.property, cell.protocol)
+    assert "broken" in column(found, "1").values()
+    assert set(column(found, "2").values()) == {"holds"}
+    broken = [cell for cell in found.every_cell if cell.verdict == "broken"]
+    assert all(len(cell.trace["steps"]) == cell.steps for cell in broken)
+    assert outcome([found]) is Verdict.BROKEN
+
+
+def test_every_broken_property_is_found_behind_the_others() -> None:
+    """One that breaks later is not hidden by one that breaks first."""
+    names = ("FencedForGood", "NoHangingTransaction")
+    piece = Piece(shipped("transactions"), "2.7", (), bounds="small", properties=names)
+    found = matrix(piece, ["2.7"])
+    assert [found.cell("2.7", name).steps for name in names] == [18, 19]
+
+
+FENCING = Bug("LEASE-1", ("fencing",), "StorageForward")
+
+
+def broken_name() -> str:
+    return next(cell.property for cell in matrix(PIECE, ["1"]).every_cell if cell.is_unexplained)
+
+
+def test_a_bug_explains_what_its_fix_mends() -> None:
+    name = broken_name()
+    known = replace(FENCING, property=name)
+    assert matrix(PIECE, ["1"], [known]).cell("1", name).bugs == ("LEASE-1",)
+    # of another property as well: a run decides
+    elsewhere = replace(known, property="Another")
+    assert matrix(PIECE, ["1"], [elsewhere]).cell("1", name).bugs == ("LEASE-1",)
+    assert outcome([matrix(PIECE, ["1"], [known])]) is Verdict.HOLDS
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        replace(FENCING, fix=()),
+        replace(FENCING, system="another"),
+        replace(FENCING, since="2"),
+    ],
+    ids=["mends nothing", "of another system", "came later"],
+)
+def test_a_bug_that_no_run_agrees_to_explains_nothing(known: Bug) -> None:
+    name = broken_name()
+    cell = matrix(PIECE, ["1"], [replace(known, property=name)]).cell("1", name)
+    assert cell.is_unexplained
+
+
+def test_releases_that_do_not_differ_are_explored_once() -> None:
+    coordinators = shipped("coordinators")
+    alike = first_alike(coordinators, coordinators.protocols.checked)
+    assert set(alike) == set(coordinators.protocols.checked)
+    assert len(set(alike.values())) < len(alike)
+    done: list[str] = []
+    matrix(
+        Piece(coordinators, "3.6", (), bounds="small"), ["3.6", "3.7"],
+        on_result=lambda result: done.append(result["protocol"]),
+    )  # fmt: skip
+    assert alike["3.7"] == alike["3.6"]
+    assert set(done) == {"3.6"}
+
+
+def test_what_is_kept_is_not_done_again(tmp_path: Path) -> None:
+    done: list[dict[str, Any]] = []
+
+    def again() -> Matrix:
+        with closing(Kept(tmp_path / "kept.jsonl", digest(PIECE))) as kept:
+            return matrix(PIECE, ["1", "2"], (), kept=kept, on_result=done.append)
+
+    first = again()
+    assert done
+    done.clear()
+    assert again() == first
+    assert not done
+
+
+def test_no_verdict_without_an_end() -> None:
+    """What ran out of memory is inconclusive, and so is what it comes to."""
+    found = matrix(replace(PIECE, memory=1), ["2"])
+    assert set(column(found, "2").values()) == {"inconclusive"}
+    assert outcome([found]) is Verdict.INCONCLUSIVE
+    assert Cell("2", "P", "inconclusive").is_unexplained is False
+
+
+# The command -------------------------------------------------------------------------------------
+
+
+def test_the_command_prints_a_sign_for_each_release(tmp_path: Path) -> None:
+    told = tmp_path / "told.json"
+    ended = epochfence("matrix", LEASE, "--jobs", "1", "--json", told)
+    assert ended.code == 12
+    name = broken_name()
+    row = next(line.split() for line in ended.out.splitlines() if line.startswith(name))
+    assert row == [name, "!", "\u00b7"]
+    cells = json.loads(told.read_text())["systems"][0]["cells"]
+    assert {cell["verdict"] for cell in cells if cell["protocol"] == "2"} == {"holds"}
+
+
+def test_progress_counts_too() -> None:
+    ended = epochfence("matrix", RETRY, "--jobs", "1", "--progress")
+    assert ended.code == 12
+    assert "! Answered: 1 after 5 steps" in ended.out
+    assert "! CanBeAnswered: 1 after 3 steps" in ended.out
+
+
+def test_pairs_have_a_line_for_each_client() -> None:
+    ended = epochfence(
+        "matrix", "coordinators", "--protocols", "3.9,4.3", "--clients", "3.9", "--jobs", "1"
+    )
+    assert ended.code == 2
+    assert "no part is called client (there is: coordinator)" in ended.err
+    given = ("matrix", "calls", "--protocols", "3.9,4.3", "--clients", "3.9,4.3", "--jobs", "1")
+    ended = epochfence(*given)
+    assert ended.code == 0, ended.out + ended.err
+    lines = [line.split() for line in ended.out.splitlines()]
+    assert ["3.9", "\u00b7", "\u00b7"] in lines
+    assert ["4.3", "\u00b7", "\u00b7"] in lines
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (("nothing",), "no system is called nothing"),
+        ((LEASE, "--protocols", "1..9"), "no protocol is called 9: take 1, 2"),
+        ((LEASE, "--clients", "1"), "no part is called client (there is: none)"),
+        (("calls", "--clients", "9.9"), "no protocol is called 9.9: take "),
+        ((LEASE, "--bounds", "huge"), "no bounds called huge"),
+        ((LEASE, "--set", "leases=x"), "--set leases=x: write NAME=VALUE"),
+        ((LEASE, "--engine", "cluster"), "--engine cluster: local or spark"),
+        ((LEASE, "--results", "no/such/folder.jsonl"), "no/such/folder.jsonl"),
+    ],
+)
+def test_bad_input_is_one_line(more: tuple[str, ...], says: str) -> None:
+    ended = epochfence("matrix", *more)
+    assert ended.code == 2
+    assert says in ended.err
+    assert ended.err.count("\n") == 1
