@@ -48,7 +48,7 @@ class Cell:
     """
 
     protocol: str
-    property: str
+    name: str
     verdict: Literal["holds", "broken", "vacuous", "inconclusive"]
     steps: int | None = None
     bugs: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class Cell:
     def as_json(self) -> dict[str, Any]:
         """The cell as plain data."""
         return {
-            "protocol": self.protocol, "property": self.property, "verdict": self.verdict,
+            "protocol": self.protocol, "property": self.name, "verdict": self.verdict,
             "steps": self.steps, "bugs": list(self.bugs), "trace": self.trace,
         }  # fmt: skip
 
@@ -86,7 +86,7 @@ class Matrix:
     @property
     def every_cell(self) -> list[Cell]:
         """The cells, one protocol after the other."""
-        return [self.cell(protocol, name) for protocol in self.protocols for name in self.properties]
+        return [self.cell(at, name) for at in self.protocols for name in self.properties]
 
     def as_json(self) -> dict[str, Any]:
         """The cells as plain data."""
@@ -132,7 +132,7 @@ def matrix(
     stuck = (DEADLOCK,) if piece.deadlock else ()
     return Matrix(
         system.name, (*safety, *stuck, *asked), tuple(protocols), alike,
-        {(cell.protocol, cell.property): cell for cell in cells},
+        {(cell.protocol, cell.name): cell for cell in cells},
     )  # fmt: skip
 
 
@@ -191,10 +191,8 @@ def _cells(piece: Piece, bugs: Sequence[Known]) -> Asking[list[Cell]]:
         broken = next((cell for cell in told if cell.verdict == "broken"), None)
         if broken is None:
             break
-        rest = tuple(name for name in left.properties or () if name != broken.property)
-        left = replace(
-            left, properties=rest, deadlock=left.deadlock and broken.property != DEADLOCK
-        )
+        rest = tuple(name for name in left.properties or () if name != broken.name)
+        left = replace(left, properties=rest, deadlock=left.deadlock and broken.name != DEADLOCK)
         if not left.properties and not left.deadlock:
             break
     explained: list[Cell] = []
@@ -231,20 +229,24 @@ def _told(piece: Piece, result: dict[str, Any]) -> list[Cell]:
 def _explanation(piece: Piece, cell: Cell, bugs: Sequence[Known]) -> Asking[tuple[str, ...]]:
     """The bugs without which the cell doesn't break: one that is known for this property, or else
     as few as it takes."""
-    alone = () if cell.property == DEADLOCK else (cell.property,)
-    run = replace(piece, properties=alone, deadlock=cell.property == DEADLOCK)
+    alone = () if cell.name == DEADLOCK else (cell.name,)
+    run = replace(piece, properties=alone, deadlock=cell.name == DEADLOCK)
 
     def holds(mended: Sequence[Known]) -> Asking[bool]:
         fixes = tuple(dict.fromkeys(name for bug in mended for name in bug.fix))
         result = yield replace(run, switch_on=(*run.switch_on, *fixes))
         return bool(result["exit_code"] == Verdict.HOLDS.value)
 
-    for bug in bugs:
-        if bug.property == cell.property and (yield from holds([bug])):
+    likely = [bug for bug in bugs if bug.property == cell.name]
+    for bug in likely:
+        if (yield from holds([bug])):
             return (bug.id,)
     needed = list(bugs)
     if not needed or not (yield from holds(needed)):
         return ()
+    for bug in bugs:
+        if bug not in likely and (yield from holds([bug])):
+            return (bug.id,)
     for bug in bugs:
         fewer = [other for other in needed if other is not bug]
         if (yield from holds(fewer)):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..language import DEFAULT, DeclarationError, Instance, Protocols, System, instantiate
+from ..language.protocols import MIXED
 from .check import Options, available_threads, check
 from .journal import Kept
 from .native.memory import fair_limit
@@ -98,13 +99,18 @@ def _ranges(text: str) -> Iterator[tuple[str, str]]:
 
 
 def releases(text: str, protocols: Protocols) -> list[str]:
-    """The releases of a range as in `2.0..4.3`, or of a list as in `2.5,4.3`.
+    """The releases of a range as in `2.0..4.3`, or of a list as in `2.5,4.3`, in which a protocol
+    of parts may stand, as `4.3+client=2.4`.
 
     Raises DeclarationError for one that there is not.
     """
     known = list(protocols.checked)
     found: list[str] = []
     for first, last in _ranges(text):
+        if MIXED in first and first == last:
+            protocols.releases_in(first)
+            found += [] if first in found else [first]
+            continue
         for name in (first, last):
             if name not in known:
                 raise DeclarationError(f"no protocol is called {name}: take {', '.join(known)}")

@@ -80,9 +80,9 @@ def _pair(protocol: str) -> tuple[str, str]:
 
 def _together(found: Matrix, protocol: str, letters: dict[str, str]) -> str:
     """The signs of all that doesn't hold at a pair, each once."""
-    signs = {_sign(found.cell(protocol, name), letters) for name in found.properties}
-    broken = sorted({sign for signs_ in signs for sign in signs_} - {_SIGNS["holds"], _SIGNS["vacuous"]})
-    return "".join(broken) or _SIGNS["holds"]
+    every = {_sign(found.cell(protocol, name), letters) for name in found.properties}
+    fine = {_SIGNS["holds"], _SIGNS["vacuous"]}
+    return "".join(sorted(set("".join(every)) - fine)) or _SIGNS["holds"]
 
 
 def _grid(names: Sequence[str], first: str = "") -> Grid:
@@ -111,7 +111,7 @@ def _unexplained(found: Matrix, console: Console) -> None:
     told: dict[str, list[str]] = {}
     for cell in found.every_cell:
         if cell.is_unexplained:
-            told.setdefault(cell.property, []).append(f"{cell.protocol} after {cell.steps} steps")
+            told.setdefault(cell.name, []).append(f"{cell.protocol} after {cell.steps} steps")
     for name, places in told.items():
         console.print(Text(f"  ! {name}: {', '.join(places)}"))
 
@@ -129,6 +129,5 @@ def tell_outcome(found: Sequence[Matrix], verdict: Verdict, console: Console) ->
     parts = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
     colour = "green" if verdict is Verdict.HOLDS else "red"
     console.print(
-        f"[bold {colour}]Of {len(cells):,} cells {parts}.[/] "
-        f"(exit {verdict.value}, {verdict.name})"
+        f"[bold {colour}]Of {len(cells):,} cells {parts}.[/] (exit {verdict.value}, {verdict.name})"
     )

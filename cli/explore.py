@@ -14,10 +14,13 @@ from ..spec.load import load_system
 from .endings import fail, internal, needing, write_json
 from .options import (
     Bounds,
+    Client,
     Constants,
+    Coordinator,
     Engine,
     Jobs,
     Json,
+    Leader,
     Master,
     NoDeadlock,
     Off,
@@ -32,6 +35,7 @@ from .options import (
     check_engine,
     checked_instance,
     memory_of,
+    mixed,
     settings_of,
     spread_of,
 )
@@ -45,6 +49,9 @@ UNDECIDED = (20, 130)  # the exit codes of INCONCLUSIVE and INTERRUPTED
 def check(
     system: SystemName,
     protocol: Protocol = None,
+    client: Client = None,
+    coordinator: Coordinator = None,
+    leader: Leader = None,
     bounds: Bounds = DEFAULT,
     constants: Constants = None,
     properties: Properties = None,
@@ -124,6 +131,7 @@ def check(
         fail("--checkpoint is for --engine local: a run on Spark is kept in --storage")
     if resume is not None and storage is not None:
         fail("--resume and --storage exclude each other: a resumed run stays in its folder")
+    protocol = mixed(protocol, client=client, coordinator=coordinator, leader=leader)
     instance = checked_instance(
         system, protocol, bounds, constants, with_, without, properties, most, progress
     )

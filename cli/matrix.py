@@ -34,7 +34,7 @@ SMALL = "small"
 def matrix(
     systems: Annotated[
         list[str] | None,
-        typer.Argument(metavar="SYSTEM...", help="Names, or FILE.py[:NAME] (default: all shipped)."),
+        typer.Argument(metavar="SYSTEM...", help="Names, or FILE.py[:NAME] (default: all)."),
     ] = None,
     protocols: Annotated[
         str | None,
@@ -110,9 +110,7 @@ def matrix(
         fail(error)
     verdict = matrices.outcome(found)
     tables.tell_outcome(found, verdict, console)
-    write_json(
-        output, {"exit_code": verdict.value, "systems": [each.as_json() for each in found]}
-    )
+    write_json(output, {"exit_code": verdict.value, "systems": [each.as_json() for each in found]})
     raise typer.Exit(verdict.value)
 
 
@@ -133,4 +131,6 @@ def _protocols(system: System, protocols: str | None, clients: str | None) -> li
 
 def _bounds(system: System, given: str | None) -> str:
     """The bounds that are asked for, or small ones where a system has them."""
-    return given or (SMALL if SMALL in system.bound_names else DEFAULT)
+    if given is not None:
+        return given
+    return SMALL if SMALL in system.bound_names else DEFAULT

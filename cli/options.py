@@ -12,6 +12,7 @@ import typer
 
 from ..files import Output
 from ..language import DeclarationError, Instance, instantiate
+from ..language.protocols import MIXED
 from ..spec.load import load_system
 from .endings import fail, needing
 
@@ -26,7 +27,23 @@ SystemName = Annotated[
     str, typer.Argument(metavar="SYSTEM", help="A name, or FILE.py[:NAME], which is run as Python.")
 ]
 Protocol = Annotated[
-    str | None, typer.Option("--protocol", metavar="R", help="The release (default: the newest).")
+    str | None,
+    typer.Option(
+        "--protocol",
+        "--broker",
+        metavar="R",
+        help="The release (default: the newest), or R+PART=R with parts of other releases.",
+    ),
+]
+Client = Annotated[
+    str | None, typer.Option("--client", metavar="R", help="The client's, where it is another.")
+]
+Coordinator = Annotated[
+    str | None,
+    typer.Option("--coordinator", metavar="R", help="The coordinator's, where it is another."),
+]
+Leader = Annotated[
+    str | None, typer.Option("--leader", metavar="R", help="The leaders', where it is another.")
 ]
 Constants = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A constant.")
@@ -110,6 +127,12 @@ def make_folder(option: str, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         fail(f"{option} {folder}: no folder can be made here: {error.strerror}")
+
+
+def mixed(protocol: str | None, **parts: str | None) -> str | None:
+    """The protocol with the releases that parts of the system have for themselves."""
+    own = [f"{MIXED}{part}={release}" for part, release in parts.items() if release is not None]
+    return (protocol or "") + "".join(own) if own else protocol
 
 
 def spread_of(jobs: int | None, engine: str, master: str | None, spark_ui: bool | None) -> Spread:

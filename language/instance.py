@@ -30,6 +30,7 @@ from .messages import Loss, Message, Sending, instance_field
 from .operators import append, element, first, keep, put, size, take, updated, without_first
 from .operators import if_ as choose
 from .properties import Property
+from .protocols import MIXED
 from .scopes import instances, substitute
 from .systems import BUDGET, DEFAULT, NETWORK, Channel, System, events_of
 from .tables import Row, Table
@@ -159,6 +160,8 @@ def instantiate(
     constant, feature or property, bounds of another name, and a constant outside its range.
     """
     protocol = protocol or system.protocols.newest
+    if protocol.startswith(MIXED):
+        protocol = system.protocols.newest + protocol
     for release in system.protocols.releases_in(protocol):
         if release in system.protocols.driven_only:
             raise DeclarationError(

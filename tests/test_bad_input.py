@@ -47,6 +47,13 @@ OWN: dict[str, list[tuple[str, ...]]] = {
         *options("--results", (".", "no/file", "{file}")),
         *(("{system}", *more) for more in ENGINES),
     ],
+    "matrix": [
+        *options("--protocols", ("9", "2..1", "", "..", "1,,")), *options("--set", NUMBERS),
+        *options("--clients", ("1", "9", "")), *options("--bounds", ("huge", "")),
+        *options("--jobs", (*NUMBERS, "65")), *options("--memory", REALS),
+        *options("--results", (".", "no/file", "{file}")),
+        *(("{system}", *more) for more in ENGINES), ("no/file.py",),
+    ],
     "bound": [
         *(
             (*words, "--depth", "1") for words in COMMON

@@ -50,8 +50,8 @@ def alone(name: str, protocol: str) -> tuple[str, int | None]:
 def test_a_cell_is_what_a_run_of_its_own_finds() -> None:
     found = matrix(PIECE, ["1", "2"])
     for cell in found.every_cell:
-        if cell.property != DEADLOCK:
-            assert (cell.verdict, cell.steps) == alone(cell.property, cell.protocol)
+        if cell.name != DEADLOCK:
+            assert (cell.verdict, cell.steps) == alone(cell.name, cell.protocol)
     assert "broken" in column(found, "1").values()
     assert set(column(found, "2").values()) == {"holds"}
     broken = [cell for cell in found.every_cell if cell.verdict == "broken"]
@@ -71,7 +71,7 @@ FENCING = Bug("LEASE-1", ("fencing",), "StorageForward")
 
 
 def broken_name() -> str:
-    return next(cell.property for cell in matrix(PIECE, ["1"]).every_cell if cell.is_unexplained)
+    return next(cell.name for cell in matrix(PIECE, ["1"]).every_cell if cell.is_unexplained)
 
 
 def test_a_bug_explains_what_its_fix_mends() -> None:

@@ -144,6 +144,8 @@ def test_releases() -> None:
     protocols = Protocols(("1", "2", "3"), ())
     assert sweeps.releases("1..2", protocols) == ["1", "2"]
     assert sweeps.releases("3,1", protocols) == ["3", "1"]
+    parts = Protocols(("1", "2"), (), parts=("client",))
+    assert sweeps.releases("1,2+client=1", parts) == ["1", "2+client=1"]
     for text in ("4", "1..4", "3..1", ""):
         with pytest.raises(DeclarationError):
             sweeps.releases(text, protocols)

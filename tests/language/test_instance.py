@@ -146,6 +146,53 @@ def test_no_system_is_checked_at_a_release_for_driven_machines_alone() -> None:
         lang.Protocols(("1",), driven_only=("4",))
 
 
+PARTS = ("client", "server")
+OURS = lang.feature("ours", "2", parts=("client",))
+AGREED = lang.feature("agreed", "2", parts=PARTS)
+LATER = lang.feature("later", "3")
+MIXED = lang.Protocols(("1", "2", "3"), (OURS, AGREED, LATER), unreleased=("3",), parts=PARTS)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "features"),
+    [
+        ("1", set[str]()),
+        ("2", {"ours", "agreed"}),
+        ("1+client=2", {"ours"}),
+        ("2+client=1", set[str]()),
+        ("2+server=1", {"ours"}),
+        ("3+client=2+server=2", {"ours", "agreed"}),
+        ("3", {"ours", "agreed", "later"}),
+    ],
+)
+def test_a_part_may_be_of_a_release_of_its_own(protocol: str, features: set[str]) -> None:
+    """A feature of several parts is there where all of them have it."""
+    assert MIXED.features_at(protocol) == features
+
+
+def test_a_part_that_a_system_leaves_out_agrees_to_everything() -> None:
+    assert MIXED.of_parts("client").features_at("1+client=2") == {"ours", "agreed"}
+
+
+def test_what_is_not_out_is_not_the_newest() -> None:
+    assert MIXED.newest == "2"
+    assert MIXED.mixed("2", {"client": "1", "server": "2"}) == "2+client=1"
+
+
+@pytest.mark.parametrize(
+    ("protocol", "says"),
+    [
+        ("2+client", r"write RELEASE\+PART=RELEASE, not client"),
+        ("2+broker=1", r"no part is called broker \(there is: client, server\)"),
+        ("2+client=9", "no protocol is called 9: take one of 1, 2, 3"),
+        ("9+client=1", "no protocol is called 9"),
+    ],
+)
+def test_no_such_mixture(protocol: str, says: str) -> None:
+    with pytest.raises(lang.DeclarationError, match=says):
+        MIXED.features_at(protocol)
+
+
 def test_single_features_are_switched() -> None:
     both = lang.instantiate(system(), "1", switch_on=["fast"])
     assert both.row_names == ("depot.tick/fast", "depot.tick/slow")
