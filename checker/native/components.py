@@ -240,8 +240,8 @@ def _spread(bases, offsets, targets, flags, members):
 
 @njit(nogil=True, cache=True)
 def stem(bases, offsets, targets, flags, initials, parents, queue):
-    """A shortest way from an initial state, through one that is BEGINS, then through those WITHIN,
-    to one that is WANTED; returns that one's place in `parents`, -1 where there is none.
+    """A shortest way from an initial state to one that is BEGINS, then through those WITHIN to one
+    that is WANTED; returns that one's place in `parents`, -1 where there is none.
 
     The way is followed back in `parents`, which has two places for each state: one for before it
     begins, one, further by as many as there are states, for from then on.
@@ -265,12 +265,9 @@ def stem(bases, offsets, targets, flags, initials, parents, queue):
             return place
         for at in range(_first(bases, offsets, state), _end(bases, offsets, state)):
             target = np.int64(targets[at])
-            if place >= states:
-                if not flags[target] & WITHIN:
-                    continue
-                following = target + states
-            else:
-                following = target + states if flags[target] & BEGINS else target
+            # what has come to its goal may begin once more
+            owes = flags[target] & (WITHIN if place >= states else BEGINS)
+            following = target + states if owes else target
             if parents[following] == NONE:
                 parents[following] = place
                 queue[tail] = following

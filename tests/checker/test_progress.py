@@ -266,6 +266,22 @@ def test_fairness_is_to_each_process_by_itself() -> None:
     assert "what can happen there is nothing that has to: process.leave" in result.trace.conclusion
 
 
+def test_what_came_to_its_goal_may_be_owed_once_more() -> None:
+    machine = lang.Machine("walker")
+    place = machine.field("place", lang.Int(0, 3))
+    step = lang.event("step")
+    row = lang.Row("on", when=place < 3, set={place: place + 1})
+    system = lang.System(
+        "walk", (lang.Table(machine, step, rows=(row,)),), (), terminal=True,
+        fairness=lang.weak_fairness(step),
+        progress=(lang.leads_to("EvenAgain", place.is_in(1, 3), place.is_in(0, 2), "Even again."),),
+    )  # fmt: skip
+    result = check(lang.instantiate(system, progress=True))
+    assert verdicts(result) == {"EvenAgain": "broken"}
+    assert result.trace is not None
+    assert len(result.trace.steps) == 3
+
+
 def test_a_dead_end_is_told_by_the_way_there() -> None:
     instance = lang.instantiate(
         load_system(EXAMPLES.format("retry")), "1", properties=["CanBeAnswered"]
