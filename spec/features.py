@@ -160,6 +160,13 @@ last_epoch_in_log = _of_coordinators(
     "4.4 has it.",
     source="KAFKA-20357, pull request 22096",
 )
+late_fence_end_refused = _of_coordinators(
+    "late_fence_end_refused",
+    None,
+    sentence="The end of a fence ends only the transaction that is still fenced; who has fenced it "
+    "asks again.",
+    source="TransactionCoordinator.endTransaction, a way to mend it (docs/findings.md, 8)",
+)
 own_completion_cancelled = _of_coordinators(
     "own_completion_cancelled",
     "3.8",

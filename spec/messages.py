@@ -241,8 +241,7 @@ AddPartitionsToTxnResponse = message(
 EndTxn = message(
     "EndTxn", transaction, producer=PRODUCER, connection=CONNECTION, producer_id=PRODUCER_ID,
     producer_epoch=EPOCH, result=Result, carried=("producer_id",),
-    message_doc="The coordinator ends a transaction so, too, after it has fenced it.",
-).at_real_ranges(is_from_client=(Bool(), True))  # fmt: skip
+)  # fmt: skip
 EndTxnResponse = message(
     "EndTxnResponse", producer, answers=EndTxn, error=Errors, connection=CONNECTION,
     producer_id=PRODUCER_ID, producer_epoch=EPOCH, carried=("producer_id",),

@@ -204,18 +204,20 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         }
         self._offer_id(entry, "InitProducerId", fields, older)
         sent = list(entry.handle("InitProducerId", switch_off=older, **fields).sent)
-        if entry["pending"] == "PREPARE_EPOCH_FENCE" and not sent and before_abort is not None:
-            fence = (entry["producer_id"], entry["pending_epoch"])
+        if sent:
+            return _first(sent, token)
+        off = (*older, *self._older())
+        if entry["pending"] != "PREPARE_EPOCH_FENCE":
+            return _first(self._go_on(transactional_id, entry, append, off), token)
+        own = {name: entry[name] for name in ("fence_end", "fenced_for")}
+        if before_abort is not None:
             before_abort()
+            found = self.lookup("OTHER", transactional_id)
+            if found.step == "ANSWER":
+                return ProducerIdAndEpoch(found.error)
             entry = self._at_now(self.entries[transactional_id])
-            if entry["pending"] != "PREPARE_EPOCH_FENCE":
-                off = (*older, *self._older())
-                ended = self._end(transactional_id, entry, *fence, "ABORT", off, append=append)
-                busy = ended is None or ended.error == "NONE"
-                return ProducerIdAndEpoch("CONCURRENT_TRANSACTIONS") if busy else ended
-        if not sent:
-            sent = self._go_on(transactional_id, entry, append, (*older, *self._older()))
-        return _first(sent, token)
+            entry.put(**own)
+        return _first(self._end_fence(transactional_id, entry, append, off), token)
 
     def add_partitions(
         self, transactional_id: str | None, producer_id: int, producer_epoch: int,
@@ -279,19 +281,7 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
             return ProducerIdAndEpoch(answer.error)
         assert transactional_id is not None
         entry = self._at_now(self.entries[transactional_id])
-        older = api_versions.without("EndTxn", api_version)
-        if api_version is None:
-            older = self._older()
-        return self._end(
-            transactional_id, entry, producer_id, producer_epoch, result, older, append=append,
-            is_from_client=True,
-        )  # fmt: skip
-
-    def _end(
-        self, name: str, entry: Machine, producer_id: int, producer_epoch: int, result: str,
-        off: tuple[str, ...], *, append: str, is_from_client: bool = False,
-    ) -> ProducerIdAndEpoch | None:  # fmt: skip
-        """TransactionCoordinator.endTransaction"""
+        off = self._older() if api_version is None else api_versions.without("EndTxn", api_version)
         token = next(self._tokens)
         fields: dict[str, Any] = {
             "producer": token,
@@ -299,12 +289,11 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
             "producer_id": producer_id,
             "producer_epoch": producer_epoch,
             "result": result,
-            "is_from_client": is_from_client,
         }
         self._offer_id(entry, "EndTxn", fields, off)
         sent = entry.handle("EndTxn", switch_off=off, **fields).sent
         if not any(m.producer == token for m in sent):
-            sent = [*sent, *self._go_on(name, entry, append, off)]
+            sent = [*sent, *self._go_on(transactional_id, entry, append, off)]
         return _first(sent, token)
 
     def describe(self, transactional_id: str | None) -> tuple[str, TransactionMetadata | None]:
@@ -323,7 +312,7 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         for name, entry in list(self.entries.items()):
             if self._at_now(entry).attempt("transaction timeout") is not None:
                 aborted.append(name)
-                self._go_on(name, entry, append)
+                self._end_fence(name, entry, append, self._older())
         return aborted
 
     # What follows from a transition -------------------------------------------------------------
@@ -350,6 +339,14 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         if rows[0] != rows[1]:
             entry.outside(producer_id_manager__offered_id=self.producer_ids())
 
+    def _end_fence(self, name: str, entry: Machine, append: str, off: tuple[str, ...]) -> list[Any]:
+        """The second half of a fence; the messages that were sent."""
+        self._offer_id(entry, "continue the fence", {}, off)
+        before = entry["pending"]
+        sent = list(entry.handle("continue the fence", switch_off=off).sent)
+        is_ending = entry["pending"] == "PREPARE_ABORT" != before
+        return [*sent, *self._go_on(name, entry, append, off)] if is_ending else sent
+
     def _go_on(
         self, name: str, entry: Machine, append: str, off: tuple[str, ...] | None = None, *,
         is_tried: bool = False,
@@ -358,9 +355,6 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         sent: list[Any] = []
         if off is None:
             off = self._older()
-        if entry["pending"] == "PREPARE_EPOCH_FENCE":
-            self._offer_id(entry, "continue the fence", {}, off)
-            sent += entry.handle("continue the fence", switch_off=off).sent
         pending = entry["pending"]
         if pending is not None and pending not in ("COMPLETE_COMMIT", "COMPLETE_ABORT"):
             if self.keeps_records and not is_tried:

@@ -105,7 +105,7 @@ def record_of(name: str, entry: Machine) -> TransactionMetadata:
     if pending == "PREPARE_EPOCH_FENCE":  # never appended
         return metadata_of(name, entry)._replace(
             state=_camel(pending), previous_producer_id=entry["producer_id"], pending_state=None,
-            producer_epoch=entry["pending_epoch"], last_producer_epoch=NO_PRODUCER_EPOCH,
+            producer_epoch=entry["fence_end"].producer_epoch, last_producer_epoch=NO_PRODUCER_EPOCH,
         )  # fmt: skip
     completes = pending in ("COMPLETE_COMMIT", "COMPLETE_ABORT")
     if completes:

@@ -1,10 +1,20 @@
-"""EndTxn at the coordinator: before version 2 of transactions, with it, and in its draft."""
+"""The end of a transaction at the coordinator: before version 2, with it, and in its draft.
+
+TransactionCoordinator.endTransaction is called for a client's EndTxn, and by the thread that has
+fenced a transaction: it has the entry's lock twice, for the fence and for the end, and anything may
+happen in between. So both have the same rows.
+"""
 
 from __future__ import annotations
 
-from ...language import Expression, Row, Sending, Table, if_, only, to_each
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ...language import Expression, Row, Sending, Table, if_, lift, minimum, only, to_each
+from ...language.expressions import TRUE, Operand
 from ..features import (
     failed_fence_kept,
+    late_fence_end_refused,
     rotation_on_fence,
     single_fence_bump,
     strict_end_txn_epoch,
@@ -41,15 +51,16 @@ from .entry import (
     PREPARE_COMMIT,
     PREPARE_TRANSITION,
     asks,
-    bumped_epoch,
     c,
     client_transaction_version,
+    continue_fence,
     dated,
     ending,
     ends_ahead,
     entry_version,
     exhausted,
     failed_fence,
+    fence_end,
     fenced,
     fenced_for,
     fencing,
@@ -65,31 +76,17 @@ from .entry import (
     previous_id,
     producer_epoch,
     producer_id,
-    same_producer,
     state,
 )
 
-_commits = EndTxn.result == Result.COMMIT
-_epoch = EndTxn.producer_epoch
-_prepare = if_(_commits, PREPARE_COMMIT, PREPARE_ABORT)
+Updates = Mapping[Expression, Operand]
 
 
-def _end_answer(error: Expression, epoch: Expression | int = NO_EPOCH) -> Sending:
-    return answer_on(
-        connection.at(EndTxn.producer), EndTxnResponse, EndTxn.connection,
-        producer=EndTxn.producer, error=error, producer_id=producer_id, producer_epoch=epoch,
-    )  # fmt: skip
-
-
-_busy = _end_answer(Errors.CONCURRENT_TRANSACTIONS)
-_invalid = _end_answer(Errors.INVALID_TXN_STATE)
-
-
-def tell_fencers(error: Expression) -> Sending:
+def tell_fencers(error: Expression, when: Expression | bool = True) -> Sending:
     """The answer to whose InitProducerId made the coordinator abort a transaction."""
     return to_each(
         c,
-        fenced_for[c] == connection.at(c),
+        lift(when) & (fenced_for[c] == connection.at(c)),
         InitProducerIdResponse(
             producer=c,
             error=error,
@@ -100,84 +97,163 @@ def tell_fencers(error: Expression) -> Sending:
     )
 
 
-_fencer_waits = tell_fencers(Errors.CONCURRENT_TRANSACTIONS)
+class _End(NamedTuple):
+    """What endTransaction is called with; a fence never commits."""
+
+    producer_id: Expression
+    epoch: Expression
+    commits: Expression | None
+
+    @property
+    def is_from_client(self) -> bool:
+        return self.commits is not None
+
+    def of_result(self, commit: Expression, abort: Expression) -> Expression:
+        """One of two values, by what the end is to come to."""
+        return abort if self.commits is None else if_(self.commits, commit, abort)
+
+    @property
+    def aborts(self) -> Expression:
+        return TRUE if self.commits is None else ~self.commits
+
+    def named(self, from_client: str, of_fence: str) -> str:
+        return from_client if self.is_from_client else of_fence
+
+    def from_client(self, *rows: Row) -> tuple[Row, ...]:
+        """These rows, if a client may come to them."""
+        return rows if self.is_from_client else ()
+
+    def refuse(
+        self, name: str, error: Expression, source: str, *, when: Operand = True,
+        updates: Updates | None = None, epoch: Operand = NO_EPOCH, note: str = "",
+        during: Expression = TRUE,
+    ) -> Row:  # fmt: skip
+        """A row that answers, and prepares nothing. Who has fenced is to try again after NONE."""
+        if self.is_from_client:
+            answer = answer_on(
+                connection.at(EndTxn.producer), EndTxnResponse, EndTxn.connection,
+                producer=EndTxn.producer, error=error, producer_id=producer_id,
+                producer_epoch=epoch,
+            )  # fmt: skip
+            return Row(
+                name, when=when, set=updates or {}, reply=answer, source=source, note=note,
+                during=during,
+            )  # fmt: skip
+        told = Errors.CONCURRENT_TRANSACTIONS if error is Errors.NONE else error
+        return Row(
+            name, when=when, set={**(updates or {}), **_FENCE_IS_OVER, fenced_for: NOBODY},
+            send=(tell_fencers(told),), source=source, note=note, during=during,
+        )  # fmt: skip
+
+    def prepare(self, name: str, updates: Updates, source: str, *, when: Operand = True) -> Row:
+        """A row that prepares a record, for which the caller waits."""
+        waits = asks(EndTxn) if self.is_from_client else _FENCE_IS_OVER
+        return Row(name, when=when, set={**updates, **waits}, source=source)
+
+    def overtaken(self, source: str) -> tuple[Row, ...]:
+        """What an end that comes late finds where a fence ends its own transaction alone."""
+        row = self.refuse(
+            "overtaken", Errors.CONCURRENT_TRANSACTIONS, source, when=~fencing,
+            during=late_fence_end_refused,
+        )  # fmt: skip
+        return () if self.is_from_client else (row,)
+
+    def meets_a_fence(self, *, updates: Updates | None = None, note: str = "") -> tuple[Row, ...]:
+        return self.from_client(
+            self.refuse(
+                "commit meets a fence", Errors.UNKNOWN_SERVER_ERROR, PREPARE_TRANSITION,
+                when=fencing & ~self.aborts, updates=updates, note=note,
+            )
+        )  # fmt: skip
+
+    def unknown(self, source: str) -> Row:
+        return self.refuse(
+            "unknown transactional id", Errors.INVALID_PRODUCER_ID_MAPPING, source,
+            when=~is_known & ~pending.is_set,
+        )  # fmt: skip
+
+    def other_producer(self, source: str, *, unless: Expression | None = None) -> Row:
+        other = self.producer_id != producer_id
+        return self.refuse(
+            "other producer id", Errors.INVALID_PRODUCER_ID_MAPPING, source,
+            when=other if unless is None else other & ~unless,
+        )  # fmt: skip
+
+
+_FENCE_IS_OVER: Updates = {fence_end: None}
+_BY_CLIENT = _End(EndTxn.producer_id, EndTxn.producer_epoch, EndTxn.result == Result.COMMIT)
+_BY_FENCE = _End(fence_end.value.producer_id, fence_end.value.producer_epoch, None)
+_OVERTAKES = "abort overtakes a fence"
+
+# Before version 2 -------------------------------------------------------------------------------
 
 _END_1 = "TransactionCoordinator.endTransactionWithTV1"
-_end_before_version_2 = only(
-    ~transaction_version_2 & ~version_2_draft,
-    *same_producer(EndTxn, _end_answer, _END_1),
-    Row(
-        "other epoch",
-        when=if_(EndTxn.is_from_client, _epoch != producer_epoch, _epoch < producer_epoch),
-        during=strict_end_txn_epoch,
-        reply=_end_answer(fenced),
-        source="KAFKA-9600",
-    ),
-    Row(
-        "stale epoch",
-        when=_epoch < producer_epoch,
-        during=~strict_end_txn_epoch,
-        reply=_end_answer(fenced),
-        source="TransactionCoordinator.endTransaction before 2.6",
-    ),
-    Row("transition in flight", when=in_transition, reply=_busy, source=_END_1),
-    Row(
-        "abort overtakes a fence",
-        when=fencing & ~_commits,
-        set={
-            pending: PREPARE_ABORT,
-            producer_epoch: _epoch,
-            pending_epoch: _epoch,
-            pending_last_epoch: FENCE_TAKEN[last_producer_epoch],
-            fenced_for: NOBODY,
-        }
-        | FENCE_TAKEN
-        | ENDED
-        | asks(EndTxn),
-        send=(_fencer_waits,),
-        source=_END_1,
-    ),
-    Row(
-        "commit meets a fence",
-        when=fencing,
-        reply=_end_answer(Errors.UNKNOWN_SERVER_ERROR),
-        source=PREPARE_TRANSITION,
-    ),
-    Row(
-        "end",
-        when=state == ONGOING,
-        set={
-            pending: _prepare,
-            pending_epoch: producer_epoch,
-            pending_last_epoch: last_producer_epoch,
-            ends_ahead: ~strict_end_txn_epoch & (_epoch > producer_epoch),
-        }
-        | ENDED
-        | asks(EndTxn),
-        source="TransactionMetadata.prepareAbortOrCommit",
-    ),
-    Row(
-        "ended so already",
-        when=state == if_(_commits, COMPLETE_COMMIT, COMPLETE_ABORT),
-        reply=_end_answer(Errors.NONE),
-        source=_END_1,
-    ),
-    Row("end under way", when=state == _prepare, reply=_busy, source=_END_1),
-    Row("no transaction to end so", reply=_invalid, source=_END_1),
-)
+
+
+def _before_version_2(end: _End) -> tuple[Row, ...]:
+    prepare = end.of_result(PREPARE_COMMIT, PREPARE_ABORT)
+    # of a client before 2.6, of a fence in all releases
+    may_be_ahead = ~strict_end_txn_epoch if end.is_from_client else TRUE
+    return only(
+        ~transaction_version_2 & ~version_2_draft,
+        end.unknown(_END_1),
+        *end.overtaken(_END_1),
+        end.other_producer(_END_1),
+        *end.from_client(
+            end.refuse(
+                "other epoch", fenced, "KAFKA-9600", when=end.epoch != producer_epoch,
+                during=strict_end_txn_epoch,
+            ),
+        ),
+        end.refuse(
+            "stale epoch", fenced, "TransactionCoordinator.endTransaction before 2.6",
+            when=end.epoch < producer_epoch, during=may_be_ahead,
+        ),
+        end.refuse(
+            "transition in flight", Errors.CONCURRENT_TRANSACTIONS, _END_1, when=in_transition
+        ),
+        end.prepare(
+            end.named(_OVERTAKES, "abort with the bumped epoch"),
+            {
+                pending: PREPARE_ABORT,
+                producer_epoch: end.epoch,
+                pending_epoch: end.epoch,
+                pending_last_epoch: FENCE_TAKEN[last_producer_epoch],
+            }
+            | FENCE_TAKEN
+            | ENDED,
+            _END_1,
+            when=fencing & end.aborts,
+        ),
+        *end.meets_a_fence(),
+        end.prepare(
+            end.named("end", "abort a later transaction"),
+            {
+                pending: prepare,
+                pending_epoch: producer_epoch,
+                pending_last_epoch: last_producer_epoch,
+                ends_ahead: may_be_ahead & (end.epoch > producer_epoch),
+            }
+            | ENDED,
+            "TransactionMetadata.prepareAbortOrCommit",
+            when=state == ONGOING,
+        ),
+        end.refuse(
+            "ended so already", Errors.NONE, _END_1,
+            when=state == end.of_result(COMPLETE_COMMIT, COMPLETE_ABORT),
+        ),
+        end.refuse(
+            "end under way", Errors.CONCURRENT_TRANSACTIONS, _END_1, when=state == prepare
+        ),
+        end.refuse("no transaction to end so", Errors.INVALID_TXN_STATE, _END_1),
+    )  # fmt: skip
+
+
+# Version 2 --------------------------------------------------------------------------------------
 
 _END_2 = "TransactionCoordinator.endTransaction"
-_retry_of_bump = (EndTxn.producer_id == producer_id) & (producer_epoch == _epoch + 1)
-_retry_of_overflow = (
-    (previous_id == EndTxn.producer_id) & (_epoch == LARGEST_EPOCH - 1) & (producer_epoch == 0)
-)
-_is_retry = ~fencing & (_retry_of_bump | _retry_of_overflow)
-_ends = state.is_in(COMPLETE_COMMIT, COMPLETE_ABORT)
-bumped: dict[Expression, Expression | int | None] = {
-    pending_epoch: bumped_epoch,
-    pending_last_epoch: producer_epoch,
-}
-needs_id = exhausted & (rotation_on_fence | ~fencing)
+_needs_id = exhausted & (rotation_on_fence | ~fencing)
+_NO_FENCE: Updates = {pending: None}
 
 
 def _id_taken(needed: Expression) -> dict[Expression, Expression]:
@@ -188,205 +264,230 @@ def _next_id_taken(needed: Expression) -> dict[Expression, Expression]:
     return {next_id: if_(needed, offered_id, None)} | _id_taken(needed)
 
 
-with_new_id = bumped | _next_id_taken(needs_id)
-FENCE_GIVEN_UP: dict[Expression, Expression | int | None] = {
-    pending: None,
-    pending_epoch: NO_EPOCH,
-    fenced_for: NOBODY,
-}
-_end_version_2 = only(
-    transaction_version_2 & ~version_2_draft,
-    Row(
-        "unknown transactional id",
-        when=~is_known & ~pending.is_set,
-        reply=_end_answer(Errors.INVALID_PRODUCER_ID_MAPPING),
-        source=_END_2,
-    ),
-    Row("transition in flight", when=in_transition, reply=_busy, source=_END_2),
-    Row(
-        "other producer id",
-        when=(EndTxn.producer_id != producer_id) & ~(_is_retry & _retry_of_overflow),
-        reply=_end_answer(Errors.INVALID_PRODUCER_ID_MAPPING),
-        source=_END_2,
-    ),
-    Row(
-        "other epoch",
-        when=~if_(
-            is_prepared,
-            _is_retry & _retry_of_bump,
-            if_(_ends, _is_retry | (_epoch == producer_epoch), _epoch == producer_epoch),
+def _version_2(end: _End) -> tuple[Row, ...]:
+    retry_of_bump = (end.producer_id == producer_id) & (producer_epoch == end.epoch + 1)
+    retry_of_overflow = (
+        (previous_id == end.producer_id) & (end.epoch == LARGEST_EPOCH - 1) & (producer_epoch == 0)
+    )
+    is_retry = ~fencing & (retry_of_bump | retry_of_overflow)
+    ends = state.is_in(COMPLETE_COMMIT, COMPLETE_ABORT)
+    is_current = end.epoch == producer_epoch
+    if not end.is_from_client:
+        is_current = if_(fencing, end.epoch >= producer_epoch, is_current)
+    prepare = end.of_result(PREPARE_COMMIT, PREPARE_ABORT)
+    done = end.of_result(COMPLETE_COMMIT, COMPLETE_ABORT)
+    # in 4.0.0 the end takes an epoch after that of the fence
+    ended = (
+        producer_epoch
+        if end.is_from_client
+        else if_(single_fence_bump | ~fencing, producer_epoch, end.epoch)
+    )
+    bumped: dict[Expression, Operand] = {
+        pending_epoch: minimum(ended + 1, LARGEST_EPOCH),
+        pending_last_epoch: ended,
+    }
+    with_new_id = bumped | _next_id_taken(_needs_id)
+    return only(
+        transaction_version_2 & ~version_2_draft,
+        end.unknown(_END_2),
+        *end.overtaken(_END_2),
+        end.refuse(
+            "transition in flight", Errors.CONCURRENT_TRANSACTIONS, _END_2, when=in_transition
         ),
-        reply=_end_answer(fenced),
-        source=_END_2,
-    ),
-    Row(
-        "ended so already",
-        when=_is_retry & (state == if_(_commits, COMPLETE_COMMIT, COMPLETE_ABORT)),
-        reply=_end_answer(Errors.NONE, producer_epoch),
-        source=_END_2,
-    ),
-    Row("ended otherwise already", when=_is_retry & _ends, reply=_invalid, source=_END_2),
-    Row("end under way", when=state == _prepare, reply=_busy, source=_END_2),
-    Row("other end under way", when=is_prepared, reply=_invalid, source=_END_2),
-    Row("commit of nothing", when=_commits & is_settled, reply=_invalid, source=_END_2),
-    Row(
-        "no producer id for an abort that overtakes a fence",
-        when=fencing & ~_commits & needs_id & ~offered_id.is_set,
-        during=rotation_on_fence,
-        note="The fence finds no fence pending, and holds an epoch that nobody took.",
-        set=FENCE_GIVEN_UP,
-        reply=_end_answer(Errors.COORDINATOR_LOAD_IN_PROGRESS),
-        send=(
-            tell_fencers(
-                if_(producer_epoch == LARGEST_EPOCH, Errors.COORDINATOR_LOAD_IN_PROGRESS, fenced)
+        end.other_producer(_END_2, unless=is_retry & retry_of_overflow),
+        end.refuse(
+            "other epoch", fenced, _END_2,
+            when=~if_(
+                is_prepared,
+                is_retry & retry_of_bump,
+                if_(ends, is_retry | is_current, is_current),
             ),
         ),
-        source=_END_2,
-    ),
-    Row(
-        "no producer id to be had",
-        when=needs_id & ~offered_id.is_set,
-        reply=_end_answer(Errors.COORDINATOR_LOAD_IN_PROGRESS),
-        source=NEW_ID,
-    ),
-    Row(
-        "commit meets a fence",
-        when=fencing & _commits,
-        note="Where epochs are used up, a producer id is taken all the same.",
-        set=_id_taken(needs_id),
-        reply=_end_answer(Errors.UNKNOWN_SERVER_ERROR),
-        source=PREPARE_TRANSITION,
-    ),
-    Row(
-        "end at the largest epoch",
-        when=(producer_epoch == LARGEST_EPOCH) & (_commits | ~rotation_on_fence),
-        note="The producer id that was taken for it is lost.",
-        set=_id_taken(needs_id),
-        reply=_end_answer(Errors.UNKNOWN_SERVER_ERROR),
-        source="TransactionMetadata.prepareTransitionTo, an epoch below 0",
-    ),
-    Row(
-        "abort overtakes a fence",
-        when=fencing,
-        set={
-            pending: PREPARE_ABORT,
-            last_producer_epoch: if_(single_fence_bump, last_producer_epoch, NO_EPOCH),
-            failed_fence: if_(single_fence_bump, failed_fence, failed_fence_kept),
-            fenced_for: NOBODY,
-        }
-        | with_new_id
-        | ENDED
-        | asks(EndTxn),
-        send=(_fencer_waits,),
-        source=_END_2,
-    ),
-    Row(
-        "end",
-        when=state == ONGOING,
-        set={pending: _prepare} | with_new_id | ENDED | asks(EndTxn),
-        source="TransactionMetadata.prepareAbortOrCommit",
-    ),
-    Row(
-        "abort of nothing",
-        set={pending: PREPARE_ABORT} | with_new_id | dated(now, entry_version) | asks(EndTxn),
-        source="KIP-890 part 2, the empty abort",
-    ),
-)
-
-# The draft of version 2: what the request's version is decides what the end does to the epoch,
-# what the version of the end before was decides which epochs count.
-_bumps_since = ~fencing & (client_transaction_version == 2)
-_draft_retry_of_bump = _bumps_since & (producer_epoch == _epoch + 1)
-_draft_retry_of_overflow = _bumps_since & (
-    (previous_id == EndTxn.producer_id) & (_epoch == LARGEST_EPOCH - 1) & (producer_epoch == 0)
-)
-_draft_needs_id = transaction_version_2 & exhausted & ~fencing
-_done = state == if_(_commits, COMPLETE_COMMIT, COMPLETE_ABORT)
-_end_draft = only(
-    version_2_draft,
-    Row(
-        "unknown transactional id",
-        when=~is_known & ~pending.is_set,
-        reply=_end_answer(Errors.INVALID_PRODUCER_ID_MAPPING),
-        source=_END_2,
-    ),
-    Row(
-        "other producer id",
-        when=(EndTxn.producer_id != producer_id) & ~_draft_retry_of_overflow,
-        reply=_end_answer(Errors.INVALID_PRODUCER_ID_MAPPING),
-        source=_END_2,
-    ),
-    Row(
-        "other epoch",
-        when=~if_(
-            _bumps_since & is_prepared,
-            _draft_retry_of_bump,
-            if_(
-                _bumps_since & state.is_in(COMPLETE_COMMIT, COMPLETE_ABORT),
-                _draft_retry_of_bump | _draft_retry_of_overflow,
-                if_(EndTxn.is_from_client, _epoch == producer_epoch, _epoch >= producer_epoch),
+        end.refuse(
+            "ended so already", Errors.NONE, _END_2, when=is_retry & (state == done),
+            epoch=producer_epoch,
+        ),
+        end.refuse(
+            "ended otherwise already", Errors.INVALID_TXN_STATE, _END_2, when=is_retry & ends
+        ),
+        end.refuse(
+            "end under way", Errors.CONCURRENT_TRANSACTIONS, _END_2, when=state == prepare
+        ),
+        end.refuse(
+            "other end under way", Errors.INVALID_TXN_STATE, _END_2, when=is_prepared
+        ),
+        *end.from_client(
+            end.refuse(
+                "commit of nothing", Errors.INVALID_TXN_STATE, _END_2,
+                when=~end.aborts & is_settled,
             ),
         ),
-        reply=_end_answer(fenced),
-        source=_END_2,
-    ),
-    Row("transition in flight", when=in_transition, reply=_busy, source=_END_2),
-    Row(
-        "commit meets a fence",
-        when=fencing & _commits,
-        reply=_end_answer(Errors.UNKNOWN_SERVER_ERROR),
-        source=PREPARE_TRANSITION,
-    ),
-    Row(
-        "no producer id to be had",
-        when=(state == ONGOING) & _draft_needs_id & ~offered_id.is_set,
-        reply=_end_answer(Errors.COORDINATOR_LOAD_IN_PROGRESS),
-        source=NEW_ID,
-    ),
-    Row(
-        "end at the largest epoch",
-        when=(state == ONGOING) & transaction_version_2 & (producer_epoch == LARGEST_EPOCH),
-        set=_id_taken(_draft_needs_id),
-        reply=_end_answer(Errors.UNKNOWN_SERVER_ERROR),
-        source="TransactionMetadata.prepareTransitionTo, an epoch below 0",
-    ),
-    Row(
-        "abort overtakes a fence",
-        when=fencing,
-        set={
-            pending: PREPARE_ABORT,
-            producer_epoch: _epoch,
-            pending_epoch: if_(transaction_version_2, _epoch + 1, _epoch),
-            pending_last_epoch: if_(transaction_version_2, _epoch, NO_EPOCH),
-            fenced_for: NOBODY,
-        }
-        | FENCE_TAKEN
-        | ENDED
-        | asks(EndTxn),
-        send=(_fencer_waits,),
-        source=_END_2,
-    ),
-    Row(
-        "end",
-        when=state == ONGOING,
-        set=ending(_prepare, transaction_version_2)
-        | _next_id_taken(_draft_needs_id)
-        | asks(EndTxn),
-        source="TransactionMetadata.prepareAbortOrCommit",
-    ),
-    Row(
-        "ended so already",
-        when=_done,
-        reply=_end_answer(Errors.NONE, producer_epoch),
-        source=_END_2,
-    ),
-    Row("end under way", when=state == _prepare, reply=_busy, source=_END_2),
-    Row("no transaction to end so", reply=_invalid, source=_END_2),
-)
+        end.refuse(
+            end.named(
+                "no producer id for an abort that overtakes a fence",
+                "no producer id for the abort",
+            ),
+            Errors.COORDINATOR_LOAD_IN_PROGRESS, _END_2,
+            when=fencing & end.aborts & _needs_id & ~offered_id.is_set,
+            updates=_NO_FENCE,
+            during=rotation_on_fence,
+            note=end.named("The fence finds no fence pending, and holds an epoch that nobody took.",
+                           ""),
+        ),
+        end.refuse(
+            "no producer id to be had", Errors.COORDINATOR_LOAD_IN_PROGRESS, NEW_ID,
+            when=_needs_id & ~offered_id.is_set,
+        ),
+        *end.meets_a_fence(
+            note="Where epochs are used up, a producer id is taken all the same.",
+            updates=_id_taken(_needs_id),
+        ),
+        *(() if end.is_from_client else (
+            end.refuse(
+                "a second new epoch overflows", Errors.UNKNOWN_SERVER_ERROR,
+                "TransactionMetadata.prepareTransitionTo in 4.0.0, an epoch below 0",
+                when=fencing & (end.epoch == LARGEST_EPOCH),
+                updates={**_NO_FENCE, producer_epoch: end.epoch, last_producer_epoch: NO_EPOCH},
+                during=~single_fence_bump,
+                note="The transaction stays open, and nobody holds the epoch that could end it.",
+            ),
+        )),
+        end.refuse(
+            "end at the largest epoch", Errors.UNKNOWN_SERVER_ERROR,
+            "TransactionMetadata.prepareTransitionTo, an epoch below 0",
+            when=(producer_epoch == LARGEST_EPOCH) & (~end.aborts | ~rotation_on_fence),
+            note="The producer id that was taken for it is lost.",
+            updates=_id_taken(_needs_id),
+        ),
+        end.prepare(
+            end.named(_OVERTAKES, "abort, which bumps the epoch"),
+            {
+                pending: PREPARE_ABORT,
+                producer_epoch: ended,
+                last_producer_epoch: if_(single_fence_bump, last_producer_epoch, NO_EPOCH),
+                failed_fence: if_(single_fence_bump, failed_fence, failed_fence_kept),
+            }
+            | with_new_id
+            | ENDED,
+            f"{_END_2}, KAFKA-19367, KAFKA-20090",
+            when=fencing,
+        ),
+        end.prepare(
+            end.named("end", "abort a later transaction"),
+            {pending: prepare} | with_new_id | ENDED,
+            "TransactionMetadata.prepareAbortOrCommit",
+            when=state == ONGOING,
+        ),
+        end.prepare(
+            "abort of nothing",
+            {pending: PREPARE_ABORT} | with_new_id | dated(now, entry_version),
+            "KIP-890 part 2, the empty abort",
+        ),
+    )  # fmt: skip
 
-end_txn = Table(
+
+# The draft of version 2 -------------------------------------------------------------------------
+
+
+def _draft(end: _End) -> tuple[Row, ...]:
+    """What the request's version is decides what the end does to the epoch, what the version of the
+    end before was decides which epochs count."""
+    bumps_since = ~fencing & (client_transaction_version == 2)
+    retry_of_bump = bumps_since & (producer_epoch == end.epoch + 1)
+    retry_of_overflow = bumps_since & (
+        (previous_id == end.producer_id) & (end.epoch == LARGEST_EPOCH - 1) & (producer_epoch == 0)
+    )
+    is_current = end.epoch == producer_epoch
+    needs_id = transaction_version_2 & exhausted & ~fencing
+    prepare = end.of_result(PREPARE_COMMIT, PREPARE_ABORT)
+    ahead = ~TRUE if end.is_from_client else end.epoch > producer_epoch
+    return only(
+        version_2_draft,
+        end.unknown(_END_2),
+        *end.overtaken(_END_2),
+        end.other_producer(_END_2, unless=retry_of_overflow),
+        end.refuse(
+            "other epoch", fenced, _END_2,
+            when=~if_(
+                bumps_since & is_prepared,
+                retry_of_bump,
+                if_(
+                    bumps_since & state.is_in(COMPLETE_COMMIT, COMPLETE_ABORT),
+                    retry_of_bump | retry_of_overflow,
+                    if_(
+                        bumps_since, is_current,
+                        is_current if end.is_from_client else end.epoch >= producer_epoch,
+                    ),
+                ),
+            ),
+        ),
+        end.refuse(
+            "transition in flight", Errors.CONCURRENT_TRANSACTIONS, _END_2, when=in_transition
+        ),
+        *end.meets_a_fence(),
+        end.refuse(
+            "no producer id to be had", Errors.COORDINATOR_LOAD_IN_PROGRESS, NEW_ID,
+            when=(state == ONGOING) & needs_id & ~offered_id.is_set,
+        ),
+        *(() if end.is_from_client else (
+            end.refuse(
+                "a second new epoch overflows", Errors.UNKNOWN_SERVER_ERROR,
+                "TransactionMetadata.prepareTransitionTo in 4.0.0, an epoch below 0",
+                when=fencing & transaction_version_2 & (end.epoch == LARGEST_EPOCH),
+                updates={**_NO_FENCE, producer_epoch: end.epoch, last_producer_epoch: NO_EPOCH},
+                note="The transaction stays open, and nobody holds the epoch that could end it.",
+            ),
+        )),
+        end.refuse(
+            "end at the largest epoch", Errors.UNKNOWN_SERVER_ERROR,
+            "TransactionMetadata.prepareTransitionTo, an epoch below 0",
+            when=(state == ONGOING) & transaction_version_2 & (producer_epoch == LARGEST_EPOCH),
+            updates=_id_taken(needs_id),
+        ),
+        end.prepare(
+            end.named(_OVERTAKES, "abort with the bumped epoch"),
+            {
+                pending: PREPARE_ABORT,
+                producer_epoch: end.epoch,
+                pending_epoch: if_(
+                    transaction_version_2, minimum(end.epoch + 1, LARGEST_EPOCH), end.epoch
+                ),
+                pending_last_epoch: if_(transaction_version_2, end.epoch, NO_EPOCH),
+            }
+            | FENCE_TAKEN
+            | ENDED,
+            _END_2,
+            when=fencing,
+        ),
+        end.prepare(
+            end.named("end", "abort a later transaction"),
+            ending(prepare, transaction_version_2)
+            | _next_id_taken(needs_id)
+            | {ends_ahead: ~transaction_version_2 & ahead},
+            "TransactionMetadata.prepareAbortOrCommit",
+            when=state == ONGOING,
+        ),
+        end.refuse(
+            "ended so already", Errors.NONE, _END_2, epoch=producer_epoch,
+            when=state == end.of_result(COMPLETE_COMMIT, COMPLETE_ABORT),
+        ),
+        end.refuse(
+            "end under way", Errors.CONCURRENT_TRANSACTIONS, _END_2, when=state == prepare
+        ),
+        end.refuse("no transaction to end so", Errors.INVALID_TXN_STATE, _END_2),
+    )  # fmt: skip
+
+
+def _rows(end: _End) -> tuple[Row, ...]:
+    return _before_version_2(end) + _version_2(end) + _draft(end)
+
+
+_ELSEWHERE = (producer, clock, producer_id_manager)
+end_txn = Table(transaction, on=EndTxn, elsewhere=_ELSEWHERE, rows=_rows(_BY_CLIENT))
+fence_continues = Table(
     transaction,
-    on=EndTxn,
-    elsewhere=(producer, clock, producer_id_manager),
-    rows=_end_before_version_2 + _end_version_2 + _end_draft,
+    on=continue_fence,
+    elsewhere=_ELSEWHERE,
+    when=fence_end.is_set,
+    rows=_rows(_BY_FENCE),
 )

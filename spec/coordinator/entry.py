@@ -25,6 +25,7 @@ from ...language import (
     event,
     if_,
     minimum,
+    record,
     some,
 )
 from ..features import (
@@ -100,6 +101,12 @@ failed_fence = transaction.field(
     "failed_fence", Truth(),
     doc="A fence's record is not in the log (or not yet): the next fence takes no other epoch.",
 )  # fmt: skip
+FenceEnd = record("FenceEnd", producer_id=PRODUCER_ID, producer_epoch=EPOCH)
+fence_end = transaction.field(
+    "fence_end", Optional(FenceEnd),
+    doc="Whose transaction the thread that has fenced it ends next, and under which epoch. A "
+    "client's abort may overtake it, and a later transaction be there when it comes.",
+)  # fmt: skip
 ends_ahead = transaction.field(
     "ends_ahead", Truth(),
     doc="The end was asked for under a higher epoch: once it is decided, nobody goes on with it.",
@@ -160,6 +167,18 @@ FENCE_TAKEN: dict[Expression, Expression] = {
 NOBODY = each(c, None)
 entry_version = if_(transaction_version_2, 2, 0)
 fence_epoch = if_(failed_fence, producer_epoch, bumped_epoch)
+
+
+fence_to_come = fence_end.is_set
+"""A thread is between a fence and its end. A bounded run has one at a time."""
+
+
+def fence_with(epoch: Expression) -> dict[Expression, Expression]:
+    """What a fence that takes this epoch leaves to its second half."""
+    return {
+        pending: PREPARE_EPOCH_FENCE,
+        fence_end: some(FenceEnd(producer_id=producer_id, producer_epoch=epoch)),
+    }
 
 
 def dated(

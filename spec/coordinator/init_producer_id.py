@@ -27,10 +27,11 @@ from .entry import (
     INITIALIZED,
     NEW_ID,
     ONGOING,
-    PREPARE_EPOCH_FENCE,
     asks,
     exhausted,
     fence_epoch,
+    fence_to_come,
+    fence_with,
     fenced,
     fenced_for,
     is_known,
@@ -126,6 +127,7 @@ init_producer_id = Table(
     transaction,
     on=InitProducerId,
     elsewhere=(producer, clock, producer_id_manager),
+    bounded_when=~((state == ONGOING) & ~pending.is_set & fence_to_come),
     rows=(
         Row(
             "transition in flight",
@@ -159,11 +161,8 @@ init_producer_id = Table(
         Row(
             "fence the open transaction",
             when=state == ONGOING,
-            set={
-                pending: PREPARE_EPOCH_FENCE,
-                pending_epoch: fence_epoch,
-                fenced_for[InitProducerId.producer]: some(InitProducerId.connection),
-            },
+            set=fence_with(fence_epoch)
+            | {fenced_for[InitProducerId.producer]: some(InitProducerId.connection)},
             source="KIP-98, TransactionMetadata.prepareFenceProducerEpoch",
         ),
         Row(

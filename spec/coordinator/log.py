@@ -35,7 +35,6 @@ from ..features import (
     overflow_answered,
     previous_id_forgotten,
     rotation_in_log,
-    strict_end_txn_epoch,
     transaction_version_2,
     unused_id_expires,
     version_2_draft,
@@ -85,6 +84,8 @@ from .entry import (
     dated,
     ends_ahead,
     failed_fence,
+    fence_end,
+    fence_to_come,
     fenced,
     fenced_for,
     in_transition,
@@ -312,9 +313,17 @@ def _appended(name: str, target: Expression, *send: Sending, more: Updates) -> R
     )
 
 
-_ahead = ~strict_end_txn_epoch & ends_ahead
-_told_ahead = _tell_ended(_ahead, fenced, producer_id, NO_EPOCH)
-_AHEAD: Updates = {asked_by: if_(_ahead, NOBODY, asked_by)}
+_ahead = ~transaction_version_2 & ends_ahead
+_told_ahead = (
+    _tell_ended(_ahead, fenced, producer_id, NO_EPOCH),
+    tell_fencers(fenced, _ahead & ~fence_to_come),
+)
+_AHEAD: Updates = {
+    asked_by: if_(_ahead, NOBODY, asked_by),
+    fenced_for: if_(_ahead & ~fence_to_come, NOBODY, fenced_for),
+}
+_FENCERS_TOLD: Updates = {fenced_for: if_(fence_to_come, fenced_for, NOBODY)}
+"""Where a client's end has overtaken a fence, its thread will tell who has fenced."""
 
 log_appended = Table(
     transaction,
@@ -329,8 +338,8 @@ log_appended = Table(
             more=_NOBODY_ASKS,
         ),
         _appended("partitions added", ONGOING, *_tell_added(Errors.NONE), more=_NOBODY_ASKS),
-        _appended("commit decided", PREPARE_COMMIT, _told_ahead, more=_AHEAD),
-        _appended("abort decided", PREPARE_ABORT, _told_ahead, more=_AHEAD),
+        _appended("commit decided", PREPARE_COMMIT, *_told_ahead, more=_AHEAD),
+        _appended("abort decided", PREPARE_ABORT, *_told_ahead, more=_AHEAD),
         _appended("commit completed", COMPLETE_COMMIT, more={}),
         _appended("abort completed", COMPLETE_ABORT, more={}),
         Row(
@@ -356,9 +365,9 @@ completion_begins = Table(
     rows=(
         Row(
             "answer and send markers",
-            set=COMPLETING | {asked_by: NOBODY, fenced_for: NOBODY},
+            set=COMPLETING | {asked_by: NOBODY} | _FENCERS_TOLD,
             send=(
-                tell_fencers(Errors.CONCURRENT_TRANSACTIONS),
+                tell_fencers(Errors.CONCURRENT_TRANSACTIONS, ~fence_to_come),
                 _tell_ended(
                     is_prepared,
                     Errors.NONE,
@@ -380,10 +389,10 @@ completion_begins = Table(
 _awaits_end = pending.is_in(PREPARE_COMMIT, PREPARE_ABORT) | (is_prepared & ~pending.is_set)
 
 
-def tell_all(error: Expression) -> tuple[Sending, ...]:
+def tell_all(error: Expression, fencers: Expression | bool = True) -> tuple[Sending, ...]:
     """The answer to everybody who waits for a record."""
     return (
-        tell_fencers(error),
+        tell_fencers(error, fencers),
         _tell_initialized(error, NO_EPOCH),
         *_tell_added(error),
         _tell_ended(_awaits_end, error, producer_id, NO_EPOCH),
@@ -394,7 +403,7 @@ _APPEND = "TransactionStateManager.appendTransactionToLog"
 TRANSITION_FORGOTTEN: Updates = {
     **_NOTHING_PENDING,
     **_NOBODY_ASKS,
-    fenced_for: NOBODY,
+    **_FENCERS_TOLD,
     ends_ahead: False,
     next_id: if_(is_prepared, next_id, None),
 }
@@ -429,13 +438,13 @@ append_fails = Table(
                     )
                 ),
             },
-            send=tell_all(append_failure.error),
+            send=tell_all(append_failure.error, ~fence_to_come),
             source=_APPEND,
         ),
         Row(
             "forget the transition",
             set=TRANSITION_FORGOTTEN,
-            send=tell_all(append_failure.error),
+            send=tell_all(append_failure.error, ~fence_to_come),
             source=_APPEND,
         ),
     ),
@@ -448,6 +457,7 @@ _memory_lost: Updates = {
     **_NOTHING_PENDING,
     **_NOBODY_ASKS,
     unsettled: None,
+    fence_end: None,
     fenced_for: NOBODY,
     ends_ahead: False,
     failed_fence: False,
@@ -508,6 +518,7 @@ fails_over = Table(
             when=_is_kept,
             goto=EMPTY,
             set={**_reloaded(_FORGOTTEN), pending_id: offered_id.value},
+            send=tell_all(Errors.NOT_COORDINATOR),
             source=_LOADED,
         ),
         Row(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from .add_partitions import add_partitions, add_partitions_by_leader
-from .end_txn import end_txn
+from .end_txn import end_txn, fence_continues
 from .init_producer_id import init_producer_id
 from .log import TABLES as LOG_TABLES
 from .markers import markers_answered
-from .timeout import fence_continues, transaction_timeout
+from .timeout import transaction_timeout
 
 TABLES = (
     init_producer_id,

@@ -26,8 +26,8 @@ from ..coordinator.entry import (
     EMPTY,
     PREPARE_ABORT,
     PREPARE_COMMIT,
-    PREPARE_EPOCH_FENCE,
     asked_by,
+    fence_to_come,
     fenced_for,
     is_prepared,
     next_id,
@@ -121,7 +121,7 @@ who_waits = invariant(
             pending.is_in(EMPTY, PREPARE_COMMIT, PREPARE_ABORT) | (is_prepared & ~pending.is_set)
         )
         & fenced_for[i].is_set.implies(
-            pending.is_in(PREPARE_EPOCH_FENCE, PREPARE_ABORT) | (is_prepared & ~pending.is_set)
+            fence_to_come | (pending == PREPARE_ABORT) | (is_prepared & ~pending.is_set)
         )
         & all_of(j, ((i != j) & asked_by[i].is_set).implies(~asked_by[j].is_set)),
     ),

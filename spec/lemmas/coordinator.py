@@ -16,6 +16,8 @@ from ..coordinator.entry import (
     PREPARE_ABORT,
     PREPARE_COMMIT,
     PREPARE_EPOCH_FENCE,
+    fence_end,
+    fence_to_come,
     is_known,
     is_prepared,
     is_settled,
@@ -59,6 +61,11 @@ def _next_id_fits(new_id: Expression, at_last_epoch: Expression) -> Expression:
 
 
 _pending_ends = pending.is_in(PREPARE_COMMIT, PREPARE_ABORT)
+_fence_fits = (
+    fence_to_come
+    & (fence_end.value.producer_id == producer_id)
+    & (fence_end.value.producer_epoch >= producer_epoch)
+)
 pending_fits = invariant(
     "PendingFits",
     (state != DEAD)
@@ -74,7 +81,7 @@ pending_fits = invariant(
                 (COMPLETE_COMMIT, state == PREPARE_COMMIT),
                 (COMPLETE_ABORT, state == PREPARE_ABORT),
                 (DEAD, is_settled),
-                (PREPARE_EPOCH_FENCE, state == ONGOING),
+                (PREPARE_EPOCH_FENCE, (state == ONGOING) & _fence_fits),
             )
         )
     ),

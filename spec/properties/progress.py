@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...language import Expression, Property, all_of, always_possible, leads_to, size
+from ...language import Expression, Property, all_of, all_true, always_possible, leads_to, size
 from ..client import state as client
 from ..coordinator import entry as coordinator
 from ..coordinator import markers
@@ -16,10 +16,13 @@ waits_for_nothing = all_of(
     client.state.at(i).is_in(client.READY, client.FATAL_ERROR) | client.can_only_close.at(i),
 )
 """No client has asked for what it hasn't been told, and no application is in a transaction."""
-owes_nothing = (
-    ~coordinator.is_prepared & ~coordinator.pending.is_set & (size(markers.marker_sent) == 0)
+owes_nothing = all_true(
+    ~coordinator.is_prepared,
+    ~coordinator.pending.is_set,
+    ~coordinator.fence_to_come,
+    size(markers.marker_sent) == 0,
 )
-"""The coordinator has nothing to write, and no marker to send or to wait for."""
+"""The coordinator has nothing to write or to end, and no marker to send or to wait for."""
 is_ended_by_timeout = ~leader.asks_coordinator | all_of(
     p,
     leader.is_open.at(p).implies(

@@ -18,7 +18,6 @@ from ..features import (
     newer_epoch_cancels_load,
     one_way_to_ids,
     rotation_on_fence,
-    single_fence_bump,
     transaction_version_2,
     transactional,
     unauthorized_abortable,
@@ -156,17 +155,6 @@ TRANSACTIONS = (
     ),
     Unreached(
         _SECOND_FAULT,
-        ("producer.InitProducerIdResponse/fenced",),
-        transaction_version_2 & single_fence_bump & (FAULTS < 2),
-    ),
-    Unreached(
-        "need two faults in a run (faults=2) before 4.3, where a fence at the largest epoch fails, "
-        "or a fence that takes two epochs (4.0.0)",
-        ("producer.InitProducerIdResponse/unexpected",),
-        transaction_version_2 & single_fence_bump & (FAULTS < 2),
-    ),
-    Unreached(
-        _SECOND_FAULT,
         (
             "transaction.EndTxn/no producer id for an abort that overtakes a fence",
             "transaction.EndTxn/end at the largest epoch",
@@ -215,8 +203,9 @@ TRANSACTIONS = (
         (
             "transaction.AddPartitionsByLeader/commit or abort under way",
             "transaction.EndTxn/no producer id to be had",
-            "transaction.continue the fence/no producer id to be had",
-            "transaction.continue the fence/abort with a new producer id",
+            "transaction.continue the fence/ended otherwise already",
+            "transaction.continue the fence/other end under way",
+            "transaction.continue the fence/no producer id for the abort",
             "partition.WriteTxnMarkers/stale epoch",
             "partition.WriteTxnMarkers/marker of an earlier transaction",
             "Order",
@@ -225,10 +214,7 @@ TRANSACTIONS = (
     ),
     Unreached(
         "need two transactions in a row (transactions=2)",
-        (
-            "transaction.InitProducerId/no producer id to be had",
-            "partition.AddPartitionsByLeaderResponse/question no longer counts",
-        ),
+        ("partition.AddPartitionsByLeaderResponse/question no longer counts",),
         rotation_on_fence & (IN_A_ROW < 2) & (FAULTS < 2),
     ),
     Unreached(

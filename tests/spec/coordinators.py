@@ -121,7 +121,7 @@ class Coordinator:
         if target == "ONGOING":
             return f"ONGOING {sorted(self['pending_partitions'])}"
         if target == "PREPARE_EPOCH_FENCE":
-            return f"{target} {self['pending_epoch']}"
+            return f"{target} {self['fence_end'][1]}"
         producer_id = self["pending_id"] if target == "EMPTY" else self["producer_id"]
         record = f"{target} {producer_id}/{self['pending_epoch']}"
         record += f" after {self['pending_last_epoch']}"

@@ -146,12 +146,14 @@ def test_a_fence_after_one_whose_record_failed(release: Release) -> None:
 
 @every
 def test_a_client_s_abort_overtakes_a_fence(release: Release) -> None:
-    """The coordinator's own finds a transition in flight, and so the new producer is told."""
+    """The fence's own end finds a transition in flight, and so the new producer is told."""
     one = at(release, "ONGOING")
     assert one.init(client=1) == "PREPARE_EPOCH_FENCE 6"
     bumps = release in WITH_VERSION_2
     after = 5 if bumps or release[0] in OLD else -1
     assert one.end("ABORT", 1, 5) == f"PREPARE_ABORT 1/{5 + bumps} after {after}"
+    assert one.told(kafka.InitProducerIdResponse, 1) == ""
+    assert one.does(transaction.continue_fence) == "transition in flight"
     assert one.told(kafka.InitProducerIdResponse, 1) == BUSY
     assert one.does(transaction.continue_fence) is None
     if not bumps:
@@ -164,6 +166,87 @@ def test_a_client_s_abort_overtakes_a_fence(release: Release) -> None:
     assert one.does(transaction_log.append_failure)
     keeps = release[0] not in OLD and (not bumps or release[0] == "4.0.0")
     assert one.init(client=1) == f"PREPARE_EPOCH_FENCE {5 if keeps else 6}"
+
+
+def overtaken(release: Release) -> Coordinator:
+    """A client's abort has overtaken a fence, and is complete; the fence's own end is to come."""
+    one = at(release, "ONGOING")
+    assert one.init(client=1) == "PREPARE_EPOCH_FENCE 6"
+    one.end("ABORT", 1, 5)
+    complete(one)
+    assert one["state"] == "COMPLETE_ABORT"
+    assert one.told(kafka.EndTxnResponse, 0).startswith("NONE")
+    return one
+
+
+def late_end(one: Coordinator) -> str:
+    """The fence's own end comes; what whoever has fenced is told, or the record prepared."""
+    assert one.does(transaction.continue_fence)
+    assert one.does(transaction.continue_fence) is None
+    return one.told(kafka.InitProducerIdResponse, 1) or one.prepared
+
+
+@version_1
+def test_the_end_of_a_fence_comes_in_the_next_transaction(release: Release) -> None:
+    """docs/findings.md, 8: it has another epoch than the entry, so that nobody sends markers."""
+    one = overtaken(release)
+    assert one.add(1, 5) == "ONGOING [0]"
+    assert one.does(transaction_log.log_append)
+    assert late_end(one).startswith("PREPARE_ABORT 1/5")
+    assert one.does(transaction_log.log_append)
+    assert one.told(kafka.InitProducerIdResponse, 1) == fenced(release)
+    assert (one["state"], one["pending"]) == ("PREPARE_ABORT", None)
+    assert one.does(transaction_log.begin_completion) is None
+    assert one.end("ABORT", 1, 5) == one.init(client=1) == BUSY
+    assert one.does(transaction.timeout) is None
+    assert one.does(transaction_log.failover)
+    assert one.does(transaction_log.begin_completion)
+
+
+@version_1
+def test_the_end_of_a_fence_comes_in_a_later_producer_s_transaction(release: Release) -> None:
+    """docs/findings.md, 8: it has the epoch of a producer that nobody has fenced, which goes on."""
+    one = overtaken(release)
+    assert one.init(client=0).startswith("EMPTY 1/6")
+    assert one.does(transaction_log.log_append)
+    assert one.add(1, 6) == "ONGOING [0]"
+    assert one.does(transaction_log.log_append)
+    assert one.told(kafka.AddPartitionsToTxnResponse, 0, 0) == "NONE"
+    assert late_end(one).startswith("PREPARE_ABORT 1/6")
+    complete(one)
+    assert one.told(kafka.InitProducerIdResponse, 1) == BUSY
+    assert (one["state"], one["producer_epoch"]) == ("COMPLETE_ABORT", 6)
+    assert one.add(1, 6) == "ONGOING [0]"
+
+
+@version_2
+def test_the_end_of_a_fence_comes_after_a_client_s_abort(release: Release) -> None:
+    """With version 2 the epoch of the fence is the one that the abort has brought."""
+    one = overtaken(release)
+    assert late_end(one) == "PREPARE_ABORT 1/7 after 6"
+    one = overtaken(release)
+    assert one.add_by_leader(1, 6) == "ONGOING [0]"
+    assert one.does(transaction_log.log_append)
+    assert late_end(one) == "PREPARE_ABORT 1/7 after 6"
+    one = overtaken(release)
+    assert one.add_by_leader(1, 6) == "ONGOING [0]"
+    assert one.does(transaction_log.log_append)
+    one.end("COMMIT", 1, 6)
+    complete(one)
+    assert late_end(one) == "INVALID_TXN_STATE"
+
+
+@every
+def test_the_end_of_a_fence_that_ends_only_what_is_fenced(release: Release) -> None:
+    for is_open in (False, True):
+        one = overtaken((*release, "+late_fence_end_refused"))
+        if is_open:
+            add = one.add_by_leader if release in WITH_VERSION_2 else one.add
+            assert add(1, one["producer_epoch"]) == "ONGOING [0]"
+            assert one.does(transaction_log.log_append)
+        before = one.entry()
+        assert late_end(one) == BUSY
+        assert one.entry() == before
 
 
 @version_2
@@ -188,8 +271,9 @@ def test_an_abort_overtakes_a_fence_without_a_producer_id_left(epoch: int, told:
     one.arrives(kafka.EndTxn, 0, producer_id=1, producer_epoch=epoch, result="ABORT")
     assert one.does(kafka.EndTxn)
     assert one.told(kafka.EndTxnResponse, 0) == LOADING
+    assert (one["pending"], one["offered_id"]) == (None, None)
+    assert one.does(transaction.continue_fence)
     assert one.told(kafka.InitProducerIdResponse, 1) == told
-    assert (one["pending"], one["pending_epoch"], one["offered_id"]) == (None, -1, None)
     assert set(one["fenced_for"]) == {None}
     assert one.entry() == f"ONGOING 1/{epoch} after 4"
     assert one.does(transaction.continue_fence) is None

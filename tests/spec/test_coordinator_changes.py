@@ -28,7 +28,7 @@ BEFORE: Fields = {
     "pending_last_epoch": 6, "pending_partitions": ONE, "failed_fence": True,
     "asked_by": (0, None), "fenced_for": (None, 0), "adding_for": (ONE, NONE),
     "logged_epoch": 3, "logged_partitions": ONE, "marker_sent": ONE, "marker_connection": (1, 0),
-    "unsettled": ("PREPARE_COMMIT", 0, 3, 2, None, NONE),
+    "unsettled": ("PREPARE_COMMIT", 0, 3, 2, None, NONE), "fence_end": None,
 }  # fmt: skip
 NOTHING_PENDING: Fields = {
     "pending": None, "pending_epoch": -1, "pending_last_epoch": -1, "pending_partitions": NONE,
@@ -142,8 +142,7 @@ def test_a_coordinator_fails_over_with_the_record(
     one = pending_in(state, pending)
     found = changes(one, transaction_log.failover, record_kept=True)
     assert found == fields | MEMORY_LOST
-    expected = {"fence": MOVED} | ({asked: MOVED} if asked else {})
-    assert told(one) == (expected if pending != "DEAD" else {})  # nobody asks for that
+    assert told(one) == {"fence": MOVED} | ({asked: MOVED} if asked else {})
 
 
 @records
@@ -233,34 +232,43 @@ def test_a_tombstone_is_written() -> None:
 
 
 def test_a_transaction_times_out() -> None:
-    fence: Fields = {"pending": "PREPARE_EPOCH_FENCE", "pending_epoch": 6}
+    fence: Fields = {"pending": "PREPARE_EPOCH_FENCE", "fence_end": (1, 6)}
     assert changes(coordinator("ONGOING", failed_fence=False), transaction.timeout) == fence
-    fence["pending_epoch"] = 5  # the failed one has taken it
+    fence["fence_end"] = (1, 5)  # the failed one has taken it
     assert changes(coordinator("ONGOING"), transaction.timeout) == fence
 
 
+def fencing(release: str = NEWEST, **given: Any) -> Coordinator:
+    """One that is between a fence and its end."""
+    return coordinator(
+        "ONGOING", "PREPARE_EPOCH_FENCE", release=release, **{"fence_end": (1, 6), **given}
+    )
+
+
 def test_a_fence_goes_on() -> None:
-    one = coordinator("ONGOING", "PREPARE_EPOCH_FENCE", pending_epoch=6)
-    aborts: Fields = {"pending": "PREPARE_ABORT", "pending_last_epoch": 5, "pending_version": 2}
-    assert changes(one, transaction.continue_fence) == aborts
-    one = coordinator("ONGOING", "PREPARE_EPOCH_FENCE", producer_epoch=8)
-    aborts = {
-        "pending": "PREPARE_ABORT", "pending_epoch": 9, "pending_last_epoch": 8, "next_id": 3,
-        "offered_id": None, "pending_version": 2,
+    one = fencing()
+    aborts: Fields = {
+        "pending": "PREPARE_ABORT", "pending_epoch": 6, "pending_last_epoch": 5,
+        "pending_version": 2, "next_id": None, "fence_end": None,
     }  # fmt: skip
     assert changes(one, transaction.continue_fence) == aborts
-    one = coordinator("ONGOING", "PREPARE_EPOCH_FENCE", producer_epoch=8, offered_id=None)
-    dropped: Fields = {"pending": None, "pending_epoch": -1, "fenced_for": (None, None)}
+    one = fencing(producer_epoch=8, fence_end=(1, 9))
+    aborts |= {
+        "pending_epoch": 9, "pending_last_epoch": 8, "next_id": 3, "offered_id": None,
+    }  # fmt: skip
+    assert changes(one, transaction.continue_fence) == aborts
+    one = fencing(producer_epoch=8, fence_end=(1, 9), offered_id=None)
+    dropped: Fields = {"pending": None, "fenced_for": (None, None), "fence_end": None}
     assert changes(one, transaction.continue_fence) == dropped
     assert told(one) == {"fence": "COORDINATOR_LOAD_IN_PROGRESS"}
 
 
 def test_a_second_new_epoch_overflows() -> None:
     """In 4.0.0 the fence takes one epoch, and the abort another."""
-    one = coordinator("ONGOING", "PREPARE_EPOCH_FENCE", pending_epoch=9, release="4.0.0")
+    one = fencing("4.0.0", fence_end=(1, 9))
     assert changes(one, transaction.continue_fence) == {
-        "pending": None, "pending_epoch": -1, "producer_epoch": 9, "last_producer_epoch": -1,
-        "fenced_for": (None, None),
+        "pending": None, "producer_epoch": 9, "last_producer_epoch": -1,
+        "fenced_for": (None, None), "fence_end": None,
     }  # fmt: skip
     assert told(one) == {"fence": "UNKNOWN_SERVER_ERROR"}
 
@@ -300,7 +308,7 @@ def test_a_producer_initializes(epoch: int, expected: int | None, prepared: Fiel
 def test_a_producer_initializes_over_an_open_transaction() -> None:
     one = coordinator("ONGOING", **REST, failed_fence=False)
     assert prepares(one, kafka.InitProducerId, 1, expected_epoch=-1) == {
-        "pending": "PREPARE_EPOCH_FENCE", "pending_epoch": 6, "fenced_for": (None, 0),
+        "pending": "PREPARE_EPOCH_FENCE", "fence_end": (1, 6), "fenced_for": (None, 0),
     }  # fmt: skip
 
 
@@ -350,21 +358,39 @@ def test_a_transaction_of_version_1_ends(result: str) -> None:
 
 
 def test_an_abort_overtakes_a_fence() -> None:
-    fencing: Fields = {
-        **REST, "pending_epoch": 6, "pending_last_epoch": 6, "fenced_for": (0, None),
+    """The fence's own end is still to come, and tells who has fenced."""
+    given: Fields = {
+        **REST, "pending_epoch": 7, "pending_last_epoch": 6, "fenced_for": (0, None),
         "failed_fence": False,
     }  # fmt: skip
     asks: Fields = {"producer_id": 1, "producer_epoch": 5, "result": "ABORT"}
-    one = coordinator("ONGOING", "PREPARE_EPOCH_FENCE", **fencing)
+    one = fencing(**given)
     overtaken: Fields = {
-        "pending": "PREPARE_ABORT", "pending_last_epoch": 5, "fenced_for": (None, None),
-        "asked_by": (None, 0),
+        "pending": "PREPARE_ABORT", "pending_last_epoch": 5, "asked_by": (None, 0),
     }  # fmt: skip
-    assert prepares(one, kafka.EndTxn, 1, **asks) == {**overtaken, "pending_version": 2}
-    assert told(one) == {"init": "CONCURRENT_TRANSACTIONS"}
-    one = coordinator("ONGOING", "PREPARE_EPOCH_FENCE", release="3.5", **fencing)
+    in_version_2 = {**overtaken, "pending_epoch": 6, "pending_version": 2}
+    assert prepares(one, kafka.EndTxn, 1, **asks) == in_version_2
+    assert told(one) == {}
+    one = fencing("3.5", **given)
     assert prepares(one, kafka.EndTxn, 1, **asks) == {
         **overtaken, "pending_epoch": 5, "pending_last_epoch": -1, "last_producer_epoch": -1,
         "failed_fence": True,
     }  # fmt: skip
-    assert told(one) == {"init": "CONCURRENT_TRANSACTIONS"}
+    assert told(one) == {}
+
+
+def test_what_a_fence_overtaken_still_keeps() -> None:
+    """Whoever has fenced hears of it from the fence's own end, or from a failover."""
+    late: Fields = {"fence_end": (1, 6), "fenced_for": (None, 0)}
+    one = coordinator("ONGOING", "PREPARE_ABORT", **late)
+    assert one.does(transaction_log.log_append)
+    assert one.does(transaction_log.begin_completion)
+    assert (one["fence_end"], one["fenced_for"], told(one)) == (*late.values(), {"end": "NONE 2/0"})
+    one = coordinator("ONGOING", "PREPARE_ABORT", **late)
+    assert one.does(transaction_log.append_failure, record_kept=False)
+    assert (one["fence_end"], one["fenced_for"]) == tuple(late.values())
+    assert told(one) == {"end": NOT_AVAILABLE}
+    one = coordinator("ONGOING", "PREPARE_ABORT", **late)
+    assert one.does(transaction_log.failover, record_kept=False)
+    assert (one["fence_end"], one["fenced_for"]) == (None, (None, None))
+    assert told(one) == {"end": MOVED, "fence": MOVED}

@@ -56,12 +56,12 @@ class Fault:
 
 
 def found(fault: Fault) -> Result:
-    """The one property checked."""
+    """The one property checked; a run may end anywhere (docs/findings.md, 8)."""
     off = [*fault.off, *filter(None, [fault.missing])]
     instance = instantiate(
         fault.system, fault.protocol, fault.constants, switch_off=off, properties=[fault.breaks]
     )
-    return checked(instance)
+    return checked(replace(instance, terminal=instance.terminal | True))
 
 
 def cases(faults: Iterable[Fault]) -> list[Any]:

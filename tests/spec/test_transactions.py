@@ -68,6 +68,8 @@ def _run(
     threads: int,
 ) -> Result:
     instance = instantiate(SYSTEM, protocol, asdict(bounds), switch_off=off, properties=properties)
+    if properties is not None:  # a late end of a fence is a deadlock before version 2
+        instance = replace(instance, terminal=instance.terminal | True)
     return checked(instance, Options(threads=threads))
 
 

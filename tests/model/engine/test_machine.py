@@ -65,7 +65,7 @@ BATCH: dict[str, Any] = {
 }  # fmt: skip
 END: dict[str, Any] = {
     "producer": "anybody", "connection": 0, "producer_id": 7, "producer_epoch": 3,
-    "result": "COMMIT", "is_from_client": True,
+    "result": "COMMIT",
 }  # fmt: skip
 
 
