@@ -31,7 +31,6 @@ ROOT = Path(__file__).parents[2]
 SPEC = ROOT / "tests" / "spec"
 STEPS = (
     "import Interpreter",
-    "tests.spec.clients import",
     "tests.spec.coordinators import",
     "tests.spec.leaders import",
 )

@@ -19,7 +19,7 @@ from epochfence.tests.mutation.mutants import Mutant, every_mutant, mutants
 from epochfence.tests.mutation.run import sample
 from epochfence.tests.mutation.scenarios import Scenario, Trial, counted, trials
 
-FILE = "test_partition_changes.py"  # it draws nothing
+FILE = "test_partition_recovery.py"  # it draws nothing
 SMALL = 60_000  # states: of larger scenarios there is no need
 OF_CROSSING = [m for table in crossing.system.tables for m in mutants(table, [crossing.system])]
 
@@ -99,6 +99,6 @@ def _fails(mutant: Mutant) -> bool:
         object.__setattr__(mutant.table, "rows", mutant.rows)
         for stream in (1, 2):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
-        options = ("-x", "-p", "no:cacheprovider", f"--rootdir={ROOT}")
+        options = ("-x", "-m", "not slow", "-p", "no:cacheprovider", f"--rootdir={ROOT}")
         os._exit(int(pytest.main([*options, str(SPEC / FILE)])))
     return os.waitpid(child, 0)[1] != 0

@@ -1,12 +1,11 @@
-"""A partition leader on its own: what it answers to one event after another, on plain values."""
+"""A partition leader on its own."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
-from epochfence.language import Event, Expression, Message, Property, instantiate, lost
+from epochfence.language import Expression, Message, Property
 from epochfence.language.expressions import as_bounded
 from epochfence.language.types import Value
 from epochfence.language.values import evaluate
@@ -14,8 +13,7 @@ from epochfence.spec import messages
 from epochfence.spec.features import NEWEST
 from epochfence.spec.leader.state import last_stable_offset
 from epochfence.spec.systems import shipped
-from epochfence.tests.spec import network
-from epochfence.tests.spec.both import Both
+from epochfence.tests.spec.alone import Alone
 
 BOUNDS = {
     "producers": 2,
@@ -30,14 +28,7 @@ BOUNDS = {
     "deletions": 1,
     "producer_expiries": 1,
 }
-VERSION_1 = ("transaction_version_2",)  # without it
 IDEMPOTENCE_ONLY = ("transaction_version_2", "verification")  # without them nobody is asked
-
-
-@cache
-def machine(release: str, off: tuple[str, ...]) -> Both:
-    """The transactions system with leaders that forget, in a release without some features."""
-    return Both(instantiate(shipped("transactions"), release, BOUNDS, switch_off=off))
 
 
 def entry(
@@ -78,15 +69,15 @@ def _short(name: str, value: Any) -> Any:
     return short
 
 
-class Leader:
-    """A leader in a release, from its first state on or with other fields of it given.
+class Leader(Alone):
+    """A leader. Every client awaits an answer, so that none is left out."""
 
-    Every client awaits an answer, so that none is left out.
-    """
+    machine = "partition"
+    system = shipped("transactions")
+    bounds = BOUNDS
 
     def __init__(self, release: str = NEWEST, *off: str, **given: Value) -> None:
-        self.model = machine(release, off)
-        self.state = self.model.as_mapping(next(iter(self.model.initial_states())))
+        super().__init__(release, *off)
         sent = ("SENT", 0, -1, 0, False, False, False)
         self.state["producer.batches"] = (((sent,),),) * BOUNDS["producers"]
         self.state["producer.txn"] = (0,) * BOUNDS["producers"]
@@ -95,12 +86,11 @@ class Leader:
 
     def field(self, name: str) -> Any:
         """A field of the leader."""
-        value: Any = self.state[f"partition.{name}"]
-        return _short(name, value[0])
+        return _short(name, self[name])
 
     def put(self, name: str, value: Any) -> None:
         """Sets a field of the leader."""
-        self.state[f"partition.{name}"] = (_full(name, value),)
+        self.set(**{name: _full(name, value)})
 
     def entry(self, producer_id: int = 0) -> Any:
         """What it knows of a producer id: epoch, batches, coordinator epoch, open since."""
@@ -128,40 +118,18 @@ class Leader:
         """Whether an invariant holds now."""
         return bool(self.value(item.expression))
 
-    def does(self, event: Event, **parameters: Value) -> str | None:
-        """Takes an event with these parameters; the row taken, none where it is not enabled."""
-        table = f"partition.{event.name}"
-        for step in self.model.steps(tuple(self.state.values()), table):
-            bound = {
-                variable.data.name: value
-                for variable, value in step.bound
-                if variable.op == "variable"
-            }
-            if all(bound[n] == v for n, v in parameters.items()):
-                assert step.state is not None, step.fault
-                self.state = self.model.as_mapping(step.state)
-                return self.model.instance.row_names[step.row].partition("/")[2]
-        return None
-
     def receives(self, message: Message, address: Mapping[str, int], **content: Value) -> None:
         """Puts a message on the network; what isn't said of it has initial values."""
-        keys = tuple(address[key] for key, _ in message.address)
-        network.put(self.model, self.state, message, keys, content)
+        self.arrives(message, *(address[key] for key, _ in message.address), **content)
 
     def takes(self, message: Message, address: Mapping[str, int], **content: Value) -> str | None:
         """Takes a message; the row taken."""
         self.receives(message, address, **content)
         return self.does(message)
 
-    def loses(self, message: Message, client: int = 0) -> str | None:
-        """Finds that a question to the coordinator, or the answer, is lost; the row taken."""
-        self.receives(message, {"producer": client, "partition": 0})
-        return self.does(lost(message))
-
-    def sent(self, message: Message, client: int = 0) -> dict[str, Value] | None:
+    def sent_to(self, message: Message, client: int = 0) -> dict[str, Value] | None:
         """What it has sent to or for a client, taken off the network; none where there is none."""
-        keys = tuple(client if key == "producer" else 0 for key, _ in message.address)
-        return network.take(self.model, self.state, message, keys)
+        return self.sent(message, *(client * (key == "producer") for key, _ in message.address))
 
     def produce(
         self, epoch: int, sequence: int, *, producer_id: int = 0, client: int = 0,
@@ -176,7 +144,7 @@ class Leader:
         )  # fmt: skip
         if row is None:
             return "waits"
-        if self.sent(messages.AddPartitionsByLeader, client):
+        if self.sent_to(messages.AddPartitionsByLeader, client):
             return "asks"
         return self.told(before, client)
 
@@ -189,7 +157,7 @@ class Leader:
 
     def told(self, before: int, client: int) -> str:
         """The answer to a batch, where the log had `before` entries when it came."""
-        answer = self.sent(messages.ProduceResponse, client)
+        answer = self.sent_to(messages.ProduceResponse, client)
         if answer is None:
             return ""
         if answer["error"] != "NONE":
@@ -211,7 +179,7 @@ class Leader:
             messages.WriteTxnMarkers, {"partition": 0}, producer_id=producer_id,
             producer_epoch=epoch, result=result, coordinator_epoch=coordinator_epoch,
         )  # fmt: skip
-        answer = self.sent(messages.WriteTxnMarkersResponse)
+        answer = self.sent_to(messages.WriteTxnMarkersResponse)
         assert answer is not None
         if answer["error"] != "NONE":
             return str(answer["error"])

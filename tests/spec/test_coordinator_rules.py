@@ -9,9 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from epochfence.spec import messages as kafka
+from epochfence.spec.api_versions import VERSION_1
 from epochfence.spec.features import RELEASED as RELEASES
 from epochfence.tests.cases import before, since
-from epochfence.tests.spec.coordinators import LARGEST, LAST, VERSION_1, Coordinator
+from epochfence.tests.spec.coordinators import LARGEST, LAST, Coordinator
 
 Pair = tuple[int, int]  # of producer id and epoch
 WITH_VERSION_2 = since("4.0.0")
