@@ -43,6 +43,18 @@ timeout_bumps_epoch = _of_coordinators(
     sentence="A transaction that the coordinator aborts by itself ends with a new epoch.",
     source="KAFKA-6119",
 )
+fence_bumps_epoch = _of_coordinators(
+    "fence_bumps_epoch",
+    RELEASES[0],
+    sentence="A new instance's fence ends the open transaction with a new epoch.",
+    source="KAFKA-5231",
+)
+completes_once = _of_coordinators(
+    "completes_once",
+    RELEASES[0],
+    sentence="One thread writes that a transaction is complete; a trunk before 2.6 let two do so.",
+    source="KAFKA-10080, TransactionMarkerChannelManager.maybeWriteTxnCompletion",
+)
 storage_error_retried = _of_coordinators(
     "storage_error_retried",
     "2.5",
@@ -174,6 +186,13 @@ own_completion_cancelled = _of_coordinators(
     "before, also the current one, so that the transaction never ended.",
     source="KAFKA-16352",
 )
+markers_in_order = _of_coordinators(
+    "markers_in_order",
+    None,
+    sentence="A marker isn't sent again before the one under way has arrived or is lost: none "
+    "arrives late.",
+    source="KAFKA-19446, another way to mend it",
+)
 # The partition leader -------------------------------------------------------------------------
 
 unknown_producer_accepted = _of_leaders(
@@ -294,6 +313,13 @@ stale_epoch_abortable = _of_clients(
     "2.7",
     sentence="A leader's INVALID_PRODUCER_EPOCH is abortable for a client; before, it was fatal.",
     source="KIP-588, TransactionManager.maybeTransitionToErrorState",
+)
+renumbered_in_order = _of_clients(
+    "renumbered_in_order",
+    "2.5",
+    sentence="Batches in flight that start again at sequence 0 do so in their order (from 2.3); "
+    "before, in that of the heap that holds them.",
+    source="KAFKA-8483, KAFKA-8484",
 )
 epoch_by_partition = _of_clients(
     "epoch_by_partition",

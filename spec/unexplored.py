@@ -28,6 +28,10 @@ UNEXPLORED = (
         ),
     ),
     Unexplored(
+        "a fault of a trunk, which no release has: epochfence bugs KAFKA-10080 runs it",
+        ("transaction.completion written again/the record before is the last in the log",),
+    ),
+    Unexplored(
         "rows of the trunk of October 2024: Kafka's own cases run them",
         (
             "transaction.AddPartitionsByLeader/transition in flight, same epoch",

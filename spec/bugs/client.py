@@ -62,6 +62,28 @@ BUGS = (
         note="It holds if and only if a leader remembers as many batches as are in flight.",
     ),
     Bug(
+        "KAFKA-8483",
+        "batches in flight that start again at sequence 0 do so in the order of a heap",
+        "1.0 to 2.2",
+        "Order",
+        "2.0",
+        "2.0",
+        ("renumbered_in_order",),
+        idempotence(
+            deletions=1, faults=1, records=4, in_flight=4, cached_batches=4, largest_sequence=7
+        ),
+        (
+            "drain/the next in sequence",
+            "drain/the next in sequence",
+            "drain/the next in sequence",
+            "drain/the next in sequence",
+            "ProduceResponse/unknown at the leader: new sequences",
+        ),
+        "commit af280103; KAFKA-8483 and KAFKA-8484",
+        system="idempotence",
+        also=("KAFKA-8484",),
+    ),
+    Bug(
         "KAFKA-5793",
         "a producer that is forgotten with its records starts again at 0: a late batch is taken",
         "1.0 to 2.4",

@@ -18,6 +18,7 @@ from ...language import (
     Table,
     any_of,
     constant,
+    count_of,
     each,
     if_,
     lift,
@@ -38,6 +39,7 @@ from ..features import (
     epoch_by_partition,
     expires_in_flight,
     late_errors_ignored,
+    renumbered_in_order,
     transactional,
 )
 from ..messages import (
@@ -46,6 +48,7 @@ from ..messages import (
     NO_EPOCH,
     NO_OFFSET,
     REAL,
+    RECORD,
     SEQUENCE,
     Errors,
     ProduceResponse,
@@ -220,6 +223,18 @@ def _can_move_up(where: Expression, which: Expression) -> Expression:
     return (next_sequence[where] >= count) & ~any_of(s, (s != which) & tracked(where, s) & too_low)
 
 
+def in_heap(where: Expression, which: Expression) -> Expression:
+    """The place of a batch in the heap of those in flight, as a bounded run has it: of three whose
+    first one has been acknowledged the last stands before the one in between, as it took the first
+    one's place. With fewer the order is the batches' own.
+
+    TransactionManager.startSequencesAtBeginning before 2.3
+    """
+    place, other = lower(where, which), RECORD.variable("other")
+    three = (REAL == 0) & (count_of(other, tracked(where, other)) == 3)
+    return if_(three & (place > 0), 3 - place, place)
+
+
 def _renumbered(where: Expression, which: Expression) -> dict[Expression, Operand]:
     """A batch is queued again, and those in flight start at sequence 0."""
     batch, other = batches[where][which], batches[where][s]
@@ -227,7 +242,7 @@ def _renumbered(where: Expression, which: Expression) -> dict[Expression, Operan
     assert isinstance(again, Expression)
     renumbered = replace(
         if_(s == which, replace(again, status=QUEUED), other),
-        base_sequence=lower(where, s),
+        base_sequence=if_(renumbered_in_order, lower(where, s), in_heap(where, s)),
         sequence_reset=True,
     )
     counted = sum_of(s, if_(tracked(where, s), details[where][s].count, 0))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ...language import Expression, Row, Sending, Table, if_, some
 from ...language.expressions import Operand
-from ..features import expected_epoch, rotation_on_fence
+from ..features import expected_epoch, fence_bumps_epoch, rotation_on_fence
 from ..messages import (
     LARGEST_EPOCH,
     NO_EPOCH,
@@ -161,7 +161,7 @@ init_producer_id = Table(
         Row(
             "fence the open transaction",
             when=state == ONGOING,
-            set=fence_with(fence_epoch)
+            set=fence_with(if_(fence_bumps_epoch, fence_epoch, producer_epoch))
             | {fenced_for[InitProducerId.producer]: some(InitProducerId.connection)},
             source="KIP-98, TransactionMetadata.prepareFenceProducerEpoch",
         ),

@@ -31,8 +31,10 @@ from ...language import (
 )
 from ...language.expressions import Operand
 from ..features import (
+    completes_once,
     last_epoch_in_log,
     overflow_answered,
+    own_completion_cancelled,
     previous_id_forgotten,
     rotation_in_log,
     transaction_version_2,
@@ -43,11 +45,13 @@ from ..messages import (
     APPEND_FAILURES,
     EPOCH,
     FAILOVERS,
+    FAULTS,
     ID_EXPIRIES,
     LATEST,
     NO_EPOCH,
     NO_TIMESTAMP,
     PARTITION,
+    PARTITIONS,
     PRODUCER_ID,
     REAL,
     AddPartitionsByLeaderResponse,
@@ -113,7 +117,7 @@ from .entry import (
     txn_start_timestamp,
     txn_timeout_ms,
 )
-from .markers import marker_connection, marker_sent
+from .markers import completion_dropped, left_behind, marker_connection, marker_sent
 
 Updates = Mapping[Expression, Operand]
 
@@ -127,6 +131,10 @@ logged_partitions = transaction.field(
 LogRecord = record(
     "LogRecord", state=TransactionState, producer_id=PRODUCER_ID, producer_epoch=EPOCH,
     last_producer_epoch=EPOCH, next_id=Optional(PRODUCER_ID), partitions=Set(PARTITION),
+)  # fmt: skip
+completed_record = transaction.field(
+    "completed_record", Optional(LogRecord), only_bounded=True,
+    doc="What a second thread is to write, that the end is complete.",
 )  # fmt: skip
 unsettled = transaction.field(
     "unsettled", Optional(LogRecord), doc="The log's last record if its append has failed."
@@ -325,11 +333,30 @@ _AHEAD: Updates = {
 _FENCERS_TOLD: Updates = {fenced_for: if_(fence_to_come, fenced_for, NOBODY)}
 """Where a client's end has overtaken a fence, its thread will tell who has fenced."""
 
+# two threads have the answers of two brokers
+_COMPLETED_TWICE: Updates = {
+    completed_record: if_(
+        completes_once | (PARTITIONS < 2),
+        None,
+        some(
+            LogRecord(
+                state=pending.value,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                last_producer_epoch=last_producer_epoch,
+                next_id=None,
+                partitions=set_of(),
+            )
+        ),
+    )
+}
+
 log_appended = Table(
     transaction,
     on=log_append,
     elsewhere=(producer, producer_id_manager),
     when=in_transition & (~completing | (size(partitions) == 0)),
+    bounded_when=~completion_dropped,
     rows=(
         _appended(
             "producer id given out",
@@ -340,8 +367,8 @@ log_appended = Table(
         _appended("partitions added", ONGOING, *_tell_added(Errors.NONE), more=_NOBODY_ASKS),
         _appended("commit decided", PREPARE_COMMIT, *_told_ahead, more=_AHEAD),
         _appended("abort decided", PREPARE_ABORT, *_told_ahead, more=_AHEAD),
-        _appended("commit completed", COMPLETE_COMMIT, more={}),
-        _appended("abort completed", COMPLETE_ABORT, more={}),
+        _appended("commit completed", COMPLETE_COMMIT, more=_COMPLETED_TWICE),
+        _appended("abort completed", COMPLETE_ABORT, more=_COMPLETED_TWICE),
         Row(
             "transactional id forgotten",
             goto=EMPTY,
@@ -461,13 +488,19 @@ _memory_lost: Updates = {
     fenced_for: NOBODY,
     ends_ahead: False,
     failed_fence: False,
+    left_behind: if_(
+        own_completion_cancelled | (FAULTS < 3) | (size(marker_sent) == 0),
+        left_behind,
+        some(coordinator_epoch),
+    ),
+    completion_dropped: False,
     marker_sent: set_of(),
     marker_connection: each(p, marker_connection[p] + 1),
     coordinator_epoch: coordinator_epoch + 1,
 }
 
 
-def _reloaded(fields: Updates, target: Expression = state) -> Updates:
+def reloaded(fields: Updates, target: Expression = state) -> Updates:
     """The entry as a new coordinator has it, where the log's last record is of the state `target`
     and says `fields`."""
 
@@ -495,7 +528,7 @@ def _found(name: str, target: Expression) -> Row:
         name,
         when=_is_kept & (pending == target),
         goto=target,
-        set=_reloaded(RECORDS[target], target),
+        set=reloaded(RECORDS[target], target),
         send=tell_all(Errors.NOT_COORDINATOR),
         source=_LOADED,
     )
@@ -517,14 +550,14 @@ fails_over = Table(
             "the tombstone is in the log",
             when=_is_kept,
             goto=EMPTY,
-            set={**_reloaded(_FORGOTTEN), pending_id: offered_id.value},
+            set={**reloaded(_FORGOTTEN), pending_id: offered_id.value},
             send=tell_all(Errors.NOT_COORDINATOR),
             source=_LOADED,
         ),
         Row(
             "no new record is in the log",
             set={
-                **_reloaded({producer_epoch: logged_epoch, partitions: logged_partitions}),
+                **reloaded({producer_epoch: logged_epoch, partitions: logged_partitions}),
                 next_id: if_(rotation_in_log & is_prepared, next_id, None),
             },
             send=tell_all(Errors.NOT_COORDINATOR),
@@ -552,7 +585,7 @@ def _surfaces(name: str, target: Expression, prepared_in: Expression) -> Row:
         name,
         when=prepared_in & (_record.state == target),
         goto=target,
-        set=_reloaded(_surfaced, target),
+        set=reloaded(_surfaced, target),
         send=tell_all(Errors.NOT_COORDINATOR),
         source=_LOADED,
     )
@@ -577,7 +610,7 @@ fails_over_late = Table(
             "the tombstone is in the log",
             when=is_settled & (_record.state == DEAD),
             goto=EMPTY,
-            set={**_reloaded(_FORGOTTEN), pending_id: offered_id.value},
+            set={**reloaded(_FORGOTTEN), pending_id: offered_id.value},
             send=tell_all(Errors.NOT_COORDINATOR),
             source=_LOADED,
         ),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from ...language import Bool as Truth
 from ...language import (
     Expression,
     Machine,
     Map,
     Message,
+    Optional,
     Row,
     Sending,
     Set,
@@ -19,9 +21,10 @@ from ...language import (
     message,
     set_of,
 )
-from ..features import own_completion_cancelled, storage_error_retried
+from ..features import markers_in_order, own_completion_cancelled, storage_error_retried
 from ..messages import (
     CONNECTION,
+    COORDINATOR_EPOCH,
     DELAYS,
     LOSSES,
     PARTITION,
@@ -43,6 +46,14 @@ from .entry import (
 )
 
 marker_sent = transaction.field("marker_sent", Set(PARTITION), doc="Markers not yet answered.")
+left_behind = transaction.field(
+    "left_behind", Optional(COORDINATOR_EPOCH), only_bounded=True,
+    doc="The term that was over before its markers were answered.",
+)  # fmt: skip
+completion_dropped = transaction.field(
+    "completion_dropped", Truth(), only_bounded=True,
+    doc="Nobody waits for the markers of the end under way any more.",
+)  # fmt: skip
 marker_connection = transaction.field("marker_connection", Map(PARTITION, CONNECTION))
 
 send_marker = event("send marker", partition=PARTITION)
@@ -88,6 +99,7 @@ markers_overtaken = Table(
     rows=(
         Row(
             "send again on a new connection",
+            during=~markers_in_order,
             set={
                 marker_connection[marker_overtaken.partition]: marker_connection[
                     marker_overtaken.partition

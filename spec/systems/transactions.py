@@ -6,9 +6,9 @@ from ...language import DEFAULT, Channel, System, strong_fairness, weak_fairness
 from ..client import accumulator, calls, expiry, producer, sender
 from ..client import state as client
 from ..client.transaction_manager import OLDEST_TRANSACTION_VERSION
+from ..coordinator import completion, markers, tables
 from ..coordinator import entry as transaction
 from ..coordinator import log as transaction_log
-from ..coordinator import markers, tables
 from ..features import KAFKA, transactional
 from ..leader import markers as leader_markers
 from ..leader import produce, recovery
@@ -83,6 +83,7 @@ system = System(
     "delayed, repeated and overtaken.",
     tables=tables.TABLES
     + transaction_log.TABLES
+    + completion.TABLES
     + markers.TABLES
     + produce.TABLES
     + leader_markers.TABLES
@@ -146,6 +147,7 @@ system = System(
             *recovery.FAULTY_EVENTS,
             transaction.timeout,
             *transaction_log.FAULTY_EVENTS,
+            *completion.FAULTY_EVENTS,
             *markers.FAULTY_EVENTS,
         ): FAULTS
     },

@@ -144,6 +144,10 @@ WITHOUT: dict[tuple[str, ...], tuple[str, int, str]] = {
 # Features that decide which error is answered, or what only an older protocol needs.
 HARMLESS = {
     "timeout_bumps_epoch": "version 2 bumps the epoch at every end",
+    "fence_bumps_epoch": "version 2 takes the epoch with the end's record",
+    "completes_once": "the second thread takes a second partition",
+    "own_completion_cancelled": "it takes three faults",
+    "renumbered_in_order": "no leader forgets at the default bounds",
     "expected_epoch": "with version 2 a client gets its epochs from EndTxn",
     "strict_end_txn_epoch": "version 2 has a check of its own",
     "failed_fence_kept": "version 2 takes the epoch with the record and not before",
@@ -214,6 +218,7 @@ NEVER_TAKEN = never_reached(SYSTEM)
 
 
 TAKEN_WITH_TWO_CLIENTS = {"partition.AddPartitionsByLeaderResponse/stale epoch"}
+TAKEN_BY_A_BUG = {"transaction.late answer to a marker/cancels the completion under way"}  # 16352
 
 
 def covered(protocol: str, off: tuple[str, ...], bounds: Bounds) -> set[str]:
@@ -239,7 +244,7 @@ def test_every_row_is_taken_by_a_run_or_listed_with_a_reason() -> None:
     for release in ("3.5", "3.6"):
         reached |= covered(release, (), EXPIRED_ID)
     reached |= covered(BEFORE, (), replace(DEFAULTS, transactions=1, faults=0))
-    assert every - reached == NEVER_TAKEN.keys() | TAKEN_WITH_TWO_CLIENTS
+    assert every - reached == NEVER_TAKEN.keys() | TAKEN_WITH_TWO_CLIENTS | TAKEN_BY_A_BUG
 
 
 @pytest.mark.slow

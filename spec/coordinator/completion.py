@@ -1,0 +1,81 @@
+"""What goes wrong with the completion of a transaction: two threads write it, or nobody does."""
+
+from __future__ import annotations
+
+from ...language import Row, Table, event, set_of
+from ..features import completes_once, own_completion_cancelled
+from ..messages import FAILOVERS, FAULTS, Errors, producer, transaction
+from .entry import (
+    completing,
+    coordinator_epoch,
+    last_producer_epoch,
+    next_id,
+    partitions,
+    previous_id,
+    producer_epoch,
+    producer_id,
+)
+from .log import completed_record, logged_epoch, logged_partitions, reloaded, tell_all
+from .markers import completion_dropped, left_behind
+
+completed_again = event(
+    "completion written again",
+    event_doc="A second thread appends its record, and another broker takes over that reads it.",
+)
+late_answer = event(
+    "late answer to a marker",
+    event_doc="A broker that coordinates once more gets an answer from its earlier term.",
+)
+
+_record = completed_record.value
+written_again = Table(
+    transaction,
+    on=completed_again,
+    elsewhere=(producer,),
+    when=(FAILOVERS > 0) & completed_record.is_set,
+    rows=(
+        Row(
+            "the record before is the last in the log",
+            during=~completes_once,
+            goto=_record.state,
+            set={
+                **reloaded(
+                    {
+                        producer_id: _record.producer_id,
+                        producer_epoch: _record.producer_epoch,
+                        last_producer_epoch: _record.last_producer_epoch,
+                        previous_id: previous_id,
+                        next_id: None,
+                        logged_epoch: _record.producer_epoch,
+                        partitions: set_of(),
+                        logged_partitions: set_of(),
+                    },
+                    _record.state,
+                ),
+                completed_record: None,
+            },
+            send=tell_all(Errors.NOT_COORDINATOR),
+            source="KAFKA-10080",
+            note="TransactionMetadata.completeTransitionTo throws in the broker that wrote it.",
+        ),
+    ),
+)
+
+# the same broker again: an election to another one lies between
+_is_back = left_behind.is_set & (left_behind.value + 2 <= coordinator_epoch)
+answered_late = Table(
+    transaction,
+    on=late_answer,
+    when=(FAULTS > 2) & (FAILOVERS > 0) & completing & _is_back & ~completion_dropped,
+    rows=(
+        Row(
+            "cancels the completion under way",
+            during=~own_completion_cancelled,
+            set={completion_dropped: True, left_behind: None},
+            source="KAFKA-16352, TransactionMarkerChannelManager.removeMarkersForTxnId before 3.8",
+        ),
+    ),
+)
+
+FAULTY_EVENTS = (completed_again, late_answer)
+TABLES = (written_again, answered_late)
