@@ -33,6 +33,7 @@ STEPS = (
     "import Interpreter",
     "tests.spec.coordinators import",
     "tests.spec.leaders import",
+    "tests.spec.vectors import",
 )
 LONGEST = 120  # seconds, after which a mutant runs in a circle
 NOT_STARTED = "tests of answers can't be collected"

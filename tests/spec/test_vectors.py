@@ -10,16 +10,11 @@ from typing import Any
 import pytest
 
 from epochfence.spec.features import RELEASED as RELEASES
+from epochfence.tests.spec import renew
 from epochfence.tests.spec.alone import Alone
-from epochfence.tests.spec.clients import Client, TransactionalClient
 from epochfence.tests.spec.coordinators import Coordinator
-from epochfence.tests.spec.leaders import Leader
-from epochfence.tests.spec.vectors import FOLDER, Values, events, outcome, read
+from epochfence.tests.spec.vectors import FOLDER, MACHINES, Values, events, outcome, read
 
-MACHINES: dict[str, type[Alone]] = {
-    "coordinator": Coordinator, "leader": Leader, "transactional_client": TransactionalClient,
-    "idempotent_client": Client,
-}  # fmt: skip
 Case = list[Any]
 CASES = [
     pytest.param(
@@ -70,8 +65,15 @@ def test_every_file_is_of_a_machine() -> None:
     names = {path.stem for path in Path(FOLDER).glob("*.json")} - {"vectors.schema"}
     assert names == {*MACHINES}
     for name in names:
-        data = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
-        assert data["machine"] == name
+        text = (FOLDER / f"{name}.json").read_text(encoding="utf-8")
+        assert json.loads(text)["machine"] == name
+        assert renew.written(json.loads(text)) == text, "python tests/spec/renew.py writes it so"
+
+
+@pytest.mark.sample(10)
+@pytest.mark.parametrize(("machine", "group", "case"), CASES)
+def test_renewed_it_is_what_it_was(machine: str, group: dict[str, Any], case: Case) -> None:
+    assert renew.told(machine, read(machine), group, case) == case
 
 
 def test_another_outcome_is_noticed() -> None:

@@ -31,12 +31,20 @@ import fastjsonschema
 from epochfence.spec.api_versions import VERSION_1
 from epochfence.spec.features import RELEASED as RELEASES
 from epochfence.tests.cases import Outcome, in_release, since
+from epochfence.tests.spec.alone import Alone
+from epochfence.tests.spec.clients import Client, TransactionalClient
+from epochfence.tests.spec.coordinators import Coordinator
+from epochfence.tests.spec.leaders import Leader
 
 FOLDER = Path(__file__).with_name("vectors")
 WITH_VERSION_2 = since("4.0.0")
 OF_2 = ", version 2"
 ROW = re.compile(r"\[(?P<row>[^]]*)\] (?P<told>.*)")
 
+MACHINES: dict[str, type[Alone]] = {
+    "coordinator": Coordinator, "leader": Leader, "transactional_client": TransactionalClient,
+    "idempotent_client": Client,
+}  # fmt: skip
 Values = Mapping[str, Any]
 
 
