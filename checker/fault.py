@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from ..language import Instance, Property
 from ..model.engine.interpreter import FullState, Interpreter, Step
+from .explain import why_broken
 from .trace import Disagreement, follow, told
 from .verdict import Outcome, PropertyVerdict, Verdict
 
@@ -39,9 +40,11 @@ def tell_fault(
     thing."""
     machine = Interpreter(instance)
     states, steps = follow(machine, path, packed)
-    broken = ""
+    broken, why = "", ()
     if kind is Kind.STATE:
-        broken, conclusion = _broken_invariant(machine, states[-1])
+        item = _broken_invariant(machine, states[-1])
+        broken, conclusion = item.name, f"{item.name} is broken in the last state: {item.sentence}"
+        why = why_broken(instance, item.expression, states[-1])
         outcome.verdict = Verdict.BROKEN
     elif kind is Kind.DEADLOCK:
         conclusion = "Deadlock: no row can be taken in the last state."
@@ -49,13 +52,17 @@ def tell_fault(
             raise Disagreement("an engine sees a deadlock where the model can take a step")
         outcome.verdict = Verdict.DEADLOCK
     else:
-        broken, conclusion, step = _faulty_step(machine, states[-1], ranges)
+        step, item = _faulty_step(machine, states[-1], ranges)
         steps.append(step)
-        if step.state is not None:
+        broken, conclusion = RANGE, f"The last step is out of range: {step.fault}"
+        if item is not None and step.state is not None:
+            broken = item.name
+            conclusion = f"{item.name} is broken by the last step: {item.sentence}"
+            why = why_broken(instance, item.expression, states[-1], step.state)
             states.append(step.state)
         outcome.verdict = Verdict.BROKEN
     outcome.reason = conclusion
-    outcome.trace = told(instance, states, steps, conclusion)
+    outcome.trace = told(instance, states, steps, conclusion, why)
     outcome.properties = [
         PropertyVerdict(p.name, "broken", len(steps), _known(instance, p))
         if p.name == broken
@@ -76,20 +83,23 @@ def _known(instance: Instance, item: Property) -> str:
     return f"{bug.what}; holds {' '.join(off)}" if off else ""
 
 
-def _broken_invariant(machine: Interpreter, state: FullState) -> tuple[str, str]:
+def _broken_invariant(machine: Interpreter, state: FullState) -> Property:
     for item in machine.instance.properties:
         if item.kind == "invariant" and not machine.holds(item.expression, state):
-            return item.name, f"{item.name} is broken in the last state: {item.sentence}"
+            return item
     raise Disagreement("an engine sees an invariant broken where the model sees none")
 
 
-def _faulty_step(machine: Interpreter, state: FullState, ranges: bool) -> tuple[str, str, Step]:
+def _faulty_step(
+    machine: Interpreter, state: FullState, ranges: bool
+) -> tuple[Step, Property | None]:
+    """A step that leaves a range, or one with the property that it breaks."""
     for step in machine.steps(state):
         if step.state is None:
-            if not ranges:
-                continue
-            return RANGE, f"The last step is out of range: {step.fault}", step
+            if ranges:
+                return step, None
+            continue
         for item in machine.instance.properties:
             if item.kind == "step" and not machine.step_holds(item, state, step.state):
-                return item.name, f"{item.name} is broken by the last step: {item.sentence}", step
+                return step, item
     raise Disagreement("an engine sees a faulty step where the model sees none")

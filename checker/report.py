@@ -13,6 +13,8 @@ from rich.markup import escape
 from rich.table import Table as Grid
 from rich.text import Text
 
+from .chart.chart import chart_of
+from .chart.text import to_lines
 from .trace import Trace
 from .verdict import Outcome, Result, Verdict
 
@@ -409,7 +411,7 @@ def _remarks(result: Outcome, console: Console) -> None:
         parts = "1 part of the state that nothing looks at was"
         if count > 1:
             parts = f"{count} parts of the state that nothing looks at were"
-        console.print(f"Slicing: {parts} left out: {', '.join(result.left_out)}.", markup=False)
+        console.print(f"Slicing: {parts} left out (--json FILE names each).", markup=False)
 
 
 def _end(result: Outcome, console: Console) -> None:
@@ -444,32 +446,20 @@ def show_trace(
     trace: Trace, console: Console, title: str = "Counterexample, the shortest there is",
     *, begins: bool = True,
 ) -> None:  # fmt: skip
-    """Prints a counterexample: what it begins with where that isn't always the same, numbered
-    steps, each with what it changed, then what is wrong. What repeats for ever is set apart."""
+    """Prints a counterexample: what it begins with where that isn't always the same, its steps as a
+    chart, then what is wrong, and why."""
     if trace.loop is not None:
         title = "Counterexample that never ends"
     console.print(f"{title} (row in brackets):")
-    table = Grid(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("#", justify="right")
-    table.add_column("who", overflow="fold", max_width=12)
-    table.add_column("what", overflow="fold", width=34)
-    table.add_column("what changed", overflow="fold", width=46)
     if begins and trace.chosen:
         first = dict(trace.initial)
-        table.add_row("0", "", "begins", Text("\n".join(f"{n}: {first[n]}" for n in trace.chosen)))
-    for at, step in enumerate(trace.steps, 1):
-        if at - 1 == trace.loop:
-            table.add_row("", "", Text("from here on, again and again:", "bold"))
-        lines = [
-            f"{where}: {a} \u2192 {b}" if a else f"{where}: {b}" for where, a, b in step.changes
-        ]
-        lines += [f"sends {text}" for text in step.sends]
-        lines += [f"loses {text}" for text in step.loses]
-        what = Text(f"{step.action} [{step.row}]")
-        table.add_row(str(at), Text(step.actor), what, Text("\n".join(lines) or "nothing"))
-    console.print(table)
+        console.print(Text(f"begins with {'; '.join(f'{n}: {first[n]}' for n in trace.chosen)}"))
+    for line in to_lines(chart_of(trace), console.width):
+        console.print(Text(line), soft_wrap=True)
     if trace.fair:
         console.print("What has to happen, where it is possible, along what repeats:")
         for line in trace.fair:
             console.print(Text(f"  {line}"))
     console.print(Text(trace.conclusion))
+    for line in trace.why:
+        console.print(Text(f"  {line}"))

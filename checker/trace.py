@@ -49,7 +49,7 @@ class Trace:
     them than of `steps`, unless the last step leaves a range and reaches no state. `initial` shows
     the first one; `chosen` are the variables of it that may begin with another value. From the
     state of index `loop` on a run repeats for ever what follows; `fair` says what has to happen
-    along the loop, where it is possible.
+    along the loop, where it is possible. `why` are the parts of a broken property that are false.
     """
 
     initial: tuple[tuple[str, str], ...]
@@ -60,6 +60,7 @@ class Trace:
     chosen: tuple[str, ...] = ()
     loop: int | None = None
     fair: tuple[str, ...] = ()
+    why: tuple[str, ...] = ()
 
     @property
     def taken(self) -> list[str]:
@@ -92,6 +93,7 @@ class Trace:
             "loop": self.loop,
             "fair": list(self.fair),
             "conclusion": self.conclusion,
+            "why": list(self.why),
         }
 
 
@@ -130,7 +132,10 @@ def follow(
     return states, steps
 
 
-def told(instance: Instance, states: list[FullState], steps: list[Step], conclusion: str) -> Trace:
+def told(
+    instance: Instance, states: list[FullState], steps: list[Step], conclusion: str,
+    why: tuple[str, ...] = (),
+) -> Trace:  # fmt: skip
     """The run as it is shown."""
     shown: list[TraceStep] = []
     for at, step in enumerate(steps):
@@ -141,7 +146,7 @@ def told(instance: Instance, states: list[FullState], steps: list[Step], conclus
         initial.append((variable.name, show_value(variable.type, value)))
     data = tuple(state_as_data(instance, state) for state in states)
     chosen = tuple(variable.name for variable in instance.variables if len(variable.initials) > 1)
-    return Trace(tuple(initial), tuple(shown), tuple(states), conclusion, data, chosen)
+    return Trace(tuple(initial), tuple(shown), tuple(states), conclusion, data, chosen, why=why)
 
 
 def _told(

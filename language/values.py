@@ -35,16 +35,19 @@ def evaluate(
     hold: that is a fault where it is stored. Raises DeclarationError for a name out of scope and
     for a map read at a number that is no key.
     """
-    return _Evaluation(state, constants, following).run(expression, dict(bound or {}))
+    return Evaluation(state, constants, following).run(expression, dict(bound or {}))
 
 
-class _Evaluation:
+class Evaluation:
+    """What expressions come to in a state, or in a step to the `following` one."""
+
     def __init__(self, state: State, constants: Constants, following: State | None) -> None:
         self.state = state
         self.constants = constants
         self.following = following
 
     def run(self, e: Expression, scope: dict[Expression, Value]) -> Any:
+        """The value of an expression, with those of the variables in scope."""
         args = e.args
         match e.op:
             case "const":
@@ -64,7 +67,7 @@ class _Evaluation:
             case "after":
                 if self.following is None:
                     raise DeclarationError(f"`{e}`: there is no next state here")
-                return _Evaluation(self.following, self.constants, None).run(args[0], scope)
+                return Evaluation(self.following, self.constants, None).run(args[0], scope)
             case "and":
                 left = self.run(args[0], scope)
                 if isinstance(left, frozenset):
@@ -84,18 +87,25 @@ class _Evaluation:
             case _:
                 return self.plain(e, [self.run(a, scope) for a in args])
 
-    def quantified(self, e: Expression, scope: dict[Expression, Value]) -> Any:
-        bound, body = e.args
+    def scopes(self, e: Expression, scope: dict[Expression, Value]) -> list[dict[Expression, Any]]:
+        """The scope of each instance of a quantifier's body."""
+        bound = e.args[0]
         if bound.op == "variable":
             domain = list(choices(bound.data.type, self.constants))
         else:
             domain = list(self.run(bound.args[0], scope))
         place = Expression("position", (bound,))
         ordered = bound.op == "element" and isinstance(type_of(bound.args[0]), Sequence)
-        results = [
-            self.run(body, {**scope, bound: value} | ({place: at} if ordered else {}))
+        return [
+            {**scope, bound: value} | ({place: at} if ordered else {})
             for at, value in enumerate(domain)
         ]
+
+    def quantified(self, e: Expression, scope: dict[Expression, Value]) -> Any:
+        bound, body = e.args
+        scopes = self.scopes(e, scope)
+        domain = [each[bound] for each in scopes]
+        results = [self.run(body, each) for each in scopes]
         match e.op:
             case "all":
                 return all(results)

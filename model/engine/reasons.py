@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ...language.expressions import EnumValue, Expression, show
+from ...language.because import Scope, because
+from ...language.expressions import EnumValue, Expression
 from ...language.tables import Row
+from ...language.types import Value
 from .machine import Taken
 
 MOST = 4
 """So many parts of a guard are told."""
-_SIGNS = {"eq": ("==", "!="), "lt": ("<", ">="), "le": ("<=", ">")}
 
 
 def reasons(taken: Sequence[Taken], request: str, answered: str, other: str | None) -> list[str]:
@@ -97,24 +98,18 @@ def _named_errors(one: Taken, value: Expression) -> Iterator[str]:
 def _against(one: Taken, guard: Expression) -> Iterator[str]:
     """What holds that is against a guard, as far down as it is clear which parts are."""
     if not one.value(guard):
-        yield from _facts(one, guard)
+        yield from map(str, because(_At(one), guard))
 
 
-def _facts(one: Taken, guard: Expression) -> Iterator[str]:
-    """What makes a guard as true or false as it is."""
-    is_true = bool(one.value(guard))
-    match guard.op:
-        case "not":
-            yield from _facts(one, guard.args[0])
-        case "if":
-            yield from _facts(one, guard.args[1] if one.value(guard.args[0]) else guard.args[2])
-        case "and" | "or":
-            for part in guard.args:
-                if bool(one.value(part)) == is_true:
-                    yield from _facts(one, part)
-        case "eq" | "lt" | "le":
-            left, right = map(show, guard.args)
-            yield f"{left} {_SIGNS[guard.op][not is_true]} {right}"
-        case _:
-            text = show(guard)
-            yield text if is_true else f"not {text}"
+class _At:
+    """What a machine's expressions came to. Quantifiers aren't looked into."""
+
+    def __init__(self, one: Taken) -> None:
+        self._one = one
+
+    def value(self, expression: Expression, scope: Scope) -> Value:
+        """See Values."""
+        return self._one.value(expression)
+
+    def instances(self, quantified: Expression, scope: Scope) -> None:
+        """See Values."""

@@ -46,10 +46,10 @@ def test_a_counterexample_shows_with_which_of_its_initial_states_it_begins() -> 
         assert result.trace.chosen == ("counter.y",)
         shown = dict(result.trace.initial)["counter.y"]
         lines = told(result).splitlines()
-        (first,) = (at for at, line in enumerate(lines) if line.lstrip().startswith("0 "))
-        assert f"begins {' ' * 28}counter.y: {shown}" in lines[first]
-        assert "counter.x" not in lines[first]
-        assert lines[first + 1].lstrip().startswith("1 ")
+        (first,) = (at for at, line in enumerate(lines) if line.startswith("begins with "))
+        assert lines[first] == f"begins with counter.y: {shown}"
+        assert lines[first + 2].startswith("1 ")
+        assert "  x >= y[n] + 2" in "\n".join(lines)
 
 
 def test_a_counterexample_from_the_only_initial_state_does_not() -> None:

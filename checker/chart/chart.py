@@ -1,0 +1,171 @@
+"""A trace as a sequence chart: lanes, steps in them, and messages between them."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..trace import Trace, TraceStep
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """A message on its way: `sent` and `taken` are numbers of steps, which begin with 1. Sent is 0
+    where it was under way at first, taken is none where it still is at the end. `fate` says what
+    became of it where it wasn't simply taken (`lost`, `refused`), `again` whether it had been taken
+    before."""
+
+    message: str
+    fields: tuple[tuple[str, str], ...]
+    source: str
+    target: str
+    sent: int
+    taken: int | None = None
+    fate: str = ""
+    again: bool = False
+
+    @property
+    def is_late(self) -> bool:
+        """Whether other steps came between."""
+        return self.taken is not None and self.taken > self.sent + 1
+
+
+@dataclass(frozen=True)
+class ChartStep:
+    """What one lane did, by which row, and what that changed."""
+
+    number: int
+    lane: str
+    event: str
+    detail: str
+    row: str
+    changes: tuple[str, ...]
+    took: Arrow | None
+    sent: tuple[Arrow, ...]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A trace as it is drawn. What follows step `loop` repeats for ever."""
+
+    lanes: tuple[str, ...]
+    steps: tuple[ChartStep, ...]
+    under_way: tuple[Arrow, ...]
+    """Messages that nobody took."""
+    loop: int | None = None
+
+
+def chart_of(trace: Trace) -> Chart:
+    """The chart of a trace; lanes are in the order in which their machines come into it."""
+    arrows = _Arrows()
+    taken = [arrows.step(number, step) for number, step in enumerate(trace.steps, 1)]
+    steps = [
+        ChartStep(
+            number, step.actor, *_event(step), step.row, tuple(map(_change, step.changes)),
+            None if took is None else arrows.found[took], tuple(arrows.found[at] for at in sent),
+        )
+        for (number, step), (took, sent) in zip(enumerate(trace.steps, 1), taken, strict=True)
+    ]  # fmt: skip
+    left = tuple(arrow for arrow in arrows.found if arrow.taken is None)
+    lanes = dict.fromkeys(lane for step in steps for lane in _lanes(step))
+    machines = list(dict.fromkeys(map(_machine, lanes)))
+    ordered = sorted(lanes, key=lambda lane: (machines.index(_machine(lane)), lane))
+    return Chart(tuple(ordered), tuple(steps), left, trace.loop)
+
+
+def _lanes(step: ChartStep) -> Iterator[str]:
+    if step.took is not None:
+        yield step.took.source
+    yield step.lane
+    for arrow in step.sent:
+        yield arrow.target
+
+
+def _machine(lane: str) -> str:
+    return lane.rstrip("0123456789")
+
+
+def _event(step: TraceStep) -> tuple[str, str]:
+    """The event's name, and what stands in its brackets where it is no message."""
+    name, _, inside = step.action.partition("(")
+    return name, "" if step.about is not None else inside.removesuffix(")")
+
+
+def _change(change: tuple[str, str, str]) -> str:
+    where, before, after = change
+    return f"{where}: {before} → {after}" if before else f"{where}: {after}"
+
+
+class _Arrows:
+    """The messages of a run, by where they were sent and taken. Of equal ones under way, the one
+    that was sent first is taken first."""
+
+    def __init__(self) -> None:
+        self.found: list[Arrow] = []
+        self._waiting: defaultdict[str, list[int]] = defaultdict(list)
+
+    def step(self, number: int, step: TraceStep) -> tuple[int | None, list[int]]:
+        """Where in `found` the arrow is that a step takes, and those that it sends."""
+        verb = step.action.partition("(")[0]
+        took = None
+        if step.about is not None:
+            fate = verb.removesuffix(step.about["message"]).strip()
+            took = self._take(number, step.about, step.actor, fate)
+        for message in step.dropped:
+            self._take(number, message, step.actor, "lost")
+        sent: list[int] = []
+        for message in step.sent:
+            if step.about is not None and took is not None and _key(message) == _key(step.about):
+                # it stays under way: a second arrow from where the first one began
+                first = self.found[took]
+                self._wait(message, replace(first, taken=None, fate="", again=True))
+                continue
+            sent.append(len(self.found))
+            self._wait(message, _arrow(message, step.actor, number))
+        return took, sent
+
+    def _wait(self, message: Mapping[str, Any], arrow: Arrow) -> None:
+        self._waiting[_key(message)].append(len(self.found))
+        self.found.append(arrow)
+
+    def _take(self, number: int, message: Mapping[str, Any], actor: str, fate: str) -> int:
+        waiting = self._waiting[_key(message)]
+        if not waiting:  # it was under way at first
+            self._wait(message, _arrow(message, message["from"] or actor, 0))
+        at = waiting.pop(0)
+        self.found[at] = replace(self.found[at], taken=number, fate=fate)
+        return at
+
+
+def _key(message: Mapping[str, Any]) -> str:
+    return json.dumps([message["message"], message["from"], message["to"], message["fields"]])
+
+
+def _arrow(message: Mapping[str, Any], source: str, number: int) -> Arrow:
+    fields = tuple((name, told(value)) for name, value in message["fields"].items())
+    source = message["from"] or source
+    return Arrow(message["message"], fields, source, message["to"], number)
+
+
+def told(value: Any) -> str:
+    """A value of JSON as it is shown."""
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return "yes" if value else "no"
+        case Mapping():
+            return ", ".join(f"{name}={told(part)}" for name, part in _pairs(value))
+        case str():
+            return value
+        case Sequence():
+            return f"[{', '.join(map(told, value))}]"  # pyright: ignore
+        case _:
+            return str(value)
+
+
+def _pairs(value: Any) -> Iterator[tuple[str, Any]]:
+    yield from value.items()

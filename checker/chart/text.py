@@ -1,0 +1,105 @@
+"""Sequence charts for a terminal: lanes on the left, what happens beside them."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+
+from .chart import Arrow, Chart, ChartStep
+
+WIDTH = 100
+LEAST, WIDEST = 56, 14
+"""Columns: of the text beside the lanes at least, of a lane at most."""
+
+_JOINED = "\xa0"  # a space at which no line ends
+
+
+def to_lines(chart: Chart, width: int = WIDTH) -> list[str]:
+    """The chart in lines of `width` characters: no name is broken over two lines, and that of a
+    lane is cut where there is no room for it."""
+    return [line.rstrip() for line in _Text(chart, width).lines()]
+
+
+class _Text:
+    def __init__(self, chart: Chart, width: int) -> None:
+        self.chart = chart
+        self.width = width
+        self.number = len(str(len(chart.steps)))
+        longest = max(map(len, chart.lanes), default=1) + 1
+        share = (width - LEAST - self.number) // max(1, len(chart.lanes))
+        self.lane = max(6, min(WIDEST, longest, share))
+        self.places = {name: at * self.lane + self.lane // 2 for at, name in enumerate(chart.lanes)}
+
+    def lines(self) -> Iterator[str]:
+        yield from self._names()
+        for step in self.chart.steps:
+            if step.number - 1 == self.chart.loop:
+                yield "from here on, again and again:"
+            lanes = self._drawn(step)
+            number = str(step.number)
+            for line in self._beside(step):
+                yield f"{number:>{self.number}} {lanes}  {line}"
+                number, lanes = "", self._lanes()
+        for arrow in self.chart.under_way:
+            yield f"{arrow.message} of step {arrow.sent} is still under way."
+
+    def _names(self) -> Iterator[str]:
+        """The names above their lanes; every other one on a second line where there is no room."""
+        rows = 2 if any(len(name) >= self.lane for name in self.chart.lanes) else 1
+        for row in range(rows):
+            line = ""
+            for name in self.chart.lanes[row::rows]:
+                room = rows * self.lane - 1
+                shown = name[:room]
+                begin = self.places[name] - len(shown) // 2
+                line = f"{line:{max(begin, len(line) + bool(line))}}{shown}"
+            yield f"{'':{self.number}} {line}"
+
+    def _lanes(self, marks: Iterable[tuple[int, str]] = ()) -> str:
+        drawn = [" "] * (self.lane * len(self.chart.lanes))
+        for place in self.places.values():
+            drawn[place] = "│"
+        for place, mark in marks:
+            drawn[place] = mark
+        return "".join(drawn)
+
+    def _drawn(self, step: ChartStep) -> str:
+        """The lanes where a step is taken, with the arrow of the message that it takes."""
+        here = self.places[step.lane]
+        if step.took is None or step.took.source == step.lane:
+            return self._lanes([(here, "●")])
+        there = self.places[step.took.source]
+        way = 1 if there < here else -1
+        line = [(place, "─") for place in range(there + way, here, way)]
+        head = ("▶" if way > 0 else "◀") if not step.took.fate else "✗"
+        start = "├" if way > 0 else "┤"
+        return self._lanes([*line, (there, start), (here - way, head), (here, "●")])
+
+    def _beside(self, step: ChartStep) -> Iterator[str]:
+        """What happened, and indented below it what the message says, what changed and what was
+        sent that isn't taken at once."""
+        inside = f"({step.detail})" if step.detail else ""
+        late = f", sent at step {step.took.sent}" if step.took and step.took.is_late else ""
+        yield from self._wrapped([f"{step.event}{inside}", f"[{step.row}]{late}"], "")
+        if step.took is not None:
+            yield from self._wrapped([f"{name}={value}" for name, value in step.took.fields])
+        yield from self._wrapped([f"{change};" for change in step.changes])
+        for arrow in step.sent:
+            if arrow.taken != step.number + 1:
+                yield from self._wrapped([f"sends {arrow.message}, {_taken(arrow)}"])
+
+    def _wrapped(self, parts: list[str], indent: str = "  ") -> list[str]:
+        """The parts in lines; one that fits into a line isn't broken."""
+        room = self.width - self.number - 3 - self.lane * len(self.chart.lanes)
+        whole = (part.replace(" ", _JOINED) if len(part) < room - 2 else part for part in parts)
+        lines = textwrap.wrap(
+            " ".join(whole).rstrip(";"), room, initial_indent=indent, subsequent_indent="  ",
+            break_long_words=False, break_on_hyphens=False,
+        )  # fmt: skip
+        return [line.replace(_JOINED, " ") for line in lines]
+
+
+def _taken(arrow: Arrow) -> str:
+    if arrow.taken is None:
+        return "which stays under way"
+    return f"{arrow.fate or 'taken'} at step {arrow.taken}"

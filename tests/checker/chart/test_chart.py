@@ -1,0 +1,142 @@
+"""Sequence charts: which message a step takes, and the chart in text."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from epochfence.checker.chart.chart import chart_of
+from epochfence.checker.chart.text import to_lines
+from epochfence.checker.trace import Trace, TraceStep, told
+from epochfence.language import instantiate
+from epochfence.model.engine.interpreter import FullState, Interpreter, Step
+from epochfence.spec.systems import SHIPPED, shipped
+
+
+def message(name: str, source: str | None, target: str, **fields: Any) -> dict[str, Any]:
+    """A message as a trace has it."""
+    return {"message": name, "from": source, "to": target, "fields": fields}
+
+
+ASK, AGAIN = (message("Ask", "client", "server", number=number) for number in (1, 2))
+ANSWER = message("Answer", "server", "client", error="NONE")
+
+
+def step(
+    actor: str, action: str, about: Any = None, sent: Any = (), dropped: Any = ()
+) -> TraceStep:
+    """A step that changes nothing."""
+    return TraceStep(actor, action, "row", (), (), (), about, tuple(sent), tuple(dropped))
+
+
+def trace(*steps: TraceStep, loop: int | None = None) -> Trace:
+    """A trace of these steps."""
+    return Trace((), steps, (), "It is broken.", loop=loop)
+
+
+def test_a_message_goes_from_the_step_that_sent_it_to_the_one_that_takes_it() -> None:
+    chart = chart_of(
+        trace(
+            step("client", "ask", sent=[ASK]),
+            step("client", "ask", sent=[AGAIN]),
+            step("server", "Ask(number=2)", AGAIN, [ANSWER]),
+            step("server", "Ask(number=1)", ASK),
+        )
+    )
+    taken = [each.took and (each.took.sent, each.took.taken) for each in chart.steps]
+    assert taken == [None, None, (2, 3), (1, 4)]
+    assert [each.took.is_late for each in chart.steps if each.took] == [False, True]
+    assert [(arrow.message, arrow.sent) for arrow in chart.under_way] == [("Answer", 3)]
+    assert chart.lanes == ("client", "server")
+
+
+def test_of_two_that_are_the_same_the_first_is_taken_first() -> None:
+    ask = step("client", "ask", sent=[ASK])
+    chart = chart_of(trace(ask, ask, step("server", "Ask(number=1)", ASK)))
+    assert chart.steps[2].took is not None
+    assert chart.steps[2].took.sent == 1
+    assert [arrow.sent for arrow in chart.under_way] == [2]
+
+
+def test_what_is_lost_or_refused_says_so() -> None:
+    chart = chart_of(
+        trace(
+            step("client", "ask", sent=[ASK, AGAIN]),
+            step("server", "refused Ask(number=1)", ASK, dropped=[AGAIN]),
+        )
+    )
+    assert [arrow.fate for arrow in chart.steps[0].sent] == ["refused", "lost"]
+
+
+def test_a_message_that_stays_under_way_is_taken_again_from_where_it_was_sent() -> None:
+    chart = chart_of(
+        trace(
+            step("client", "ask", sent=[ASK]),
+            step("server", "Ask(number=1)", ASK, [ASK, ANSWER]),
+            step("server", "Ask(number=1)", ASK),
+        )
+    )
+    took = [each.took for each in chart.steps if each.took]
+    assert [(arrow.sent, arrow.again) for arrow in took] == [(1, False), (1, True)]
+    assert [arrow.message for arrow in chart.steps[1].sent] == ["Answer"]
+
+
+def test_a_message_that_was_under_way_at_first_has_no_step_that_sent_it() -> None:
+    chart = chart_of(trace(step("server", "Ask(number=1)", message("Ask", None, "server"))))
+    assert chart.steps[0].took is not None
+    assert chart.steps[0].took.sent == 0
+
+
+def test_the_chart_in_text() -> None:
+    lines = to_lines(
+        chart_of(
+            trace(
+                step("client", "ask(once)", sent=[ASK]),
+                step("client", "wait"),
+                step("server", "Ask(number=1)", ASK, [ANSWER]),
+                step("client", "lost Answer(error=NONE)", ANSWER),
+                loop=2,
+            )
+        )
+    )
+    assert lines == [
+        "  client server",
+        "1    ●      │     ask(once) [row]",
+        "     │      │       sends Ask, taken at step 3",
+        "2    ●      │     wait [row]",
+        "from here on, again and again:",
+        "3    ├─────▶●     Ask [row], sent at step 1",
+        "     │      │       number=1",
+        "4    ●✗─────┤     lost Answer [row]",
+        "     │      │       error=NONE",
+    ]
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_run_of_any_length_fits_and_breaks_no_name(name: str, seed: int) -> None:
+    instance = instantiate(shipped(name))
+    states, steps = walk(Interpreter(instance), Random(seed))
+    chart = chart_of(told(instance, states, steps, "It ended."))
+    lines = to_lines(chart)
+    assert max(map(len, lines)) <= 100
+    assert {*chart.lanes} <= {*" ".join(lines[:2]).split()}
+    words = {word.strip(":;") for line in lines for word in line.split()}
+    for each in chart.steps:
+        assert {change.split(":")[0] for change in each.changes} <= words
+        assert all(arrow.taken is None or arrow.taken > each.number for arrow in each.sent)
+
+
+def walk(machine: Interpreter, random: Random) -> tuple[list[FullState], list[Step]]:
+    """A run of at most 40 steps."""
+    states: list[FullState] = [next(iter(machine.initial_states()))]
+    steps: list[Step] = []
+    while len(steps) < 40:
+        every = [each for each in machine.steps(states[-1]) if each.state is not None]
+        if not every:
+            break
+        steps.append(random.choice(every))
+        assert steps[-1].state is not None
+        states.append(steps[-1].state)
+    return states, steps
