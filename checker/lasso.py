@@ -30,7 +30,7 @@ class Lasso:
     """A run by its packed states and what is taken between them: from the state of index `loop` on
     it repeats for ever, and where that is the last one it stays there."""
 
-    states: list[bytes]
+    states: list[Any]
     labels: list[Label]
     loop: int
 
@@ -74,7 +74,7 @@ def label_of(step: Step) -> Label:
 
 
 def tell_lasso(
-    instance: Instance, aim: Aim, lasso: Lasso, packed: Callable[[FullState], bytes]
+    instance: Instance, aim: Aim, lasso: Lasso, packed: Callable[[FullState], Any]
 ) -> Trace:
     """The run as it is shown. Raises Disagreement where the model can't take it, where it isn't
     fair there, or comes to what it must."""
@@ -89,7 +89,7 @@ def tell_lasso(
 
 
 def tell_dead_end(
-    instance: Instance, aim: Aim, run: Lasso, packed: Callable[[FullState], bytes]
+    instance: Instance, aim: Aim, run: Lasso, packed: Callable[[FullState], Any]
 ) -> Trace:
     """The run to a state from which no run comes to what must stay possible. Raises Disagreement
     where the model can't take it, or is where it must come."""
@@ -102,7 +102,7 @@ def tell_dead_end(
 
 
 def _followed(
-    machine: Interpreter, lasso: Lasso, packed: Callable[[FullState], bytes]
+    machine: Interpreter, lasso: Lasso, packed: Callable[[FullState], Any]
 ) -> tuple[list[FullState], list[Step]]:
     states = [s for s in machine.initial_states() if packed(s) == lasso.states[0]][:1]
     if not states:

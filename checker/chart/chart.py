@@ -64,7 +64,7 @@ def chart_of(trace: Trace) -> Chart:
     taken = [arrows.step(number, step) for number, step in enumerate(trace.steps, 1)]
     steps = [
         ChartStep(
-            number, step.actor, *_event(step), step.row, tuple(map(_change, step.changes)),
+            number, step.actor, *_event(step), step.row, tuple(_changes(step)),
             None if took is None else arrows.found[took], tuple(arrows.found[at] for at in sent),
         )
         for (number, step), (took, sent) in zip(enumerate(trace.steps, 1), taken, strict=True)
@@ -94,9 +94,14 @@ def _event(step: TraceStep) -> tuple[str, str]:
     return name, "" if step.about is not None else inside.removesuffix(")")
 
 
-def _change(change: tuple[str, str, str]) -> str:
-    where, before, after = change
-    return f"{where}: {before} → {after}" if before else f"{where}: {after}"
+def _changes(step: TraceStep) -> Iterator[str]:
+    """What changed. Behind a field of a record, the next one of it is shown as `.field`."""
+    last = ""
+    for where, before, after in step.changes:
+        record, dot, name = where.rpartition(".")
+        shown = f".{name}" if dot and record == last else where
+        last = record
+        yield f"{shown}: {before} → {after}" if before else f"{shown}: {after}"
 
 
 class _Arrows:
