@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ..language import Fairness, Instance, Key
 from ..language.types import show_value
@@ -27,8 +27,8 @@ class Label:
 
 @dataclass(frozen=True)
 class Lasso:
-    """A run by its packed states and what is taken between them: from the state of index `loop` on
-    it repeats for ever, and where that is the last one it stays there."""
+    """A run by its states, packed or whole, and what is taken between them: from the state of index
+    `loop` on it repeats for ever, and where that is the last one it stays there."""
 
     states: list[Any]
     labels: list[Label]

@@ -442,6 +442,14 @@ def _properties(result: Outcome, console: Console) -> None:
             console.print(f"{item.name}, known: {item.note}.", markup=False)
 
 
+def tell_replayed(result: Outcome, console: Console) -> None:
+    """Prints a run that was taken again, and what is broken at its end."""
+    console.print(_named(result, _set(result.constants)))
+    if result.trace is not None:
+        show_trace(result.trace, console, f"The run, in {len(result.trace.steps)} steps")
+    console.print(f"(exit {result.verdict.value}, {result.verdict.name})")
+
+
 def show_trace(
     trace: Trace, console: Console, title: str = "Counterexample, the shortest there is",
     *, begins: bool = True,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from . import begin, bugs, explore, matrix, oracle, solve, tables
+from . import begin, bugs, explore, matrix, oracle, solve, tables, traces
 from .endings import Commands, printed, whole_errors
 
 app = typer.Typer(
@@ -43,6 +43,7 @@ for _command in (
     explore.check,
     explore.sweep,
     matrix.matrix,
+    traces.replay,
     solve.bound,
     solve.prove,
     solve.lint,

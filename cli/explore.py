@@ -32,6 +32,7 @@ from .options import (
     SparkUi,
     Strict,
     SystemName,
+    TraceFile,
     check_engine,
     checked_instance,
     memory_of,
@@ -39,6 +40,7 @@ from .options import (
     settings_of,
     spread_of,
 )
+from .traces import write_trace
 
 if TYPE_CHECKING:
     from ..checker.verdict import Result
@@ -109,6 +111,7 @@ def check(
         ),
     ] = None,
     strict: Strict = False,
+    trace: TraceFile = None,
     output: Json = None,
 ) -> None:  # fmt: skip
     """Explore every interleaving of SYSTEM within its bounds and tell what holds."""
@@ -181,6 +184,7 @@ def check(
     told = result.as_json()
     if baseline is not None:
         told |= _tell_moved(result, baseline, str(against), console)
+    write_trace(trace, result, instance, system)
     write_json(output, told)
     raise typer.Exit(told["exit_code"])
 

@@ -118,6 +118,13 @@ Strict = Annotated[
     ),
 ]
 Json = Annotated[Output | None, _json("The result")]
+TraceFile = Annotated[
+    Output | None,
+    typer.Option(
+        "--trace", metavar="FILE", parser=_output,
+        help="Write the counterexample as a trace in ITF, which replay takes again.",
+    ),
+]  # fmt: skip
 JsonLines = Annotated[Output | None, _json("A line of JSON for each row,")]
 
 

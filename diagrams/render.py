@@ -160,7 +160,7 @@ def to_mermaid(graph: Graph) -> str:
     states = graph.kind == "states"
     lines = ["stateDiagram-v2" if states else "flowchart LR"]
     for node in graph.nodes:
-        label = "<br/>".join(_plain(line) for line in (node.name, *node.lines, *node.inside))
+        label = "<br/>".join(escaped(line) for line in (node.name, *node.lines, *node.inside))
         here = ids[node.name]
         lines.append(f'    state "{label}" as {here}' if states else f'    {here}["{label}"]')
         if node.initial:
@@ -170,7 +170,7 @@ def to_mermaid(graph: Graph) -> str:
         if node.partial:
             lines.append(f"    class {here} partial")
     for edge in graph.edges:
-        label = "<br/>".join(_plain(line) for line in edge.lines)
+        label = "<br/>".join(escaped(line) for line in edge.lines)
         tail, head = ids[edge.tail], ids[edge.head]
         if states:
             lines.append(f"    {tail} --> {head} : {label}")
@@ -181,6 +181,6 @@ def to_mermaid(graph: Graph) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _plain(text: str) -> str:
+def escaped(text: str) -> str:
     """The text without the signs that Mermaid's own notation is made of."""
     return re.sub(r'[":;#<>|`\[\]{}]', lambda sign: f"#{ord(sign.group())};", text)

@@ -44,6 +44,13 @@ PAGES = [
 ]
 EXAMPLE = Path("docs/examples/lease.py")
 
+# Pictures that a page shows, the page, and what its commands call them.
+PICTURES = {
+    ROOT / "docs" / "diagrams" / "hanging-transaction.svg": (
+        ROOT / "docs" / "traces.md", "hanging.svg"
+    )
+}  # fmt: skip
+
 # Commands that aren't run, and why.
 NOT_RUN = {
     "make check": "it sets up .venv, and runs what is the first of RUNS",
@@ -390,6 +397,8 @@ def renew(*, slow: bool) -> None:
             if text != old:
                 page.write_text(text, encoding="utf-8")
                 print(f"renewed: {page.relative_to(ROOT)}", file=sys.stderr)
+        for picture, (_, name) in PICTURES.items():
+            picture.write_bytes((Path(folder) / name).read_bytes())
 
 
 def _printed(shown: Command, workplace: Workplace) -> str:

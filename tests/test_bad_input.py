@@ -34,6 +34,7 @@ def options(name: str, values: tuple[str, ...]) -> list[tuple[str, ...]]:
 OWN: dict[str, list[tuple[str, ...]]] = {
     "check": [
         *COMMON, *options("--threads", (*NUMBERS, "65")), *options("--memory", REALS),
+        *options("--trace", (".", "no/a")),
         *options("--shards", ("4",)), *options("--storage", ("a",)),
         *options("--hand-over", ("0",)), *(("{system}", *more) for more in ENGINES),
         ("{system}", "--resume", "none"),
@@ -98,6 +99,11 @@ OWN: dict[str, list[tuple[str, ...]]] = {
         ("--protocols", "1"), ("--protocols", "1", "9", KTX), ("--protocols", "1", "9"),
         ("--protocols", "1", "1", "nothing"), ("--protocols", "1", "1", KTX, "--json", "."),
         ("--protocols", "2.0", "2.5", "none.jsonl"), (KTX,), (),
+    ],
+    "replay": [
+        (), ("none",), ("{folder}",), ("{file}",), ("{file}", "{system}"),
+        ("{file}", "--json", "."), ("{file}", "--chart", "a.png"),
+        ("{file}", "--chart", "no/a.svg"),
     ],
     "list": [("more",), ("--nope",)],
     "new": [(), ("Upper",), ("declared",), ("json",), ("a", "b"), ("folder/a",)],

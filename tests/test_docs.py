@@ -28,6 +28,7 @@ from epochfence.tests.documentation import (
     NOT_RUN,
     ON_SPARK,
     PAGES,
+    PICTURES,
     ROOT,
     RUNS,
     RUNS_HEAD,
@@ -61,7 +62,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
 
 
 # Of the searches of shipped systems, which take some seconds each, so many are drawn.
-SEARCH = re.compile(r"epochfence check [a-z-]+ (?!.*--(checkpoint|resume))")
+SEARCH = re.compile(r"epochfence check [a-z-]+ (?!.*--(checkpoint|resume|trace))")
 DRAWN_SEARCH = pytest.mark.sample(6)
 
 
@@ -81,6 +82,15 @@ def test_a_command_does_what_is_shown(shown: Command, workplace: Workplace) -> N
     assert done.exit_code == shown.exit_code, done.printed
     if shown.output is not None and not is_shown(done.printed, shown.output):
         assert done.printed.splitlines() == shown.output.splitlines(), RENEW
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.name)
+def test_a_picture_that_a_command_draws_is_current(picture: Path, workplace: Workplace) -> None:
+    page, name = PICTURES[picture]
+    for shown in commands(page):
+        workplace.run(shown.text)
+    assert picture.read_bytes() == (workplace.folder / name).read_bytes(), RENEW
 
 
 @pytest.mark.slow

@@ -1,0 +1,223 @@
+"""Traces as files in the Informal Trace Format (ITF), which other model checkers have as well.
+
+A file says which system, release, constants and features its states are of, and which row leads
+from each to the next. Source of the format: Apalache's ADR 015.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..language import Bag, Bool, Enum, Int, Key, Map, Optional, Record, Sequence, Set
+from ..language.types import Constants, Type, Value, choices, contains
+from ..language.values import canonical
+from ..strict_json import NotJson, read_json
+from .trace import Trace
+
+SAFE = 2**53  # from here on a number of JSON may lose digits in other programs
+LONGEST, MOST = 60, 1000  # characters that are shown, or that a number has; elements of a bag
+DESCRIPTION = "https://apalache-mc.org/docs/adr/015adr-trace.html"
+
+
+class TraceError(Exception):
+    """A trace that can't be read or taken: the message is one line that says what is wrong."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a trace's states are of: a system by the name or file that it is loaded by."""
+
+    system: str
+    protocol: str
+    features: tuple[str, ...]
+    constants: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class TraceFile:
+    """A trace as a file has it: its states as data of ITF, by variable.
+
+    `settings` are none where another program wrote it. `broken` names what the writer saw broken.
+    """
+
+    states: tuple[Mapping[str, Any], ...]
+    loop: int | None = None
+    settings: Settings | None = None
+    broken: str = ""
+
+
+def as_itf(trace: Trace, variables: Mapping[str, Type], of: Settings, broken: str) -> str:
+    """The text of a file with the trace. Its last step has no state where it leaves a range."""
+    states: list[dict[str, Any]] = []
+    for at, state in enumerate(trace.states):
+        meta: dict[str, Any] = {"index": at}
+        if at:
+            step = trace.steps[at - 1]
+            meta |= {"actor": step.actor, "action": step.action, "row": step.row}
+        values = zip(variables.items(), state, strict=True)
+        states.append({"#meta": meta} | {name: encoded(kind, v) for (name, kind), v in values})
+    meta = {
+        "format": "ITF",
+        "format-description": DESCRIPTION,
+        "description": trace.conclusion,
+        "system": of.system,
+        "protocol": of.protocol,
+        "features": sorted(of.features),
+        "constants": dict(of.constants),
+        "broken": broken,
+    }
+    whole: dict[str, Any] = {"#meta": meta, "params": [], "vars": list(variables)}
+    whole |= {} if trace.loop is None else {"loop": trace.loop}
+    lines = ",\n".join(map(json.dumps, states))  # a line for each, so that two compare well
+    return f'{json.dumps(whole)[:-1]}, "states": [\n{lines}\n]}}\n'
+
+
+def encoded(kind: Type, value: Value) -> Any:
+    """A value as ITF has it. None and what an optional holds are variants, as in Quint; a bag is a
+    map from each element to how often it is there."""
+    match kind:
+        case Optional():
+            if value is None:
+                return {"tag": "None", "value": {"#tup": []}}
+            return {"tag": "Some", "value": encoded(kind.of, value)}
+        case Key():
+            return f"{kind}{value}"
+        case Set():
+            assert isinstance(value, frozenset)
+            return {"#set": sorted((encoded(kind.of, each) for each in value), key=json.dumps)}
+        case Bag():
+            assert isinstance(value, tuple)
+            counted = Counter(value).items()
+            return {"#map": [[encoded(kind.of, each), count] for each, count in counted]}
+        case Sequence():
+            assert isinstance(value, tuple)
+            return [encoded(kind.of, each) for each in value]
+        case Record():
+            assert isinstance(value, tuple)
+            fields = zip(kind.fields, value, strict=True)
+            return {name: encoded(of, each) for (name, of), each in fields}
+        case Map():
+            assert isinstance(value, tuple)
+            return {
+                "#map": [[f"{kind.key}{at}", encoded(kind.of, v)] for at, v in enumerate(value)]
+            }
+        case Int() if isinstance(value, int) and abs(value) >= SAFE:
+            return {"#bigint": str(value)}
+        case _:
+            return value
+
+
+def read_trace(text: bytes) -> TraceFile:
+    """The trace that a file's text holds. Raises TraceError."""
+    try:
+        found = read_json(text)
+    except NotJson as error:
+        raise TraceError(f"no JSON: {error}") from None
+    whole = _object(found, "the trace")
+    states = whole.get("states")
+    if not isinstance(states, list) or not states:
+        raise TraceError("no trace in ITF: it has no `states`")
+    listed: list[Any] = states  # pyright: ignore[reportUnknownVariableType]
+    loop = whole.get("loop")
+    if loop is not None and not (type(loop) is int and 0 <= loop < len(listed)):
+        raise TraceError(f"its loop, {loop!a:.40}, is the index of no state")
+    kept = [_object(state, f"state {at}") for at, state in enumerate(listed)]
+    meta = _object(whole.get("#meta", {}), "its #meta")
+    return TraceFile(
+        tuple({name: v for name, v in state.items() if name != "#meta"} for state in kept),
+        loop,
+        _settings(meta),
+        str(meta.get("broken", "")),
+    )
+
+
+def _settings(meta: Mapping[str, Any]) -> Settings | None:
+    if "system" not in meta:
+        return None
+    system, protocol = meta["system"], meta.get("protocol")
+    features, constants = meta.get("features"), _object(meta.get("constants"), "constants")
+    if not (isinstance(system, str) and isinstance(protocol, str) and isinstance(features, list)):
+        raise TraceError("its #meta doesn't name a system, a protocol and a list of features")
+    names: list[Any] = features  # pyright: ignore[reportUnknownVariableType]
+    numbers = {name: value for name, value in constants.items() if type(value) is int}
+    if len(numbers) < len(constants) or not all(isinstance(name, str) for name in names):
+        raise TraceError("its #meta has a constant that is no number, or a feature without a name")
+    return Settings(system, protocol, tuple(names), numbers)
+
+
+def decoded(kind: Type, data: Any, constants: Constants, where: str) -> Value:
+    """The value of data in ITF. Programs differ: a list stands for a set as well, null for none, an
+    object for a map, a number for an instance. Raises TraceError."""
+    value = _Decoding(constants, where).run(kind, data)
+    if not contains(kind, value, constants):
+        raise TraceError(f"{where}: {_shown(data)} is no {kind}")
+    return value
+
+
+class _Decoding:
+    def __init__(self, constants: Constants, where: str) -> None:
+        self.constants = constants
+        self.where = where
+
+    def run(self, kind: Type, data: Any) -> Value:
+        match kind, data:
+            case Optional(), None | {"tag": "None"}:
+                return None
+            case Optional(), {"tag": "Some", "value": held}:
+                return self.run(kind.of, held)
+            case Optional(), _:
+                return self.run(kind.of, data)
+            case Set(), {"#set": [*each]} | [*each]:
+                return frozenset(self.run(kind.of, one) for one in each)
+            case Sequence(), {"#tup": [*each]} | [*each]:
+                return tuple(self.run(kind.of, one) for one in each)
+            case Bag(), {"#map": [*_]}:
+                counted = [(self.run(kind.of, one), often) for one, often in self.pairs(data)]
+                many = tuple(one for one, often in counted for _ in range(min(often, MOST)))
+                return canonical(kind.of, many, self.constants)
+            case Map(), dict():
+                found = {self.run(kind.key, key): part for key, part in self.pairs(data)}  # pyright: ignore
+                every = choices(kind.key, self.constants)
+                if found.keys() == {*every}:
+                    return tuple(self.run(kind.of, found[key]) for key in every)
+            case Record(), dict() if data.keys() == {name for name, _ in kind.fields}:
+                return tuple(self.run(of, data[name]) for name, of in kind.fields)
+            case Int(), {"#bigint": str(digits)} if len(digits) < LONGEST and _is_number(digits):
+                return int(digits)
+            case Int() | Bool() | Enum(), int() | str():
+                return data
+            case Key(), int() | str():
+                number = str(data).removeprefix(str(kind))
+                if _is_number(number) and len(number) < LONGEST:
+                    return int(number)
+            case _:
+                pass
+        raise TraceError(f"{self.where}: {_shown(data)} is no {kind}")
+
+    def pairs(self, data: Mapping[str, Any]) -> list[tuple[Any, Any]]:
+        """What a map has, by key."""
+        listed: Any = data.get("#map", [[key, part] for key, part in data.items()])
+        if isinstance(listed, list):
+            pairs: list[Any] = listed  # pyright: ignore[reportUnknownVariableType]
+            if all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):  # pyright: ignore
+                return [(key, part) for key, part in pairs]
+        raise TraceError(f"{self.where}: {_shown(data)} is no map")
+
+
+def _is_number(text: str) -> bool:
+    return text.removeprefix("-").isdecimal()
+
+
+def _shown(data: Any) -> str:
+    text = json.dumps(data)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
+
+
+def _object(data: Any, what: str) -> dict[str, Any]:
+    if not isinstance(data, dict):
+        raise TraceError(f"{what} is no object")
+    return data  # pyright: ignore[reportUnknownVariableType]

@@ -1,0 +1,166 @@
+"""A trace from a file, taken again on the executable model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..language import Instance
+from ..language.types import Value
+from ..model.engine.interpreter import FullState, Interpreter, Step
+from .fault import Kind, tell_fault
+from .ground import ground
+from .itf import TraceError, TraceFile, decoded
+from .lasso import Lasso, label_of, tell_dead_end, tell_lasso
+from .trace import Disagreement, told
+from .verdict import Outcome, PropertyVerdict, Verdict
+
+MOST = 10_000
+"""So many runs at once that have the states of a trace which doesn't name every variable."""
+
+
+def replay(instance: Instance, file: TraceFile) -> Outcome:
+    """What the run comes to that has the trace's states: what is broken at its end, or nothing, as
+    far as it goes. A trace may name some of the variables, and stay where it is.
+
+    Raises TraceError where there is no such run.
+    """
+    machine = Interpreter(instance)
+    wanted = list(_wanted(instance, file.states))
+    states, steps = _run(machine, wanted)
+    outcome = Outcome(
+        system=instance.system.name,
+        protocol=instance.protocol,
+        constants=dict(instance.chosen),
+        features=sorted(instance.features),
+        verdict=Verdict.INCONCLUSIVE,
+        reason="Nothing is broken along this run, which says nothing of others.",
+        properties=[],
+        depth=len(steps),
+        seconds=0.0,
+    )
+    try:
+        if file.loop is not None:
+            _tell_progress(instance, states, steps, file, outcome)
+        else:
+            _tell_end(machine, states, steps, file, outcome)
+    except Disagreement as error:
+        raise TraceError(str(error)) from None
+    if outcome.trace is None:
+        outcome.trace = told(instance, states, steps, outcome.reason)
+    return outcome
+
+
+def _wanted(
+    instance: Instance, states: tuple[Mapping[str, Any], ...]
+) -> Iterator[dict[int, Value]]:
+    """Of each state the values that the trace names, by the variables' indexes. A state that is the
+    one before is left out."""
+    known = {variable.name: at for at, variable in enumerate(instance.variables)}
+    before: dict[int, Value] | None = None
+    for number, state in enumerate(states):
+        unknown = sorted(state.keys() - known.keys())
+        if unknown or not state:
+            what = f"{unknown[0]} is no variable" if unknown else "it names no variable"
+            raise TraceError(f"state {number}: {what} of {instance.system.name}")
+        values = {
+            known[name]: decoded(
+                instance.variables[known[name]].type, data, instance.constants,
+                f"state {number}, {name}",
+            )
+            for name, data in state.items()
+        }  # fmt: skip
+        if values != before:
+            yield values
+        before = values
+
+
+@dataclass(frozen=True)
+class _Reached:
+    """A state that a run with a trace's states so far ends in, and how it came there."""
+
+    state: FullState
+    step: Step | None = None
+    before: _Reached | None = None
+
+
+def _run(
+    machine: Interpreter, wanted: list[dict[int, Value]]
+) -> tuple[list[FullState], list[Step]]:
+    """A run with these states. Raises TraceError where there is none."""
+
+    def fits(state: FullState, values: Mapping[int, Value]) -> bool:
+        return all(state[at] == value for at, value in values.items())
+
+    reached = {s: _Reached(s) for s in machine.initial_states() if fits(s, wanted[0])}
+    if not reached:
+        raise TraceError("state 0: no run of the system begins so")
+    for number, values in enumerate(wanted[1:], 1):
+        following: dict[FullState, _Reached] = {}
+        for each in reached.values():
+            for step in machine.steps(each.state):
+                if step.state is not None and fits(step.state, values):
+                    following.setdefault(step.state, _Reached(step.state, step, each))
+        if not following:
+            raise TraceError(f"state {number}: no row leads to it from the state before")
+        if len(following) > MOST:
+            raise TraceError(f"state {number}: over {MOST:,} runs come here: name more variables")
+        reached = following
+    at: _Reached | None = next(iter(reached.values()))
+    states: list[FullState] = []
+    steps: list[Step] = []
+    while at is not None:
+        states.append(at.state)
+        steps += [at.step] if at.step is not None else []
+        at = at.before
+    return states[::-1], steps[::-1]
+
+
+def _whole(state: FullState) -> FullState:
+    """The state as it is: nothing here is packed."""
+    return state
+
+
+def _tell_end(
+    machine: Interpreter, states: list[FullState], steps: list[Step], file: TraceFile,
+    outcome: Outcome,
+) -> None:  # fmt: skip
+    """Puts into the outcome what the last state or step breaks."""
+    instance = machine.instance
+    invariants = (item for item in instance.properties if item.kind == "invariant")
+    of_steps = [item for item in instance.properties if item.kind == "step"]
+    if any(not machine.holds(item.expression, states[-1]) for item in invariants):
+        tell_fault(instance, Kind.STATE, states, _whole, outcome)
+    elif steps and not all(machine.step_holds(item, *states[-2:]) for item in of_steps):
+        tell_fault(instance, Kind.STEP, states[:-1], _whole, outcome, ranges=False)
+    elif file.broken and any(step.state is None for step in machine.steps(states[-1])):
+        tell_fault(instance, Kind.STEP, states, _whole, outcome)
+    elif next(machine.steps(states[-1]), None) is None:
+        if not machine.holds(instance.terminal, states[-1]):
+            tell_fault(instance, Kind.DEADLOCK, states, _whole, outcome)
+    elif any(item.name == file.broken for item in instance.progress):
+        _tell_progress(instance, states, steps, file, outcome)
+
+
+def _tell_progress(
+    instance: Instance, states: list[FullState], steps: list[Step], file: TraceFile,
+    outcome: Outcome,
+) -> None:  # fmt: skip
+    """Puts into the outcome which property of progress the run doesn't come to."""
+    loop = len(states) - 1 if file.loop is None else file.loop
+    run = Lasso([*states], list(map(label_of, steps)), loop)
+    why = f"{instance.system.name} has no property of progress"
+    for aim in ground(instance).aims:
+        if file.broken not in ("", aim.of.name):
+            continue
+        tell = tell_lasso if aim.of.kind == "leads to" else tell_dead_end
+        try:
+            outcome.trace = tell(instance, aim, run, _whole)
+        except Disagreement as error:
+            why = str(error)
+            continue
+        outcome.verdict, outcome.reason = Verdict.LEADS_TO_BROKEN, f"{aim.name} is broken."
+        outcome.properties = [PropertyVerdict(aim.of.name, "broken", len(steps))]
+        return
+    raise TraceError(why)

@@ -1,0 +1,116 @@
+"""The command that takes a trace again, and what writes one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from ..files import Output
+from ..language import DEFAULT, DeclarationError, Instance, instantiate
+from ..spec.load import load_system
+from .endings import fail, needing, tell_wait, write_json
+from .options import Bounds, Constants, Json, Off, On, Protocol, constants_of
+
+if TYPE_CHECKING:
+    from ..checker.itf import Settings
+    from ..checker.verdict import Outcome
+
+CHARTS = (".svg", ".mmd")
+
+
+def replay(
+    file: Annotated[
+        Path, typer.Argument(metavar="TRACE", help="A trace in ITF, as check --trace writes it.")
+    ],
+    system: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SYSTEM", help="Whose states they are, where the trace doesn't say so."
+        ),
+    ] = None,
+    protocol: Protocol = None,
+    bounds: Bounds = DEFAULT,
+    constants: Constants = None,
+    with_: On = None,
+    without: Off = None,
+    chart: Annotated[
+        Path | None,
+        typer.Option(
+            "--chart", metavar="FILE", help="Draw it as well: FILE.svg, or FILE.mmd (Mermaid)."
+        ),
+    ] = None,
+    output: Json = None,
+) -> None:
+    """Take the steps of TRACE again, one by one, and tell what is broken at its end, and why."""
+    if chart is not None and chart.suffix.lower() not in CHARTS:
+        fail(f"{chart}: its ending must be .svg, or .mmd (Mermaid)")
+    drawing = None if chart is None else Output(chart)
+    with needing("check"):
+        from ..checker import report
+        from ..checker.itf import TraceError, read_trace
+        from ..checker.replay import replay as run
+    tell_wait(file)
+    try:
+        found = read_trace(file.read_bytes())
+        given = (protocol, constants, with_, without)
+        if found.settings is not None and (any(given) or system is not None or bounds != DEFAULT):
+            fail(f"{file} says of which system, release and constants it is: leave them to it")
+        if found.settings is not None:
+            instance = _instance(found.settings)
+        elif system is not None:
+            instance = instantiate(
+                load_system(system), protocol, constants_of(constants), bounds=bounds,
+                switch_on=with_ or (), switch_off=without or (), progress=True,
+            )  # fmt: skip
+        else:
+            fail(f"{file} doesn't say of which system it is: name it behind the file")
+        outcome = run(instance, found)
+    except OSError as error:
+        fail(f"can't read {file}: {error.strerror}")
+    except (TraceError, DeclarationError) as error:
+        fail(f"{file}: {error}")
+    report.tell_replayed(outcome, Console(width=100, highlight=False, soft_wrap=False))
+    if drawing is not None:
+        _draw(outcome, drawing)
+    write_json(output, outcome.as_json())
+    raise typer.Exit(outcome.verdict.value)
+
+
+def _instance(of: Settings) -> Instance:
+    """The instance that a trace is of; progress included."""
+    declared = load_system(of.system)
+    usual = declared.protocols.features_at(of.protocol)
+    return instantiate(
+        declared, of.protocol, of.constants, progress=True,
+        switch_on={*of.features} - usual, switch_off=usual - {*of.features},
+    )  # fmt: skip
+
+
+def _draw(outcome: Outcome, output: Output) -> None:
+    from ..checker.chart.chart import chart_of
+    from ..diagrams.sequence import to_mermaid, to_svg
+
+    assert outcome.trace is not None
+    draw = to_svg if output.path.suffix.lower() == ".svg" else to_mermaid
+    output.write(draw(chart_of(outcome.trace), outcome.reason, outcome.trace.why))
+
+
+def write_trace(output: Output | None, outcome: Outcome, instance: Instance, system: str) -> None:
+    """Writes the counterexample, if it is wanted and there is one."""
+    if output is None:
+        return
+    from ..checker.itf import Settings, as_itf
+
+    if outcome.trace is None:
+        print(f"epochfence: no counterexample: {output.path} isn't written", file=sys.stderr)
+        return
+    broken = next((item.name for item in outcome.properties if item.verdict == "broken"), "")
+    of = Settings(
+        system, instance.protocol, tuple(sorted(instance.features)), dict(instance.chosen)
+    )
+    variables = {variable.name: variable.type for variable in instance.variables}
+    output.write(as_itf(outcome.trace, variables, of, broken))

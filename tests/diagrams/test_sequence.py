@@ -1,0 +1,89 @@
+"""Sequence charts as drawings: all text is large enough, and none lies over another."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import combinations
+from random import Random
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+import pytest
+
+from epochfence.checker.chart.chart import Chart, chart_of
+from epochfence.checker.trace import told
+from epochfence.diagrams.sequence import to_mermaid, to_svg
+from epochfence.language import instantiate
+from epochfence.model.engine.interpreter import Interpreter
+from epochfence.spec.systems import SHIPPED, shipped
+from epochfence.tests.checker.chart.test_chart import walk
+
+SVG = "{http://www.w3.org/2000/svg}"
+LEAST = 11  # points: a page that shows a chart of five lanes makes 9 of them
+WIDE = 0.5  # of its size a letter is wide, on average
+
+
+class Box(NamedTuple):
+    """Where a text is, in points."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+    text: str
+
+
+def drawn(name: str, seed: int) -> Chart:
+    """The chart of a random run."""
+    instance = instantiate(shipped(name))
+    states, steps = walk(Interpreter(instance), Random(seed))
+    return chart_of(told(instance, states, steps, "It ended."))
+
+
+def texts(root: ElementTree.Element) -> Iterator[Box]:
+    """The texts of a drawing."""
+    for node in root.iter(f"{SVG}text"):
+        size = float(node.get("font-size", "12"))
+        assert size >= LEAST
+        text = node.text or ""
+        wide = WIDE * size * len(text)
+        shift = {"start": 0.0, "middle": wide / 2, "end": wide}[node.get("text-anchor", "start")]
+        left, y = float(node.get("x", "")) - shift, float(node.get("y", ""))
+        yield Box(left, y - 0.7 * size, left + wide, y, text)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_text_can_be_read_and_covers_no_other(name: str, seed: int) -> None:
+    root = ElementTree.fromstring(to_svg(drawn(name, seed), "It is broken.", ("as it is",)))
+    width, height = float(root.get("width", "")), float(root.get("height", ""))
+    boxes = list(texts(root))
+    for box in boxes:
+        assert box.left >= 0
+        assert box.right <= width
+        assert 0 <= box.top < box.bottom <= height
+    for a, b in combinations(boxes, 2):
+        apart = a.right <= b.left or b.right <= a.left or a.bottom <= b.top or b.bottom <= a.top
+        assert apart, f"{a.text!r} and {b.text!r}"
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_each_step_and_each_message_is_drawn(name: str, seed: int) -> None:
+    chart = drawn(name, seed)
+    root = ElementTree.fromstring(to_svg(chart, "It is broken."))
+    shown = [box.text for box in texts(root)]
+    assert len(list(root.iter(f"{SVG}circle"))) == len(chart.steps)
+    told_in_mermaid = to_mermaid(chart, "It is broken.")
+    for step in chart.steps:
+        assert str(step.number) in shown
+        assert f": {step.number}. " in told_in_mermaid
+        if step.took is not None and step.took.source != step.lane:
+            assert any(step.took.message in text for text in shown)
+    arrows = told_in_mermaid.count(">>") + told_in_mermaid.count("-x")
+    assert arrows == sum(step.took is not None for step in chart.steps)
+
+
+def test_signs_of_mermaid_s_own_are_escaped() -> None:
+    lines = to_mermaid(drawn("transactions", 1), "It is broken.").splitlines()
+    for line in lines[2:]:
+        assert ";" not in re.sub(r"#\d+;", "", line)
