@@ -13,6 +13,7 @@ from epochfence.spec.features import RELEASED as RELEASES
 from epochfence.tests.spec import renew
 from epochfence.tests.spec.alone import Alone
 from epochfence.tests.spec.coordinators import Coordinator
+from epochfence.tests.spec.oracles import Oracle
 from epochfence.tests.spec.vectors import FOLDER, MACHINES, Values, events, outcome, read
 
 Case = list[Any]
@@ -26,7 +27,7 @@ CASES = [
 ]
 
 
-def does(one: Alone, step: Case, values: Values, release: str, version: int) -> None:
+def does(one: Alone | Oracle, step: Case, values: Values, release: str, version: int) -> None:
     """Takes a step, which has to come to what the vectors say."""
     row, told = one.happens(step[0], values)
     expected_row, expected = outcome(step[-1], release, version)

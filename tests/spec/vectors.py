@@ -35,15 +35,16 @@ from epochfence.tests.spec.alone import Alone
 from epochfence.tests.spec.clients import Client, TransactionalClient
 from epochfence.tests.spec.coordinators import Coordinator
 from epochfence.tests.spec.leaders import Leader
+from epochfence.tests.spec.oracles import Oracle
 
 FOLDER = Path(__file__).with_name("vectors")
 WITH_VERSION_2 = since("4.0.0")
 OF_2 = ", version 2"
 ROW = re.compile(r"\[(?P<row>[^]]*)\] (?P<told>.*)")
 
-MACHINES: dict[str, type[Alone]] = {
+MACHINES: dict[str, type[Alone | Oracle]] = {
     "coordinator": Coordinator, "leader": Leader, "transactional_client": TransactionalClient,
-    "idempotent_client": Client,
+    "idempotent_client": Client, "producer_client": Oracle,
 }  # fmt: skip
 Values = Mapping[str, Any]
 

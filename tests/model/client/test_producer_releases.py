@@ -1,0 +1,383 @@
+"""What the producer client does otherwise in one release than in another."""
+
+from __future__ import annotations
+
+import pytest
+
+from epochfence.model import Cluster, ProducerClient
+from epochfence.model.client.requests import CallFailed
+from epochfence.spec.client.add_partitions import partition_step
+from epochfence.spec.errors import Errors
+from epochfence.spec.features import RELEASED
+from epochfence.tests.conformance.client_cases import expire
+from epochfence.tests.model.client.producers import (
+    batches,
+    idempotent,
+    initialized,
+    only,
+    raised,
+    transactional_of,
+)
+
+
+@pytest.mark.parametrize("release", ["2.0", "2.5"])
+def test_lost_order_is_a_new_producer_id_or_a_new_epoch(release: str) -> None:
+    client = ProducerClient(protocol=release)
+    client.answer(only(client), producer_id=7, producer_epoch=0)
+    first = client.send("t-0")
+    client.answer(only(client), base_offset=0)
+    second = client.send("t-0")
+    client.answer(only(client), "OUT_OF_ORDER_SEQUENCE_NUMBER")
+    assert first.offset == 0
+    if release == "2.0":
+        assert only(client).api == "INIT_PRODUCER_ID"
+        assert second.error == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    else:
+        (sent,) = batches(client)
+        assert (sent.producer_id, sent.producer_epoch, sent.base_sequence) == (7, 1, 0)
+
+
+@pytest.mark.parametrize("release", RELEASED)
+@pytest.mark.parametrize(
+    ("transactional_id", "error"),
+    [
+        ("orders", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
+        (None, "CLUSTER_AUTHORIZATION_FAILED"),
+    ],
+)
+def test_who_may_not_initialize_may_ask_again_from_3_6_on(
+    release: str, transactional_id: str | None, error: str
+) -> None:
+    """TransactionManager.InitProducerIdHandler, Sender.shouldHandleAuthorizationError"""
+    client = ProducerClient(transactional_id, protocol=release)
+    call = None
+    if transactional_id is not None:
+        call = client.init_transactions()
+        client.answer(only(client))
+    client.answer(only(client), error)
+    client.run()
+    since = RELEASED.index(release) >= RELEASED.index("3.6")
+    assert client.machine["last_error"] == (None if since else error)
+    if call is None:  # an idempotent client asks by itself
+        assert client.machine["state"] == ("INITIALIZING" if since else "FATAL_ERROR")
+        return
+    assert client.machine["state"] == ("UNINITIALIZED" if since else "FATAL_ERROR")
+    with pytest.raises(CallFailed, match=error):
+        client.wait(call)
+    if since:
+        client.init_transactions()
+        assert only(client).api == "INIT_PRODUCER_ID"
+    else:
+        with pytest.raises(CallFailed):
+            client.init_transactions()
+
+
+PARTITION_TOLD = (
+    ("NONE", {"2.0": "TAKEN"}),
+    ("UNKNOWN_TOPIC_OR_PARTITION", {"2.0": "REQUEST"}),
+    ("TOPIC_AUTHORIZATION_FAILED", {"2.0": "UNAUTHORIZED"}),
+    ("OPERATION_NOT_ATTEMPTED", {"2.0": "REFUSED"}),
+    ("REQUEST_TIMED_OUT", {"2.0": "REFUSED", "3.5": "REQUEST"}),
+    ("UNKNOWN_PRODUCER_ID", {"2.0": "REFUSED", "2.5": "REQUEST"}),
+)
+
+
+@pytest.mark.parametrize("release", ["2.5", "2.7", "3.5", "3.6"])
+def test_an_end_is_sent_after_an_invalid_producer_id_mapping(release: str) -> None:
+    """TransactionManager.beginCompletingTransaction: the error that it looks for has been cleared
+    by transitionTo."""
+    client = initialized(Cluster(protocol=release))
+    client.begin_transaction()
+    client.add_partition("orders-0")
+    client.answer(only(client))
+    client.add_partition("orders-1")
+    client.answer(only(client), "INVALID_PRODUCER_ID_MAPPING")
+    assert client.machine["state"] == "ABORTABLE_ERROR"
+    client.abort_transaction()
+    end = only(client)
+    assert end.api == "END_TXN"
+    client.answer(end)
+    assert only(client).api == "INIT_PRODUCER_ID"
+
+
+@pytest.mark.parametrize(("error", "told"), PARTITION_TOLD)
+def test_what_becomes_of_a_partition_by_release(error: str, told: dict[str, str]) -> None:
+    """TransactionManager.AddPartitionsToTxnHandler.handleResponse"""
+    for release in RELEASED:
+        machine = ProducerClient("orders", protocol=release).machine
+        since = [r for r in told if RELEASED.index(r) <= RELEASED.index(release)]
+        step = machine.value(partition_step(getattr(Errors, error)))
+        assert step == told[since[-1]], release
+
+
+@pytest.mark.parametrize("release", ["2.0", "2.5"])
+def test_a_fenced_client_says_so_since_2_3(release: str) -> None:
+    """TransactionManager.maybeFailWithError"""
+    client = ProducerClient("orders", protocol=release)
+    client.machine.put(state="FATAL_ERROR", last_error="PRODUCER_FENCED")
+    with pytest.raises(CallFailed) as failed:
+        client.begin_transaction()
+    told = ("KAFKA_EXCEPTION", "PRODUCER_FENCED") if release == "2.0" else ("PRODUCER_FENCED", None)
+    assert (failed.value.error, failed.value.cause) == told
+
+
+@pytest.mark.parametrize(("release", "sequence"), [("2.5", 1), ("2.7", 0)])
+def test_a_partition_with_nothing_in_flight_starts_again_since_2_7_1(
+    release: str, sequence: int
+) -> None:
+    """KAFKA-12152"""
+    client = ProducerClient(protocol=release)
+    client.answer(only(client), producer_id=7, producer_epoch=0)
+    for partition in ("t-0", "t-1"):
+        client.send(partition)
+        client.answer(only(client), base_offset=0)
+    client.send("t-0")
+    client.answer(only(client), "UNKNOWN_SERVER_ERROR")
+    client.send("t-1")
+    (sent,) = batches(client)
+    assert (sent.producer_epoch, sent.base_sequence) == (1, sequence)
+
+
+@pytest.mark.parametrize("release", ["2.5", "2.7"])
+def test_the_last_batch_under_an_old_epoch_ends_its_sequences(release: str) -> None:
+    """TransactionManager.handleCompletedBatch before 2.7.1, maybeUpdateProducerIdAndEpoch since"""
+    client = ProducerClient(protocol=release)
+    client.answer(only(client), producer_id=7, producer_epoch=0)
+    for partition in ("t-0", "t-1"):
+        client.send(partition)
+    refused, other = batches(client)
+    client.answer(refused, "UNKNOWN_SERVER_ERROR")
+    client.run()
+    client.answer(other, base_offset=0)
+    client.send(other.partition)
+    (sent,) = batches(client)
+    assert (sent.producer_epoch, sent.base_sequence) == (1, 0)
+
+
+@pytest.mark.parametrize(("release", "waits"), [("3.6", [100, 100, 100]), ("3.7", [100, 200, 400])])
+def test_a_batch_waits_longer_each_time_since_3_7(release: str, waits: list[int]) -> None:
+    """KIP-580; what lingers are batches that were never sent (MemoryRecordsBuilder.isFull)."""
+    client = idempotent(release, linger_ms=5_000)
+    client.send("t-0")
+    client.now_ms += 5_000
+    sent = only(client)
+    for wait in waits:
+        client.answer(sent, "NOT_ENOUGH_REPLICAS")
+        before = client.now_ms
+        sent = only(client)
+        assert client.now_ms - before == wait
+
+
+def test_what_an_old_producer_id_had_acknowledged_does_not_count() -> None:
+    """Sender.completeBatch before 2.5"""
+    client = idempotent("2.0")
+    first, second = (client.send("t-0") and only(client) for _ in range(2))
+    client.answer(first, "OUT_OF_ORDER_SEQUENCE_NUMBER")
+    client.answer(second, base_offset=0)
+    assert client.machine.at("last_acked", "t-0") == -1
+
+
+def test_what_is_refused_under_an_old_producer_id_uses_a_sequence_of_the_new_one_twice() -> None:
+    """TransactionManager.adjustSequencesDueToFailedBatch before 2.5"""
+    client = idempotent("2.0")
+    first, second = (client.send("t-0") and only(client) for _ in range(2))
+    client.answer(first, "OUT_OF_ORDER_SEQUENCE_NUMBER")
+    client.answer(only(client), producer_id=8, producer_epoch=0)
+    for _ in range(2):
+        client.send("t-0")
+        (sent,) = batches(client)
+        assert (sent.producer_id, sent.base_sequence) == (8, 0)
+        if second in client.outstanding:
+            client.answer(second, "UNKNOWN_SERVER_ERROR")
+
+
+def test_an_unknown_producer_id_that_is_not_tried_again_is_lost_order() -> None:
+    """TransactionManager.handleFailedBatch: UnknownProducerIdException is a kind of that."""
+    client = idempotent(retries=0)
+    client.send("t-0")
+    client.answer(only(client), "UNKNOWN_PRODUCER_ID", log_start_offset=0)
+    client.send("t-0")
+    (sent,) = batches(client)
+    assert (sent.producer_epoch, sent.base_sequence) == (1, 0)
+
+
+def test_with_version_2_lost_order_asks_for_no_epoch() -> None:
+    """TransactionManager.transitionToAbortableErrorOrFatalError"""
+    cluster = Cluster()
+    client = initialized(cluster)
+    client.begin_transaction()
+    record = client.send("t-0")
+    client.disconnect(only(client))
+    client.run()
+    expire(client, record, is_unresolved=True)
+    client.run()
+    assert client.machine["state"] == "ABORTABLE_ERROR"
+    assert not client.machine["must_bump"]
+
+
+@pytest.mark.parametrize("release", RELEASED)
+def test_an_answer_does_not_bring_a_failed_client_back(release: str) -> None:
+    """TransactionManager.transitionTo"""
+    client = ProducerClient("orders", protocol=release)
+    client.init_transactions()
+    client.answer(only(client))
+    asked = only(client)
+    client.fail("KAFKA_EXCEPTION", is_fatal=True)
+    client.answer(asked, producer_id=7, producer_epoch=0)
+    assert client.machine["state"] == "FATAL_ERROR"
+
+
+def test_an_end_tells_the_next_epoch_where_the_next_transaction_has_version_1() -> None:
+    """TransactionManager.EndTxnHandler.handleResponse"""
+    cluster = Cluster()
+    client = initialized(cluster)
+    client.begin_transaction()
+    client.send("t-0")
+    cluster.serve(client)
+    client.machine.put(finalized_version=0)
+    client.commit_transaction()
+    assert client.machine["transaction_version"] < 2
+    cluster.serve(client)
+    assert (client.machine["state"], client.producer_epoch) == ("READY", 1)
+
+
+@pytest.mark.parametrize("release", RELEASED)
+def test_calls_out_of_turn(release: str) -> None:
+    """KAFKA-13412: TransactionManager.transitionTo, handleCachedTransactionRequestResult"""
+    since = RELEASED.index(release) >= RELEASED.index("3.5")
+    told = ("ILLEGAL_STATE", None) if since else ("KAFKA_EXCEPTION", None)
+    client = transactional_of(release)
+    assert raised(client.begin_transaction) == told
+    assert raised(client.init_transactions) == told
+    client.add_partition("t-0")
+    call = client.commit_transaction()
+    assert raised(client.abort_transaction) == told
+    assert client.commit_transaction() is call
+    client.answer(only(client))
+    client.answer(only(client))
+    if since:
+        assert raised(client.begin_transaction) == ("ILLEGAL_STATE", None)
+        client.wait(call)
+    client.begin_transaction()
+
+
+@pytest.mark.parametrize("release", ["2.7", "3.5"])
+def test_a_send_after_an_error(release: str) -> None:
+    """KafkaProducer.doSend, TransactionManager.failIfNotReadyForSend, maybeAddPartition"""
+    since = release == "3.5"
+    client = transactional_of(release)
+    client.fail("INVALID_PRODUCER_EPOCH", is_fatal=False)
+    wrapped = ("KAFKA_EXCEPTION", "INVALID_PRODUCER_EPOCH")
+    told = ("INVALID_PRODUCER_EPOCH", None) if since else wrapped
+    assert raised(lambda: client.send("t-0")) == told
+    assert client.accumulator.has_undrained == since
+    other = idempotent(release)
+    other.fail("KAFKA_EXCEPTION", is_fatal=True)
+    if since:
+        assert raised(lambda: other.send("t-0")) == ("KAFKA_EXCEPTION", "KAFKA_EXCEPTION")
+    else:
+        record = other.send("t-0")
+        other.run()
+        assert record.error == "KAFKA_EXCEPTION"
+
+
+@pytest.mark.parametrize("release", ["2.7", "3.5"])
+def test_a_record_that_got_no_batch_fails_its_transaction_since_3_2(release: str) -> None:
+    """KAFKA-9279"""
+    client = transactional_of(release)
+    client.fail_send("TIMEOUT")
+    told = "ABORTABLE_ERROR" if release == "3.5" else "IN_TRANSACTION"
+    assert client.machine["state"] == told
+
+
+def test_a_record_that_fails_out_of_turn_changes_nothing() -> None:
+    """TransactionManager.transitionTo: only the client's own thread makes that fatal."""
+    client = ProducerClient("orders")
+    assert raised(lambda: client.fail_send("TIMEOUT")) == ("ILLEGAL_STATE", None)
+    assert client.machine["state"] == "UNINITIALIZED"
+
+
+@pytest.mark.parametrize(
+    ("release", "told"),
+    [("2.0", None), ("2.5", "KAFKA_EXCEPTION"), ("2.7", "TRANSACTION_ABORTED")],
+)
+def test_what_is_left_of_a_closed_clients_transaction(release: str, told: str | None) -> None:
+    """KAFKA-6635, KAFKA-10186"""
+    client = transactional_of(release, linger_ms=5_000)
+    record = client.send("t-0")
+    client.answer(only(client))  # the partition is in the transaction
+    if told is not None:
+        client.abort_transaction()
+        client.run()
+        assert record.error == told
+    else:
+        client.close()
+        (sent,) = batches(client)
+        client.answer(sent, base_offset=0)
+        assert client.run() == []
+        assert client.machine["state"] == "IN_TRANSACTION"
+
+
+def test_before_2_1_a_batch_expires_only_while_it_waits() -> None:
+    """KIP-91; RecordAccumulator.expiredBatches, ProducerBatch.maybeExpire in 2.0"""
+    client = idempotent("2.0", delivery_timeout_ms=10, request_timeout_ms=1_000)
+    record = client.send("t-0")
+    sent = only(client)
+    client.now_ms += 10_000
+    assert client.run() == []
+    assert not record.is_done
+    client.is_node_up = False
+    client.answer(sent, "NOT_ENOUGH_REPLICAS")
+    client.now_ms += 1_100
+    client.run()
+    assert not record.is_done
+    client.now_ms += 1
+    client.run()
+    assert record.error == "TIMEOUT"
+
+
+@pytest.mark.parametrize(("release", "epoch", "sequence"), [("3.5", 1, 0), ("3.6", 0, 1)])
+def test_an_error_for_a_batch_that_was_given_up(release: str, epoch: int, sequence: int) -> None:
+    """Sender.failBatch"""
+    client = idempotent(release, delivery_timeout_ms=10)
+    client.send("t-0")
+    sent = only(client)
+    client.now_ms += 10
+    client.run()
+    client.disconnect(sent)
+    client.send("t-0")
+    (sent,) = batches(client)
+    assert (sent.producer_epoch, sent.base_sequence) == (epoch, sequence)
+
+
+@pytest.mark.parametrize(
+    ("release", "state"), [("3.5", "ABORTABLE_ERROR"), ("3.6", "IN_TRANSACTION")]
+)
+def test_an_error_from_the_transaction_before(release: str, state: str) -> None:
+    """Sender.failBatch, TransactionManager.maybeTransitionToErrorState"""
+    client = transactional_of(release, delivery_timeout_ms=10)
+    client.send("t-0")
+    client.answer(only(client))
+    sent = only(client)
+    client.now_ms += 10
+    client.run()
+    call = client.abort_transaction()
+    while not call.is_completed:
+        client.answer(only(client), producer_id=7, producer_epoch=1)
+    client.wait(call)
+    client.begin_transaction()
+    client.disconnect(sent)
+    assert client.machine["state"] == state
+
+
+@pytest.mark.parametrize("release", RELEASED)
+def test_a_generation_needs_its_member(release: str) -> None:
+    """KafkaProducer.throwIfInvalidGroupMetadata, which came with group metadata in 2.5"""
+    client = transactional_of(release)
+    group = {"group_id": "group", "generation": 1, "member_id": ""}
+    if release == "2.0":
+        client.send_offsets({"t-0": 5}, group)
+    else:
+        assert raised(lambda: client.send_offsets({"t-0": 5}, group)) == ("ILLEGAL_ARGUMENT", None)
+    client.send_offsets({"t-0": 5}, {**group, "generation": 0})
+    client.send_offsets({"t-0": 5}, {**group, "member_id": "me"})
