@@ -1,0 +1,222 @@
+"""The open questions of docs/bugs.md: each is answered by a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from epochfence.checker.check import check
+from epochfence.checker.verdict import Result, Verdict
+from epochfence.language import Instance, System, all_of, instantiate, invariant
+from epochfence.language.instance import ending_anywhere
+from epochfence.model.engine.interpreter import Interpreter
+from epochfence.spec.bugs.bug import idempotence, transactions
+from epochfence.spec.leader.isolation import DATA, log_entry
+from epochfence.spec.messages import LARGEST_EPOCH, PARTITION
+from epochfence.spec.systems import shipped
+
+SYSTEM = shipped("transactions")
+VERSION_1 = ("transaction_version_2",)
+
+
+def run(
+    properties: Iterable[str], constants: dict[str, int], release: str = "4.3",
+    system: System = SYSTEM, **switched: Any,
+) -> Result:  # fmt: skip
+    instance = instantiate(system, release, constants, properties=properties, **switched)
+    return check(ending_anywhere(instance))
+
+
+def assert_breaks(result: Result, steps: int, last: str) -> None:
+    assert result.trace is not None, result.reason
+    assert [item.trace_length for item in result.properties if item.trace_length] == [steps]
+    assert result.trace.taken[-1] == last
+
+
+def play(instance: Instance, script: Iterable[str]) -> dict[str, Any]:
+    """The state after these steps, each a row, with its client before it where that matters."""
+    machine = Interpreter(instance)
+    (state,) = machine.initial_states()
+    for line in script:
+        who, _, row = line.rpartition(": ")
+        for step in machine.steps(state):
+            name = instance.row_names[step.row].partition(".")[2]
+            own = [value for bound, value in step.bound if bound is step.action.this]
+            if name == row and (not who or own == [int(who.removeprefix("client"))]):
+                assert step.state is not None
+                state = step.state
+                break
+        else:
+            raise AssertionError(f"{line} can't be taken")
+    return machine.as_mapping(state)
+
+
+# 1 ----------------------------------------------------------------------------------------------
+
+START = (
+    "client0: initTransactions/ask for an epoch",
+    "InitProducerId/new producer",
+    "log append/producer id given out",
+    "client0: InitProducerIdResponse/initialized",
+)
+WRITES = (
+    "client0: beginTransaction/begin",
+    "client0: drain/the next in sequence",
+    "Produce/ask the coordinator",
+    "AddPartitionsByLeader/add",
+    "log append/partitions added",
+    "AddPartitionsByLeaderResponse/append",
+    "client0: ProduceResponse/acknowledged",
+)
+FENCED = (
+    "InitProducerId/fence the open transaction",
+    "continue the fence/abort, which bumps the epoch",
+    "log append/abort decided",
+    "client0: abortTransaction/abort",
+    "begin completion/answer and send markers",
+    "client1: InitProducerIdResponse/try again",
+    "send marker/send",
+    "WriteTxnMarkers/end the transaction",
+    "WriteTxnMarkersResponse/written",
+    "log append/abort completed",
+    "EndTxn/ended so already",
+    "client0: EndTxnResponse/ended, with a new epoch",
+)
+
+
+def test_a_client_that_keeps_aborting_in_time_starves_the_one_that_fences_it() -> None:
+    """Question 1: its abort is taken for a retry, and answered with the epoch of the fence."""
+    bounds = transactions(producers=2, transactions=3, largest_epoch=9)
+    instance = instantiate(SYSTEM, "4.3", bounds)
+    again = "client1: initTransactions/ask for an epoch"
+    after = play(instance, (*START, *WRITES, again, *FENCED, *WRITES, *FENCED, *WRITES))
+    assert after["producer.state"] == ("IN_TRANSACTION", "INITIALIZING")
+    assert after["transaction.producer_epoch"] == 2
+
+
+def test_before_version_2_the_same_client_is_fenced_at_once() -> None:
+    """Question 1: its abort names an epoch that is no longer the current one."""
+    bounds = transactions(producers=2, transactions=2, largest_epoch=9)
+    instance = instantiate(SYSTEM, "4.3", bounds, switch_off=VERSION_1)
+    added = (
+        "client0: beginTransaction/begin",
+        "client0: send/to be added",
+        "AddPartitionsToTxn/add",
+        "log append/partitions added",
+        "client0: AddPartitionsToTxnResponse/added",
+        "client1: initTransactions/ask for an epoch",
+        "InitProducerId/fence the open transaction",
+        "continue the fence/abort with the bumped epoch",
+        "log append/abort decided",
+        "client0: abortTransaction/abort",
+        "EndTxn/other epoch",
+        "client0: EndTxnResponse/fenced",
+    )
+    assert play(instance, (*START, *added))["producer.state"][0] == "FATAL_ERROR"
+
+
+# 2 ----------------------------------------------------------------------------------------------
+
+
+def test_a_strict_marker_rule_still_takes_every_honest_retry() -> None:
+    """Question 2: with changes of leaders, forgotten producers, failovers, losses and delays."""
+    bounds = transactions(
+        transactions=2, faults=2, delays=1, losses=1, failovers=1, leader_changes=1,
+        producer_expiries=1,
+    )  # fmt: skip
+    result = run(["MarkersMatchDecision", "PrepareCompletes"], bounds)
+    assert result.verdict is Verdict.HOLDS
+    assert result.states > 50_000
+
+
+# 3 ----------------------------------------------------------------------------------------------
+
+p = PARTITION.variable("p")
+entry = log_entry("entry", p)
+NOTHING_AT_THE_LAST = invariant(
+    "NothingAtTheLargestEpoch",
+    all_of(p, all_of(entry, (entry.kind == DATA).implies(entry.producer_epoch < LARGEST_EPOCH))),
+    "No record is written with the largest epoch.",
+)
+WITH_IT = replace(SYSTEM, properties=(*SYSTEM.properties, NOTHING_AT_THE_LAST))
+
+
+@pytest.mark.parametrize(
+    ("release", "off", "steps"),
+    [("4.3", (), 0), ("4.2", (), 30), ("4.3", "rotation_on_fence", 30),
+     ("4.3", "rotation_in_log", 31)],
+)  # fmt: skip
+def test_no_record_has_the_largest_epoch_once_fences_rotate_and_the_log_says_so(
+    release: str, off: str, steps: int
+) -> None:
+    """Question 3: what a leader exempts the largest epoch for was left there by 4.0 to 4.2."""
+    bounds = transactions(
+        producers=2, transactions=2, largest_epoch=2, producer_ids=2, faults=1, failovers=1,
+        timeouts=1,
+    )  # fmt: skip
+    result = run([NOTHING_AT_THE_LAST.name], bounds, release, WITH_IT,
+                 switch_off=[off] if off else ())  # fmt: skip
+    if steps:
+        assert_breaks(result, steps, "AddPartitionsByLeaderResponse/append")
+    else:
+        assert result.verdict is Verdict.HOLDS
+
+
+# 4 ----------------------------------------------------------------------------------------------
+
+
+def test_a_bump_across_a_failover_needs_the_epoch_before_in_the_log() -> None:
+    """Question 4: with version 2 nobody asks for a bump; the last epoch can't be asked for again
+    in any case."""
+    bounds = transactions(faults=2, expiries=1, failovers=1)
+    name = ["NotFencedByItself"]
+    broken = run(name, bounds, switch_off=VERSION_1)
+    assert_breaks(broken, 25, "InitProducerIdResponse/fenced")
+    logged = {"switch_on": ["last_epoch_in_log"], "switch_off": VERSION_1}
+    assert run(name, bounds, **logged).verdict is Verdict.HOLDS
+    at_the_last = transactions(faults=2, expiries=1, losses=1, largest_epoch=2)
+    assert_breaks(run(name, at_the_last, **logged), 25, "InitProducerIdResponse/unexpected")
+    version_2 = transactions(
+        transactions=2, faults=2, expiries=1, failovers=1, losses=1, largest_epoch=2,
+        producer_ids=2,
+    )  # fmt: skip
+    result = run([*name, "AnswerStands", "BumpedOnce"], version_2)
+    assert result.verdict is Verdict.HOLDS
+
+
+# 5 ----------------------------------------------------------------------------------------------
+
+
+def test_a_local_bump_is_safe_once_no_batch_in_flight_has_an_unknown_outcome() -> None:
+    """Question 5: with two more rules of docs/findings.md, without which other bugs show."""
+    bounds = idempotence(
+        losses=1, refusals=1, leader_changes=1, expiries=1, faults=3, records=3
+    )  # fmt: skip
+    rules = ["idempotent_starts_at_0", "renumbered_under_new_id"]
+    idempotent = shipped("idempotence")
+    unsettled = run(["NoDuplicate"], bounds, system=idempotent, switch_on=rules)
+    assert_breaks(unsettled, 9, "Produce/append")
+    settled = run(
+        ["NoDuplicate", "Order"], bounds, system=idempotent,
+        switch_on=[*rules, "bump_when_settled"],
+    )  # fmt: skip
+    assert settled.verdict is Verdict.HOLDS
+
+
+# 7 ----------------------------------------------------------------------------------------------
+
+
+def test_with_verification_it_takes_a_new_epoch_after_the_abort() -> None:
+    """Question 7: a client that keeps its epoch has its late record adopted."""
+    late = transactions(transactions=2, faults=1, expiries=1)
+    for release in ("3.6", "3.9"):
+        assert run(["OutcomeAsTold"], late, release).verdict is Verdict.HOLDS
+        kept = run(["OutcomeAsTold"], late, release, switch_off=["client_epoch_bump"])
+        assert_breaks(kept, 34, "WriteTxnMarkers/end the transaction")
+        more = transactions(transactions=2, faults=2, expiries=1, losses=1)
+        assert run(["OutcomeAsTold"], more, release).verdict is Verdict.HOLDS
+    unverified = run(["OutcomeAsTold"], late, "3.5")
+    assert_breaks(unverified, 35, "WriteTxnMarkers/end the transaction")
