@@ -12,7 +12,9 @@ from epochfence.language import DeclarationError, Instance
 from epochfence.spec.bugs import BUGS, Bug, bug_of
 from epochfence.spec.features import KAFKA, RELEASED
 from epochfence.spec.variants import VARIED
+from epochfence.tests.spec.bugs_page import PAGE, table, told
 
+RENEW = "python tests/spec/bugs_page.py renews docs/bugs.md"
 AT_FAULT = (Verdict.BROKEN, Verdict.LEADS_TO_BROKEN)
 
 
@@ -32,6 +34,7 @@ def test_a_bug_shows_where_it_was_and_nowhere_else(bug: Bug) -> None:
         assert [item.verdict for item in broken.properties] == ["broken"]
         assert broken.trace is not None
         assert bug.is_in(broken.trace.taken), broken.trace.taken
+        assert told(bug, broken) in PAGE.read_text(encoding="utf-8"), RENEW
     fixed = run(bug.fixed())
     assert fixed.verdict is Verdict.HOLDS
     assert bug.property not in [item.subject for item in fixed.vacuous]
@@ -53,6 +56,11 @@ def test_releases_that_have_a_bug_are_those_without_its_fix() -> None:
     assert bug_of("KAFKA-19446").releases == ("4.0.0", "4.0.1", "4.1")
     assert bug_of("KAFKA-18660").releases == ()
     assert bug_of("KAFKA-14034").releases == RELEASED[RELEASED.index("2.5") :]
+
+
+def test_the_page_has_a_line_for_each_bug_and_no_other() -> None:
+    lines = table(PAGE.read_text(encoding="utf-8")).splitlines()[2:]
+    assert [line.split("`")[1] for line in lines] == [bug.id for bug in BUGS], RENEW
 
 
 def test_no_two_bugs_go_by_one_name() -> None:

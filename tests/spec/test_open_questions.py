@@ -144,6 +144,7 @@ NOTHING_AT_THE_LAST = invariant(
 WITH_IT = replace(SYSTEM, properties=(*SYSTEM.properties, NOTHING_AT_THE_LAST))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("release", "off", "steps"),
     [("4.3", (), 0), ("4.2", (), 30), ("4.3", "rotation_on_fence", 30),
