@@ -40,9 +40,9 @@ delivery_timeout = feature(
 )
 named_by_id = feature(
     "named_by_id",
-    "2.5",
+    "2.4",
     sentence="A client without client.id is called after its transactional id, if it has one, and "
-    "an empty one counts (from 2.4); before, either got a number.",
+    "an empty one counts; before, either got a number.",
     source="ProducerConfig.maybeOverrideClientId",
 )
 checked_when_parsed = feature(
@@ -67,7 +67,7 @@ acks_all_by_default = feature(
 )
 idempotence_by_default = feature(
     "idempotence_by_default",
-    "3.0.1",
+    "3.0",
     sentence="A producer is idempotent unless its settings forbid that; before, where it said so "
     "or had a transactional id. 3.0.0 and 3.1.0 meant to and didn't.",
     source="KIP-679, KAFKA-13598",
@@ -81,8 +81,8 @@ default_undone = feature(
 )
 id_expiry_apart = feature(
     "id_expiry_apart",
-    "3.5",
-    sentence="Producer ids have an expiry of their own, not that of transactional ids (from 3.4).",
+    "3.4",
+    sentence="Producer ids have an expiry of their own, not that of transactional ids.",
     source="KIP-854",
 )
 verification_switch = feature(
@@ -116,8 +116,9 @@ two_phase_commit = feature(
 )
 
 RELEASES = (
-    "2.0", "2.1", "2.5", "2.7", "3.0.0", "3.0.1", "3.1.0", "3.1.1", "3.5", "3.6", "3.7", "3.8",
-    "3.9", "4.0-2024-10", "4.0.0", "4.0.1", "4.1", "4.2", "4.3",
+    "0.11.0.0", "0.11.0.2", "1.0", "1.1", "2.0", "2.1", "2.3", "2.4", "2.5", "2.6", "2.7", "2.8",
+    "3.0.0", "3.0", "3.1.0", "3.1.1", "3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9",
+    "4.0-2024-10", "4.0.0", "4.0.1", "4.1", "4.2", "4.3", "trunk",
 )  # fmt: skip
 CLIENTS = Protocols(
     RELEASES,
@@ -137,6 +138,7 @@ CLIENTS = Protocols(
         two_phase_commit,
     ),
     driven_only=("4.0-2024-10",),
+    unreleased=("trunk",),
 )
 by_default = idempotence_by_default & ~default_undone
 

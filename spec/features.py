@@ -7,15 +7,17 @@ from typing import Any
 
 from ..language import Expression, Protocols, feature
 
-# Two numbers name the last release of their line: 2.0 is 2.0.1, and 3.9 is 3.9.2. 4.0-2024-10 is
-# the trunk of 25 October 2024 (commit 1eb7644349), with half of 4.0 in it, for Kafka's own cases:
-# its clients knew no request of version 2, so that no system has it.
+# Two numbers name the last release of their line: 2.0 is 2.0.1, and 3.9 is 3.9.2. 0.11.0.0 is
+# 0.11.0.1, too, and 0.11.0.2 the last one. 4.0-2024-10 is the trunk of 25 October 2024 (commit
+# 1eb7644349), with half of 4.0 in it, for Kafka's own cases: its clients knew no request of version
+# 2, so that no system has it. trunk is that of 22 August 2026, 4.5 as it may come.
 RELEASES = (
-    "2.0", "2.5", "2.7", "3.5", "3.6", "3.7", "3.8", "3.9", "4.0-2024-10", "4.0.0", "4.0.1", "4.1",
-    "4.2", "4.3",
+    "0.11.0.0", "0.11.0.2", "1.0", "1.1", "2.0", "2.1", "2.3", "2.4", "2.5", "2.6", "2.7", "2.8",
+    "3.0", "3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9", "4.0-2024-10", "4.0.0", "4.0.1", "4.1",
+    "4.2", "4.3", "trunk",
 )  # fmt: skip
-BEFORE, DRAFT, NEWEST = "2.5", "4.0-2024-10", RELEASES[-1]
-RELEASED = tuple(release for release in RELEASES if release != DRAFT)
+BEFORE, DRAFT, NEWEST, TRUNK = "2.5", "4.0-2024-10", "4.3", "trunk"
+RELEASED = tuple(release for release in RELEASES if release not in (DRAFT, TRUNK))
 
 # What may be of a release of its own. A feature of several is there where all of them have it, as
 # the versions of their requests say.
@@ -39,7 +41,7 @@ _of_clients = partial(_feature, parts=(CLIENT,))
 
 timeout_bumps_epoch = _of_coordinators(
     "timeout_bumps_epoch",
-    "2.0",
+    "0.11.0.2",
     sentence="A transaction that the coordinator aborts by itself ends with a new epoch.",
     source="KAFKA-6119",
 )
@@ -64,9 +66,9 @@ storage_error_retried = _of_coordinators(
 )
 unused_id_expires = _of_coordinators(
     "unused_id_expires",
-    "3.5",
+    "3.4",
     sentence="A transactional id that has got no epoch expires, too, one whose first record could "
-    "not be written; before 3.4.1 the attempt throws, and no other id expires.",
+    "not be written; before, the attempt throws, and no other id expires.",
     source="KAFKA-14880, TransactionMetadata.prepareTransitionTo",
 )
 expected_epoch = _feature(
@@ -77,16 +79,25 @@ expected_epoch = _feature(
     "retry repeats without a second bump.",
     source="KIP-360",
 )
+exact_end_epoch = _of_coordinators(
+    "exact_end_epoch",
+    "0.11.0.0",
+    until="0.11.0.2",
+    sentence="Whoever ends a transaction must have its epoch, the coordinator as well: its own "
+    "fences have set it before.",
+    source="TransactionCoordinator.handleEndTransaction before 0.11.0.2",
+)
 strict_end_txn_epoch = _of_coordinators(
     "strict_end_txn_epoch",
-    "2.7",
-    sentence="A client's EndTxn must carry the current epoch; before 2.6 a higher one passed.",
+    "2.6",
+    sentence="A client's EndTxn must carry the current epoch; before, a higher one passed (from "
+    "0.11.0.2 on).",
     source="KAFKA-9600",
 )
 failed_fence_kept = _of_coordinators(
     "failed_fence_kept",
-    "2.7",
-    sentence="A fence whose record was not appended is repeated with the same epoch (from 2.6).",
+    "2.6",
+    sentence="A fence whose record was not appended is repeated with the same epoch.",
     source="KAFKA-9666",
 )
 producer_fenced_error = _feature(
@@ -168,8 +179,7 @@ last_epoch_in_log = _of_coordinators(
     "last_epoch_in_log",
     None,
     sentence="The epoch before is in the transaction log, so that a bump can be asked for again "
-    "across a failover. Merged into trunk in 2026, after 4.4 was branched off: no release up to "
-    "4.4 has it.",
+    "across a failover. Merged in 2026: no release up to 4.4 has it, nor the trunk of 22 August.",
     source="KAFKA-20357, pull request 22096",
 )
 late_fence_end_refused = _of_coordinators(
@@ -195,6 +205,26 @@ markers_in_order = _of_coordinators(
 )
 # The partition leader -------------------------------------------------------------------------
 
+batches_kept = _of_leaders(
+    "batches_kept",
+    "1.0",
+    sentence="A leader remembers the last five batches of a producer; before, the last one.",
+    source="KAFKA-5494",
+)
+unknown_producer_told = _of_leaders(
+    "unknown_producer_told",
+    "1.0",
+    sentence="A producer that a leader doesn't know is told so; before, that its sequence is out "
+    "of order.",
+    source="KAFKA-5793",
+)
+unknown_sequence_told = _of_leaders(
+    "unknown_sequence_told",
+    "2.0",
+    sentence="So is one whose epoch a leader knows, and no sequence; before, it was told that its "
+    "sequence is out of order.",
+    source="ProducerAppendInfo.checkSequence",
+)
 unknown_producer_accepted = _of_leaders(
     "unknown_producer_accepted",
     "2.5",
@@ -204,28 +234,28 @@ unknown_producer_accepted = _of_leaders(
 )
 state_outlives_records = _of_leaders(
     "state_outlives_records",
-    "2.5",
-    sentence="What a leader knows of a producer stays when the log's head is deleted (from 2.4).",
+    "2.4",
+    sentence="What a leader knows of a producer stays when the log's head is deleted.",
     source="KAFKA-7190",
 )
 followers_only_warn = _of_leaders(
     "followers_only_warn",
-    "2.5",
+    "2.4",
     sentence="What a follower or a recovery replays is not refused for its epoch, and what a "
     "coordinator writes may be; before, markers were checked from everywhere, data from clients.",
     source="KAFKA-9144",
 )
 marker_is_use = _of_leaders(
     "marker_is_use",
-    "2.5",
+    "2.4",
     sentence="A producer is idle since its last batch or marker; before, since the newest batch "
     "of its epoch, and one without a batch in it was forgotten at the next look.",
     source="KAFKA-9144",
 )
 empty_marker_ends_nothing = _of_leaders(
     "empty_marker_ends_nothing",
-    "3.5",
-    sentence="A marker that ends no transaction completes none; before 2.8 it completed one that "
+    "2.8",
+    sentence="A marker that ends no transaction completes none; before, it completed one that "
     "began and ended with it.",
     source="KAFKA-10702",
 )
@@ -300,6 +330,19 @@ last_epoch_ends_open = _of_leaders(
 )
 # The client -----------------------------------------------------------------------------------
 
+several_in_flight = _of_clients(
+    "several_in_flight",
+    "1.0",
+    sentence="An idempotent client may have five requests in flight; before, one.",
+    source="KAFKA-5494",
+)
+sequence_used_when_sent = _of_clients(
+    "sequence_used_when_sent",
+    "1.0",
+    sentence="A batch that was sent has used its sequence, though it expires; before, one that was "
+    "acknowledged had, and the next batch went out with that of an expired one.",
+    source="KAFKA-5494, TransactionManager.markSequenceUnresolved",
+)
 client_epoch_bump = _feature(
     "client_epoch_bump",
     "2.5",
@@ -316,8 +359,8 @@ stale_epoch_abortable = _of_clients(
 )
 renumbered_in_order = _of_clients(
     "renumbered_in_order",
-    "2.5",
-    sentence="Batches in flight that start again at sequence 0 do so in their order (from 2.3); "
+    "2.3",
+    sentence="Batches in flight that start again at sequence 0 do so in their order; "
     "before, in that of the heap that holds them.",
     source="KAFKA-8483, KAFKA-8484",
 )
@@ -384,23 +427,23 @@ failed_batch_abortable = _of_clients(
 )
 calls_in_turn = _of_clients(
     "calls_in_turn",
-    "3.5",
+    "3.3",
     sentence="A call that timed out is finished by the same call before any other, a call out of "
     "turn is an IllegalStateException, and a record is in a batch before its partition is "
-    "registered (from 3.2).",
+    "registered.",
     source="KAFKA-13412",
 )
 failed_send_counts = _of_clients(
     "failed_send_counts",
-    "3.5",
+    "3.3",
     sentence="A record that fails before it is in a batch fails its transaction; before, that "
-    "committed without it (from 3.2).",
+    "committed without it.",
     source="KAFKA-9279",
 )
 close_ends = _of_clients(
     "close_ends",
-    "2.5",
-    sentence="A closed client aborts its transaction, and begins no other (from 2.3).",
+    "2.3",
+    sentence="A closed client aborts its transaction, and begins no other.",
     source="KAFKA-6635",
 )
 aborted_by_name = _of_clients(
@@ -412,7 +455,7 @@ aborted_by_name = _of_clients(
 )
 fenced_as_it_is = _of_clients(
     "fenced_as_it_is",
-    "2.5",
+    "2.3",
     sentence="Calls of a fenced client raise that error itself; before 2.3 it was wrapped as any "
     "other is.",
     source="TransactionManager.maybeFailWithError",
@@ -440,9 +483,9 @@ errors_told_alike = _of_clients(
 )
 retried_by_kind = _of_clients(
     "retried_by_kind",
-    "3.5",
+    "3.3",
     sentence="A client asks a coordinator again after any retriable error, and "
-    "CONCURRENT_TRANSACTIONS is one; before 3.4 each request had a list.",
+    "CONCURRENT_TRANSACTIONS is one; before, each request had a list.",
     source="KAFKA-14417",
 )
 offsets_retried_by_kind = _of_clients(
@@ -460,9 +503,9 @@ offsets_name_members = _of_clients(
 )
 expires_in_flight = _of_clients(
     "expires_in_flight",
-    "2.5",
+    "2.1",
     sentence="A batch expires after delivery.timeout.ms, in flight as well; before, only one that "
-    "had waited for request.timeout.ms to be sent (from 2.1).",
+    "had waited for request.timeout.ms to be sent.",
     source="KIP-91",
 )
 backoff_grows = _of_clients(
@@ -474,8 +517,8 @@ backoff_grows = _of_clients(
 )
 replica_retriable = _of_clients(
     "replica_retriable",
-    "2.7",
-    sentence="REPLICA_NOT_AVAILABLE is retriable (from 2.6).",
+    "2.6",
+    sentence="REPLICA_NOT_AVAILABLE is retriable.",
     source="KAFKA-10223",
 )
 one_way_to_ids = _of_clients(
@@ -495,8 +538,8 @@ transactional = feature(
 
 controller_hands_out_ids = _of_coordinators(
     "controller_hands_out_ids",
-    "3.5",
-    sentence="The controller gives out blocks of producer ids (from 3.0); before, brokers took "
+    "3.0",
+    sentence="The controller gives out blocks of producer ids; before, brokers took "
     "them from ZooKeeper.",
     source="KIP-730",
 )
@@ -509,8 +552,8 @@ block_awaited_elsewhere = _of_coordinators(
 )
 block_current_once_written = _of_coordinators(
     "block_current_once_written",
-    "3.5",
-    sentence="A block from ZooKeeper is in use once it has been written (from 3.0); before, from "
+    "3.0",
+    sentence="A block from ZooKeeper is in use once it has been written; before, from "
     "the attempt on, even where that failed.",
     source="KAFKA-12620",
 )
@@ -521,4 +564,6 @@ overlap_refused = _of_coordinators(
     source="KAFKA-20031",
 )
 
-KAFKA = Protocols(RELEASES, tuple(_features), driven_only=(DRAFT,), parts=PARTS)
+KAFKA = Protocols(
+    RELEASES, tuple(_features), driven_only=(DRAFT,), unreleased=(TRUNK,), parts=PARTS
+)

@@ -18,7 +18,8 @@ def in_release(told: Outcome, release: str) -> str:
     if isinstance(told, str):
         return told
     here = RELEASES.index(release)
-    return [text for since, text in told.items() if RELEASES.index(since) <= here][-1]
+    first, *_ = told.values()  # before the first that is named, too
+    return [first, *(text for since, text in told.items() if RELEASES.index(since) <= here)][-1]
 
 
 def since(release: str) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ from ..features import (
     bump_when_settled,
     client_epoch_bump,
     epoch_by_partition,
+    several_in_flight,
     transaction_version_2,
     transactional,
 )
@@ -216,7 +217,7 @@ drained = Table(
         & _is_written
         & ~any_of(s, (_other.status == QUEUED) | (_is_unsent & _is_before))
         & ~unresolved[_where].is_set
-        & (count_of(s, is_open(_other)) < IN_FLIGHT)
+        & (count_of(s, is_open(_other)) < if_(several_in_flight, IN_FLIGHT, 1))
         & ~(_stale & has_tracked(_where)),
     )
     & _is_ready

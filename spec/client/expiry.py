@@ -17,7 +17,12 @@ from ...language import (
     position,
 )
 from ...language.expressions import Operand
-from ..features import client_epoch_bump, expires_in_flight, transactional
+from ..features import (
+    client_epoch_bump,
+    expires_in_flight,
+    sequence_used_when_sent,
+    transactional,
+)
 from ..messages import (
     EXPIRIES,
     PARTITION,
@@ -116,10 +121,27 @@ expired = Table(
                 _batch.in_retry,
                 Errors.KAFKA_EXCEPTION,
                 f"{_SENDER}.run before 2.5",
-                during=transactional & ~client_epoch_bump,
+                during=transactional & ~client_epoch_bump & sequence_used_when_sent,
             ),
             _where,
             _which,
+        ),
+        Row(
+            "after a retry: a new producer id",
+            when=_batch.in_retry,
+            during=~transactional & ~sequence_used_when_sent,
+            set=_TOLD_FAILED | NEW_ID,
+            reply=react(ClientStep.FAIL, Errors.TIMEOUT),
+            source=f"{_SENDER}.sendProducerData before 1.0",
+        ),
+        Row(
+            "after a retry: abortable, and its sequence is used again",
+            when=_batch.in_retry,
+            during=transactional & ~sequence_used_when_sent,
+            goto=TO_ABORTABLE,
+            set=_ABORTABLE | {next_sequence[_where]: _batch.base_sequence},
+            reply=react(ClientStep.FAIL, Errors.TIMEOUT),
+            source="TransactionManager.incrementSequenceNumber before 1.0",
         ),
         Row(
             "after a retry: was it appended?",

@@ -40,6 +40,7 @@ from ..features import (
     expires_in_flight,
     late_errors_ignored,
     renumbered_in_order,
+    sequence_used_when_sent,
     transactional,
 )
 from ..messages import (
@@ -369,7 +370,7 @@ def _failed(
 
 
 _TOLD_FAILED = told(_where, _which, FAILED)
-_adjusts = _attempts_left & _can_move_up(_where, _which)
+_adjusts = (_attempts_left | ~sequence_used_when_sent) & _can_move_up(_where, _which)
 completed = Table(
     producer,
     on=ProduceResponse,

@@ -17,7 +17,6 @@ from ..features import (
     late_fence_end_refused,
     rotation_on_fence,
     single_fence_bump,
-    strict_end_txn_epoch,
     transaction_version_2,
     version_2_draft,
 )
@@ -57,6 +56,7 @@ from .entry import (
     dated,
     ending,
     ends_ahead,
+    ends_strictly,
     entry_version,
     exhausted,
     failed_fence,
@@ -193,7 +193,7 @@ _END_1 = "TransactionCoordinator.endTransactionWithTV1"
 def _before_version_2(end: _End) -> tuple[Row, ...]:
     prepare = end.of_result(PREPARE_COMMIT, PREPARE_ABORT)
     # of a client before 2.6, of a fence in all releases
-    may_be_ahead = ~strict_end_txn_epoch if end.is_from_client else TRUE
+    may_be_ahead = ~ends_strictly if end.is_from_client else TRUE
     return only(
         ~transaction_version_2 & ~version_2_draft,
         end.unknown(_END_1),
@@ -202,7 +202,7 @@ def _before_version_2(end: _End) -> tuple[Row, ...]:
         *end.from_client(
             end.refuse(
                 "other epoch", fenced, "KAFKA-9600", when=end.epoch != producer_epoch,
-                during=strict_end_txn_epoch,
+                during=ends_strictly,
             ),
         ),
         end.refuse(

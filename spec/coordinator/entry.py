@@ -30,8 +30,10 @@ from ...language import (
 )
 from ..features import (
     controller_hands_out_ids,
+    exact_end_epoch,
     failed_fence_kept,
     producer_fenced_error,
+    strict_end_txn_epoch,
     transaction_version_2,
     version_2_draft,
 )
@@ -145,6 +147,8 @@ c = PRODUCER.variable("c")
 
 # KafkaApis tells it to requests older than its release's as INVALID_PRODUCER_EPOCH; here client and
 # broker are of one release
+ends_strictly = strict_end_txn_epoch | exact_end_epoch
+"""Whether a transaction is ended under its own epoch alone, and not under a newer one."""
 fenced = if_(producer_fenced_error, Errors.PRODUCER_FENCED, Errors.INVALID_PRODUCER_EPOCH)
 exhausted = producer_epoch >= LARGEST_EPOCH - 1
 is_known = producer_epoch != NO_EPOCH

@@ -46,6 +46,7 @@ from ...language.expressions import TRUE, Operand
 from ..client.sender import answer_batch
 from ..features import (
     abortable_error,
+    batches_kept,
     followers_only_warn,
     no_start_in_mid_sequence,
     offsets_told_apart,
@@ -55,6 +56,8 @@ from ..features import (
     stale_epoch_first,
     transaction_version_2,
     unknown_producer_accepted,
+    unknown_producer_told,
+    unknown_sequence_told,
     verification,
     version_2_draft,
 )
@@ -170,6 +173,7 @@ def _validation_rows(batch: DataBatch, refused: Refusal) -> tuple[Row, ...]:
     newest = last(entry.batch_metadata)
     following = if_(newest.is_set, wrap(newest.value.last_sequence + 1, SEQUENCE), 0)
     out_of_order = Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
+    is_told = unknown_producer_told & (unknown | unknown_sequence_told)
 
     def in_sequence(
         name: str, when: Expression, error: Expression, source: str, during: Expression = TRUE
@@ -204,7 +208,7 @@ def _validation_rows(batch: DataBatch, refused: Refusal) -> tuple[Row, ...]:
             in_sequence(
                 "last sequence not known",
                 (unknown | (~new_epoch & (size(entry.batch_metadata) == 0))) & (sequence != 0),
-                Errors.UNKNOWN_PRODUCER_ID,
+                if_(is_told, Errors.UNKNOWN_PRODUCER_ID, out_of_order),
                 "KAFKA-5793, KAFKA-7298",
                 ~unknown_producer_accepted,
             ),
@@ -330,7 +334,9 @@ def append_rows(
                 entry: ProducerStateEntry(
                     producer_epoch=batch.producer_epoch,
                     batch_metadata=if_(
-                        new_epoch, sequence_of(metadata), push(entry.batch_metadata, metadata)
+                        new_epoch | ~batches_kept,
+                        sequence_of(metadata),
+                        push(entry.batch_metadata, metadata),
                     ),
                     coordinator_epoch=entry.coordinator_epoch,
                     current_txn_first_offset=if_(

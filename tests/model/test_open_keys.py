@@ -167,7 +167,7 @@ def plain(found: Any, expected: Any) -> Any:
 
 
 @pytest.mark.sample(2)
-@pytest.mark.parametrize("release", ["2.0", "3.6", "4.0-2024-10", "4.3"])
+@pytest.mark.parametrize("release", ["2.0", "3.6", "4.0.0", "4.3"])
 def test_keys_of_any_kind_make_no_difference(release: str) -> None:
     instance = instantiate(shipped("transactions"), release, {"faults": 2, "producer_ids": 3})
     stepper, random = Stepper(instance), Random(release)

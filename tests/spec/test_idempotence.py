@@ -70,7 +70,10 @@ def steps(result: Result) -> list[str]:
 # (KAFKA-14034), and an unknown producer id is taken up in mid-sequence (KIP-360).
 BEFORE_BUMPS = {"NoDuplicate": 6, "NoLostAcknowledgement": 9, "Order": 8}
 WITH_BUMPS = {"NoDuplicate": 9, "Order": 11}
-EXPECTED = {release: BEFORE_BUMPS if release == "2.0" else WITH_BUMPS for release in KAFKA.checked}
+EXPECTED = {
+    release: WITH_BUMPS if "client_epoch_bump" in KAFKA.features_at(release) else BEFORE_BUMPS
+    for release in KAFKA.checked
+}
 SMALL = bounds(*KINDS, records=3)
 
 

@@ -179,6 +179,13 @@ HARMLESS = {
     "one_way_to_ids": "every client is transactional",
     "late_errors_ignored": "nothing answers a batch that its client has given up",
     "marker_is_use": "there is no clock, and no leader forgets at the default bounds",
+    "exact_end_epoch": "no other release has it",
+    "stale_epoch_abortable": "no client is stale at a leader that hasn't its coordinator's answer",
+    "batches_kept": "one batch is remembered at the default bounds",
+    "unknown_producer_told": "it decides which error is answered",
+    "unknown_sequence_told": "it decides which error is answered",
+    "several_in_flight": "one record goes to a partition at the default bounds",
+    "sequence_used_when_sent": "with version 2 each transaction has sequences of its own",
     "empty_marker_ends_nothing": "a transaction that is a marker alone is over as it begins",
 }
 

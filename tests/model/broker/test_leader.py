@@ -14,7 +14,7 @@ IPE, BAD_STATE = "INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE"
 BUSY = "CONCURRENT_TRANSACTIONS"
 ID = 7
 DAY = 86_400_000
-OLD = RELEASES[: RELEASES.index("3.5")]
+OLD = RELEASES[: RELEASES.index("2.8")]
 
 
 def leader(release: str, *, verification: bool = False, now_ms: int = 1000) -> PartitionLeader:

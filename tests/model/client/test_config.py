@@ -26,6 +26,7 @@ IN_FLIGHT = (
 )
 DELIVERY = "delivery.timeout.ms should be equal to or larger than linger.ms + request.timeout.ms"
 
+UNTIL_2_3 = CLIENTS.releases[: CLIENTS.releases.index("2.4")]
 IDEMPOTENT = {"enable.idempotence": "true"}
 TRANSACTIONAL = {"transactional.id": "id"}
 MANY = {"max.in.flight.requests.per.connection": "6"}
@@ -66,7 +67,7 @@ def test_who_is_idempotent_without_asking(release: str, idempotent: bool) -> Non
 )
 def test_what_idempotence_forbids(breach: dict[str, str], text: str) -> None:
     for release in CLIENTS.releases:
-        strict = text == IN_FLIGHT and release in ("4.0.0", "4.0.1", "4.1", "4.2", "4.3")
+        strict = text == IN_FLIGHT and release in ("4.0.0", "4.0.1", "4.1", "4.2", "4.3", "trunk")
         told = (
             "To use the idempotent producer, max.in.flight.requests.per.connection must be set to "
             "at most 5. Current value is 6."
@@ -263,5 +264,5 @@ def test_a_rule_that_is_gone_is_missed(
 def test_what_a_client_is_called(given: dict[str, str], until_2_3: str, since_2_4: str) -> None:
     """ProducerConfig.maybeOverrideClientId"""
     for release in CLIENTS.releases:
-        told = until_2_3 if release in ("2.0", "2.1") else since_2_4
+        told = until_2_3 if release in UNTIL_2_3 else since_2_4
         assert resolve(given, release, number=3)["client.id"] == told, release
