@@ -114,7 +114,7 @@ def matrix(
     Raises what `sweep` and `instantiate` raise; Ctrl-C ends it with what is there.
     """
     system = piece.system
-    alike = first_alike(system, protocols)
+    alike = system.first_alike(protocols)
     wanted = piece.properties
     safety, asked = (
         tuple(item.name for item in items if wanted is None or item.name in wanted)
@@ -134,17 +134,6 @@ def matrix(
         system.name, (*safety, *stuck, *asked), tuple(protocols), alike,
         {(cell.protocol, cell.name): cell for cell in cells},
     )  # fmt: skip
-
-
-def first_alike(system: System, protocols: Iterable[str]) -> dict[str, str]:
-    """Of each protocol the first of them that has the same features, of those that anything in the
-    system asks for."""
-    named = system.feature_names
-    first: dict[frozenset[str], str] = {}
-    return {
-        protocol: first.setdefault(system.protocols.features_at(protocol) & named, protocol)
-        for protocol in protocols
-    }
 
 
 def _has(system: System, protocol: str, bug: Known) -> bool:

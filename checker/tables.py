@@ -128,6 +128,5 @@ def tell_outcome(found: Sequence[Matrix], verdict: Verdict, console: Console) ->
     }
     parts = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
     colour = "green" if verdict is Verdict.HOLDS else "red"
-    console.print(
-        f"[bold {colour}]Of {len(cells):,} cells {parts}.[/] (exit {verdict.value}, {verdict.name})"
-    )
+    code = f"exit {verdict.value}" + (f", {verdict.name}" if verdict.value else "")
+    console.print(f"[bold {colour}]Of {len(cells):,} cells {parts}.[/] ({code})")

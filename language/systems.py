@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
@@ -299,6 +299,17 @@ class System:
         parts = (part for _, part in self.parts())
         nodes = (node for part in parts for node in children_first(part))
         return frozenset(node.data.name for node in nodes if node.op == "feature")
+
+    def first_alike(self, protocols: Iterable[str]) -> dict[str, str]:
+        """Of each protocol the first of them that has the same features, of those that anything in
+        the system asks for."""
+        first: dict[frozenset[str], str] = {}
+        return {
+            protocol: first.setdefault(
+                self.protocols.features_at(protocol) & self.feature_names, protocol
+            )
+            for protocol in protocols
+        }
 
     @cached_property
     def _names(self) -> tuple[dict[str, Expression], dict[str, Expression], set[str]]:

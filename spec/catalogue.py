@@ -17,6 +17,8 @@ def describe(system: System, console: Console) -> None:
         console.print(Padding(Text(f"Default bounds: {system.reach}"), (0, 0, 0, 2)))
     protocols = system.protocols
     console.print(f"  Protocols: {', '.join(protocols.checked)} (default {protocols.newest})")
+    for names in _alike(system):
+        console.print(f"    the same here: {', '.join(names)}")
     features = _columns("feature", "from", "before", "what it does")
     for info in protocols.infos:
         cells = (info.name, info.since or "none", info.until or "", info.sentence)
@@ -34,6 +36,14 @@ def describe(system: System, console: Console) -> None:
         if table.row_count:
             console.print(Padding(table, (0, 0, 0, 2)))
     console.print()
+
+
+def _alike(system: System) -> list[list[str]]:
+    """Releases that don't differ in any feature that the system asks for."""
+    groups: dict[str, list[str]] = {}
+    for release, first in system.first_alike(system.protocols.checked).items():
+        groups.setdefault(first, []).append(release)
+    return [names for names in groups.values() if len(names) > 1]
 
 
 def _columns(*names: str) -> Table:

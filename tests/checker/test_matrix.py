@@ -12,7 +12,7 @@ import pytest
 
 from epochfence.checker.check import check
 from epochfence.checker.journal import Kept
-from epochfence.checker.matrix import DEADLOCK, Cell, Matrix, first_alike, matrix, outcome
+from epochfence.checker.matrix import DEADLOCK, Cell, Matrix, matrix, outcome
 from epochfence.checker.sweep import Piece, digest
 from epochfence.checker.verdict import Verdict
 from epochfence.language import instantiate
@@ -101,7 +101,7 @@ def test_a_bug_that_no_run_agrees_to_explains_nothing(known: Bug) -> None:
 
 def test_releases_that_do_not_differ_are_explored_once() -> None:
     coordinators = shipped("coordinators")
-    alike = first_alike(coordinators, coordinators.protocols.checked)
+    alike = coordinators.first_alike(coordinators.protocols.checked)
     assert set(alike) == set(coordinators.protocols.checked)
     assert len(set(alike.values())) < len(alike)
     done: list[str] = []
