@@ -129,6 +129,22 @@ BUGS = (
         since="4.0.0",
     ),
     Bug(
+        "KAFKA-20090",
+        "a fence at the last epoch of clients takes no new producer id: a client gets the largest",
+        "4.0 to 4.2",
+        "ReservedEpoch",
+        "4.2",
+        "4.3",
+        ("rotation_on_fence",),
+        transactions(
+            producers=2, transactions=2, largest_epoch=2, producer_ids=2, faults=1, timeouts=1
+        ),
+        ("transaction timeout/fence the open transaction",),
+        "KAFKA-20090",
+        on=("rotation_in_log",),
+        since="4.0.0",
+    ),
+    Bug(
         "KAFKA-20310",
         "the next producer id is not in the transaction log, and lost at a failover",
         "4.0 to 4.2",

@@ -1,8 +1,12 @@
-"""The table of docs/bugs.md: `python tests/spec/bugs_page.py` runs every bug and renews it."""
+"""The table of docs/bugs.md: `python tests/spec/bugs_page.py [ID...]` runs bugs and renews it.
+
+Without an ID it runs all; lines of others stay as they are.
+"""
 
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 from epochfence.checker.check import check
@@ -39,6 +43,9 @@ def table(text: str) -> str:
 
 
 if __name__ == "__main__":
-    rows = "\n".join([HEAD, *map(line, BUGS)])
     text = PAGE.read_text(encoding="utf-8")
+    old = {row.split("`")[1]: row for row in table(text).splitlines()[2:]}
+    wanted = sys.argv[1:] or [bug.id for bug in BUGS]
+    lines = [line(bug) if bug.id in wanted or bug.id not in old else old[bug.id] for bug in BUGS]
+    rows = "\n".join([HEAD, *lines])
     PAGE.write_text(TABLE.sub(lambda _: f"{rows}\n", text), encoding="utf-8")
