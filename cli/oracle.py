@@ -98,6 +98,9 @@ def judge(
     application: Annotated[
         bool, typer.Option("--application", help="What producers were told, and what was read.")
     ] = False,
+    segments: Annotated[
+        bool, typer.Option("--segments", help="DIRs are brokers' data directories: their files.")
+    ] = False,
     protocol: Protocol = None,
     limit: Annotated[
         int, typer.Option("--limit", min=1, metavar="N", help="The most steps of a key's searches.")
@@ -123,6 +126,10 @@ def judge(
         engine,
         **{"--input": inputs, "--output": folder, "--master": master, "--spark-ui": spark_ui},
     )
+    if segments:
+        if application or runs is not None or engine != "local" or not files:
+            fail("--segments takes data directories, and neither --application, --runs nor spark")
+        return judge_files(files, protocol, output)
     if engine == "spark":
         spark = (master, bool(spark_ui))
         if runs is not None:
@@ -152,6 +159,23 @@ def judge(
         fail(error)
     write_json(output, data)
     raise typer.Exit(code)
+
+
+def judge_files(directories: list[Path], protocol: str | None, output: Output | None) -> NoReturn:
+    """Judges what lies in brokers' data directories."""
+    with needing("broker"):
+        from ..model.judge.segments.directories import judge_segments
+        from ..model.judge.segments.report import lines
+    try:
+        found = judge_segments(directories, protocol)
+    except OSError as error:
+        fail(f"can't read {error.filename}: {error.strerror}")
+    except DeclarationError as error:
+        fail(error)
+    for line in lines(found):
+        print(line)
+    write_json(output, found.as_json())
+    raise typer.Exit(found.outcome.exit_code)
 
 
 def judge_on_spark(

@@ -83,6 +83,8 @@ OWN: dict[str, list[tuple[str, ...]]] = {
         (HISTORY, "--engine", "spork"), (HISTORY, "--input", "a"), (HISTORY, "--output", "a"),
         (HISTORY, "--engine", "spark"), ("--engine", "spark", "--input", "a"),
         ("--engine", "spark", "--input", "a", "--output", "b", "--application"),
+        ("--segments",), ("--segments", "{file}"), ("--segments", "none"),
+        ("--segments", "--application", "{folder}"), ("--segments", "--runs", "one", "{folder}"),
     ],
     "config": [
         ("=",), ("=1",), ("none.properties",), ("{folder}",), ("{file}",), ("acks=9",), ("acks=",),

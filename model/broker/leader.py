@@ -221,6 +221,19 @@ class PartitionLeader:
         )  # fmt: skip
         return self._marker(batch, "COORDINATOR", transaction_version)
 
+    def read_again(self, batch: Batch, origin: str = "CLIENT") -> str:
+        """A batch as it lies in a log, at its own offsets: it is taken, and so is what it does. The
+        error is that with which the leader would have refused it as one of this origin, whatever
+        the transaction version; NONE where it would have been taken."""
+        error = ""
+        for version in (2, 0):
+            answer = self._apply(batch, origin, version)
+            if answer == "NONE":
+                return answer
+            error = error or answer
+        self._apply(batch)
+        return error
+
     def replicate(self, batches: Iterable[Batch]) -> None:
         """Batches as a follower fetches them, at their own offsets: no check refuses them (before
         2.5, markers are checked)."""
@@ -260,22 +273,26 @@ class PartitionLeader:
             self.producer_state_manager.complete_txn(answer.completed_txn)
         return answer
 
-    def _apply(self, batch: Batch) -> None:
-        match batch.kind:
-            case "plain":
-                self._plain(batch)
-            case "marker":
-                self._marker(batch, "REPLICATION")
-            case _:
-                self.producer_state_manager.append(
-                    producer_id=batch.producer_id, producer_epoch=batch.producer_epoch,
-                    base_sequence=batch.base_sequence, last_sequence=batch.last_sequence,
-                    first_offset=batch.base_offset,
-                    offset_delta=batch.last_offset - batch.base_offset,
-                    transactional=batch.transactional, timestamp=batch.timestamp,
-                    origin="REPLICATION",
-                )  # fmt: skip
-                self.batches.append(batch)
+    def _apply(
+        self, batch: Batch, origin: str = "REPLICATION", transaction_version: int | None = None
+    ) -> str:
+        """The batch at its offsets, unless it is refused: the error."""
+        if batch.kind == "plain":
+            self._plain(batch)
+            return "NONE"
+        if batch.kind == "marker":
+            sent_by = "REPLICATION" if origin == "REPLICATION" else "COORDINATOR"
+            return self._marker(batch, sent_by, transaction_version).error
+        answer = self.producer_state_manager.append(
+            producer_id=batch.producer_id, producer_epoch=batch.producer_epoch,
+            base_sequence=batch.base_sequence, last_sequence=batch.last_sequence,
+            first_offset=batch.base_offset, offset_delta=batch.last_offset - batch.base_offset,
+            transactional=batch.transactional, timestamp=batch.timestamp, origin=origin,
+            switch_off=api_versions.before(transaction_version),
+        )  # fmt: skip
+        if answer.error == "NONE":
+            self.batches.append(batch)
+        return answer.error
 
     # Verification -----------------------------------------------------------------------------
 

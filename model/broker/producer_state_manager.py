@@ -106,12 +106,15 @@ class ProducerStateManager:
 
     # Appending --------------------------------------------------------------------------------
 
-    def append(self, *, first_offset: int, origin: str, transactional: bool, **batch: Any) -> Any:
+    def append(
+        self, *, first_offset: int, origin: str, transactional: bool,
+        switch_off: tuple[str, ...] = (), **batch: Any,
+    ) -> Any:  # fmt: skip
         """A batch of data at its offsets, beneath the search for duplicates: an AppendResponse."""
         end = self.machine["log_end_offset"]
         self.machine.put(log_end_offset=first_offset)
         answer = self.machine.handle(
-            "Produce", **batch, idempotent_only=not transactional,
+            "Produce", switch_off=switch_off, **batch, idempotent_only=not transactional,
             from_client=origin == "CLIENT", from_coordinator=origin == "COORDINATOR",
             beneath_log=True,
         ).reply  # fmt: skip

@@ -367,7 +367,7 @@ epochs_not_wasted = invariant(
 
 _state = coordinator.state
 _SETTLED = (STATE.EMPTY, STATE.COMPLETE_COMMIT, STATE.COMPLETE_ABORT)
-_PREVIOUS = (
+PREVIOUS = (  # what a state may follow, besides itself
     (STATE.EMPTY, _state.is_in(*_SETTLED)),
     (STATE.ONGOING, _state.is_in(STATE.ONGOING, *_SETTLED)),
     (STATE.PREPARE_COMMIT, _state == STATE.ONGOING),
@@ -383,7 +383,7 @@ declared_transitions = step_property(
     all_true(
         *(
             (after(_state) == target).implies((_state == target) | allowed)
-            for target, allowed in _PREVIOUS
+            for target, allowed in PREVIOUS
         ),
         ~after(_state.is_in(STATE.DEAD, STATE.PREPARE_EPOCH_FENCE)),
     ),
