@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from epochfence.checker.check import check
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import Instance, System, all_of, instantiate, invariant
 from epochfence.language.instance import ending_anywhere
-from epochfence.model.engine.interpreter import Interpreter
+from epochfence.model.engine.interpreter import FullState, Interpreter, Step
 from epochfence.spec.bugs.bug import idempotence, transactions
 from epochfence.spec.leader.isolation import DATA, log_entry
 from epochfence.spec.messages import LARGEST_EPOCH, PARTITION
@@ -20,6 +20,7 @@ from epochfence.spec.systems import shipped
 
 SYSTEM = shipped("transactions")
 VERSION_1 = ("transaction_version_2",)
+LAST = ", the last"
 
 
 def run(
@@ -36,22 +37,32 @@ def assert_breaks(result: Result, steps: int, last: str) -> None:
     assert result.trace.taken[-1] == last
 
 
-def play(instance: Instance, script: Iterable[str]) -> dict[str, Any]:
-    """The state after these steps, each a row, with its client before it where that matters."""
+def played(instance: Instance, script: Iterable[str]) -> FullState:
+    """The state after these steps, each a row, with its client before it where that matters. A line
+    with LAST takes the last of several messages."""
     machine = Interpreter(instance)
     (state,) = machine.initial_states()
     for line in script:
-        who, _, row = line.rpartition(": ")
-        for step in machine.steps(state):
-            name = instance.row_names[step.row].partition(".")[2]
-            own = [value for bound, value in step.bound if bound is step.action.this]
-            if name == row and (not who or own == [int(who.removeprefix("client"))]):
-                assert step.state is not None
-                state = step.state
-                break
-        else:
-            raise AssertionError(f"{line} can't be taken")
-    return machine.as_mapping(state)
+        who, _, row = line.removesuffix(LAST).rpartition(": ")
+        found = [
+            step.state
+            for step in machine.steps(state)
+            if instance.row_names[step.row].partition(".")[2] == row
+            and (not who or int(who.removeprefix("client")) in _own(step))
+        ]
+        assert found, f"{line} can't be taken"
+        state = found[-1 if line.endswith(LAST) else 0]
+        assert state is not None
+    return state
+
+
+def _own(step: Step) -> list[Any]:
+    return [value for bound, value in step.bound if bound is step.action.this]
+
+
+def play(instance: Instance, script: Iterable[str]) -> dict[str, Any]:
+    """The same by variable."""
+    return Interpreter(instance).as_mapping(played(instance, script))
 
 
 # 1 ----------------------------------------------------------------------------------------------
@@ -205,6 +216,90 @@ def test_a_local_bump_is_safe_once_no_batch_in_flight_has_an_unknown_outcome() -
         switch_on=[*rules, "bump_when_settled"],
     )  # fmt: skip
     assert settled.verdict is Verdict.HOLDS
+
+
+# 6 ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Begun(Instance):
+    """An instance that goes on from states that another one has reached."""
+
+    states: tuple[FullState, ...] = ()
+
+    def initial_states(self) -> Iterable[FullState]:
+        return self.states
+
+
+def going_on(instance: Instance, states: Iterable[FullState]) -> Result:
+    """What comes of these states, in a run that may end anywhere."""
+    parts = {item.name: getattr(instance, item.name) for item in fields(Instance)}
+    return check(ending_anywhere(Begun(**parts, states=tuple(states))))
+
+
+def settled_states(instance: Instance) -> set[FullState]:
+    """The reachable states in which no client is in a transaction."""
+    machine = Interpreter(instance)
+    at = machine.names.index("producer.state")
+    seen = set(machine.initial_states())
+    left = [*seen]
+    while left:
+        reached = {step.state for step in machine.steps(left.pop()) if step.state is not None}
+        left += reached - seen
+        seen |= reached
+    outside = ("UNINITIALIZED", "INITIALIZING", "READY")  # of the one client
+    return {state for state in seen if state[at] in [(name,) for name in outside]}
+
+
+@pytest.mark.parametrize(("before", "after"), [(VERSION_1, ()), ((), VERSION_1)])
+def test_between_transactions_the_version_may_change_where_no_message_is_late(
+    before: tuple[str, ...], after: tuple[str, ...]
+) -> None:
+    """Question 6: everybody changes at once, and what is under way arrives later."""
+    bounds = transactions(transactions=2)
+    states = settled_states(instantiate(SYSTEM, "4.3", bounds, switch_off=before))
+    result = going_on(instantiate(SYSTEM, "4.3", bounds, switch_off=after), states)
+    assert result.verdict is Verdict.HOLDS
+    assert len(states) > 10
+
+
+COMMITTED_LATE = (
+    *START,
+    "client0: beginTransaction/begin",
+    "client0: send/to be added",
+    "AddPartitionsToTxn/add",
+    "log append/partitions added",
+    "client0: AddPartitionsToTxnResponse/added",
+    "client0: commitTransaction/commit",
+    "client0: request overtaken/end again",
+    "EndTxn/end, the last",
+    "log append/commit decided",
+    "begin completion/answer and send markers",
+    "send marker/send",
+    "WriteTxnMarkers/no transaction to end",
+    "WriteTxnMarkersResponse/written",
+    "log append/commit completed",
+    "client0: EndTxnResponse/ended",
+)
+NEXT_EPOCH = (
+    "client0: crash/forget everything",
+    "client0: initTransactions/ask for an epoch",
+    "InitProducerId/new producer",
+    "log append/producer id given out",
+    "client0: InitProducerIdResponse/initialized",
+)
+
+
+def test_after_an_upgrade_it_takes_a_new_epoch_to_refuse_a_late_end() -> None:
+    """Question 6, KAFKA-18227: version 1 leaves its epoch to the first transaction of version 2."""
+    bounds = transactions(transactions=2, faults=2, delays=1, crashes=1)
+    name = ["OutcomeAsTold"]
+    old = instantiate(SYSTEM, "4.3", bounds, properties=name, switch_off=VERSION_1)
+    new = instantiate(SYSTEM, "4.3", {**bounds, "delays": 0, "crashes": 0}, properties=name)
+    broken = going_on(new, [played(old, COMMITTED_LATE)])
+    assert_breaks(broken, 11, "WriteTxnMarkers/end the transaction")
+    bumped = going_on(new, [played(old, (*COMMITTED_LATE, *NEXT_EPOCH))])
+    assert bumped.verdict is Verdict.HOLDS
 
 
 # 7 ----------------------------------------------------------------------------------------------
