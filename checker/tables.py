@@ -1,4 +1,4 @@
-"""Matrices for a person to read: a sign for each cell, and what the signs stand for."""
+"""Matrices and differences of behaviour, for a person to read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from ..language.protocols import MIXED
+from .behaviour import Answer, Behaviour
 from .matrix import Cell, Matrix
+from .report import show_trace
 from .verdict import Verdict
 
 _SIGNS = {"holds": "\u00b7", "vacuous": "-", "inconclusive": "?"}
@@ -130,3 +132,24 @@ def tell_outcome(found: Sequence[Matrix], verdict: Verdict, console: Console) ->
     colour = "green" if verdict is Verdict.HOLDS else "red"
     code = f"exit {verdict.value}" + (f", {verdict.name}" if verdict.value else "")
     console.print(f"[bold {colour}]Of {len(cells):,} cells {parts}.[/] ({code})")
+
+
+def tell_behaviour(found: Behaviour, before: str, after: str, console: Console) -> None:
+    """Prints the shortest run in which two protocols differ, then each difference by its rows."""
+    for first in found.found[:1]:
+        show_trace(first.run, console, f"The shortest run in which {before} and {after} differ")
+    for item in found.found:
+        console.print(Text(f"after {len(item.run.steps)} steps: {item.action}"))
+        for release, answer in ((before, item.before), (after, item.after)):
+            console.print(Text(f"  {release}: {_answer(answer)}"))
+    looked = f"{found.pairs:,} pairs of states, {found.depth} steps deep"
+    rest = "there are no others within the bounds" if found.exhaustive else "others may differ"
+    console.print(f"{len(found.found)} differences in {looked}: {rest}.")
+
+
+def _answer(answer: Answer | None) -> str:
+    if answer is None:
+        return "can't happen"
+    return f"[{answer.row}] " + (
+        "; ".join(f"sends {text}" for text in answer.sends) or "sends nothing"
+    )

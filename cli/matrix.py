@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from ..language import DEFAULT, DeclarationError, System
+from ..language import DeclarationError, System
 from ..spec.bugs import BUGS
 from ..spec.load import load_system
 from ..spec.systems import SHIPPED
@@ -22,13 +22,12 @@ from .options import (
     Properties,
     Results,
     SparkUi,
+    bounds_of,
     check_engine,
     memory_of,
     settings_of,
     spread_of,
 )
-
-SMALL = "small"
 
 
 def matrix(
@@ -88,7 +87,7 @@ def matrix(
         wanted = [_protocols(system, protocols, clients) for system in declared]
         pieces = [
             sweeps.Piece(
-                system, names[0], tuple(given.items()), bounds=_bounds(system, bounds),
+                system, names[0], tuple(given.items()), bounds=bounds_of(system, bounds),
                 properties=tuple(properties) if properties else None,
                 deadlock=not no_deadlock, memory=most or 0,
             )
@@ -127,10 +126,3 @@ def _protocols(system: System, protocols: str | None, clients: str | None) -> li
         for client in releases(clients, known)
         for broker in brokers
     ]
-
-
-def _bounds(system: System, given: str | None) -> str:
-    """The bounds that are asked for, or small ones where a system has them."""
-    if given is not None:
-        return given
-    return SMALL if SMALL in system.bound_names else DEFAULT

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from ..files import Output
-from ..language import DeclarationError, Instance, instantiate
+from ..language import DEFAULT, DeclarationError, Instance, System, instantiate
 from ..language.protocols import MIXED
 from ..spec.load import load_system
 from .endings import fail, needing
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+SMALL = "small"
 LONGEST = 100  # characters of a value that a message shows
 
 SystemName = Annotated[
@@ -134,6 +135,13 @@ def make_folder(option: str, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         fail(f"{option} {folder}: no folder can be made here: {error.strerror}")
+
+
+def bounds_of(system: System, given: str | None) -> str:
+    """The bounds that are asked for, or small ones where a system has them."""
+    if given is not None:
+        return given
+    return SMALL if SMALL in system.bound_names else DEFAULT
 
 
 def mixed(protocol: str | None, **parts: str | None) -> str | None:

@@ -9,10 +9,11 @@ import typer
 from rich.console import Console
 
 from ..files import Output
-from ..language import DeclarationError
+from ..language import DeclarationError, instantiate
+from ..spec.load import load_system
 from ..spec.systems import SHIPPED, shipped
-from .endings import fail, tell_wait, write_json
-from .options import Json
+from .endings import fail, needing, tell_wait, write_json
+from .options import Constants, Json, bounds_of, constants_of
 
 
 def list_(
@@ -85,14 +86,33 @@ def diff(
             "or FILE.jsonl, requests to run on both.",
         ),
     ] = None,
+    behaviour: Annotated[
+        bool,
+        typer.Option("--behaviour", help="Find the shortest runs of a SYSTEM that differ, by row."),
+    ] = False,
+    bounds: Annotated[
+        str | None,
+        typer.Option(
+            "--bounds", metavar="NAME", help="Of a run (default: small, where there are)."
+        ),
+    ] = None,
+    constants: Constants = None,
+    states: Annotated[
+        int | None,
+        typer.Option("--states", min=1, metavar="N", help="The most to look at (default: 10,000)."),
+    ] = None,
     output: Json = None,
 ) -> None:
-    """List the rows that two releases have differently, or what they answer to the same requests
-    in different ways."""
+    """List the rows that two releases have differently, what they answer to the same requests in
+    different ways, or the shortest runs in which they behave differently."""
     from ..diagrams.difference import compare, tell
     from ..diagrams.find import find_tables
 
     before, after = protocols
+    if behaviour:
+        return diff_behaviour(name or "transactions", protocols, bounds, constants, states, output)
+    if bounds is not None or constants or states is not None:
+        fail("--bounds, --set and --states are for --behaviour")
     if name is not None and name.endswith(".jsonl"):
         return diff_answers(Path(name), before, after, output)
     try:
@@ -102,6 +122,34 @@ def diff(
     tell(found, before, after, Console(width=100, highlight=False))
     tables = [table.as_json() for table in found]
     write_json(output, {"before": before, "after": after, "tables": tables})
+
+
+def diff_behaviour(
+    name: str, protocols: tuple[str, str], bounds: str | None, constants: list[str] | None,
+    states: int | None, output: Output | None,
+) -> None:  # fmt: skip
+    """Runs a system under two releases side by side, and prints where they differ."""
+    with needing("check"):
+        from ..checker import behaviour
+        from ..checker.tables import tell_behaviour
+    try:
+        system = load_system(name)
+        before, after = (
+            instantiate(system, release, constants_of(constants), bounds=bounds_of(system, bounds))
+            for release in protocols
+        )
+    except DeclarationError as error:
+        fail(error)
+    found = behaviour.compare(before, after, states or behaviour.MOST)
+    tell_behaviour(found, *protocols, Console(width=100, highlight=False))
+    write_json(
+        output,
+        {
+            "before": protocols[0], "after": protocols[1], "pairs": found.pairs,
+            "depth": found.depth, "exhaustive": found.exhaustive,
+            "differences": [each.as_json() for each in found.found],
+        },
+    )  # fmt: skip
 
 
 def diff_answers(trace: Path, before: str, after: str, output: Output | None) -> None:

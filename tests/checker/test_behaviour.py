@@ -1,0 +1,95 @@
+"""Two releases side by side: the shortest run in which they differ, and every row that does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from epochfence.checker.behaviour import Behaviour, compare
+from epochfence.language import instantiate
+from epochfence.spec.load import load_system
+from epochfence.tests.test_cli import ROOT, epochfence
+
+RETRY = str(ROOT / "docs" / "examples" / "retry.py")
+LEASE = str(ROOT / "docs" / "examples" / "lease.py")
+
+
+def found(file: str, before: str, after: str, most: int = 10_000) -> Behaviour:
+    system = load_system(file)
+    return compare(instantiate(system, before), instantiate(system, after), most)
+
+
+def test_the_shortest_run_is_found() -> None:
+    """In release 1 a server says nothing to a call that it has seen."""
+    told = found(RETRY, "1", "2")
+    assert told.exhaustive
+    (first, *_) = told.found
+    assert first.before is not None
+    assert first.after is not None
+    assert (first.before.sends, len(first.after.sends)) == ((), 1)
+    assert first.after.sends[0].startswith("Answer(")
+    assert [step.row for step in first.run.steps] == [
+        "ask",
+        "answer",
+        "lost",
+        "ask again",
+        "seen before",
+    ]
+    lengths = [len(each.run.steps) for each in told.found]
+    assert lengths == sorted(lengths)
+
+
+def test_the_other_way_round_it_is_the_same_run() -> None:
+    there, back = found(RETRY, "1", "2"), found(RETRY, "2", "1")
+    assert [(x.before, x.after) for x in there.found] == [(x.after, x.before) for x in back.found]
+
+
+@pytest.mark.parametrize("file", [RETRY, LEASE])
+def test_a_release_does_not_differ_from_itself(file: str) -> None:
+    told = found(file, "2", "2")
+    assert (told.found, told.exhaustive) == ((), True)
+
+
+def test_what_is_not_looked_at_is_said() -> None:
+    told = found(LEASE, "1", "2", most=3)
+    assert (told.found, told.pairs, told.exhaustive) == ((), 3, False)
+
+
+def test_what_can_happen_in_one_alone_differs() -> None:
+    """A stale write is refused in release 2: who is refused gives up, and who isn't is done."""
+    told = found(LEASE, "1", "2")
+    assert told.found
+    assert all(each.before != each.after for each in told.found)
+
+
+# The command -------------------------------------------------------------------------------------
+
+
+def test_the_command_shows_the_run(tmp_path: Path) -> None:
+    file = tmp_path / "told.json"
+    given = ("diff", RETRY, "--protocols", "1", "2", "--behaviour", "--json", file)
+    ended = epochfence(*given)
+    assert ended.code == 0
+    assert "The shortest run in which 1 and 2 differ" in ended.out
+    assert "  1: [seen before] sends nothing" in ended.out
+    data = json.loads(file.read_text())
+    assert data["exhaustive"]
+    assert data["differences"][0]["before"] == {"row": "seen before", "sends": []}
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (("--bounds", "small"), "--bounds, --set and --states are for --behaviour"),
+        (("--behaviour", "--bounds", "huge"), "no bounds called huge"),
+        (("--behaviour", "--set", "x=1"), "has no constant x"),
+        (("--behaviour", "--states", "0"), "--states"),
+    ],
+)
+def test_bad_input_is_one_line(more: tuple[str, ...], says: str) -> None:
+    ended = epochfence("diff", RETRY, "--protocols", "1", "2", *more)
+    assert ended.code == 2
+    assert says in ended.err
+    assert ended.err.count("\n") == 1
