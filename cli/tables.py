@@ -62,14 +62,12 @@ def diagram(
 ) -> None:  # fmt: skip
     """Draw a machine's states and rows, or who sends what to whom in a system."""
     from ..diagrams.find import find_graph
-    from ..diagrams.render import DrawingError, to_dot, write
+    from ..diagrams.render import DrawingError, into, to_dot
 
     try:
+        draw = None if output is None else into(output)
         graph = find_graph(name, machine, protocol, all_rows=all_rows)
-        if output is None:
-            print(to_dot(graph), end="")
-        else:
-            write(graph, output)
+        print(to_dot(graph), end="") if draw is None else draw(graph)
     except (DeclarationError, DrawingError) as error:
         fail(error)
 

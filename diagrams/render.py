@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import graphviz
@@ -23,9 +24,9 @@ class DrawingError(Exception):
     """A drawing that can't be made or written: the message is one line that says why."""
 
 
-def write(graph: Graph, path: Path) -> None:
-    """Draws into a file; its ending says how. Leaves no half of a file. Raises DrawingError,
-    and CantWrite before anything is drawn."""
+def into(path: Path) -> Callable[[Graph], None]:
+    """What draws into a file; its ending says how. Leaves no half of a file. Raises DrawingError,
+    and CantWrite, at once: before a graph is looked for."""
     draw = {
         ".dot": to_dot, ".gv": to_dot, ".svg": to_svg, ".png": to_png, ".mmd": to_mermaid,
     }.get(path.suffix.lower())  # fmt: skip
@@ -34,7 +35,7 @@ def write(graph: Graph, path: Path) -> None:
             f"{path}: its ending must be .svg, .png, .dot or .gv (Graphviz), or .mmd (Mermaid)"
         )
     output = Output(path)
-    output.write(draw(graph))
+    return lambda graph: output.write(draw(graph))
 
 
 def to_svg(graph: Graph) -> bytes:

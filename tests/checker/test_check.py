@@ -380,7 +380,7 @@ def test_bags_in_the_order_of_what_instances_have_are_sorted_again() -> None:
 def test_memory_is_kept_and_what_is_known_is_told(threads: int) -> None:
     process = psutil.Process()
     check(ktx(K=1, S=1))  # what is compiled once is there before the limit is set
-    limit = process.memory_info().rss + (64 << 20)
+    limit = process.memory_info().rss + (32 << 20)
     result: Result = check(ktx(), Options(threads, memory=limit))
     assert result.verdict is Verdict.INCONCLUSIVE
     assert result.verdict.value == 20

@@ -115,6 +115,7 @@ def any_states(instance: Instance, seed: random.Random, count: int) -> list[Full
     return [tuple(drawing.value(v.type) for v in instance.variables) for _ in range(count)]
 
 
+@pytest.mark.slow(6)
 @settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(instances(room=3_000), st.randoms(use_true_random=True))
 def test_rows_and_properties_mean_the_same_in_any_state(

@@ -59,6 +59,7 @@ def test_a_cell_is_what_a_run_of_its_own_finds() -> None:
     assert outcome([found]) is Verdict.BROKEN
 
 
+@pytest.mark.slow(8)
 def test_every_broken_property_is_found_behind_the_others() -> None:
     """One that breaks later is not hidden by one that breaks first."""
     names = ("FencedForGood", "NoHangingTransaction")
@@ -156,6 +157,7 @@ def test_progress_counts_too() -> None:
     assert "! CanBeAnswered: 1 after 3 steps" in ended.out
 
 
+@pytest.mark.slow(6)
 def test_pairs_have_a_line_for_each_client() -> None:
     ended = epochfence(
         "matrix", "coordinators", "--protocols", "3.9,4.3", "--clients", "3.9", "--jobs", "1"

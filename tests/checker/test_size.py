@@ -106,7 +106,7 @@ def test_it_is_printed_and_kept(tmp_path: Path) -> None:
 
 
 def test_a_search_that_met_a_limit_says_it_too() -> None:
-    limit = psutil.Process().memory_info().rss / 2**30 + 0.1
+    limit = psutil.Process().memory_info().rss / 2**30 + 0.03
     ended = epochfence("check", KTX, "--memory", f"{limit:.3f}", "--explain-size")
     assert ended.code == 20
     assert "states found. Without a part" in ended.out

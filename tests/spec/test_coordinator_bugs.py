@@ -104,6 +104,7 @@ TAKEN_ALONG = Bug(
 )  # fmt: skip
 
 
+@pytest.mark.slow(5)
 def test_a_fenced_producer_comes_back_when_the_transactional_id_has_expired() -> None:
     """KAFKA-18019: the id is unknown, for which the client asks for a new producer id."""
     steps = EXPIRED.found()

@@ -80,7 +80,7 @@ SMALL = bounds(*KINDS, records=3)
 @pytest.mark.parametrize(
     "release",
     [
-        release
+        pytest.param(release, marks=pytest.mark.slow(5))
         if release == NEWEST
         else pytest.param(release, marks=[pytest.mark.slow, pytest.mark.sample(1)])
         for release in KAFKA.checked

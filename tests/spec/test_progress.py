@@ -102,6 +102,7 @@ def test_every_property_has_a_fault() -> None:
     assert sorted(fault.breaks for fault in FAULTS) == sorted(NAMES)
 
 
+@pytest.mark.slow(5)
 def test_a_marker_that_is_refused_for_good_is_a_deadlock() -> None:
     """A leader that refuses the honest retry of a marker: the entry stays prepared for ever."""
     system = refusing("partition.WriteTxnMarkers", "no transaction to end", "stale epoch")
@@ -115,12 +116,14 @@ def test_a_marker_that_is_refused_for_good_is_a_deadlock() -> None:
     assert check(instantiate(SYSTEM, constants=SMALL)).verdict is Verdict.HOLDS
 
 
+@pytest.mark.slow(5)
 def test_before_leaders_asked_the_stable_offset_may_stand_still_for_ever() -> None:
     result = checked(SYSTEM, "StableOffsetPasses", protocol="2.7")
     assert result.verdict is Verdict.LEADS_TO_BROKEN
     assert checked(SYSTEM, "StableOffsetPasses", protocol="3.6").verdict is Verdict.HOLDS
 
 
+@pytest.mark.slow(5)
 def test_an_idempotent_batch_is_sent_again_until_its_time_is_over() -> None:
     """docs/findings.md, 7."""
     mended = ("idempotent_starts_at_0", "bump_when_settled", "renumbered_under_new_id")

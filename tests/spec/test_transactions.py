@@ -97,6 +97,7 @@ def assert_all_hold(result: Result) -> None:
 # The two protocols ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow(8)
 def test_with_the_newest_protocol_everything_holds() -> None:
     assert_all_hold(run(TWO_CLIENTS))
 
