@@ -101,6 +101,9 @@ OWN: dict[str, list[tuple[str, ...]]] = {
         ("--protocols", "1"), ("--protocols", "1", "9", KTX), ("--protocols", "1", "9"),
         ("--protocols", "1", "1", "nothing"), ("--protocols", "1", "1", KTX, "--json", "."),
         ("--protocols", "2.0", "2.5", "none.jsonl"), (KTX,), (),
+        ("--protocols", "1", "1", KTX, "--states", "2"),
+        *(("--protocols", "2.0", "2.5", "--behaviour", "--states", n) for n in ("0", "-1", "x")),
+        ("--protocols", "2.0", "9.9", "--behaviour"), ("--protocols", "1", "1", "--behaviour", "x"),
     ],
     "replay": [
         (), ("none",), ("{folder}",), ("{file}",), ("{file}", "{system}"),
