@@ -39,6 +39,8 @@ class TraceStep:
     about: Mapping[str, Any] | None = None
     sent: tuple[Mapping[str, Any], ...] = ()
     dropped: tuple[Mapping[str, Any], ...] = ()
+    table: str = ""
+    """The name of the table that has the row."""
 
 
 @dataclass(frozen=True)
@@ -195,8 +197,9 @@ def _told(
 
     about = None if message is None else _as_data(instance, message, *taken)
     return TraceStep(
-        actor, action, row, texts(sends), shown, texts(loses), about, data(sends), data(loses)
-    )
+        actor, action, row, texts(sends), shown, texts(loses), about, data(sends), data(loses),
+        step.action.table,
+    )  # fmt: skip
 
 
 Travelling: TypeAlias = tuple[tuple[int, ...], Value]  # a message's address and its content

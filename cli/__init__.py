@@ -44,6 +44,7 @@ for _command in (
     explore.sweep,
     matrix.matrix,
     traces.replay,
+    traces.explain,
     solve.bound,
     solve.prove,
     solve.lint,

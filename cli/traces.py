@@ -1,8 +1,9 @@
-"""The command that takes a trace again, and what writes one."""
+"""The commands that take a trace again, and what writes one."""
 
 from __future__ import annotations
 
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,18 +21,21 @@ if TYPE_CHECKING:
     from ..checker.verdict import Outcome
 
 CHARTS = (".svg", ".mmd")
+WIDTH = 100
+
+
+TraceArgument = Annotated[
+    Path, typer.Argument(metavar="TRACE", help="A trace in ITF, as check --trace writes it.")
+]
+OfSystem = Annotated[
+    str | None,
+    typer.Argument(metavar="SYSTEM", help="Whose states they are, where the trace doesn't say so."),
+]
 
 
 def replay(
-    file: Annotated[
-        Path, typer.Argument(metavar="TRACE", help="A trace in ITF, as check --trace writes it.")
-    ],
-    system: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SYSTEM", help="Whose states they are, where the trace doesn't say so."
-        ),
-    ] = None,
+    file: TraceArgument,
+    system: OfSystem = None,
     protocol: Protocol = None,
     bounds: Bounds = DEFAULT,
     constants: Constants = None,
@@ -49,8 +53,47 @@ def replay(
     if chart is not None and chart.suffix.lower() not in CHARTS:
         fail(f"{chart}: its ending must be .svg, or .mmd (Mermaid)")
     drawing = None if chart is None else Output(chart)
+    _, outcome = _taken(file, system, protocol, bounds, constants, with_, without)
+    from ..checker import report
+
+    report.tell_replayed(outcome, Console(width=100, highlight=False, soft_wrap=False))
+    if drawing is not None:
+        _draw(outcome, drawing)
+    write_json(output, outcome.as_json())
+    raise typer.Exit(outcome.verdict.value)
+
+
+def explain(
+    file: TraceArgument,
+    system: OfSystem = None,
+    protocol: Protocol = None,
+    bounds: Bounds = DEFAULT,
+    constants: Constants = None,
+    with_: On = None,
+    without: Off = None,
+) -> None:
+    """Tell TRACE in sentences, each with its source in Kafka, and why its end is broken."""
+    instance, outcome = _taken(file, system, protocol, bounds, constants, with_, without)
+    from ..checker.chart.chart import chart_of
+    from ..checker.chart.story import story
+
+    trace = outcome.trace
+    assert trace is not None
+    told = [*story(chart_of(trace), instance.system), trace.conclusion]
+    told += [line if line.startswith(" ") else f"- {line}" for line in trace.why]
+    for line in told:
+        print(
+            "\n".join(textwrap.wrap(line, WIDTH, subsequent_indent="   ", break_long_words=False))
+        )
+    raise typer.Exit(outcome.verdict.value)
+
+
+def _taken(
+    file: Path, system: str | None, protocol: str | None, bounds: str,
+    constants: list[str] | None, with_: list[str] | None, without: list[str] | None,
+) -> tuple[Instance, Outcome]:  # fmt: skip
+    """The trace in a file, taken again; or the end with one line that says what is wrong."""
     with needing("check"):
-        from ..checker import report
         from ..checker.itf import TraceError, read_trace
         from ..checker.replay import replay as run
     tell_wait(file)
@@ -68,16 +111,11 @@ def replay(
             )  # fmt: skip
         else:
             fail(f"{file} doesn't say of which system it is: name it behind the file")
-        outcome = run(instance, found)
+        return instance, run(instance, found)
     except OSError as error:
         fail(f"can't read {file}: {error.strerror}")
     except (TraceError, DeclarationError) as error:
         fail(f"{file}: {error}")
-    report.tell_replayed(outcome, Console(width=100, highlight=False, soft_wrap=False))
-    if drawing is not None:
-        _draw(outcome, drawing)
-    write_json(output, outcome.as_json())
-    raise typer.Exit(outcome.verdict.value)
 
 
 def _instance(of: Settings) -> Instance:

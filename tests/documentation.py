@@ -46,7 +46,7 @@ EXAMPLE = Path("docs/examples/lease.py")
 
 # Pictures that a page shows, the page, and what its commands call them.
 PICTURES = {
-    ROOT / "docs" / "diagrams" / "hanging-transaction.svg": (
+    ROOT / "docs" / "charts" / "hanging-transaction.svg": (
         ROOT / "docs" / "traces.md", "hanging.svg"
     )
 }  # fmt: skip

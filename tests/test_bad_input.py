@@ -110,6 +110,7 @@ OWN: dict[str, list[tuple[str, ...]]] = {
         ("{file}", "--json", "."), ("{file}", "--chart", "a.png"),
         ("{file}", "--chart", "no/a.svg"),
     ],
+    "explain": [(), ("none",), ("{folder}",), ("{file}",), ("{file}", "{system}")],
     "list": [("more",), ("--nope",)],
     "new": [(), ("Upper",), ("declared",), ("json",), ("a", "b"), ("folder/a",)],
     "nothing": [()],

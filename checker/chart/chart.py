@@ -45,6 +45,7 @@ class ChartStep:
     changes: tuple[str, ...]
     took: Arrow | None
     sent: tuple[Arrow, ...]
+    table: str = ""
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ def chart_of(trace: Trace) -> Chart:
         ChartStep(
             number, step.actor, *_event(step), step.row, tuple(_changes(step)),
             None if took is None else arrows.found[took], tuple(arrows.found[at] for at in sent),
+            step.table,
         )
         for (number, step), (took, sent) in zip(enumerate(trace.steps, 1), taken, strict=True)
     ]  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from epochfence.checker.chart.chart import chart_of
+from epochfence.checker.chart.story import story
 from epochfence.checker.chart.text import to_lines
 from epochfence.checker.trace import Trace, TraceStep, told
 from epochfence.language import instantiate
@@ -126,6 +127,37 @@ def test_a_run_of_any_length_fits_and_breaks_no_name(name: str, seed: int) -> No
     for each in chart.steps:
         assert {change.split(":")[0] for change in each.changes} <= words
         assert all(arrow.taken is None or arrow.taken > each.number for arrow in each.sent)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_story_has_a_sentence_and_a_source_for_each_step(name: str, seed: int) -> None:
+    instance = instantiate(shipped(name))
+    states, steps = walk(Interpreter(instance), Random(seed))
+    chart = chart_of(told(instance, states, steps, "It ended."))
+    sentences = list(story(chart, instance.system))
+    for step, sentence in zip(chart.steps, sentences, strict=False):
+        assert sentence.startswith(f"{step.number}. ")
+        assert f": {step.row}." in sentence
+        assert step.lane in sentence
+        rows = (row for table in instance.system.tables for row in table.rows)
+        sources = {row.source for row in rows if row.name == step.row}
+        assert any(sentence.endswith(f" ({source})" if source else ".") for source in sources)
+    assert len(sentences) == len(chart.steps) + len(chart.under_way)
+
+
+def test_a_story_tells_what_became_of_messages() -> None:
+    taken = step("server", "Ask(number=2)", AGAIN, [ASK])
+    ask = step("client", "ask(once)", sent=[ASK, AGAIN])
+    lost = step("server", "lost Ask(number=1)", ASK)
+    told_of = list(story(chart_of(trace(ask, taken, lost, loop=1)), shipped("transactions")))
+    assert told_of == [
+        "1. client: ask(once): row. It sends Ask to server, which is lost at step 3. "
+        "It sends Ask to server.",
+        "From here on, again and again:",
+        "2. server takes Ask from client: row. It sends Ask to server, which stays under way.",
+        "3. Ask from client to server is lost, sent at step 1: row.",
+        "Ask of step 2 is still under way to server.",
+    ]
 
 
 def walk(machine: Interpreter, random: Random) -> tuple[list[FullState], list[Step]]:

@@ -1,0 +1,52 @@
+"""A trace in sentences, one for each step, each with the source of the row that was taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...language import System
+from .chart import Arrow, Chart, ChartStep
+
+MOST = 4  # changes that a sentence tells; the chart has all of them
+
+
+def story(chart: Chart, system: System) -> Iterator[str]:
+    """The steps of a chart as numbered sentences."""
+    sources = {(table.name, row.name): row.source for table in system.tables for row in table.rows}
+    for step in chart.steps:
+        if step.number - 1 == chart.loop:
+            yield "From here on, again and again:"
+        source = sources.get((step.table, step.row), "")
+        end = f" ({source})" if source else ""
+        yield f"{step.number}. {' '.join(_sentences(step))}{end}"
+    for arrow in chart.under_way:
+        yield f"{arrow.message} of step {arrow.sent} is still under way to {arrow.target}."
+
+
+def _sentences(step: ChartStep) -> Iterator[str]:
+    yield f"{_begin(step)}: {step.row}."
+    if step.changes:
+        more = f" and {len(step.changes) - MOST} more" if len(step.changes) > MOST else ""
+        yield f"{'; '.join(step.changes[:MOST])}{more}."
+    for arrow in step.sent:
+        yield f"It sends {arrow.message} to {arrow.target}{_fate(arrow, step.number)}."
+
+
+def _begin(step: ChartStep) -> str:
+    took = step.took
+    if took is None:
+        detail = f"({step.detail})" if step.detail else ""
+        return f"{step.lane}: {step.event}{detail}"
+    late = f", sent at step {took.sent}" if took.is_late else ""
+    again = " once more" if took.again else ""
+    if took.fate:
+        return f"{took.message} from {took.source} to {step.lane} is {took.fate}{late}"
+    return f"{step.lane} takes {took.message} from {took.source}{again}{late}"
+
+
+def _fate(arrow: Arrow, number: int) -> str:
+    if arrow.taken is None:
+        return ", which stays under way"
+    if arrow.taken == number + 1 and not arrow.fate:
+        return ""
+    return f", which is {arrow.fate or 'taken'} at step {arrow.taken}"
