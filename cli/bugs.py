@@ -95,8 +95,7 @@ def _tell(which: str, bug: Bug, result: Result, console: Console) -> None:
     """A line for one of the runs: how it is set, and what it came to."""
     mended = which == "Mended"
     release = bug.shown_at if which == "Broken" else bug.fixed_at
-    fixes = [*bug.fix, *(f"{name}={value}" for name, value in bug.fix_constants.items())]
-    setting = f"{'with' if mended else 'without'} {', '.join(fixes)}"
+    setting = f"{'with' if mended else 'without'} {', '.join(bug.fix)}"
     came = "holds" if result.trace is None else f"breaks after {len(result.trace.steps)} steps"
     colour = "green" if (result.trace is None) is mended else "red"
     console.print(
@@ -111,6 +110,6 @@ def _about(bug: Bug) -> dict[str, object]:
         "id": bug.id, "also": list(bug.also), "title": bug.title, "affected": bug.affected,
         "releases": list(bug.releases), "system": bug.system, "property": bug.property,
         "shown_at": bug.shown_at, "fixed_at": bug.fixed_at, "fix": list(bug.fix),
-        "fix_constants": dict(bug.fix_constants), "on": list(bug.on), "off": list(bug.off),
+        "on": list(bug.on), "off": list(bug.off),
         "constants": dict(bug.constants), "source": bug.source, "note": bug.note,
     }  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from ...language import Instance, System, instantiate
@@ -19,9 +19,8 @@ class Bug:
     At release `shown_at`, without `fix`, a run of `system` with these `constants` breaks
     `property`, and takes the rows `takes`, as event and row, in this order on its way. At release
     `fixed_at`, with `fix`, the property holds; there without `fix` it breaks again. `fix` are
-    features, of Kafka or of a variant; `fix_constants` are values that mend it, where a constant
-    does. `on` and `off` are features switched in every run: what the cluster is set to, or another
-    bug's fix.
+    features, of Kafka or of a variant. `on` and `off` are features switched in every run: what the
+    cluster is set to, or another bug's fix.
 
     `affected` are the releases as published, `also` other names that it goes by. Releases that are
     declared have it from `since` on (none: from the first).
@@ -40,7 +39,6 @@ class Bug:
     system: str = "transactions"
     on: tuple[str, ...] = ()
     off: tuple[str, ...] = ()
-    fix_constants: Mapping[str, int] = field(default_factory=dict[str, int])
     also: tuple[str, ...] = ()
     since: str | None = None
     note: str = ""
@@ -53,7 +51,7 @@ class Bug:
     @cached_property
     def releases(self) -> tuple[str, ...]:
         """The declared releases that have it: none of Kafka's, where it is another product's."""
-        if self.fix_constants or "+" in self.system:
+        if "+" in self.system:
             return ()
         protocols, fix = self.declared.protocols, set(self.fix)
         later = RELEASED[RELEASED.index(self.since) :] if self.since else RELEASED
@@ -78,10 +76,9 @@ class Bug:
 
     def _instance(self, release: str, *, mended: bool) -> Instance:
         on, off = (self.fix, ()) if mended else ((), self.fix)
-        constants = {**self.constants, **(self.fix_constants if mended else {})}
         return ending_anywhere(
             instantiate(
-                self.declared, release, constants, switch_on=(*self.on, *on),
+                self.declared, release, self.constants, switch_on=(*self.on, *on),
                 switch_off=(*self.off, *off), properties=[self.property],
             )
         )  # fmt: skip

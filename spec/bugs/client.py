@@ -50,24 +50,23 @@ BUGS = (
         "NoDuplicate",
         "4.3",
         "4.3",
-        (),
+        ("batches_kept",),
         idempotence(
-            faults=3, losses=1, records=4, largest_sequence=7, in_flight=2, cached_batches=1
+            faults=3, losses=1, records=4, largest_sequence=7, in_flight=2, cached_batches=2
         ),
         ("lost ProduceResponse/queue again", "bump epoch/bump", "Produce/append"),
         "KAFKA-5494, 1.0; redpanda issues 3038 and 3077",
         system="idempotence",
-        fix_constants={"cached_batches": 2},
         also=("redpanda-3038",),
-        note="It holds if and only if a leader remembers as many batches as are in flight.",
+        note="Clients from 2.5 on append it again; those of 1.0 take a new producer id.",
     ),
     Bug(
         "KAFKA-8483",
         "batches in flight that start again at sequence 0 do so in the order of a heap",
         "1.0 to 2.2",
         "Order",
-        "2.0",
-        "2.0",
+        "2.1",
+        "2.3",
         ("renumbered_in_order",),
         idempotence(
             deletions=1, faults=1, records=4, in_flight=4, cached_batches=4, largest_sequence=7
@@ -88,8 +87,8 @@ BUGS = (
         "a producer that is forgotten with its records starts again at 0: a late batch is taken",
         "1.0 to 2.4",
         "NoDuplicate",
-        "2.0",
-        "2.5",
+        "2.3",
+        "2.4",
         ("state_outlives_records",),
         idempotence(deletions=1, delays=1, records=3),
         ("records are deleted/producers go with their records", "DelayedProduce/append"),

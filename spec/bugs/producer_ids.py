@@ -30,6 +30,6 @@ BUGS = (
         ("AllocateProducerIdsResponse/clear the flag", "maybeRequestNextBlock/ask the controller"),
         "KAFKA-14694, RPCProducerIdManager",
         system="producer-ids",
-        since="3.5",
+        since="3.0",
     ),
 )

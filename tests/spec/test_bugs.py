@@ -41,7 +41,7 @@ def test_a_bug_shows_where_it_was_and_nowhere_else(bug: Bug) -> None:
 
 
 # With the release of the fix came another protocol, in which there is nothing to break.
-FIXED_BEFORE = ("KAFKA-12620", "KAFKA-8483")
+FIXED_BEFORE = ("KAFKA-12620",)
 
 
 def test_a_fix_that_a_release_has_is_there_without_being_switched_on() -> None:
