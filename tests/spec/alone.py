@@ -10,6 +10,7 @@ message or record the fields are told that aren't as at first; 1/5 is a producer
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -45,6 +46,13 @@ def model(system: System, release: str, off: tuple[str, ...], **bounds: int) -> 
     return Both(instantiate(system, release, bounds, switch_on=on, switch_off=off))
 
 
+@cache
+def _asked_for(system: System, machine: str) -> frozenset[str]:
+    own = tuple(table for table in system.tables if table.machine.name == machine)
+    bare = dict.fromkeys(("properties", "progress", "fairness", "lemmas", "unreached"), ())
+    return replace(system, tables=own, budgets={}, **bare).feature_names
+
+
 class Alone:
     """A machine of a model on its own, from its first state on or with other fields given.
 
@@ -60,6 +68,14 @@ class Alone:
         self.model = model(self.system, release, off, **self.bounds)
         self.state = self.model.as_mapping(next(iter(self.model.initial_states())))
         self.set(**given)
+
+    @classmethod
+    def features(cls, release: str, off: tuple[str, ...]) -> frozenset[str]:
+        """Of the features of a release, without some and with those named `+feature`, those that
+        the machine's tables ask for: with the same ones it does the same."""
+        on = {name[1:] for name in off if name.startswith("+")}
+        here = cls.system.protocols.features_at(release) - {*off} | on
+        return here & _asked_for(cls.system, cls.machine)
 
     # Fields ---------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from epochfence.model import ProducerClient
-from epochfence.spec.features import NEWEST
+from epochfence.spec.features import KAFKA, NEWEST
 from epochfence.tests.spec.alone import NOTHING
 
 # What events say where a vector doesn't: of every answer, and of one to a batch.
@@ -28,6 +28,11 @@ class Oracle:
     def __init__(self, release: str = NEWEST, *off: str) -> None:
         assert not off
         self.machine = ProducerClient("orders", protocol=release).machine
+
+    @classmethod
+    def features(cls, release: str, off: tuple[str, ...]) -> frozenset[str]:
+        """What makes it do otherwise than in another release: any feature may."""
+        return KAFKA.features_at(release) - {*off}
 
     def set_written(self, fields: Mapping[str, Any]) -> None:
         """Gives fields the values written."""

@@ -11,35 +11,27 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from itertools import product
 from typing import Any
 
 from epochfence.tests.cases import Outcome
-from epochfence.tests.spec.vectors import FOLDER, MACHINES, OF_2, Vectors, events, outcome, read
+from epochfence.tests.spec.vectors import FOLDER, MACHINES, OF_2, found, outcome
 
 LONG = 110  # columns, beyond which a case has a line for each step
 
 
-def told(machine: str, vectors: Vectors, group: dict[str, Any], case: list[Any]) -> list[Any]:
-    """A case with its outcomes as they are. Raises ValueError where alternatives differ in theirs,
-    so that they have to be cases of their own."""
+def told(machine: str, group: dict[str, Any], case: list[Any]) -> list[Any]:
+    """A case with its outcomes as they are."""
+    every = found(machine, group, case)
     given, *steps = case
-    choices = [list(events(step[1] if len(step) > 2 else {})) for step in steps]
-    found: dict[tuple[str, int], list[str]] = {}
-    for release, version, off in vectors.releases(group):
-        for fields, *every in product(vectors.given(given), *choices):
-            one = MACHINES[machine](release, *off)
-            one.set_written(fields)
-            texts: list[str] = []
-            for step, values in zip(steps, every, strict=True):
-                row, text = one.happens(step[0], values)
-                with_row = outcome(step[-1], release, version)[0] is not None
-                texts.append(f"[{row}] {text}" if with_row else text)
-            if found.setdefault((release, version), texts) != texts:
-                raise ValueError(f"{machine}, {release}, {case}: {fields}, {every}: {texts}")
-    by_step = [{where: texts[n] for where, texts in found.items()} for n in range(len(steps))]
-    outcomes = [_by_release(texts, is_both="version" not in group) for texts in by_step]
-    return [given, *([*step[:-1], each] for step, each in zip(steps, outcomes, strict=True))]
+    renewed: list[Any] = [given]
+    for n, step in enumerate(steps):
+        texts: dict[tuple[str, int], str] = {}
+        for (release, version), happened in every.items():
+            row, text = happened[n]
+            with_row = outcome(step[-1], release, version)[0] is not None
+            texts[release, version] = f"[{row}] {text}" if with_row else text
+        renewed.append([*step[:-1], _by_release(texts, is_both="version" not in group)])
+    return renewed
 
 
 def _by_release(texts: dict[tuple[str, int], str], *, is_both: bool) -> Outcome:
@@ -98,10 +90,10 @@ def _steps(steps: list[Any]) -> Iterator[str]:
 def main(machines: list[str]) -> None:
     """Renews the files of these machines, or all."""
     for machine in machines or MACHINES:
-        file, vectors = FOLDER / f"{machine}.json", read(machine)
+        file = FOLDER / f"{machine}.json"
         data = json.loads(file.read_text(encoding="utf-8"))
         for group in data["groups"]:
-            group["cases"] = [told(machine, vectors, group, case) for case in group["cases"]]
+            group["cases"] = [told(machine, group, case) for case in group["cases"]]
         file.write_text(written(data), encoding="utf-8")
 
 

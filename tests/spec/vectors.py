@@ -113,6 +113,32 @@ def events(values: Values) -> Iterator[Values]:
         yield given
 
 
+Found = list[tuple[str, str]]  # of each step the row, and what is told
+
+
+def found(machine: str, group: Values, case: list[Any]) -> dict[tuple[str, int], Found]:
+    """What a machine does in a case, by release and version of transactions; releases that are
+    alike to it are run once. Raises ValueError where states or values that should come to the same
+    don't: they have to be cases of their own."""
+    vectors, alone = read(machine), MACHINES[machine]
+    given, *steps = case
+    choices = [list(events(step[1] if len(step) > 2 else {})) for step in steps]
+    alike: dict[frozenset[str], Found] = {}
+    by_release: dict[tuple[str, int], Found] = {}
+    for release, version, off in vectors.releases(group):
+        features = alone.features(release, off)
+        for fields, *every in () if features in alike else product(vectors.given(given), *choices):
+            one = alone(release, *off)
+            one.set_written(fields)
+            zipped = zip(steps, every, strict=True)
+            told = [one.happens(step[0], values) for step, values in zipped]
+            first = alike.setdefault(features, told)
+            if [text for _, text in first] != [text for _, text in told]:
+                raise ValueError(f"{machine}, {release}, {case}: {fields}, {every}: {told}")
+        by_release[release, version] = alike[features]
+    return by_release
+
+
 def outcome(told: Outcome, release: str, version: int) -> tuple[str | None, str]:
     """The row and what is told in a release; none where the row isn't said."""
     if not isinstance(told, str):
