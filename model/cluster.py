@@ -6,7 +6,7 @@ holds them back. Only the caller moves the clock.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from .broker.transaction_state_manager import PENDING
 from .client.accumulator import Produce
 from .client.producer import ProducerClient
 from .client.requests import Request
+from .engine.machine import Machine
 
 STATE_PARTITIONS = 50
 
@@ -104,6 +105,12 @@ class Cluster:
             self.leaders[partition] = PartitionLeader(protocol=self.protocol, now_ms=self._now_ms)
         return self.leaders[partition]
 
+    def machines(self) -> tuple[Machine, ...]:
+        """The machines that requests come to, as they begin: of a coordinator, of an entry, and of
+        a leader."""
+        leader = PartitionLeader(protocol=self.protocol)
+        return (*self.coordinator.machines(), leader.machine)
+
     # Requests ---------------------------------------------------------------------------------
 
     def init_producer_id(
@@ -120,13 +127,26 @@ class Cluster:
 
     def add_partitions(
         self, transactional_id: str | None, producer_id: int, producer_epoch: int,
-        partitions: Iterable[Any], *, api_version: int | None = None,
+        partitions: Iterable[Any], *, api_version: int | None = None, verify_only: bool = False,
     ) -> str:  # fmt: skip
-        """AddPartitionsToTxn: an error."""
+        """AddPartitionsToTxn: an error. `verify_only` is for versions that leaders send; of several
+        partitions' errors it is the first, in the order of their names."""
+        if verify_only:
+            about = (transactional_id, producer_id, producer_epoch, partitions)
+            return next(iter(self.coordinator.verify_partitions(*about).values()), "NONE")
         answer = self.coordinator.add_partitions(
             transactional_id, producer_id, producer_epoch, partitions, api_version=api_version
         )
         return answer or "NONE"
+
+    def add_offsets(
+        self, transactional_id: str | None, producer_id: int, producer_epoch: int, group_id: str,
+        *, api_version: int | None = None,
+    ) -> str:  # fmt: skip
+        """AddOffsetsToTxn: an error."""
+        partition = offsets_partition(group_id)
+        about = (transactional_id, producer_id, producer_epoch)
+        return self.add_partitions(*about, [partition], api_version=api_version)
 
     def end_txn(
         self, transactional_id: str | None, producer_id: int, producer_epoch: int, result: str,
@@ -172,14 +192,15 @@ class Cluster:
         base_sequence: int, **producer: int,
     ) -> tuple[str, int | None]:  # fmt: skip
         """An error, or NONE and the guard under which the coordinator was asked, if it was."""
+        transactional_id, partition, version = asked
+        request = "Produce" if origin == "CLIENT" else "TxnOffsetCommit"
+        transaction_version = api_versions.transaction_version(request, version)
         error, guard = leader.maybe_start_transaction_verification(
-            **producer, base_sequence=base_sequence
+            **producer, base_sequence=base_sequence, transaction_version=transaction_version
         )
         if guard is not None:
-            transactional_id, partition, version = asked
             about = (transactional_id, producer["producer_id"], producer["producer_epoch"])
-            request = "Produce" if origin == "CLIENT" else "TxnOffsetCommit"
-            if api_versions.transaction_version(request, version) >= 2:
+            if transaction_version >= 2:
                 told = self.add_partitions(*about, [partition], api_version=api_versions.OF_BROKERS)
             else:
                 told = self.coordinator.verify_partitions(*about, [partition])[partition]
@@ -192,7 +213,24 @@ class Cluster:
         leader = self.leader(partition)
         end = leader.last_stable_offset if committed else leader.high_watermark
         batches = (b for b in leader.batches if b.last_offset >= offset and b.last_offset < end)
-        return list(_kept(batches, leader.aborted(offset, end)) if committed else _data(batches))
+        return list(kept(batches, leader.aborted(offset, end)) if committed else _data(batches))
+
+    def write_marker(
+        self, partition: Any, producer_id: int, producer_epoch: int, result: str,
+        coordinator_epoch: int = 0, *, transaction_version: int = 0,
+        api_version: int | None = None,
+    ) -> str:  # fmt: skip
+        """WriteTxnMarkers to one partition, from whoever sends it: an error. The transaction's
+        version is in it from version 2 on (KIP-1228)."""
+        if api_version is not None and api_version < api_versions.MARKERS_TELL_VERSION:
+            transaction_version = 0
+        leader = self.leader(partition)
+        error = leader.append_marker(
+            producer_id=producer_id, producer_epoch=producer_epoch, result=result,
+            coordinator_epoch=coordinator_epoch, transaction_version=transaction_version,
+        ).error  # fmt: skip
+        leader.move_high_watermark(leader.log_end_offset)
+        return error
 
     # A client ---------------------------------------------------------------------------------
 
@@ -242,7 +280,8 @@ class Cluster:
                 client.answer(sent, error)
             case "TXN_OFFSET_COMMIT":
                 version = _sent_by(client, "TxnOffsetCommit", fields["transaction_version"])
-                error = self._commit_offsets(fields, version)
+                about = (fields["transactional_id"], *held, fields["group_id"])
+                error = self.commit_offsets(*about, api_version=version)
                 client.answer(sent, partition_errors=dict.fromkeys(fields["offsets"], error))
             case "END_TXN":
                 version = _sent_by(client, "EndTxn", fields["transaction_version"])
@@ -251,14 +290,22 @@ class Cluster:
             case _:
                 client.answer(sent)
 
-    def _commit_offsets(self, fields: Mapping[str, Any], api_version: int) -> str:
-        """What a group's coordinator appends: a transactional batch without sequence."""
-        leader = self.leader(offsets_partition(fields["group_id"]))
-        producer = {name: fields[name] for name in ("producer_id", "producer_epoch")}
+    def commit_offsets(
+        self, transactional_id: str | None, producer_id: int, producer_epoch: int, group_id: str,
+        *, api_version: int | None = None,
+    ) -> str:  # fmt: skip
+        """TxnOffsetCommit: an error. What a group's coordinator appends is a transactional batch
+        without sequence."""
+        partition = offsets_partition(group_id)
+        leader = self.leader(partition)
+        if api_version is None:
+            api_version = _newest(
+                "TxnOffsetCommit", leader.machine.features, self.transaction_version
+            )
+        producer = {"producer_id": producer_id, "producer_epoch": producer_epoch}
         error, guard = "NONE", None
         if leader.machine.value(asks_about_offsets):
-            partition = offsets_partition(fields["group_id"])
-            asked = (fields["transactional_id"], partition, api_version)
+            asked = (str(transactional_id), partition, api_version)
             error, guard = self._verified(leader, asked, "COORDINATOR", -1, **producer)
         if error != "NONE":
             return error
@@ -334,8 +381,8 @@ def _data(batches: Iterable[Batch]) -> Iterator[Batch]:
     return (batch for batch in batches if batch.kind != "marker")
 
 
-def _kept(batches: Iterable[Batch], aborted: Iterable[Any]) -> Iterator[Batch]:
-    """What a consumer keeps of a fetch, by the list of aborted transactions in it.
+def kept(batches: Iterable[Batch], aborted: Iterable[Any]) -> Iterator[Batch]:
+    """The data that a consumer keeps of a fetch, by the list of aborted transactions in it.
 
     CompletedFetch.nextFetchedRecord
     """

@@ -25,11 +25,13 @@ from .requests import Answer, Line, checked, told
 class System(ABC):
     """An adapter to a system under test, which starts with nothing when one is made.
 
-    What says how the system is: `prompt` if it aborts what has timed out as soon as time goes by,
+    What says how the system is: `transaction_version`, the finalized feature level (the release's
+    own if none is given); `prompt` if it aborts what has timed out as soon as time goes by,
     and writes an end's markers before it answers; `passing`, the errors that it may answer at any
     time, whatever the request has done, such as NOT_COORDINATOR; `requests`, those that it takes.
     """
 
+    transaction_version: int | None = None
     prompt: ClassVar[bool] = True
     passing: ClassVar[frozenset[str]] = frozenset()
     requests: ClassVar[frozenset[str]] = frozenset(
@@ -52,6 +54,16 @@ class System(ABC):
     def skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> None:
         """An id without a transaction comes to this epoch, as if by so many InitProducerId. Without
         this method, an id's last epochs aren't reached."""
+        raise NotImplementedError
+
+    def elapsed_ms(self) -> int:
+        """The time that went by since this was asked last, of a system with a clock of its own.
+        Without this method none does, but where it is told to sleep."""
+        raise NotImplementedError
+
+    def settle(self) -> bool:
+        """Waits until no end is under way, of a system that isn't `prompt`; whether that is so now.
+        Without this method it is never known."""
         raise NotImplementedError
 
     def close(self) -> None:  # noqa: B027
@@ -105,13 +117,19 @@ class Session:
     """A system that is asked, and all that it may answer at `protocol`.
 
     `trace` has what happened. There, producer ids are numbered as a cluster in memory does it that
-    takes the same requests.
+    takes the same requests. With `keeps_rows`, `possible.rows` are those that were surely taken.
     """
 
-    def __init__(self, system: System, protocol: str | None = None) -> None:
+    def __init__(
+        self, system: System, protocol: str | None = None, *, keeps_rows: bool = False
+    ) -> None:
         self.system = system
-        self.possible = PossibleStates(protocol, prompt=system.prompt, passing=system.passing)
-        self.guide = PossibleState(Cluster(protocol=protocol))
+        self.possible = PossibleStates(
+            protocol, prompt=system.prompt, passing=system.passing,
+            transaction_version=system.transaction_version, keeps_rows=keeps_rows,
+        )  # fmt: skip
+        level = system.transaction_version
+        self.guide = PossibleState(Cluster(protocol=protocol, transaction_version=level))
         self.protocol = self.guide.cluster.protocol
         self.trace: list[Exchange] = []
 
@@ -120,6 +138,7 @@ class Session:
         fields that no request has."""
         line = {"request": request, **fields}
         response = self.system.ask(request, fields)
+        self._time_goes_by()
         ours = self.guide.inward(line)
         answered = self.guide.take(line)
         if response is not None:
@@ -130,6 +149,8 @@ class Session:
             shown = [self.guide.inward(answer) for answer in allowed]
             reasons = [self.possible.reasons(line, response or {}, answer) for answer in allowed]
             raise Disagreement(self.trace, shown, self.protocol, reasons)
+        if self.system.can("settle") and self.system.settle():
+            self.possible.settle()
         return None if response is None else dict(response)
 
     def take(self, line: Line) -> None:
@@ -149,7 +170,13 @@ class Session:
         """Lets time go by."""
         self._happens({"sleep_ms": ms})
         self.system.sleep(ms)
-        self.possible.sleep(ms)
+        if not self.system.can("elapsed_ms"):
+            self.possible.sleep(ms)
+        self._time_goes_by()
+
+    def _time_goes_by(self) -> None:
+        if self.system.can("elapsed_ms"):
+            self.possible.sleep(self.system.elapsed_ms())
 
     def restart(self) -> None:
         """Has the system stop and start again."""

@@ -7,12 +7,14 @@ restart (a snapshot remembers less than the log), and where markers and timeouts
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
+from ..language import Row, Table
 from .cluster import Cluster
 from .engine.errors import ModelError
-from .engine.machine import Machine, watched
+from .engine.machine import Machine, noted, watched
 from .engine.reasons import reasons
 from .judge.machines import frozen
 from .judge.operations import matches
@@ -28,16 +30,34 @@ class TooManyStates(ModelError):
     """What the system has answered leaves too much open."""
 
 
+class RowName(NamedTuple):
+    """A row of a table of a machine, by their names, with its source."""
+
+    machine: str
+    event: str
+    row: str
+    source: str
+
+    @staticmethod
+    def of(table: Table, row: Row) -> RowName:
+        """The name of a table's row."""
+        return RowName(table.machine.name, table.on.name, row.name, row.source or "")
+
+
 class PossibleState:
     """A cluster, and which of its producer ids are which of the system's."""
 
-    def __init__(self, cluster: Cluster, ids: Mapping[int, int] | None = None) -> None:
+    def __init__(
+        self, cluster: Cluster, ids: Mapping[int, int] | None = None,
+        rows: frozenset[RowName] | None = None,
+    ) -> None:  # fmt: skip
         self.cluster = cluster
         self.ids = dict(ids or {})  # the system's to the cluster's
+        self.rows = rows  # those that it took on its way, where they are kept
 
     def copy(self) -> PossibleState:
         """The same state, which goes on by itself."""
-        return PossibleState(self.cluster.copy(), self.ids)
+        return PossibleState(self.cluster.copy(), self.ids, self.rows)
 
     def key(self) -> Hashable:
         """What it is told by from all others in which something else may be answered."""
@@ -64,7 +84,18 @@ class PossibleState:
         made_up = line.get("producer_id", -1)
         if made_up >= 0:
             self.ids.setdefault(made_up, made_up)
-        return answer(self.cluster, self.inward(line))
+        with self._kept():
+            return answer(self.cluster, self.inward(line))
+
+    @contextmanager
+    def _kept(self) -> Generator[None]:
+        """Keeps the rows that are taken inside, if any are kept."""
+        if self.rows is None:
+            yield
+            return
+        with noted() as taken:
+            yield
+        self.rows |= {RowName.of(*one) for one in taken}
 
     def name(self, answered: Answer, response: Line) -> None:
         """Takes the response's producer id for the answer's, where both are new."""
@@ -77,16 +108,23 @@ class PossibleState:
         timeout, a marker is written, a transaction is completed."""
         if self.cluster.coordinator.timed_out():
             made = self.copy()
-            made.cluster.coordinator.abort_timed_out()
+            with made._kept():
+                made.cluster.coordinator.abort_timed_out()
             yield made
         for marker, partition in self.cluster.due():
             made = self.copy()
-            made.cluster.deliver(marker, partition, completes=False)
+            with made._kept():
+                made.cluster.deliver(marker, partition, completes=False)
             yield made
         for name in self.cluster.to_complete():
             made = self.copy()
-            made.cluster.complete(name)
+            with made._kept():
+                made.cluster.complete(name)
             yield made
+
+    def is_settled(self) -> bool:
+        """Whether no end is under way."""
+        return not self.cluster.due() and not self.cluster.to_complete()
 
 
 class PossibleStates:
@@ -98,11 +136,22 @@ class PossibleStates:
     """
 
     def __init__(
-        self, protocol: str | None = None, *, prompt: bool = True, passing: Iterable[str] = ()
-    ) -> None:
+        self, protocol: str | None = None, *, prompt: bool = True, passing: Iterable[str] = (),
+        transaction_version: int | None = None, keeps_rows: bool = False,
+    ) -> None:  # fmt: skip
         self.prompt = prompt
         self.passing = frozenset(passing)
-        self.states = [PossibleState(Cluster(protocol=protocol, holds_markers=not prompt))]
+        cluster = Cluster(
+            protocol=protocol, transaction_version=transaction_version, holds_markers=not prompt
+        )
+        self.states = [PossibleState(cluster, rows=frozenset() if keeps_rows else None)]
+
+    @property
+    def rows(self) -> frozenset[RowName]:
+        """The rows that were taken in whichever of the states the system is, where they are
+        kept."""
+        first, *others = (state.rows or frozenset[RowName]() for state in self.states)
+        return first.intersection(*others)
 
     def ask(self, request: Line, response: Line | None) -> list[Answer]:
         """Takes a request and what the system has answered to it (None: the answer was lost).
@@ -141,6 +190,11 @@ class PossibleStates:
                 return reasons(taken, name, answered["error"], response.get("error"))
         return []
 
+    def settle(self) -> None:
+        """No end is under way."""
+        left = [state for state in self._reachable() if state.is_settled()]
+        self.states = _distinct(left)
+
     def sleep(self, ms: int) -> None:
         """Time goes by."""
         for state in self.states:
@@ -169,7 +223,8 @@ class PossibleStates:
         if self.prompt:
             yield from self.states
             return
-        found, seen = list(self.states), {state.key() for state in self.states}
+        found = list(self.states)
+        seen = {state.key() for state in self.states}
         for state in found:  # which grows
             yield state
             for after in state.steps():
@@ -184,7 +239,12 @@ class PossibleStates:
 
 
 def _distinct(states: list[PossibleState]) -> list[PossibleState]:
-    return states if len(states) == 1 else list({state.key(): state for state in states}.values())
+    found: dict[Hashable, PossibleState] = {}
+    for state in states:
+        other = found.setdefault(state.key(), state)
+        if other is not state and other.rows is not None and state.rows is not None:
+            other.rows &= state.rows
+    return list(found.values())
 
 
 def _state(machine: Machine) -> Hashable:
@@ -205,6 +265,9 @@ def _renamed(line: Line, names: Mapping[int, int], unknown: Any = None) -> dict[
     made = dict(line)
     if "producer_id" in made:
         made["producer_id"] = renamed(made["producer_id"])
-    if "batches" in made:
-        made["batches"] = [[renamed(batch[0]), *batch[1:]] for batch in made["batches"]]
+    for several in ("batches", "producers"):
+        if several in made:
+            made[several] = [[renamed(one[0]), *one[1:]] for one in made[several]]
+    if "producers" in made:
+        made["producers"].sort(key=str)
     return made

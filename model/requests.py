@@ -7,15 +7,24 @@
      "producer_epoch": 0, "base_sequence": 0, "count": 3}
     {"request": "EndTxn", "transactional_id": "a", "producer_id": 0, "producer_epoch": 0,
      "result": "COMMIT"}
+    {"request": "AddOffsetsToTxn", "transactional_id": "a", "producer_id": 0,
+     "producer_epoch": 0, "group_id": "g"}
+    {"request": "TxnOffsetCommit", "transactional_id": "a", "producer_id": 0,
+     "producer_epoch": 0, "group_id": "g"}
+    {"request": "WriteTxnMarkers", "partition": "t-0", "producer_id": 0, "producer_epoch": 0,
+     "result": "ABORT", "coordinator_epoch": 0}
     {"request": "Fetch", "partition": "t-0"}
+    {"request": "ListOffsets", "partition": "t-0"}
+    {"request": "DescribeProducers", "partition": "t-0"}
+    {"request": "DescribeTransactions", "transactional_id": "a"}
     {"sleep_ms": 60001}
     {"restart": true}
     {"skip_to_epoch": 32765, "transactional_id": "a"}
 
 Time goes by; the brokers stop and start again; an id without a transaction comes to an epoch, as if
 by so many InitProducerId. Without a transactional id a Produce is idempotent only. Each request but
-Fetch may have an `api_version`; without one, its client is of the release. Numbers are the
-writer's: a trace says the same to each release, whatever that answered before.
+those that only look may have an `api_version`; without one, its client is of the release. Numbers
+are the writer's: a trace says the same to each release, whatever that answered before.
 """
 
 from __future__ import annotations
@@ -62,6 +71,33 @@ def _fetch(cluster: Cluster, fields: dict[str, Any]) -> Answer:
     return {"last_stable_offset": leader.last_stable_offset, "batches": found}
 
 
+def _list_offsets(cluster: Cluster, fields: dict[str, Any]) -> Answer:
+    leader = cluster.leader(fields["partition"])
+    is_committed = fields.get("committed", True)
+    return {"offset": leader.last_stable_offset if is_committed else leader.high_watermark}
+
+
+def _describe_producers(cluster: Cluster, fields: dict[str, Any]) -> Answer:
+    """Of each producer its id and epoch, its last sequence, and where its transaction starts."""
+    found: list[list[int]] = []
+    for producer_id, entry in sorted(cluster.leader(fields["partition"]).producers.items()):
+        last = entry.batch_metadata[-1].last_sequence if entry.batch_metadata else -1
+        opened = entry.current_txn_first_offset
+        found.append([producer_id, entry.producer_epoch, last, -1 if opened is None else opened])
+    return {"producers": found}
+
+
+def _describe_transactions(cluster: Cluster, fields: dict[str, Any]) -> Answer:
+    error, entry = cluster.coordinator.describe(fields["transactional_id"])
+    if entry is None:
+        return {"error": error}
+    return {
+        "error": error, "state": entry.state, "producer_id": entry.producer_id,
+        "producer_epoch": entry.producer_epoch, "transaction_timeout_ms": entry.txn_timeout_ms,
+        "partitions": sorted(entry.partitions),
+    }  # fmt: skip
+
+
 # Of each request the fields that it takes, those that it may do without, and what answers it.
 _REQUESTS: dict[
     str, tuple[tuple[str, ...], tuple[str, ...], Callable[[Cluster, dict[str, Any]], Answer]]
@@ -73,8 +109,23 @@ _REQUESTS: dict[
     ),
     "AddPartitionsToTxn": (
         ("transactional_id", "producer_id", "producer_epoch", "partitions"),
-        ("api_version",),
+        ("api_version", "verify_only"),
         lambda cluster, fields: {"error": cluster.add_partitions(**fields)},
+    ),
+    "AddOffsetsToTxn": (
+        ("transactional_id", "producer_id", "producer_epoch", "group_id"),
+        ("api_version",),
+        lambda cluster, fields: {"error": cluster.add_offsets(**fields)},
+    ),
+    "TxnOffsetCommit": (
+        ("transactional_id", "producer_id", "producer_epoch", "group_id"),
+        ("api_version",),
+        lambda cluster, fields: {"error": cluster.commit_offsets(**fields)},
+    ),
+    "WriteTxnMarkers": (
+        ("partition", "producer_id", "producer_epoch", "result"),
+        ("coordinator_epoch", "transaction_version", "api_version"),
+        lambda cluster, fields: {"error": cluster.write_marker(**fields)},
     ),
     "Produce": (
         ("partition", "producer_id", "producer_epoch", "base_sequence"),
@@ -87,6 +138,9 @@ _REQUESTS: dict[
         lambda cluster, fields: cluster.end_txn(**fields)._asdict(),
     ),
     "Fetch": (("partition",), ("offset", "committed"), _fetch),
+    "ListOffsets": (("partition",), ("committed",), _list_offsets),
+    "DescribeProducers": (("partition",), (), _describe_producers),
+    "DescribeTransactions": (("transactional_id",), (), _describe_transactions),
 }
 
 
@@ -220,6 +274,7 @@ def _id(field: str, value: Any) -> None:
 _READ: dict[str, Callable[[str, Any], object]] = {
     "transactional_id": _name, "transaction_timeout_ms": _ms, "partition": text,
     "partitions": _names, "committed": _truth, "producer_id": _id, "api_version": _version,
+    "group_id": text, "verify_only": _truth, "transaction_version": _version,
 }  # fmt: skip
 
 

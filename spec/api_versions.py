@@ -18,8 +18,12 @@ _FIRST = {
     transaction_version_2: {"EndTxn": 5, "Produce": 12, "TxnOffsetCommit": 5},
 }  # fmt: skip
 """Of each feature the first version of each API that has it: KIP-588, KIP-1050, KIP-890."""
+COUNTS = frozenset(request for of in _FIRST.values() for request in of)
+"""The requests whose version makes a difference."""
 OF_BROKERS = 4
 """The first version of AddPartitionsToTxn that partition leaders send, and clients don't."""
+MARKERS_TELL_VERSION = 2
+"""The first version of WriteTxnMarkers that tells the transaction version (KIP-1228)."""
 LARGEST = 2**15 - 1
 """The largest number of a version."""
 VERSION_1 = (transaction_version_2.data.name,)

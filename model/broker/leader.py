@@ -297,13 +297,16 @@ class PartitionLeader:
     # Verification -----------------------------------------------------------------------------
 
     def maybe_start_transaction_verification(
-        self, *, producer_id: int, producer_epoch: int, base_sequence: int
-    ) -> GuardResponse:
-        """Whether the coordinator is to be asked about a batch, and under which guard."""
+        self, *, producer_id: int, producer_epoch: int, base_sequence: int,
+        transaction_version: int | None = None,
+    ) -> GuardResponse:  # fmt: skip
+        """Whether the coordinator is to be asked about a batch, and under which guard;
+        `transaction_version` as in `append`."""
         fields = _transactional(producer_id, producer_epoch, base_sequence)
         if not self.machine.meaning("Produce", produce.asks_first, (), fields):
             return GuardResponse("NONE", None)
-        answer = self.machine.handle("Produce", **fields).reply
+        off = api_versions.before(transaction_version)
+        answer = self.machine.handle("Produce", switch_off=off, **fields).reply
         return GuardResponse(answer.error, answer.guard)
 
     def verdict(self, error: str, *, origin: str = "CLIENT", api_version: int | None = None) -> str:

@@ -133,6 +133,10 @@ class TransactionStateManager:
             said = self._said[asked] = self._lookup.handle("look up", **fields).reply
         return said
 
+    def machines(self) -> tuple[Machine, Machine]:
+        """The machines of what it owns and of an entry, as they begin."""
+        return self._lookup.copy(), self._blank.copy()
+
     # Entries ----------------------------------------------------------------------------------
 
     def put(self, metadata: TransactionMetadata) -> None:

@@ -66,9 +66,23 @@ def watched() -> Generator[list[Taken]]:
         _watching.remove(taken)
 
 
+_noting: list[set[tuple[Table, Row]]] = []
+
+
+@contextmanager
+def noted() -> Generator[set[tuple[Table, Row]]]:
+    """Notes which rows any machine takes meanwhile, each with its table: quicker than `watched`."""
+    taken: set[tuple[Table, Row]] = set()
+    _noting.append(taken)
+    try:
+        yield taken
+    finally:
+        _noting.remove(taken)
+
+
 def is_watched() -> bool:
-    """Whether rows are kept now."""
-    return bool(_watching)
+    """Whether rows are kept or noted now."""
+    return bool(_watching or _noting)
 
 
 class Machine:
@@ -253,11 +267,13 @@ class Machine:
         """What it does, as declared."""
         return tuple(self._program.tables.values())
 
-    def rows_of(self, event: str) -> tuple[Row, ...]:
-        """The rows that an event may take in this release. Raises UnknownEvent."""
-        self._program.function(event, self.features)
+    def rows_of(self, event: str, *, switch_off: tuple[str, ...] = ()) -> tuple[Row, ...]:
+        """The rows that an event may take in this release, where it does without the features that
+        are switched off. Raises UnknownEvent."""
+        features = self.features - set(switch_off)
+        self._program.function(event, features)
         rows = self._program.tables[event].rows
-        return tuple(r for r in rows if self._program.protocols.holds(r.during, self.features))
+        return tuple(r for r in rows if self._program.protocols.holds(r.during, features))
 
     def fields_of(self, event: str) -> dict[str, Type]:
         """What an event brings, with its types. Raises UnknownEvent."""
@@ -308,6 +324,11 @@ class Machine:
             row = self._program.present(table, features)[int(at)]
             for taken in _watching:
                 taken.append(Taken(before, table, row, switch_off, given, sent, outcome.reply))
+        if _noting:
+            table = self._program.tables[event]
+            row = self._program.present(table, self.features - set(switch_off))[int(at)]
+            for noting in _noting:
+                noting.add((table, row))
         return outcome
 
     def may(self, event: str, /, *, switch_off: tuple[str, ...] = (), **fields: Any) -> str | None:

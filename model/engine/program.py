@@ -156,6 +156,7 @@ class Program:
         self.kept: dict[frozenset[str], tuple[Callable[..., Any], list[int]]] = {}
         self.places = places
         self.functions: dict[tuple[str, frozenset[str], bool], Callable[..., Any]] = {}
+        self.rows_present: dict[tuple[str, frozenset[str]], list[Row]] = {}
         self.rows: dict[tuple[str, frozenset[str]], tuple[str, ...]] = {}
 
     def _ends(self, at: int, kind: Type) -> tuple[int, int, int] | None:
@@ -261,7 +262,11 @@ class Program:
 
     def present(self, table: Table, features: frozenset[str]) -> list[Row]:
         """The rows that there are with these features."""
-        return [row for row in table.rows if self.protocols.holds(row.during, features)]
+        known = self.rows_present.get((table.on.name, features))
+        if known is None:
+            known = [row for row in table.rows if self.protocols.holds(row.during, features)]
+            self.rows_present[table.on.name, features] = known
+        return known
 
     def _rule(self, table: Table, row: Row, features: frozenset[str]) -> Rule:
         def settled(expression: Expression) -> Expression:

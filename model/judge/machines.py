@@ -518,6 +518,7 @@ class Leader:
             error, guard = leader.maybe_start_transaction_verification(
                 producer_id=fields["producer_id"], producer_epoch=fields["producer_epoch"],
                 base_sequence=fields["base_sequence"],
+                transaction_version=fields.get("transaction_version"),
             )  # fmt: skip
             if error != "NONE":
                 yield self, {"error": error, "base_offset": -1}

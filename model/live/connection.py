@@ -12,7 +12,6 @@ import socket
 import ssl
 from collections.abc import Mapping
 from functools import cache
-from itertools import count
 from typing import Any, Final
 
 from kio.index import load_request_schema, load_response_schema
@@ -95,7 +94,6 @@ class Connection:
         self, host: str, port: int, how: Security, *, timeout_s: float = TIMEOUT_S
     ) -> None:
         self.place = f"{host}:{port}"
-        self._numbers = count()
         self._reader: io.BufferedReader | None = None
         try:
             self._socket = socket.create_connection((host, port), timeout=timeout_s)
@@ -134,40 +132,31 @@ class Connection:
         self.send(name, version, fields)
         return self.receive(name, version)
 
-    def send(self, name: str, version: int, fields: Mapping[str, Any]) -> None:
-        """Sends a request; `receive` has the response, which come in the order of requests."""
-        self.send_all(name, version, (fields,))
-
-    def send_all(self, name: str, version: int, every: Any) -> None:
-        """Sends requests of one kind at once."""
-        key = KEYS[name]
+    def send(self, name: str, version: int, fields: Mapping[str, Any], times: int = 1) -> None:
+        """Sends a request, or so many of the same at once; `receive` has the responses, which come
+        in the order of requests."""
         request, _ = _schemas(name, version)
         header: Any = request.__header_schema__
-        write_header, write = entity_writer(header), entity_writer(request)
-        out = bytearray()
-        for fields in every:
-            buffer = io.BytesIO()
-            values = {
-                "request_api_key": key,
-                "request_api_version": version,
-                "correlation_id": next(self._numbers) % 2**31,
-                "client_id": _CLIENT_ID,
-            }
-            write_header(buffer, shaped(header, values))
-            write(buffer, shaped(request, fields))
-            data = buffer.getvalue()
-            out += len(data).to_bytes(4) + data
+        values = {
+            "request_api_key": KEYS[name], "request_api_version": version, "correlation_id": 0,
+            "client_id": _CLIENT_ID,
+        }  # fmt: skip
+        buffer = io.BytesIO()
+        entity_writer(header)(buffer, shaped(header, values))
+        entity_writer(request)(buffer, shaped(request, fields))
+        data = buffer.getvalue()
         try:
-            self._socket.sendall(out)
+            self._socket.sendall((len(data).to_bytes(4) + data) * times)
         except OSError as error:
             raise self._gone(name, error) from None
 
-    def receive(self, name: str, version: int) -> dict[str, Any]:
-        """The response to the first request that has none yet."""
+    def receive(self, name: str, version: int, times: int = 1) -> dict[str, Any]:
+        """The response to the first request that has none yet, or to the last of so many."""
         _, response = _schemas(name, version)
+        data = b""
         try:
-            size = int.from_bytes(self._bytes(4))
-            data = self._bytes(size)
+            for _ in range(times):
+                data = self._bytes(int.from_bytes(self._bytes(4)))
         except OSError as error:
             raise self._gone(name, error) from None
         if name == "ApiVersions" and version and int.from_bytes(data[4:6]) == 35:

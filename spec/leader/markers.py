@@ -119,10 +119,10 @@ _REFUSALS = (
     ),
 )
 _batches = if_(_epoch == _entry.producer_epoch, _entry.batch_metadata, sequence_of())
-# whether a question to the coordinator outlives the marker (UnifiedLog.updateProducers): with
-# version 2 a question at the marker's epoch is about the next transaction
-_outlives = (
-    transaction_version_2 & ongoing_by_epoch & (_asked.is_set & (_asked.value.epoch == _epoch))
+# whether a question to the coordinator outlives the marker (UnifiedLog.updateProducers): one of
+# version 2, whatever the marker's is, at the marker's epoch is about the next transaction
+_outlives = ongoing_by_epoch & (
+    _asked.is_set & _asked.value.supports_epoch_bump & (_asked.value.epoch == _epoch)
 )
 _WRITTEN: dict[Expression, Operand] = {
     log_end_offset: log_end_offset + 1,

@@ -96,7 +96,7 @@ ProducerStateEntry = record(
 UNKNOWN = ProducerStateEntry()
 VerificationStateEntry = record(
     "VerificationStateEntry", epoch=EPOCH, lowest_sequence=ANY_SEQUENCE, verification_guard=GUARD,
-    timestamp=TIMESTAMP,
+    timestamp=TIMESTAMP, supports_epoch_bump=Bool(),
 )  # fmt: skip
 log = partition.field(
     "log", Sequence(LogEntry, LOG_SIZE), only_bounded=True,
@@ -179,7 +179,11 @@ def maybe_create_verification_state_entry(
     state = verification_states[producer_id]
     entry = state.value
     first = VerificationStateEntry(
-        epoch=epoch, lowest_sequence=sequence, verification_guard=guards, timestamp=now
+        epoch=epoch,
+        lowest_sequence=sequence,
+        verification_guard=guards,
+        timestamp=now,
+        supports_epoch_bump=transaction_version_2,
     )
     lowest = if_(
         entry.epoch < epoch,

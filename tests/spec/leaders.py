@@ -10,7 +10,7 @@ from epochfence.language.expressions import as_bounded
 from epochfence.language.types import Value
 from epochfence.language.values import evaluate
 from epochfence.spec import messages
-from epochfence.spec.features import NEWEST
+from epochfence.spec.features import KAFKA, NEWEST
 from epochfence.spec.leader.state import last_stable_offset
 from epochfence.spec.systems import shipped
 from epochfence.tests.spec.alone import Alone
@@ -39,8 +39,9 @@ def entry(
     return (epoch, batches, coordinator_epoch, opened)
 
 
-def _full(name: str, value: Any) -> Any:
-    """A field with what has one value in a bounded run: times, guards and lengths of batches."""
+def _full(name: str, value: Any, bumps: bool) -> Any:
+    """A field with what has one value in a bounded run: times, guards and lengths of batches, and
+    whether questions are of a version that `bumps` epochs."""
     match name:
         case "producers":
             return tuple(
@@ -48,12 +49,12 @@ def _full(name: str, value: Any) -> Any:
                 for epoch, batches, coordinator_epoch, opened in value
             )
         case "verification_states":
-            return tuple(question and (*question, 0, 0) for question in value)
+            return tuple(question and (*question, 0, 0, bumps) for question in value)
         case _:
             return value
 
 
-def _short(name: str, value: Any) -> Any:
+def _short(name: str, value: Any, bumps: bool) -> Any:
     """A field without that."""
     match name:
         case "producers":
@@ -65,7 +66,7 @@ def _short(name: str, value: Any) -> Any:
             short = tuple(question and question[:2] for question in value)
         case _:
             return value
-    assert _full(name, short) == value
+    assert _full(name, short, bumps) == value
     return short
 
 
@@ -78,6 +79,7 @@ class Leader(Alone):
 
     def __init__(self, release: str = NEWEST, *off: str, **given: Value) -> None:
         super().__init__(release, *off)
+        self.bumps = "transaction_version_2" in KAFKA.features_at(release) - {*off}
         sent = ("SENT", 0, -1, 0, False, False, False)
         self.state["producer.batches"] = (((sent,),),) * BOUNDS["producers"]
         self.state["producer.txn"] = (0,) * BOUNDS["producers"]
@@ -86,11 +88,11 @@ class Leader(Alone):
 
     def field(self, name: str) -> Any:
         """A field of the leader."""
-        return _short(name, self[name])
+        return _short(name, self[name], self.bumps)
 
     def put(self, name: str, value: Any) -> None:
         """Sets a field of the leader."""
-        self.set(**{name: _full(name, value)})
+        self.set(**{name: _full(name, value, self.bumps)})
 
     def entry(self, producer_id: int = 0) -> Any:
         """What it knows of a producer id: epoch, batches, coordinator epoch, open since."""

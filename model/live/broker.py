@@ -1,0 +1,408 @@
+"""A real cluster as a system under test: requests as the oracle has them, sent as Kafka has them.
+
+A name in a request (`a`, `t-0`, `g`) stands for one of this system's own, so that each system
+starts with nothing: with new ids, and partitions that nothing was written to.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import Any, Final
+
+from ...spec.api_versions import OF_BROKERS
+from ..broker.leader import Batch
+from ..broker.transaction_index import AbortedTxn
+from ..broker.transaction_log import partition_for
+from ..cluster import kept, offsets_partition
+from ..conformance import System
+from ..records import Flag, Record, RecordBatch, decode_batch, decode_control_type, encode_batch
+from .cluster import LiveCluster
+
+PASSING: Final = frozenset(
+    ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS",
+     "NOT_LEADER_OR_FOLLOWER", "REQUEST_TIMED_OUT", "NETWORK_EXCEPTION",
+     "NOT_ENOUGH_REPLICAS_AFTER_APPEND")
+)  # fmt: skip
+"""Errors that say nothing of what a request has done."""
+OFFSETS: Final = "__consumer_offsets"
+AS_OFTEN: Final = 1000
+"""So many requests are on their way at once where an id's epochs are used up."""
+PATIENCE_S: Final = 15
+_UNDER_WAY = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+_AGAIN = ("CONCURRENT_TRANSACTIONS", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR")
+_NOTHING: Final[tuple[str, Mapping[str, Any], Mapping[str, Any]]] = ("", {}, {})
+_numbers = count()
+
+
+class BrokerSystem(System):
+    """The adapter, for one run of requests on `cluster`.
+
+    With `settles` an end is over before anything else is asked: its markers are written. `restarts`
+    stops the brokers and starts them again.
+    """
+
+    prompt = False
+    passing = PASSING
+    requests = frozenset(
+        ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "Produce",
+         "EndTxn", "WriteTxnMarkers", "Fetch", "ListOffsets", "DescribeProducers",
+         "DescribeTransactions")
+    )  # fmt: skip
+
+    def __init__(
+        self, cluster: LiveCluster, *, settles: bool = True,
+        restarts: Callable[[], None] | None = None,
+    ) -> None:  # fmt: skip
+        self.cluster = cluster
+        self.transaction_version = cluster.transaction_version
+        self.settles = settles and "DescribeTransactions" in cluster.versions
+        self._restarts = restarts
+        self._number = next(_numbers)
+        self._places: dict[str, tuple[str, int]] = {}
+        self._names: dict[tuple[str, int], str] = {}
+        self._ids: list[str] = []
+        self._offsets_partitions = 0
+        self._told = time.monotonic()
+        self._latency = 0.0
+        self._ahead: tuple[str, Mapping[str, Any], Mapping[str, Any]] = _NOTHING
+        self._asks: dict[str, Callable[[Mapping[str, Any], int], Mapping[str, Any]]] = {
+            "InitProducerId": self._init,
+            "AddPartitionsToTxn": self._add,
+            "AddOffsetsToTxn": self._add_offsets,
+            "TxnOffsetCommit": self._commit_offsets,
+            "Produce": self._produce,
+            "EndTxn": self._end,
+            "WriteTxnMarkers": self._write_markers,
+            "Fetch": self._fetch,
+            "ListOffsets": self._list_offsets,
+            "DescribeProducers": self._describe_producers,
+            "DescribeTransactions": self._describe,
+        }
+
+    def ask(self, request: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        """See System. Raises BrokerError where the broker is gone."""
+        began = time.monotonic()
+        if (request, fields) == self._ahead[:2]:
+            told, self._ahead = self._ahead[2], _NOTHING
+        else:
+            told = self._asks[request](fields, self._version(request, fields))
+        self._latency = time.monotonic() - began
+        if told.get("error") in ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE"):
+            self.cluster.forget_coordinators()
+        return told
+
+    def _version(self, request: str, fields: Mapping[str, Any]) -> int:
+        newest = self.cluster.newest(request)
+        if request == "AddPartitionsToTxn":
+            newest = min(newest, OF_BROKERS - 1)  # the newest that clients send
+        return fields.get("api_version", newest)
+
+    def send_ahead(self, request: str, fields: Mapping[str, Any]) -> None:
+        """Sends a request right behind the next one, before that is answered; `ask` then has the
+        answer to it. Several brokers would take the two in any order: there it isn't sent."""
+
+        def ask() -> None:
+            told = self._asks[request](fields, self._version(request, fields))
+            self._ahead = request, fields, told
+
+        if len(self.cluster.brokers) == 1:
+            self.cluster.meanwhile = ask
+
+    # Time and crashes -------------------------------------------------------------------------
+
+    def sleep(self, ms: int) -> None:
+        """Waits, and until what has timed out by then is aborted. The time is told by
+        `elapsed_ms`."""
+        time.sleep(ms / 1000)
+        if self.settles:
+            self._until(
+                lambda state: state["transaction_state"] != "Ongoing" or not _is_late(state)
+            )
+
+    def elapsed_ms(self) -> int:
+        """What went by since it was asked last, and the time that the last answer took once more: a
+        transaction may have begun as soon as it was asked for."""
+        now = time.monotonic()
+        ms = (now - self._told + self._latency) * 1000
+        self._told = now
+        self._latency = 0.0
+        return round(ms) + 1
+
+    def settle(self) -> bool:
+        """Waits until no end is under way; whether it did."""
+        if self.settles:
+            self._until(lambda state: state["transaction_state"] not in _UNDER_WAY)
+        return self.settles
+
+    def _until(self, is_over: Callable[[Mapping[str, Any]], bool]) -> None:
+        until = time.monotonic() + PATIENCE_S
+        for name in self._ids:
+            while not is_over(self._state(name)) and time.monotonic() < until:
+                time.sleep(0.002)
+
+    def restart(self) -> None:
+        """See System."""
+        assert self._restarts is not None
+        self._restarts()
+        self.cluster.drop()
+
+    def skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> None:
+        """See System: InitProducerId by InitProducerId, many of them on their way at once."""
+        name = str(self._id(transactional_id))
+        node = self.cluster.coordinator(name)
+        version = min(self.cluster.newest("InitProducerId"), 2)
+        connection = self.cluster.connection(node)
+        fields = {"transactional_id": name, "transaction_timeout": 60_000}
+        now = self._state_epoch(name)
+        while now < producer_epoch:
+            wave = min(AS_OFTEN, producer_epoch - now)
+            connection.send("InitProducerId", version, fields, wave)
+            self.cluster.sent += wave
+            told = connection.receive("InitProducerId", version, wave)
+            now = told["producer_epoch"] if told["error_code"] == "NONE" else now
+
+    def _state_epoch(self, name: str) -> int:
+        return self._state(name)["producer_epoch"] if self.settles else 0
+
+    # Names ------------------------------------------------------------------------------------
+
+    def _id(self, name: str | None) -> str | None:
+        if not name:
+            return name
+        real = f"{self.cluster.prefix}-{self._number}-{name}"
+        if real not in self._ids:
+            self._ids.append(real)
+        return real
+
+    def _group(self, name: str) -> str:
+        real = f"{self.cluster.prefix}-{self._number}-{name}"
+        if not self._offsets_partitions:
+            self.cluster.group_coordinator(real)
+            self._offsets_partitions = self.cluster.partitions_of(OFFSETS)
+        place = OFFSETS, partition_for(real, self._offsets_partitions)
+        self._names[place] = offsets_partition(name)
+        return real
+
+    def _place(self, partition: str) -> tuple[str, int]:
+        if partition not in self._places:
+            self._places[partition] = place = self.cluster.new_partition()
+            self._names[place] = partition
+        return self._places[partition]
+
+    def _topics(self, partitions: Any, numbers: str = "partitions") -> list[dict[str, Any]]:
+        found: dict[str, list[int]] = {}
+        for topic, number in map(self._place, sorted(partitions)):
+            found.setdefault(topic, []).append(number)
+        return [{"name": topic, numbers: those} for topic, those in found.items()]
+
+    # Requests ---------------------------------------------------------------------------------
+
+    def _of_coordinator(
+        self, request: str, fields: Mapping[str, Any], version: int, **more: Any
+    ) -> dict[str, Any]:
+        name = self._id(fields["transactional_id"])
+        node = self.cluster.coordinator(name or self.cluster.prefix)
+        return self.cluster.ask(
+            node, request, {**fields, **more, "transactional_id": name}, version
+        )
+
+    def _init(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
+        timeout = fields.get("transaction_timeout_ms", 60_000)
+        asked = {"producer_id": -1, "producer_epoch": -1, **fields}
+        return _identity(
+            self._of_coordinator("InitProducerId", asked, version, transaction_timeout=timeout)
+        )
+
+    def _end(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
+        told = self._of_coordinator(
+            "EndTxn", fields, version, committed=fields["result"] == "COMMIT"
+        )
+        # Before version 5 the answer is an error alone.
+        return _identity(told) if version >= 5 else {"error": told["error_code"]}
+
+    def _add(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
+        name, topics = self._id(fields["transactional_id"]), self._topics(fields["partitions"])
+        who = {key: fields[key] for key in ("producer_id", "producer_epoch")}
+        asked = {f"v3_and_below_{key}": value for key, value in who.items()}
+        asked |= {"v3_and_below_transactional_id": name, "v3_and_below_topics": topics}
+        one = {**who, "transactional_id": name, "topics": topics}
+        asked["transactions"] = [{**one, "verify_only": fields.get("verify_only", False)}]
+        node = self.cluster.coordinator(name or self.cluster.prefix)
+        told = self.cluster.ask(node, "AddPartitionsToTxn", asked, version)
+        if version >= 4:
+            if told["error_code"] != "NONE":
+                return {"error": told["error_code"]}
+            (of,) = told["results_by_transaction"]
+            results = of["topic_results"]
+        else:
+            results = told["results_by_topic_v3_and_below"]
+        errors = {
+            self._names[topic["name"], one["partition_index"]]: one["partition_error_code"]
+            for topic in results
+            for one in topic["results_by_partition"]
+        }
+        return {"error": errors[min(errors)]}
+
+    def _add_offsets(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
+        group = self._group(fields["group_id"])
+        told = self._of_coordinator("AddOffsetsToTxn", fields, version, group_id=group)
+        return {"error": told["error_code"]}
+
+    def _commit_offsets(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
+        group = self._group(fields["group_id"])
+        topic, number = self._place("t-0")
+        partition = {"partition_index": number, "committed_offset": 0, "committed_metadata": ""}
+        asked = {
+            **fields,
+            "transactional_id": self._id(fields["transactional_id"]),
+            "group_id": group,
+            "topics": [{"name": topic, "partitions": [partition]}],
+        }
+        node = self.cluster.group_coordinator(group)
+        told = self.cluster.ask(node, "TxnOffsetCommit", asked, version)
+        return {"error": told["topics"][0]["partitions"][0]["error_code"]}
+
+    def _produce(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
+        topic, number = self._place(fields["partition"])
+        records = tuple(Record(offset_delta=n, value=b"v") for n in range(fields.get("count", 1)))
+        name = self._id(fields.get("transactional_id"))
+        now = round(time.time() * 1000)
+        batch = RecordBatch(
+            base_offset=0, records=records, last_offset_delta=len(records) - 1, base_timestamp=now,
+            max_timestamp=now, producer_id=fields["producer_id"],
+            producer_epoch=fields["producer_epoch"], base_sequence=fields["base_sequence"],
+            attributes=Flag.TRANSACTIONAL if name else Flag(0),
+        )  # fmt: skip
+        data = [{"index": number, "records": encode_batch(batch)}]
+        asked = {
+            "transactional_id": name,
+            "acks": -1,
+            "timeout": 20_000,
+            "topic_data": [{"name": topic, "partition_data": data}],
+        }
+        told = self.cluster.ask(self.cluster.leader(topic, number), "Produce", asked, version)
+        (one,) = told["responses"][0]["partition_responses"]
+        return {"error": one["error_code"], "base_offset": one["base_offset"]}
+
+    def _write_markers(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
+        topic, number = self._place(fields["partition"])
+        marker = {
+            "producer_id": fields["producer_id"],
+            "producer_epoch": fields["producer_epoch"],
+            "transaction_result": fields["result"] == "COMMIT",
+            "topics": [{"name": topic, "partition_indexes": [number]}],
+            "coordinator_epoch": fields.get("coordinator_epoch", 0),
+            "transaction_version": fields.get("transaction_version", 0),
+        }
+        node = self.cluster.leader(topic, number)
+        told = self.cluster.ask(node, "WriteTxnMarkers", {"markers": [marker]}, version)
+        return {"error": told["markers"][0]["topics"][0]["partitions"][0]["error_code"]}
+
+    def _fetch(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
+        topic, number = self._place(fields["partition"])
+        is_committed = fields.get("committed", True)
+        partition = {
+            "partition": number, "fetch_offset": fields.get("offset", 0),
+            "current_leader_epoch": -1, "last_fetched_epoch": -1, "log_start_offset": -1,
+            "partition_max_bytes": 1 << 20,
+        }  # fmt: skip
+        asked = {
+            "replica_id": -1, "max_wait": 0, "min_bytes": 0, "max_bytes": 1 << 20,
+            "isolation_level": int(is_committed), "session_id": 0, "session_epoch": -1,
+            "topics": [{"topic": topic, "partitions": [partition]}],
+        }  # fmt: skip
+        told = self.cluster.ask(self.cluster.leader(topic, number), "Fetch", asked, version)
+        (one,) = told["responses"][0]["partitions"]
+        batches = _batches(one["records"] or b"")
+        if is_committed:
+            aborted = [
+                AbortedTxn(txn["producer_id"], txn["first_offset"], 0, 0)
+                for txn in one["aborted_transactions"] or ()
+            ]
+            batches = list(kept(batches, aborted))
+        found = [[b.producer_id, b.base_offset, b.last_offset] for b in batches if b.kind == "data"]
+        return {"last_stable_offset": one["last_stable_offset"], "batches": found}
+
+    def _list_offsets(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
+        topic, number = self._place(fields["partition"])
+        partition = {"partition_index": number, "current_leader_epoch": -1, "timestamp": -1}
+        asked = {
+            "replica_id": -1,
+            "isolation_level": int(fields.get("committed", True)),
+            "topics": [{"name": topic, "partitions": [partition]}],
+        }
+        told = self.cluster.ask(self.cluster.leader(topic, number), "ListOffsets", asked, version)
+        return {"offset": told["topics"][0]["partitions"][0]["offset"]}
+
+    def _describe_producers(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
+        topic, number = self._place(fields["partition"])
+        asked = {"topics": [{"name": topic, "partition_indexes": [number]}]}
+        node = self.cluster.leader(topic, number)
+        told = self.cluster.ask(node, "DescribeProducers", asked, version)
+        (one,) = told["topics"][0]["partitions"]
+        found = [
+            [
+                p["producer_id"],
+                p["producer_epoch"],
+                p["last_sequence"],
+                p["current_txn_start_offset"],
+            ]
+            for p in one["active_producers"]
+        ]
+        return {"producers": sorted(found, key=str)}
+
+    def _describe(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
+        state = self._state(str(self._id(fields["transactional_id"])))
+        if state["error_code"] != "NONE":
+            return {"error": state["error_code"]}
+        partitions = [
+            self._names.get((topic["topic"], number), f"{topic['topic']}-{number}")
+            for topic in state["topics"]
+            for number in topic["partitions"]
+        ]
+        return {
+            "error": "NONE", "state": state["transaction_state"],
+            "producer_id": state["producer_id"], "producer_epoch": state["producer_epoch"],
+            "transaction_timeout_ms": state["transaction_timeout"],
+            "partitions": sorted(partitions),
+        }  # fmt: skip
+
+    def _state(self, name: str) -> dict[str, Any]:
+        node = self.cluster.coordinator(name)
+        told = self.cluster.ask(node, "DescribeTransactions", {"transactional_ids": [name]})
+        (state,) = told["transaction_states"]
+        return state
+
+
+def _is_late(state: Mapping[str, Any]) -> bool:
+    return state["transaction_start_time"] + state["transaction_timeout"] < time.time() * 1000
+
+
+def _identity(told: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "error": told["error_code"],
+        "producer_id": told["producer_id"],
+        "producer_epoch": told["producer_epoch"],
+    }
+
+
+def _batches(data: bytes) -> list[Batch]:
+    """The batches of a fetch."""
+    found: list[Batch] = []
+    at = 0
+    while at < len(data):
+        batch, at = decode_batch(data, at)
+        last = batch.base_offset + batch.last_offset_delta
+        kind, result = "data", "ABORT"
+        if Flag.CONTROL in batch.flags:
+            kind = "marker"
+            result = "COMMIT" if decode_control_type(batch.records[0].key or b"") else "ABORT"
+        found.append(
+            Batch(
+                kind, batch.base_offset, last, batch.producer_id, batch.producer_epoch,
+                batch.base_sequence, transactional=Flag.TRANSACTIONAL in batch.flags, result=result,
+            )
+        )  # fmt: skip
+    return found

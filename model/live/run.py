@@ -1,0 +1,262 @@
+"""A run against real brokers: the directed suite, then random requests, and what came of both."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ...spec import api_versions
+from ...spec.features import KAFKA
+from ..asking import Client
+from ..cluster import Cluster
+from ..conformance import Disagreement, Exchange, Session, System
+from ..possible_states import RowName, TooManyStates
+from ..shrink import smallest
+from .broker import BrokerSystem
+from .cluster import LiveCluster
+from .connection import BrokerError
+from .directed import Line, Versions, Way, existing, ways
+from .drawn import drawn
+
+TRIES: Final = 30
+"""So often a row is tried that takes a request while an end is under way."""
+LENGTH: Final = 40
+"""So many requests a random run has."""
+MOST_FINDINGS: Final = 20
+"""After so many disagreements that differ a run ends."""
+
+_NEVER = "no request brings it about"
+BESIDE: Final[Mapping[str, str]] = {
+    "LeaderAndIsr": f"{_NEVER}: another broker takes over",
+    "load ends": f"{_NEVER}: another broker takes over",
+    "append failure": f"{_NEVER}: the transaction log refuses a record",
+    "coordinator failover": "takes a restart: --restart-command",
+    "coordinator failover after a failed append": f"{_NEVER}: the log refuses a record",
+    "transactional id expiry": "takes transactional.id.expiration.ms",
+    "producer expires": "takes producer.id.expiration.ms",
+    "question expires": "takes producer.id.expiration.ms",
+    "records are deleted": "no records are deleted here",
+}
+"""Of events that aren't requests, why their rows aren't provoked."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A disagreement, as the smallest run to it; the suite that found it, and how often it came."""
+
+    suite: str
+    disagreement: Disagreement
+
+
+@dataclass
+class Report:
+    """What came of a run. `rows` are those of the release, in the order of tables."""
+
+    bootstrap: str
+    protocol: str
+    transaction_version: int
+    versions: Versions
+    is_settled: bool
+    seed: int
+    rows: list[RowName] = field(default_factory=list[RowName])
+    provoked: set[RowName] = field(default_factory=set[RowName])
+    missed: dict[RowName, str] = field(default_factory=dict[RowName, str])
+    answers: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    findings: list[Finding] = field(default_factory=list[Finding])
+    requests: dict[str, int] = field(default_factory=dict[str, int])
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+    ended_early: str | None = None
+
+    @property
+    def from_outside(self) -> list[RowName]:
+        """The rows that requests, markers and time bring about."""
+        return [row for row in self.rows if row.event not in BESIDE]
+
+
+class Run:
+    """Suites against a cluster. `report` grows; what it has is kept where the cluster goes away.
+
+    `protocol` is the release that the cluster is held to. With `settles` each end is over before
+    anything else is asked, else answers of both kinds are allowed.
+    """
+
+    def __init__(
+        self, cluster: LiveCluster, bootstrap: str, protocol: str, *, settles: bool = True,
+        seed: int = 0, as_client: str | None = None, restarts: Callable[[], None] | None = None,
+    ) -> None:  # fmt: skip
+        self.cluster, self.protocol, self.settles = cluster, protocol, settles
+        self.restarts = restarts
+        self.versions = versions_of(cluster.versions, as_client)
+        self.report = Report(
+            bootstrap, protocol, cluster.transaction_version, self.versions, settles, seed
+        )
+        oracle = Cluster(protocol=protocol, transaction_version=cluster.transaction_version)
+        self.report.rows = existing(oracle, self.versions)
+        cluster.warm_up()
+        self._known: set[tuple[Any, ...]] = set()
+
+    def system(self) -> System:
+        """The cluster as if nothing had been done in it."""
+        return BrokerSystem(self.cluster, settles=self.settles, restarts=self.restarts)
+
+    def _session(self, settles: bool) -> Session:
+        system = BrokerSystem(self.cluster, settles=settles, restarts=self.restarts)
+        return Session(system, self.protocol, keeps_rows=True)
+
+    # The directed suite -----------------------------------------------------------------------
+
+    def directed(self) -> None:
+        """Goes to each row on the way that a search found."""
+        found = ways(self.protocol, self.cluster.transaction_version, self.versions)
+        with self._counted("directed"):
+            for row in self.report.rows:
+                if row in found and row not in self.report.provoked:
+                    self._go(row, found[row])
+        for row in self.report.rows:
+            if row not in self.report.provoked and row not in self.report.missed:
+                self.report.missed[row] = BESIDE.get(row.event, _NOT_FOUND)
+
+    def _go(self, row: RowName, way: Way) -> None:
+        for _ in range(TRIES if way.races else 1):
+            session = self._session(self.settles)
+            self._take(session, way, "directed")
+            if row in self.report.provoked:
+                return
+        self.report.missed[row] = _RACE if way.races else _OTHERWISE
+
+    def _take(self, session: Session, way: Way, suite: str) -> None:
+        """Puts the lines of a way to the cluster, and looks at what has become of it."""
+        system: Any = session.system
+        try:
+            for left, line in enumerate(way.lines, 1 - len(way.lines)):
+                if way.races and left == -1:
+                    system.settles = False
+                    last = session.guide.outward(way.lines[-1], unknown=None)
+                    system.send_ahead(last.pop("request"), last)
+                session.take(line)
+            system.settles = self.settles
+            for line in self._looks(session):
+                session.take(line)
+        except Disagreement as found:
+            self._found(suite, found)
+        finally:
+            self._count(session)
+
+    def _looks(self, session: Session) -> list[Line]:
+        """What shows how things are, without changing them."""
+        asked = [exchange.line for exchange in session.trace]
+        partitions = {line["partition"] for line in asked if "partition" in line}
+        names = {line["transactional_id"] for line in asked if line.get("transactional_id")}
+        lines: list[Line] = []
+        for partition in sorted(partitions):
+            lines += [
+                {"request": "Fetch", "partition": partition},
+                {"request": "Fetch", "partition": partition, "committed": False},
+                {"request": "ListOffsets", "partition": partition},
+                {"request": "DescribeProducers", "partition": partition},
+            ]
+        for name in sorted(names):
+            lines.append({"request": "DescribeTransactions", "transactional_id": name})
+        return [line for line in lines if line["request"] in self.versions]
+
+    # The random suite -------------------------------------------------------------------------
+
+    def random(self, seconds: float) -> None:
+        """Draws requests for so many seconds, most of them right."""
+        until = time.monotonic() + seconds
+        number = 0
+        with self._counted("random"):
+            while time.monotonic() < until and len(self.report.findings) < MOST_FINDINGS:
+                self._drawn(random.Random(f"{self.report.seed} {number}"))
+                number += 1
+
+    def _drawn(self, draw: random.Random) -> None:
+        session = self._session(self.settles)
+        clients: list[Client] = []
+        try:
+            while len(session.trace) < LENGTH:
+                drawn(draw, session, clients, self.versions)
+            for line in self._looks(session):
+                session.take(line)
+        except Disagreement as found:
+            self._found("random", found)
+        except TooManyStates:
+            pass  # so much is open that anything would be allowed
+        finally:
+            self._count(session)
+
+    # What came of it --------------------------------------------------------------------------
+
+    def _count(self, session: Session) -> None:
+        self.report.provoked |= session.possible.rows & set(self.report.rows)
+        for line, response in session.trace:
+            if "request" in line and response is not None:
+                self.report.answers[line["request"], response.get("error", "NONE")] += 1
+
+    def _found(self, suite: str, found: Disagreement) -> None:
+        """Keeps a disagreement that is like none before, as its smallest run."""
+        if _kind(found) in self._known:
+            return
+        self._known.add(_kind(found))
+        shown = smallest(found, self.system)
+        self._known.add(_kind(shown))
+        self.report.findings.append(Finding(suite, shown))
+
+    def _counted(self, suite: str) -> _Counted:
+        return _Counted(self, suite)
+
+
+_NOT_FOUND = "no way is found to it: it takes two requests at once, a failure, or more requests"
+_RACE = f"not seen in {TRIES} tries: a request has to come before an end's markers are written"
+_OTHERWISE = "its way was gone, and another row may have answered alike"
+
+
+class _Counted:
+    """Counts the requests and the seconds of a suite, and keeps why it ended early."""
+
+    def __init__(self, run: Run, suite: str) -> None:
+        self._run, self._suite = run, suite
+
+    def __enter__(self) -> None:
+        self._began, self._sent = time.monotonic(), self._run.cluster.sent
+
+    def __exit__(self, kind: Any, error: BaseException | None, _: Any) -> bool:
+        report = self._run.report
+        report.requests[self._suite] = self._run.cluster.sent - self._sent
+        report.seconds[self._suite] = time.monotonic() - self._began
+        if isinstance(error, BrokerError):
+            report.ended_early = str(error)
+            return True
+        return False
+
+
+def _kind(found: Disagreement) -> tuple[Any, ...]:
+    """What disagreements of one cause have in common."""
+    last: Exchange = found.trace[-1]
+    response = last.response or {}
+    allowed = sorted({str(answer.get("error")) for answer in found.allowed})
+    fields = tuple(sorted(response.items() - found.allowed[0].items(), key=str)) if (
+        response.get("error") in allowed
+    ) else ()  # fmt: skip
+    return (
+        last.line.get("request"), response.get("error"), tuple(allowed),
+        tuple(name for name, _ in fields),
+    )  # fmt: skip
+
+
+def versions_of(known: Versions, as_client: str | None) -> Versions:
+    """The versions that are sent: those of a client of this release, or all that are known."""
+    if as_client is None:
+        return dict(known)
+    features = KAFKA.features_at(as_client)
+    found: dict[str, tuple[int, int]] = {}
+    for request, (low, high) in known.items():
+        if request in api_versions.COUNTS:
+            high = min(high, api_versions.newest(request, features))
+        if low <= high:
+            found[request] = (low, high)
+    return found
