@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from . import begin, bugs, explore, matrix, oracle, solve, tables, traces
+from . import begin, bugs, explore, live, matrix, oracle, solve, tables, traces
 from .endings import Commands, printed, whole_errors
 
 app = typer.Typer(
@@ -51,6 +51,7 @@ for _command in (
     oracle.decode,
     oracle.judge,
     oracle.config,
+    live.conform,
     tables.diagram,
     tables.diff,
     bugs.bugs,

@@ -85,7 +85,8 @@ Results = Annotated[
 ]
 
 
-def _output(text: str) -> Output:
+def output_of(text: str) -> Output:
+    """The place for a result that an option names. Raises CantWrite."""
     return Output(Path(text))
 
 
@@ -104,7 +105,7 @@ def _alone(context: typer.Context, output: Output | None) -> Output | None:
 
 def _json(told: str) -> Any:
     return typer.Option(
-        "--json", metavar="FILE", parser=_output, callback=_alone,
+        "--json", metavar="FILE", parser=output_of, callback=_alone,
         help=f"{told} for machines; - for standard output, and nothing else there.",
     )  # fmt: skip
 

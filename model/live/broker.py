@@ -29,7 +29,7 @@ PASSING: Final = frozenset(
 OFFSETS: Final = "__consumer_offsets"
 AS_OFTEN: Final = 1000
 """So many requests are on their way at once where an id's epochs are used up."""
-PATIENCE_S: Final = 15
+PATIENCE_S: Final = 5
 _UNDER_WAY = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 _AGAIN = ("CONCURRENT_TRANSACTIONS", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR")
 _NOTHING: Final[tuple[str, Mapping[str, Any], Mapping[str, Any]]] = ("", {}, {})
@@ -63,6 +63,7 @@ class BrokerSystem(System):
         self._places: dict[str, tuple[str, int]] = {}
         self._names: dict[tuple[str, int], str] = {}
         self._ids: list[str] = []
+        self._stuck: set[str] = set()
         self._offsets_partitions = 0
         self._told = time.monotonic()
         self._latency = 0.0
@@ -137,10 +138,13 @@ class BrokerSystem(System):
         return self.settles
 
     def _until(self, is_over: Callable[[Mapping[str, Any]], bool]) -> None:
-        until = time.monotonic() + PATIENCE_S
+        """Waits for each id, but for one whose end has stayed under way before: nobody ends it."""
         for name in self._ids:
-            while not is_over(self._state(name)) and time.monotonic() < until:
+            until = time.monotonic() + PATIENCE_S
+            while name not in self._stuck and not is_over(self._state(name)):
                 time.sleep(0.002)
+                if time.monotonic() > until:
+                    self._stuck.add(name)
 
     def restart(self) -> None:
         """See System."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from itertools import count
+from itertools import chain, count
 from typing import Any, Final, NamedTuple, cast
 
 from ...spec import api_versions
@@ -183,7 +183,8 @@ def _rounded(value: Any) -> Hashable:
         case bool() | str() | None:
             return value
         case int():
-            return value if value <= 1 or LARGEST_EPOCH - 3 < value <= LARGEST_EPOCH else 2
+            is_told = value <= 1 or value == SHORT_MS or 0 <= LARGEST_EPOCH - value < 3
+            return value if is_told else 2
         case Mapping():
             every = cast("Mapping[Any, Any]", value).values()
             return tuple(sorted((_rounded(each) for each in every), key=str))
@@ -199,14 +200,16 @@ class _Search:
     """A search on the oracle of a release of so many steps, breadth first."""
 
     def __init__(
-        self, protocol: str, transaction_version: int | None, versions: Versions, steps: int
-    ) -> None:
+        self, protocol: str, transaction_version: int | None, versions: Versions, steps: int,
+        restarts: bool,
+    ) -> None:  # fmt: skip
         cluster = Cluster(
             protocol=protocol, transaction_version=transaction_version, holds_markers=True
         )
         for partition in (PARTITION, offsets_partition(GROUP)):
             cluster.leader(partition)
         self.versions = versions
+        self.restarts = restarts
         self.left = steps
         self.found: dict[RowName, Way] = {}
         self.racing: dict[RowName, Way] = {}
@@ -221,7 +224,8 @@ class _Search:
 
     def _further(self, node: _Node) -> Iterator[tuple[_Node, bool]]:
         """The states behind a node that are like none before, and whether a machine alone is."""
-        for line in moves(node.told, node.sent, len(node.lines), self.versions):
+        every = moves(node.told, node.sent, len(node.lines), self.versions)
+        for line in chain(every, [{"restart": True}] if self.restarts and node.told else []):
             self.left -= 1
             went = node.after(line)
             if went is None:
@@ -251,10 +255,11 @@ class _Search:
 
 
 def ways(
-    protocol: str, transaction_version: int | None, versions: Versions, *, steps: int = STEPS
-) -> dict[RowName, Way]:
+    protocol: str, transaction_version: int | None, versions: Versions, *, steps: int = STEPS,
+    restarts: bool = False,
+) -> dict[RowName, Way]:  # fmt: skip
     """A shortest way to each row of the release that is found in so many steps."""
-    search = _Search(protocol, transaction_version, versions, steps)
+    search = _Search(protocol, transaction_version, versions, steps, restarts)
     return search.racing | search.found
 
 

@@ -15,6 +15,8 @@ IDS: Final = ("a", "b")
 PARTITIONS: Final = ("t-0", "t-1")
 WRONG: Final = 0.15
 """How many requests are wrong in one of their fields."""
+RESTARTS: Final = 0.02
+"""How often the brokers restart."""
 OLD: Final = 0.25
 """How many requests are of an older version."""
 _WHO = ("STALE_EPOCH", "NEXT_EPOCH", "LARGEST_EPOCH", "OTHER_ID", "UNKNOWN_ID")
@@ -25,14 +27,18 @@ class Drawn:
     """One draw: a request or several, by one of the clients of a session."""
 
     def __init__(
-        self, draw: Random, session: Session, clients: list[Client], versions: Versions
-    ) -> None:
+        self, draw: Random, session: Session, clients: list[Client], versions: Versions,
+        restarts: bool,
+    ) -> None:  # fmt: skip
         self.draw, self.session, self.clients, self.versions = draw, session, clients, versions
+        self.restarts = restarts
 
     def step(self) -> None:
         """Has some client do something."""
         ways = [self.transact] * 5 + [self.produce] * 3 + [self.end] * 2
         ways += [self.begin, self.bump, self.look, self.offsets, self.repeat, self.mark]
+        if self.restarts and self.draw.random() < RESTARTS:
+            return self.session.restart()
         step = self.begin if not self.clients else self.draw.choice(ways)
         step()
 
@@ -102,9 +108,9 @@ class Drawn:
                 "group_id": GROUP,
             }
             about |= identity(self._wrong("OWN", _WHO), client, self.clients)
-            if self.draw.random() < 0.8:
-                self._ask("AddOffsetsToTxn", **about)
-            self._ask("TxnOffsetCommit", **about)
+            for request in ("AddOffsetsToTxn", "TxnOffsetCommit"):
+                if request in self.versions and self.draw.random() < 0.9:
+                    self._ask(request, **about)
 
     def repeat(self) -> None:
         """A client sends one of its last batches again."""
@@ -171,6 +177,10 @@ class Drawn:
                 client.learn(told)
 
 
-def drawn(draw: Random, session: Session, clients: list[Client], versions: Versions) -> None:
-    """Has one of the clients do something that is drawn. Raises Disagreement, as `session` does."""
-    Drawn(draw, session, clients, versions).step()
+def drawn(
+    draw: Random, session: Session, clients: list[Client], versions: Versions,
+    restarts: bool = False,
+) -> None:  # fmt: skip
+    """Has one of the clients do something that is drawn, or the brokers restart, where they can.
+    Raises Disagreement, as `session` does."""
+    Drawn(draw, session, clients, versions, restarts).step()

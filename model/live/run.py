@@ -42,6 +42,34 @@ BESIDE: Final[Mapping[str, str]] = {
     "records are deleted": "no records are deleted here",
 }
 """Of events that aren't requests, why their rows aren't provoked."""
+_ID = "takes a controller that gives out no producer ids"
+_MOVES = "takes another broker, which takes over"
+_AT_ONCE = "takes another request between two steps of one that is being answered"
+_AGREED = "an end that was decided begins its completion at once, and is found in flight"
+ALONE: Final[Mapping[str, str]] = {
+    "no producer id to be had": _ID,
+    "no producer id for the abort": _ID,
+    "no producer id for an abort that overtakes a fence": _ID,
+    "verify, unknown transactional id": "an entry has its epoch from its first record on",
+    "loading": _MOVES,
+    "not the coordinator": _MOVES,
+    "coordinator moved": _MOVES,
+    "on a closed connection": _MOVES,
+    "again": "takes a leader that refuses a marker for now",
+    "unexpected": "takes a leader that answers a marker as none does",
+    "abort overtakes a fence": _AT_ONCE,
+    "commit meets a fence": _AT_ONCE,
+    "stale epoch, whatever the answer": _AT_ONCE,
+    "question no longer counts": _AT_ONCE,
+    "commit or abort under way": _AGREED,
+    "end under way": _AGREED,
+    "other end under way": _AGREED,
+    "describe nothing": "the broker throws an exception at an empty transactional id",
+    "no two-phase commit here": "takes InitProducerId 6, which brokers don't tell of",
+    "nothing prepared is kept yet": "takes InitProducerId 6, which brokers don't tell of",
+    "transactional id forgotten": "takes transactional.id.expiration.ms",
+}
+"""Of rows that requests one after another don't reach, why."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +101,18 @@ class Report:
 
     @property
     def from_outside(self) -> list[RowName]:
-        """The rows that requests, markers and time bring about."""
-        return [row for row in self.rows if row.event not in BESIDE]
+        """The rows that are provoked, or no reason is known why they can't be by requests one after
+        another."""
+        return [row for row in self.rows if row in self.provoked or why_not(row) is None]
+
+
+def why_not(row: RowName) -> str | None:
+    """Why requests one after another don't reach a row, where that is known."""
+    if row.event == "continue the fence":
+        return _AT_ONCE
+    if row.row == "unknown transactional id" and row.event != "look up":
+        return ALONE["verify, unknown transactional id"]
+    return BESIDE.get(row.event, ALONE.get(row.row))
 
 
 class Run:
@@ -111,14 +149,17 @@ class Run:
 
     def directed(self) -> None:
         """Goes to each row on the way that a search found."""
-        found = ways(self.protocol, self.cluster.transaction_version, self.versions)
+        found = ways(
+            self.protocol, self.cluster.transaction_version, self.versions,
+            restarts=self.restarts is not None,
+        )  # fmt: skip
         with self._counted("directed"):
             for row in self.report.rows:
                 if row in found and row not in self.report.provoked:
                     self._go(row, found[row])
         for row in self.report.rows:
             if row not in self.report.provoked and row not in self.report.missed:
-                self.report.missed[row] = BESIDE.get(row.event, _NOT_FOUND)
+                self.report.missed[row] = why_not(row) or _NOT_FOUND
 
     def _go(self, row: RowName, way: Way) -> None:
         for _ in range(TRIES if way.races else 1):
@@ -179,7 +220,7 @@ class Run:
         clients: list[Client] = []
         try:
             while len(session.trace) < LENGTH:
-                drawn(draw, session, clients, self.versions)
+                drawn(draw, session, clients, self.versions, self.restarts is not None)
             for line in self._looks(session):
                 session.take(line)
         except Disagreement as found:
@@ -210,7 +251,7 @@ class Run:
         return _Counted(self, suite)
 
 
-_NOT_FOUND = "no way is found to it: it takes two requests at once, a failure, or more requests"
+_NOT_FOUND = "the search finds no way to it"
 _RACE = f"not seen in {TRIES} tries: a request has to come before an end's markers are written"
 _OTHERWISE = "its way was gone, and another row may have answered alike"
 

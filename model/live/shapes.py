@@ -81,7 +81,9 @@ def _nothing(shape: Shape) -> Any:
             return ""
         case "bool":
             return False
-        case "timedelta_i32" | "timedelta_i64":
+        case "bytes":
+            return b""
+        case "timedelta_i32" | "timedelta_i64" | "datetime_i64":
             return _one(shape, 0)
         case _:
             return 0

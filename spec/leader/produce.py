@@ -191,10 +191,13 @@ def _validation_rows(batch: DataBatch, refused: Refusal) -> tuple[Row, ...]:
         ),
         in_sequence(
             "starts in mid-sequence",
-            verified.is_set & (sequence != 0) & (size(entry.batch_metadata) == 0),
+            verified.is_set
+            & verified.value.supports_epoch_bump
+            & (sequence != 0)
+            & (size(entry.batch_metadata) == 0),
             out_of_order,
             "KAFKA-18202",
-            no_start_in_mid_sequence & transaction_version_2,
+            no_start_in_mid_sequence,
         ),
         in_sequence(
             "above the first to come",

@@ -6,6 +6,7 @@ again; `--lock` writes what they have to be to checksums.txt.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import shutil
@@ -34,6 +35,8 @@ SESSION_S: Final = 2
 """After so long ZooKeeper knows that a broker is gone."""
 _JAVA = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 _FORMATTED = "formatted"
+_LIBC = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
 
 
 class Missing(Exception):
@@ -183,6 +186,12 @@ rootLogger.appenderRef.c.ref=C
 """
 
 
+def _end_with_parent() -> None:
+    """Has Linux end a process with the one that started it, however that ends."""
+    if sys.platform == "linux":
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
 class Broker:
     """A running broker of a release, on a port of its own on loopback: a context manager that ends
     what it started. Its log is `folder`/broker.log.
@@ -258,7 +267,9 @@ class Broker:
             "-cp", f"{self.jars}/*", *main,
         )  # fmt: skip
         with (self.folder / log).open("ab") as out:
-            running = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
+            running = subprocess.Popen(
+                command, stdout=out, stderr=out, start_new_session=True, preexec_fn=_end_with_parent
+            )
         self._running.append(running)
         return running
 

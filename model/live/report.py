@@ -1,0 +1,147 @@
+"""What a run against real brokers has shown: as text, JSON and JUnit's XML, and its traces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+from xml.etree import ElementTree as Xml
+
+from ..possible_states import RowName
+from .run import Report, why_not
+
+
+def text(report: Report) -> str:
+    """What is printed."""
+    outside = report.from_outside
+    reached = [row for row in outside if row in report.provoked]
+    mode = "settled: each end is over before the next request" if report.is_settled else (
+        "raw: while an end is under way, both answers are allowed, and races aren't told apart"
+    )  # fmt: skip
+    lines = [
+        f"{report.bootstrap}: held to {report.protocol}, transaction.version "
+        f"{report.transaction_version}",
+        mode,
+    ]
+    for suite, requests in report.requests.items():
+        seconds = report.seconds[suite]
+        seed = f", --seed {report.seed}" if suite == "random" else ""
+        lines.append(
+            f"{suite}: {requests:,} requests in {seconds:.0f} s "
+            f"({requests / max(seconds, 0.001):,.0f} a second){seed}"
+        )
+    lines.append(f"{len(report.answers)} outcomes: {_outcomes(report)}")
+    others = [row for row in report.rows if row not in outside]
+    lines.append(
+        f"{len(reached)} rows provoked of {len(outside)} that requests one after another reach; "
+        f"{len(others)} others, of {len(report.rows)} of coordinator and leader, aren't reached so:"
+    )
+    for row in outside:
+        if row not in report.provoked:
+            lines.append(f"  not {_named(row)}: {_why(row, report)}")
+    reasons: dict[str, list[RowName]] = {}
+    for row in others:
+        reasons.setdefault(_why(row, report), []).append(row)
+    for why, rows in reasons.items():
+        events = ", ".join(dict.fromkeys(row.event for row in rows))
+        lines.append(f"  {_count(len(rows), 'row')} of {events}: {why}")
+    for number, finding in enumerate(report.findings, 1):
+        lines += [f"disagreement {number}, {finding.suite}:", str(finding.disagreement)]
+    if report.ended_early is not None:
+        lines.append(f"ended early: {report.ended_early}")
+    found = _count(len(report.findings), "disagreement")
+    lines.append(f"{found}: {verdict(report)} (exit {exit_code(report)})")
+    return "\n".join(lines)
+
+
+def exit_code(report: Report) -> int:
+    """12 where the brokers disagree, 2 where they were gone before the end."""
+    if report.findings:
+        return 12
+    return 0 if report.ended_early is None else 2
+
+
+def verdict(report: Report) -> str:
+    """In a word."""
+    return {12: "DISAGREES", 0: "CONFORMS"}.get(exit_code(report), "INCOMPLETE")
+
+
+def as_json(report: Report) -> Mapping[str, Any]:
+    """The result for machines."""
+    return {
+        "bootstrap": report.bootstrap, "protocol": report.protocol,
+        "transaction_version": report.transaction_version, "settled": report.is_settled,
+        "seed": report.seed, "verdict": verdict(report), "ended_early": report.ended_early,
+        "versions": {name: list(span) for name, span in sorted(report.versions.items())},
+        "requests": report.requests, "seconds": report.seconds,
+        "outcomes": [
+            {"request": request, "error": error, "count": count}
+            for (request, error), count in sorted(report.answers.items())
+        ],
+        "rows": [
+            {
+                **row._asdict(),
+                "provoked": row in report.provoked,
+                "why": None if row in report.provoked else _why(row, report),
+            }
+            for row in report.rows
+        ],
+        "disagreements": [
+            {
+                "suite": finding.suite, "text": str(finding.disagreement),
+                "trace": [exchange.line for exchange in finding.disagreement.trace],
+                "response": finding.disagreement.trace[-1].response,
+                "allowed": finding.disagreement.allowed,
+                "reasons": [list(lines) for lines in finding.disagreement.reasons],
+            }
+            for finding in report.findings
+        ],
+    }  # fmt: skip
+
+
+def junit(report: Report) -> str:
+    """A test case for each row, skipped where it wasn't provoked, and one for each disagreement."""
+    suite = Xml.Element("testsuite", name=f"epochfence {report.protocol}")
+    for row in report.rows:
+        name = f"{row.event}, {row.row}"
+        case = Xml.SubElement(suite, "testcase", classname=row.machine, name=name)
+        if row not in report.provoked:
+            Xml.SubElement(case, "skipped", message=_why(row, report))
+    for number, finding in enumerate(report.findings, 1):
+        name = f"{finding.suite} {number}"
+        case = Xml.SubElement(suite, "testcase", classname="disagreement", name=name)
+        Xml.SubElement(case, "failure", message="an answer that isn't allowed").text = str(
+            finding.disagreement
+        )
+    if report.ended_early is not None:
+        case = Xml.SubElement(suite, "testcase", classname="run", name="to the end")
+        Xml.SubElement(case, "error", message=report.ended_early)
+    for kind, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        suite.set(kind, str(len(suite.findall(f"*/{tag}"))))
+    suite.set("tests", str(len(suite)))
+    Xml.indent(suite)
+    return Xml.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def traces(report: Report) -> Iterator[tuple[str, str]]:
+    """A file for each disagreement, its name and its lines, for `replay` and `epochfence diff`."""
+    for number, finding in enumerate(report.findings, 1):
+        yield f"disagreement-{number}.jsonl", finding.disagreement.lines()
+
+
+def _why(row: RowName, report: Report) -> str:
+    return report.missed.get(row) or why_not(row) or "the suite wasn't run"
+
+
+def _named(row: RowName) -> str:
+    source = f" ({row.source})" if row.source else ""
+    return f"{row.machine}: {row.event}, row {row.row}{source}"
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number} {name}{'' if number == 1 else 's'}"
+
+
+def _outcomes(report: Report) -> str:
+    refused = sum(count for (_, error), count in report.answers.items() if error != "NONE")
+    total = sum(report.answers.values())
+    return f"{total - refused:,} answers without an error, {refused:,} refusals"

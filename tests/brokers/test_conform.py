@@ -1,0 +1,50 @@
+"""Kafka's own brokers against the oracle, by `epochfence conform`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from epochfence.cli import app
+from epochfence.model.live.cluster import LiveCluster
+from epochfence.tests.brokers.kafka import Broker
+
+SECONDS = 10
+LEAST_ROWS = {"2.5": 35, "3.6": 50, "3.9": 50, "4.0.1": 65, "4.3": 70}
+
+
+@pytest.mark.parametrize("mode", ["settled", "raw"])
+def test_a_broker_does_as_declared(broker: Broker, mode: str, tmp_path: Path) -> None:
+    result = tmp_path / "result.json"
+    command = ["conform", "--bootstrap", broker.bootstrap, "--json", str(result)]
+    command += ["--seconds", str(SECONDS), "--save", str(tmp_path)]
+    if mode == "raw":
+        command += ["--raw", "--suite", "random"]
+    done = CliRunner().invoke(app, command, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    told = json.loads(result.read_text())
+    assert told["protocol"] == broker.release
+    assert told["requests"]["random"] > 10 * SECONDS
+    if mode == "settled":
+        provoked = sum(row["provoked"] for row in told["rows"])
+        assert provoked >= LEAST_ROWS[broker.release], done.output
+        assert all(row["why"] for row in told["rows"] if not row["provoked"])
+
+
+def test_another_release_is_told_from_it(broker: Broker) -> None:
+    other = "2.5" if broker.release != "2.5" else "4.3"
+    command = ["conform", "--bootstrap", broker.bootstrap, "--protocol", other, "--suite", "random"]
+    done = CliRunner().invoke(app, [*command, "--seconds", "5"], catch_exceptions=False)
+    assert done.exit_code == 12, done.output
+
+
+def test_what_a_run_makes_is_gone_after_it(broker: Broker) -> None:
+    cluster = LiveCluster(broker.bootstrap)
+    cluster.new_partition()
+    with pytest.raises(Exception, match="has topics of others"):
+        LiveCluster(broker.bootstrap)
+    cluster.close()
+    LiveCluster(broker.bootstrap).close()

@@ -1,0 +1,111 @@
+"""Runs against a broker that the oracle stands behind: one that conforms, and faulty ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as Xml
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from epochfence.cli import app
+from epochfence.spec.broker_versions import release_of
+from epochfence.spec.features import RELEASED
+from epochfence.tests.broker.wire import Request
+from epochfence.tests.model.live.oracle_broker import OracleBroker, running
+
+
+def conform(place: str, *more: str) -> Result:
+    command = ["conform", "--bootstrap", place, *more]
+    return CliRunner().invoke(app, command, catch_exceptions=False)
+
+
+def test_a_broker_that_conforms(tmp_path: Path) -> None:
+    broker, junit, found = OracleBroker("4.3"), tmp_path / "j.xml", tmp_path / "j.json"
+    with running(broker) as place:
+        done = conform(
+            place, "--suite", "random", "--seconds", "1", "--junit", str(junit), "--json",
+            str(found),
+        )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "held to 4.3, transaction.version 2" in done.output
+    assert done.output.endswith("0 disagreements: CONFORMS (exit 0)\n")
+    assert broker.topics == {}
+    told = json.loads(found.read_text())
+    assert (told["verdict"], told["protocol"]) == ("CONFORMS", "4.3")
+    provoked = [row for row in told["rows"] if row["provoked"]]
+    suite = Xml.fromstring(junit.read_text())
+    assert suite.get("failures") == "0"
+    assert int(suite.get("tests", 0)) - int(suite.get("skipped", 0)) == len(provoked) > 10
+
+
+def forgets_to_bump(request: Request, told: dict[str, Any]) -> dict[str, Any]:
+    """After an end of version 2 the old epoch is told."""
+    if request.name == "EndTxn" and told["error_code"] == "NONE" and request.version >= 5:
+        return told | {"producer_epoch": request.fields["producer_epoch"]}
+    return told
+
+
+def test_a_fault_is_found_and_shrunk(tmp_path: Path) -> None:
+    with running(OracleBroker("4.3", fault=forgets_to_bump)) as place:
+        done = conform(place, "--suite", "random", "--seconds", "3", "--save", str(tmp_path))
+    assert done.exit_code == 12
+    assert "DISAGREES (exit 12)" in done.output
+    first = (tmp_path / "disagreement-1.jsonl").read_text().splitlines()
+    assert [json.loads(line)["request"] for line in first] == ["InitProducerId", "EndTxn"]
+
+
+def test_a_broker_that_goes_away_leaves_what_was_found() -> None:
+    with running(OracleBroker("4.3", dies_after=500)) as place:
+        done = conform(place, "--suite", "random", "--seconds", "20")
+    assert done.exit_code == 2
+    assert "ended early: 127.0.0.1:" in done.output
+    assert "is gone, at " in done.output
+    assert "answers without an error" in done.output
+    assert done.output.endswith("INCOMPLETE (exit 2)\n")
+
+
+def test_a_broker_of_an_unknown_release_is_held_to_the_one_that_is_named() -> None:
+    newer = {"transaction.version": 2, "metadata.version": 99}
+    with running(OracleBroker("4.3"), features=newer) as place:
+        done = conform(place, "--suite", "random", "--seconds", "0")
+        assert done.exit_code == 2
+        assert "name the one to hold it to by --protocol" in done.stderr
+        named = conform(place, "--suite", "random", "--seconds", "0", "--protocol", "4.3")
+    assert named.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["--protocol", "9.9"], "9.9: no release is called so: take one of 2.0, "),
+        (["--config", "nowhere.properties"], "can't read nowhere.properties: No such file"),
+    ],
+)
+def test_wrong_use_is_told_in_a_line(more: list[str], told: str) -> None:
+    done = conform("127.0.0.1:1", *more)
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"epochfence: {told}")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_broken_line_of_properties_is_not_shown(tmp_path: Path) -> None:
+    config = tmp_path / "client.properties"
+    config.write_text("a secret without a name\n")
+    done = conform("127.0.0.1:1", "--config", str(config))
+    assert done.exit_code == 2
+    assert "secret" not in done.stderr
+
+
+def test_releases_are_told_by_versions() -> None:
+    by_level = {level: release_of({}, {"metadata.version": level}) for level in range(5, 32)}
+    assert by_level[11] == "3.5"
+    assert by_level[13] == "3.5"  # of no release: the one before
+    assert by_level[30] == "4.3"
+    assert by_level[31] is None
+    assert set(filter(None, by_level.values())) <= set(RELEASED)
+    assert release_of({"InitProducerId": 3, "Fetch": 11}, {}) == "2.5"
+    assert release_of({"InitProducerId": 4, "Fetch": 12}, {}) == "2.7"
+    assert release_of({}, {}) is None
