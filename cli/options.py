@@ -123,7 +123,7 @@ Json = Annotated[Output | None, _json("The result")]
 TraceFile = Annotated[
     Output | None,
     typer.Option(
-        "--trace", metavar="FILE", parser=_output,
+        "--trace", metavar="FILE", parser=output_of,
         help="Write the counterexample as a trace in ITF, which replay takes again.",
     ),
 ]  # fmt: skip

@@ -115,9 +115,7 @@ class OracleBroker:
             for name in ("transactional_id", "producer_id", "producer_epoch")
         )
         places = [(topic["name"], number) for topic in topics for number in topic["partitions"]]
-        error = self.kafka.add_partitions(
-            name, producer_id, epoch, places, api_version=version
-        )
+        error = self.kafka.add_partitions(name, producer_id, epoch, places, api_version=version)
         results = [
             {
                 "name": topic["name"],
