@@ -1,7 +1,8 @@
 """A real cluster as a system under test: requests as the oracle has them, sent as Kafka has them.
 
-A name in a request (`a`, `t-0`, `g`) stands for one of this system's own, so that each system
-starts with nothing: with new ids, and partitions that nothing was written to.
+A name in a request (`a`, `t-0`, `g`) stands for one of this system's own, as does the producer id
+that nobody has told, so that each system starts with nothing: with new ids, and partitions that
+nothing was written to.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from itertools import count
 from typing import Any, Final
 
 from ...spec.api_versions import OF_BROKERS
+from ..asking import UNKNOWN_ID
 from ..broker.leader import Batch
 from ..broker.transaction_index import AbortedTxn
 from ..broker.transaction_log import partition_for
@@ -84,6 +86,8 @@ class BrokerSystem(System):
 
     def ask(self, request: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         """See System. Raises BrokerError where the broker is gone."""
+        if fields.get("producer_id", -1) == UNKNOWN_ID:
+            fields = {**fields, "producer_id": UNKNOWN_ID + self._number}
         began = time.monotonic()
         if (request, fields) == self._ahead[:2]:
             told, self._ahead = self._ahead[2], _NOTHING
@@ -103,6 +107,9 @@ class BrokerSystem(System):
     def send_ahead(self, request: str, fields: Mapping[str, Any]) -> None:
         """Sends a request right behind the next one, before that is answered; `ask` then has the
         answer to it. Several brokers would take the two in any order: there it isn't sent."""
+
+        if fields.get("producer_id", -1) == UNKNOWN_ID:
+            fields = {**fields, "producer_id": UNKNOWN_ID + self._number}
 
         def ask() -> None:
             told = self._asks[request](fields, self._version(request, fields))
@@ -202,6 +209,9 @@ class BrokerSystem(System):
         return [{"name": topic, numbers: those} for topic, those in found.items()]
 
     # Requests ---------------------------------------------------------------------------------
+
+    def _known(self, producer_id: int) -> int:
+        return UNKNOWN_ID if producer_id == UNKNOWN_ID + self._number else producer_id
 
     def _of_coordinator(
         self, request: str, fields: Mapping[str, Any], version: int, **more: Any
@@ -326,7 +336,11 @@ class BrokerSystem(System):
                 for txn in one["aborted_transactions"] or ()
             ]
             batches = list(kept(batches, aborted))
-        found = [[b.producer_id, b.base_offset, b.last_offset] for b in batches if b.kind == "data"]
+        found = [
+            [self._known(b.producer_id), b.base_offset, b.last_offset]
+            for b in batches
+            if b.kind == "data"
+        ]
         return {"last_stable_offset": one["last_stable_offset"], "batches": found}
 
     def _list_offsets(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
@@ -348,7 +362,7 @@ class BrokerSystem(System):
         (one,) = told["topics"][0]["partitions"]
         found = [
             [
-                p["producer_id"],
+                self._known(p["producer_id"]),
                 p["producer_epoch"],
                 p["last_sequence"],
                 p["current_txn_start_offset"],

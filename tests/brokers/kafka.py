@@ -152,6 +152,7 @@ def _zookeeper_properties(port: int, other: int, data: Path) -> str:
 broker.id=1
 zookeeper.connect=127.0.0.1:{other}
 zookeeper.session.timeout.ms={SESSION_S * 1000}
+zookeeper.connection.timeout.ms={SLOWEST_START_S * 1000}
 listeners=PLAINTEXT://127.0.0.1:{port}
 {_common(data)}"""
 
