@@ -9,6 +9,7 @@ import pytest
 
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import instantiate
+from epochfence.spec.api_versions import VERSION_1
 from epochfence.spec.features import NEWEST
 from epochfence.spec.systems import shipped
 from epochfence.tests.model.counterexamples import checked
@@ -151,10 +152,9 @@ def test_a_transaction_hangs_whose_partition_was_added_to_the_one_before() -> No
     assert steps.count("send/to be added") == 1
 
 
-BEFORE_VERSION_2 = ("transaction_version_2",)
 REFUSED = Bug(
     "NotFencedByItself", 25, "InitProducerIdResponse/fenced", "last_epoch_in_log",
-    ("expiries", "failovers"), off=BEFORE_VERSION_2,
+    ("expiries", "failovers"), off=VERSION_1,
 )  # fmt: skip
 
 
@@ -166,7 +166,7 @@ def test_a_bump_asked_for_again_across_a_failover_is_refused(protocol: str) -> N
 
     With version 2 a client asks for no bump, so that only version 1 shows it.
     """
-    off = BEFORE_VERSION_2 if protocol == NEWEST else ()
+    off = VERSION_1 if protocol == NEWEST else ()
     told = "fenced" if protocol != "2.5" else "unexpected"  # PRODUCER_FENCED came with 2.7
     last = f"InitProducerIdResponse/{told}"
     steps = replace(REFUSED, protocol=protocol, off=off, last=last).found()

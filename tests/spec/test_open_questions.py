@@ -13,13 +13,13 @@ from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import Instance, System, all_of, instantiate, invariant
 from epochfence.language.instance import ending_anywhere
 from epochfence.model.engine.interpreter import FullState, Interpreter, Step
+from epochfence.spec.api_versions import VERSION_1
 from epochfence.spec.bugs.bug import idempotence, transactions
 from epochfence.spec.leader.isolation import DATA, log_entry
 from epochfence.spec.messages import LARGEST_EPOCH, PARTITION
 from epochfence.spec.systems import shipped
 
 SYSTEM = shipped("transactions")
-VERSION_1 = ("transaction_version_2",)
 LAST = ", the last"
 
 

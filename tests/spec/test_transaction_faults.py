@@ -11,6 +11,7 @@ import pytest
 
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import System, if_, instantiate, lost, some, without_first
+from epochfence.spec.api_versions import VERSION_1
 from epochfence.spec.client import state as client
 from epochfence.spec.coordinator import entry as coordinator
 from epochfence.spec.features import BEFORE, NEWEST
@@ -174,7 +175,7 @@ FAULTS = (
         bounds(faults=1, expiries=1),
         altered(SYSTEM, table="partition.AddPartitionsByLeaderResponse",
                 row="question no longer counts", when=False),
-        off=("transaction_version_2",), holds_without=True,
+        off=VERSION_1, holds_without=True,
     ),
     Fault(
         "the coordinator adds a partition for an older epoch",
@@ -264,7 +265,6 @@ def test_a_property_fails_where_its_protection_is_missing(fault: Fault) -> None:
 # Known bugs of the protocol before version 2 ---------------------------------------------------
 
 EXPIRED_BATCH = "batch expires/at its first attempt: abortable"
-VERSION_1 = ("transaction_version_2",)
 MARKER = "WriteTxnMarkers/end the transaction"
 EXPIRED = bounds(transactions=2, faults=1, expiries=1)
 DELAYED = bounds(partitions=2, transactions=2, faults=1, delays=1)

@@ -12,6 +12,7 @@ from epochfence.checker.check import Options, available_threads
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import Expression, Row, Table, instantiate
 from epochfence.language.expressions import children_first
+from epochfence.spec.api_versions import VERSION_1
 from epochfence.spec.features import BEFORE, NEWEST
 from epochfence.spec.properties.transactions import PROPERTIES
 from epochfence.spec.systems import shipped
@@ -126,7 +127,7 @@ LATE_MARKER = "WriteTxnMarkers/end the transaction"
 TOLD = "EndTxnResponse/ended, with a new epoch"
 # What breaks first without a feature, after how many steps, and by which row.
 WITHOUT: dict[tuple[str, ...], tuple[str, int, str]] = {
-    ("transaction_version_2",): ("MarkersMatchDecision", 29, LATE_MARKER),
+    VERSION_1: ("MarkersMatchDecision", 29, LATE_MARKER),
     ("strict_marker_epoch",): ("MarkersMatchDecision", 28, LATE_MARKER),
     ("overflow_answered",): ("ReservedEpoch", 22, TOLD),
     ("rotation_on_fence",): ("ReservedEpoch", 35, TOLD),
@@ -243,7 +244,7 @@ def test_every_row_is_taken_by_a_run_or_listed_with_a_reason() -> None:
     every = rows_of(SYSTEM)
     reached = rows_taken(SYSTEM)
     # in a newest broker, a leader verifies without adding at version 1 of transactions
-    for release, off in ((NEWEST, ()), (NEWEST, ("transaction_version_2",)), ("4.0.0", ())):
+    for release, off in ((NEWEST, ()), (NEWEST, VERSION_1), ("4.0.0", ())):
         reached |= covered(release, off, replace(ONE_CLIENT, faults=2, largest_epoch=2))
     reached |= covered("2.0", (), TWO_RECORDS)
     for release in (BEFORE, "3.6", NEWEST):
