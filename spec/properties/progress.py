@@ -8,6 +8,7 @@ from ..coordinator import entry as coordinator
 from ..coordinator import markers
 from ..leader import state as leader
 from ..messages import PARTITION, PRODUCER, RECORD, offered_id
+from .rivals import has_no_rival
 
 i, p, r = PRODUCER.variable("i"), PARTITION.variable("p"), RECORD.variable("r")
 
@@ -44,6 +45,9 @@ def _answered(name: str, waits: Expression, sentence: str, source: str) -> Prope
     return leads_to(name, waits, ~waits | no_id_is_left, sentence, source, each=(i,))
 
 
+_is_in_a_call = (client.state.at(i) == client.INITIALIZING) | client.is_completing(
+    client.state.at(i)
+)
 TRANSACTIONS = (
     leads_to(
         "PrepareCompletes", coordinator.is_prepared, ~coordinator.is_prepared,
@@ -64,6 +68,12 @@ TRANSACTIONS = (
         "EndIsAnswered", client.is_completing(client.state),
         "A client that ends its transaction is told how it ended, or why it won't.",
         "KIP-98, EndTxn",
+    ),
+    leads_to(
+        "NeverStuck", _is_in_a_call & has_no_rival(i) & ~client.can_only_close.at(i),
+        ~_is_in_a_call | ~has_no_rival(i) | no_id_is_left,
+        "A client without a rival comes out of each call, whatever comes after its first answer.",
+        "KIP-98; KIP-360", each=(i,),
     ),
     leads_to(
         "ProduceIsAnswered", client.is_open(client.batches.at(i)[p][r]),

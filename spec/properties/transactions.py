@@ -12,8 +12,10 @@ from ...language import (
     all_of,
     all_true,
     any_of,
+    any_true,
     element,
     if_,
+    in_flight,
     invariant,
     last,
     position,
@@ -35,8 +37,10 @@ from ..messages import (
     PRODUCER_ID,
     RECORD,
     TRANSACTION,
-    connection,
+    EndTxnResponse,
+    Errors,
 )
+from .rivals import has_no_rival
 
 p, q = PARTITION.variable("p"), PARTITION.variable("q")
 i, j = PRODUCER.variable("i"), PRODUCER.variable("j")
@@ -346,16 +350,66 @@ fenced_for_good = step_property(
     "KIP-98, fencing; KAFKA-18019",
 )
 
-_bumping = client.waits_for_id.at(i) & (client.producer_epoch.at(i) != NO_EPOCH)
-_alone = all_of(
-    j, (connection.at(j) == 0) & ((i == j) | (client.state.at(j) == client.UNINITIALIZED))
+# A transaction that times out may come to a fatal error, if its end is asked for meanwhile; with
+# version 2 only if that is a commit.
+_ends_its = client.is_completing(client.state.at(i)) & ~client.waits_for_id.at(i)
+_told = in_flight("told", EndTxnResponse, i)
+_is_aborted = any_true(
+    coordinator.fence_to_come,
+    any_of(_told, _told.error == Errors.UNKNOWN_SERVER_ERROR),  # a commit has met the fence
+    (coordinator.pending == STATE.PREPARE_ABORT) & (client.state.at(i) == client.COMMITTING),
+    (
+        (coordinator.pending == STATE.PREPARE_ABORT)
+        | coordinator.state.is_in(STATE.PREPARE_ABORT, STATE.COMPLETE_ABORT)
+    )
+    & is_older(
+        client.producer_id.at(i),
+        client.producer_epoch.at(i),
+        coordinator.producer_id,
+        coordinator.producer_epoch,
+    )
+    & ((client.state.at(i) == client.COMMITTING) | ~transaction_version_2),
 )
+# Kafka goes on with a decided end before it takes requests; here a request may come in between.
+_is_loaded = coordinator.coordinator_epoch > 0
+_is_forgotten = (client.producer_epoch.at(i) != NO_EPOCH) & ~coordinator.is_known
 not_fenced_by_itself = step_property(
     "NotFencedByItself",
-    all_of(i, (_bumping & _alone).implies(after(client.state.at(i) != client.FATAL_ERROR))),
-    "A client that asks for its next epoch, and asks again, gets it, where there has been no other "
-    "instance and no request is late.",
-    "KIP-360; KAFKA-20357",
+    all_of(
+        i,
+        (
+            has_no_rival(i)
+            & (client.state.at(i) != client.FATAL_ERROR)
+            & ~(_ends_its & (_is_aborted | _is_loaded))
+            & ~_is_forgotten
+        ).implies(after(client.state.at(i) != client.FATAL_ERROR)),
+    ),
+    "A client doesn't fail for good where there has been no other instance and no request is late, "
+    "unless its transaction has timed out or its transactional id expired.",
+    "KIP-360; KIP-588; KAFKA-20357",
+)
+
+_same_id = after(coordinator.producer_id) == coordinator.producer_id
+_is_known = (log.logged_epoch != NO_EPOCH) & after(log.logged_epoch != NO_EPOCH)
+epochs_in_turn = step_property(
+    "EpochsInTurn",
+    _is_known.implies(
+        if_(
+            _same_id,
+            after(log.logged_epoch).is_in(log.logged_epoch, log.logged_epoch + 1),
+            after(log.logged_epoch) == 0,
+        )
+    ),
+    "The log has the epochs of a producer id one by one, and a new producer id from 0 on.",
+    "KAFKA-9666; KAFKA-19367",
+)
+one_epoch_for_a_decision = step_property(
+    "OneEpochForADecision",
+    (_same_id & after(coordinator.is_prepared) & ~coordinator.is_prepared).implies(
+        after(log.logged_epoch) <= log.logged_epoch + 1
+    ),
+    "A decision to commit or abort takes one epoch at most.",
+    "KIP-890 part 2; KAFKA-19367",
 )
 
 epochs_not_wasted = invariant(
@@ -422,6 +476,8 @@ PROPERTIES = (
     bumped_once,
     fenced_for_good,
     not_fenced_by_itself,
+    epochs_in_turn,
+    one_epoch_for_a_decision,
     epochs_not_wasted,
     declared_transitions,
     markers_match,

@@ -105,7 +105,6 @@ TRANSACTIONS = (
             "producer.AddPartitionsToTxnResponse",
             "producer.lost AddPartitionsToTxn",
             "producer.lost AddPartitionsToTxnResponse",
-            "NotFencedByItself",
         ),
         transaction_version_2,
     ),

@@ -57,6 +57,7 @@ FAULTS = (
         ("new producer", "try again"),
     ),
     Fault("EndIsAnswered", "transaction.EndTxn", "end", BUSY, ("end", "try again")),
+    Fault("NeverStuck", "transaction.EndTxn", "end", BUSY, ("end", "try again")),
     Fault("ProduceIsAnswered", "transaction.AddPartitionsByLeader", "add", BUSY, ("add",)),
     Fault(
         "PrepareCompletes", "partition.WriteTxnMarkers", "end the transaction", "stale epoch"
@@ -114,6 +115,20 @@ def test_a_marker_that_is_refused_for_good_is_a_deadlock() -> None:
     prepared = (entry.PREPARE_COMMIT.data.member, entry.PREPARE_ABORT.data.member)
     assert last["transaction.state"] in prepared
     assert check(instantiate(SYSTEM, constants=SMALL)).verdict is Verdict.HOLDS
+
+
+@pytest.mark.slow(5)
+def test_before_version_2_a_late_end_of_a_timeout_s_fence_leaves_a_client_stuck() -> None:
+    """docs/findings.md, 8, with one client: it repeats the end of its next transaction for ever."""
+    constants = {**SMALL, "transactions": 2}
+    for on, verdict in (((), Verdict.LEADS_TO_BROKEN), (("late_fence_end_refused",), Verdict.HOLDS)):
+        instance = instantiate(SYSTEM, "3.9", constants, switch_on=on, properties=["NeverStuck"])
+        result = check(replace(instance, terminal=instance.terminal | True))
+        assert result.verdict is verdict
+        if result.trace is not None:
+            again = [step.row for step in result.trace.steps[result.trace.loop :]]
+            assert again == ["end under way", "try again"]
+            assert "abort a later transaction" in [step.row for step in result.trace.steps]
 
 
 @pytest.mark.slow(5)

@@ -238,6 +238,22 @@ FAULTS = (
         protocol="2.7", missing="failed_fence_kept", holds_without=True,
     ),
     Fault(
+        "what a fence took, and could not write, is left out (KAFKA-9666)",
+        "EpochsInTurn", 16, "log append/abort decided",
+        bounds(producers=2, faults=1, append_failures=1),
+        protocol="2.7", missing="failed_fence_kept", holds_without=True,
+    ),
+    Fault(
+        "a fence takes an epoch, and its abort another (KAFKA-19367)",
+        "OneEpochForADecision", 13, "log append/abort decided", bounds(producers=2),
+        protocol="4.0.1", missing="single_fence_bump", holds_without=True,
+    ),
+    Fault(
+        "an abort behind a timeout is fenced, as that took two epochs (KAFKA-19367)",
+        "NotFencedByItself", 17, "EndTxnResponse/fenced", bounds(faults=1, timeouts=1),
+        protocol="4.0.1", missing="single_fence_bump", holds_without=True,
+    ),
+    Fault(
         "InitProducerId doesn't wait for a commit under way",
         "DeclaredTransitions", 17, "log append/producer id given out", bounds(producers=2),
         altered(SYSTEM, table="transaction.InitProducerId", row="commit or abort under way",
