@@ -121,7 +121,8 @@ def test_a_marker_that_is_refused_for_good_is_a_deadlock() -> None:
 def test_before_version_2_a_late_end_of_a_timeout_s_fence_leaves_a_client_stuck() -> None:
     """docs/findings.md, 8, with one client: it repeats the end of its next transaction for ever."""
     constants = {**SMALL, "transactions": 2}
-    for on, verdict in (((), Verdict.LEADS_TO_BROKEN), (("late_fence_end_refused",), Verdict.HOLDS)):
+    stuck, free = Verdict.LEADS_TO_BROKEN, Verdict.HOLDS
+    for on, verdict in (((), stuck), (("late_fence_end_refused",), free)):
         instance = instantiate(SYSTEM, "3.9", constants, switch_on=on, properties=["NeverStuck"])
         result = check(replace(instance, terminal=instance.terminal | True))
         assert result.verdict is verdict
