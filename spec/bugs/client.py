@@ -6,6 +6,23 @@ from .bug import Bug, idempotence, transactions
 
 BUGS = (
     Bug(
+        "KIP-588",
+        "after its transaction has timed out, a client without a rival fails for good",
+        "0.11 to 2.6",
+        "NotFencedByItself",
+        "2.6",
+        "2.7",
+        ("stale_epoch_abortable",),
+        transactions(faults=1, timeouts=1),
+        (
+            "transaction timeout/fence the open transaction",
+            "Produce/stale epoch",
+            "ProduceResponse/fenced",
+        ),
+        "KIP-588, KAFKA-9803 and KAFKA-9911",
+        also=("KAFKA-9803", "KAFKA-9911"),
+    ),
+    Bug(
         "KAFKA-18019",
         "a fenced client comes back with a new producer id once the transactional id has expired",
         "2.5 to 3.9",

@@ -129,6 +129,23 @@ BUGS = (
         since="4.0.0",
     ),
     Bug(
+        "KAFKA-19367",
+        "a fencing abort of version 2 takes two epochs",
+        "4.0.0",
+        "OneEpochForADecision",
+        "4.0.0",
+        "4.0.1",
+        ("single_fence_bump",),
+        transactions(faults=1, timeouts=1),
+        (
+            "transaction timeout/fence the open transaction",
+            "continue the fence/abort, which bumps the epoch",
+            "log append/abort decided",
+        ),
+        "KAFKA-19367",
+        since="4.0.0",
+    ),
+    Bug(
         "KAFKA-20090",
         "a fence at the last epoch of clients takes no new producer id: a client gets the largest",
         "4.0 to 4.2",
