@@ -1,0 +1,69 @@
+"""What releases do that no bug of the gallery is about, and releases side by side in one system."""
+
+from __future__ import annotations
+
+import pytest
+
+from epochfence.checker.check import check
+from epochfence.checker.verdict import Verdict
+from epochfence.language import DeclarationError, instantiate
+from epochfence.language.instance import ending_anywhere
+from epochfence.spec.bugs.bug import transactions
+from epochfence.spec.features import KAFKA
+from epochfence.spec.systems import shipped
+
+SYSTEM = shipped("transactions")
+ONE_ANSWER_LOST = transactions(transactions=2, faults=2, losses=1, expiries=1)
+
+
+@pytest.mark.slow(8)
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("release", ["0.11.0.0", "0.11.0.2"])
+def test_a_client_before_1_0_uses_the_sequence_of_an_expired_batch_again(release: str) -> None:
+    """TransactionManager.incrementSequenceNumber: only once a batch is acknowledged. The leader has
+    the sequence, and acknowledges a record of the next transaction that it doesn't write."""
+    name = "NoLostAcknowledgement"
+    broken = instantiate(SYSTEM, release, ONE_ANSWER_LOST, properties=[name])
+    result = check(ending_anywhere(broken))
+    assert result.verdict is Verdict.BROKEN
+    assert result.trace is not None
+    rows = [step.row for step in result.trace.steps]
+    assert "after a retry: abortable, and its sequence is used again" in rows
+    mended = instantiate(
+        SYSTEM, release, ONE_ANSWER_LOST, switch_on=["sequence_used_when_sent"], properties=[name]
+    )
+    assert check(ending_anywhere(mended)).verdict is Verdict.HOLDS
+
+
+def test_who_agrees_on_a_feature_has_it_only_where_all_have_it() -> None:
+    """KIP-890: version 2 needs client, coordinator and leader."""
+    protocols = SYSTEM.protocols
+    for part in protocols.parts:
+        assert "transaction_version_2" not in protocols.features_at(f"4.3+{part}=3.9")
+    assert "strict_marker_epoch" in protocols.features_at("4.3+client=3.9")
+    assert "strict_marker_epoch" not in protocols.features_at("4.3+leader=3.9")
+    assert "unknown_id_fatal" not in protocols.features_at("4.3+client=3.9")
+
+
+@pytest.mark.slow(8)
+@pytest.mark.sample(2)
+@pytest.mark.parametrize(
+    ("protocol", "name", "verdict"),
+    [
+        ("4.2+coordinator=4.3", "ReservedEpoch", Verdict.HOLDS),
+        ("4.2+leader=4.3", "ReservedEpoch", Verdict.BROKEN),
+        ("4.3+client=3.9", "FencedForGood", Verdict.BROKEN),
+        ("3.9+client=4.3", "FencedForGood", Verdict.HOLDS),
+    ],
+)
+def test_a_mixture_has_the_bugs_of_its_parts(protocol: str, name: str, verdict: Verdict) -> None:
+    instance = instantiate(SYSTEM, protocol, bounds="small", properties=[name])
+    assert check(ending_anywhere(instance)).verdict is verdict
+
+
+def test_a_system_knows_its_own_parts_alone() -> None:
+    assert shipped("idempotence").protocols.parts == ("client", "leader")
+    with pytest.raises(DeclarationError, match="no part is called coordinator"):
+        instantiate(shipped("idempotence"), "3.9+coordinator=3.6")
+    every = {part for info in KAFKA.infos for part in info.parts}
+    assert every == set(KAFKA.parts)
