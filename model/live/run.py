@@ -26,6 +26,8 @@ TRIES: Final = 30
 """So often a row is tried that takes a request while an end is under way."""
 LENGTH: Final = 40
 """So many requests a random run has."""
+RAW_LENGTH: Final = 12
+"""So many it has where ends aren't waited for: with each of them more states are possible."""
 MOST_FINDINGS: Final = 20
 """After so many disagreements that differ a run ends."""
 
@@ -126,11 +128,12 @@ class Run:
         self, cluster: LiveCluster, bootstrap: str, protocol: str, *, settles: bool = True,
         seed: int = 0, as_client: str | None = None, restarts: Callable[[], None] | None = None,
     ) -> None:  # fmt: skip
-        self.cluster, self.protocol, self.settles = cluster, protocol, settles
+        self.cluster, self.protocol = cluster, protocol
+        self.settles = settles and "DescribeTransactions" in cluster.versions
         self.restarts = restarts
         self.versions = versions_of(cluster.versions, as_client)
         self.report = Report(
-            bootstrap, protocol, cluster.transaction_version, self.versions, settles, seed
+            bootstrap, protocol, cluster.transaction_version, self.versions, self.settles, seed
         )
         oracle = Cluster(protocol=protocol, transaction_version=cluster.transaction_version)
         self.report.rows = existing(oracle, self.versions)
@@ -172,6 +175,7 @@ class Run:
     def _take(self, session: Session, way: Way, suite: str) -> None:
         """Puts the lines of a way to the cluster, and looks at what has become of it."""
         system: Any = session.system
+        settles = system.settles
         try:
             for left, line in enumerate(way.lines, 1 - len(way.lines)):
                 if way.races and left == -1:
@@ -179,7 +183,7 @@ class Run:
                     last = session.guide.outward(way.lines[-1], unknown=None)
                     system.send_ahead(last.pop("request"), last)
                 session.take(line)
-            system.settles = self.settles
+            system.settles = settles
             for line in self._looks(session):
                 session.take(line)
         except Disagreement as found:
@@ -219,7 +223,7 @@ class Run:
         session = self._session(self.settles)
         clients: list[Client] = []
         try:
-            while len(session.trace) < LENGTH:
+            while len(session.trace) < (LENGTH if self.settles else RAW_LENGTH):
                 drawn(draw, session, clients, self.versions, self.restarts is not None)
             for line in self._looks(session):
                 session.take(line)

@@ -27,7 +27,7 @@ def test_a_broker_does_as_declared(broker: Broker, mode: str, tmp_path: Path) ->
     assert done.exit_code == 0, done.output
     told = json.loads(result.read_text())
     assert told["protocol"] == broker.release
-    assert told["requests"]["random"] > 10 * SECONDS
+    assert told["requests"]["random"] > (10 * SECONDS if told["settled"] else SECONDS)
     if mode == "settled":
         provoked = sum(row["provoked"] for row in told["rows"])
         assert provoked >= LEAST_ROWS[broker.release], done.output
