@@ -12,7 +12,7 @@ from epochfence.cli import app
 from epochfence.model.live.cluster import LiveCluster
 from epochfence.tests.brokers.kafka import Broker
 
-SECONDS = 10
+SECONDS = 5
 LEAST_ROWS = {"2.5": 35, "3.6": 50, "3.9": 50, "4.0.1": 65, "4.3": 70}
 
 
