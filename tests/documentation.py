@@ -27,6 +27,7 @@ from epochfence.cli import app
 from epochfence.diagrams.decision_table import decision_table
 from epochfence.diagrams.graph import span
 from epochfence.language import System, instantiate
+from epochfence.language.instance import ending_anywhere
 from epochfence.model.records import schema
 from epochfence.model.records.codec import shapes
 from epochfence.spec.config import CLIENTS, SETTINGS, STEPS
@@ -214,6 +215,8 @@ class Run:
         instance = instantiate(
             SYSTEM, self.protocol, dict(self.constants), properties=self.properties or None
         )
+        if self.properties:  # before version 2 a run may be stuck (docs/findings.md, 8)
+            instance = ending_anywhere(instance)
         found = check(instance, Options(threads=available_threads()))
         bounds = ", ".join(f"`{name}={value}`" for name, value in self.constants)
         checked = f"`{self.properties[0]}`" if len(self.properties) == 1 else "all"
@@ -242,13 +245,19 @@ BROKEN_BEFORE = (
     "MarkersMatchDecision",
     "OutcomeAsTold",
     "NoLostAcknowledgement",
+    "NotFencedByItself",
+    "EpochsInTurn",
+    "OneEpochForADecision",
 )
 OTHERS = tuple(p.name for p in SYSTEM.properties if p.name not in BROKEN_BEFORE)
+# the late end of a fence, and a lost answer (docs/findings.md, 8)
+WITH_TWO_FAULTS = tuple(p.name for p in SYSTEM.properties if p.name != "NotFencedByItself")
 RUNS = (
     Run("4.3", millions=True),
     Run("4.3", SMALL),
-    Run("4.3", (*SMALL, TWO_FAULTS), slow=True),
-    Run("4.3", (*ONE_PARTITION, TWO_FAULTS), millions=True),
+    Run("4.3", (*SMALL, TWO_FAULTS), ("NotFencedByItself",), slow=True),
+    Run("4.3", (*SMALL, TWO_FAULTS), WITH_TWO_FAULTS, slow=True),
+    Run("4.3", (*ONE_PARTITION, TWO_FAULTS), WITH_TWO_FAULTS, millions=True),
     *(Run("2.5", ONE_PARTITION, (name,), slow=True) for name in BROKEN_BEFORE),
     Run("2.5", ONE_PARTITION, OTHERS, slow=True),
 )
