@@ -257,7 +257,6 @@ RUNS = (
     Run("4.3", SMALL),
     Run("4.3", (*SMALL, TWO_FAULTS), ("NotFencedByItself",), slow=True),
     Run("4.3", (*SMALL, TWO_FAULTS), WITH_TWO_FAULTS, slow=True),
-    Run("4.3", (*ONE_PARTITION, TWO_FAULTS), WITH_TWO_FAULTS, millions=True),
     *(Run("2.5", ONE_PARTITION, (name,), slow=True) for name in BROKEN_BEFORE),
     Run("2.5", ONE_PARTITION, OTHERS, slow=True),
 )
