@@ -54,7 +54,7 @@ def test_a_file_is_written_and_nothing_printed(tmp_path: Path) -> None:
         (("orders", "--machine", "order"), "nothing is called orders"),
         (("transactions", "--machine", "coordinator"), "it has: transaction, "),
         (("partition",), "no state field to draw (with one: transaction, producer)"),
-        (("transaction", "--protocol", "1.0"), "take one of 2.0, 2.5, 2.7"),
+        (("transaction", "--protocol", "0.10"), "take one of 0.11.0.0, 0.11.0.2, 1.0"),
         (("transaction", "-o", "transaction.jpg"), ".mmd"),
         (("transaction", "-o", "nowhere/transaction.svg"), "no folder"),
         (("nowhere.py",), "nowhere.py: no such file"),

@@ -83,6 +83,7 @@ CHOSEN: dict[str, tuple[Scenario, ...]] = {
         Scenario("3.5", EARLY_ENDS, IN_TIME),
         Scenario("4.3", ONE_CLIENT),
         Scenario("4.3"),
+        Scenario("0.11.0.0", (*ONE_CLIENT, *ONE_TRANSACTION), IN_TIME),
         Scenario("2.5", ONE_CLIENT, IN_TIME),
         Scenario("3.6", ONE_CLIENT, IN_TIME),
     ),
@@ -93,6 +94,7 @@ CHOSEN: dict[str, tuple[Scenario, ...]] = {
         Scenario("2.5", FORGETFUL),
         Scenario("2.5", OTHER_PARTITION),
         Scenario("2.0", (*FORGETFUL, ("producer_ids", 2))),
+        Scenario("0.11.0.2", (*ONE_PARTITION, ("producer_ids", 2))),
     ),
     "calls": (
         Scenario("4.3"),
