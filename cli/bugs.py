@@ -13,7 +13,8 @@ from rich.text import Text
 from ..language import DeclarationError
 from ..spec.bugs import BUGS, Bug, bug_of
 from .endings import fail, internal, needing, write_json
-from .options import Json
+from .options import Json, TraceFile
+from .traces import write_trace
 
 if TYPE_CHECKING:
     from ..checker.verdict import Result
@@ -23,11 +24,14 @@ def bugs(
     name: Annotated[
         str | None, typer.Argument(metavar="ID", help="A bug to show (default: list them all).")
     ] = None,
+    trace: TraceFile = None,
     output: Json = None,
 ) -> None:
     """List the known bugs, or show one: the shortest run that breaks, and the same run mended."""
     console = Console(width=100, highlight=False)
     if name is None:
+        if trace is not None:
+            fail("--trace is for one bug: name it")
         _list(console)
         write_json(output, [_about(bug) for bug in BUGS])
         return
@@ -53,6 +57,7 @@ def bugs(
     except Disagreement as error:
         internal(error)
     results = {"broken": broken, "fixed": fixed, "control": control}
+    write_trace(trace, broken, bug.broken(), bug.system)
     about = _about(bug) | {key: result.as_json() for key, result in results.items()}
     write_json(output, about)
     shown = all(_is_shown(bug, run) for run in (broken, control))

@@ -110,6 +110,9 @@ OWN: dict[str, list[tuple[str, ...]]] = {
         ("{file}", "--json", "."), ("{file}", "--chart", "a.png"),
         ("{file}", "--chart", "no/a.svg"),
     ],
+    "bugs": [
+        ("nope",), ("",), ("--trace", "a"), ("KAFKA-5494", "--trace", "no/a"), ("--json", "."),
+    ],
     "explain": [(), ("none",), ("{folder}",), ("{file}",), ("{file}", "{system}")],
     "list": [("more",), ("--nope",)],
     "new": [(), ("Upper",), ("declared",), ("json",), ("a", "b"), ("folder/a",)],
