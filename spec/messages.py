@@ -146,7 +146,8 @@ Result = enum("TransactionResult", ABORT=0, COMMIT=1)
 
 # What a response may carry: what the comments in Kafka's response classes list, and what handlers
 # answer with beyond that (CONCURRENT_TRANSACTIONS, TRANSACTION_ABORTABLE, UNKNOWN_SERVER_ERROR, and
-# of InitProducerId INVALID_PRODUCER_ID_MAPPING); an error with the features that it came with.
+# of InitProducerId INVALID_PRODUCER_ID_MAPPING and INVALID_TXN_STATE); an error with the features
+# that it came with.
 _COORDINATOR = {
     Errors.NONE: True,
     Errors.NOT_COORDINATOR: True,
@@ -156,10 +157,10 @@ _COORDINATOR = {
     Errors.INVALID_PRODUCER_ID_MAPPING: True,
     Errors.INVALID_PRODUCER_EPOCH: True,
     Errors.PRODUCER_FENCED: producer_fenced_error,
+    Errors.INVALID_TXN_STATE: True,
     Errors.TRANSACTION_ABORTABLE: abortable_error,
     Errors.UNKNOWN_SERVER_ERROR: True,
 }
-_COORDINATOR_IN_TRANSACTION = _COORDINATOR | {Errors.INVALID_TXN_STATE: True}
 _PRODUCE = {
     Errors.NONE: True,
     Errors.NOT_LEADER_OR_FOLLOWER: True,
@@ -236,7 +237,7 @@ AddPartitionsToTxn = _add_partitions.at_real_ranges(
 )
 AddPartitionsToTxnResponse = message(
     "AddPartitionsToTxnResponse", producer, answers=AddPartitionsToTxn, error=Errors,
-    connection=CONNECTION, errors=_COORDINATOR_IN_TRANSACTION,
+    connection=CONNECTION, errors=_COORDINATOR,
 )  # fmt: skip
 EndTxn = message(
     "EndTxn", transaction, producer=PRODUCER, connection=CONNECTION, producer_id=PRODUCER_ID,
@@ -245,7 +246,7 @@ EndTxn = message(
 EndTxnResponse = message(
     "EndTxnResponse", producer, answers=EndTxn, error=Errors, connection=CONNECTION,
     producer_id=PRODUCER_ID, producer_epoch=EPOCH, carried=("producer_id",),
-    errors=_COORDINATOR_IN_TRANSACTION,
+    errors=_COORDINATOR,
 )  # fmt: skip
 
 # A producer and a leader -----------------------------------------------------------------------
@@ -281,7 +282,7 @@ AddPartitionsByLeader = message(
 )  # fmt: skip
 _added_by_leader = message(
     "AddPartitionsByLeaderResponse", partition, answers=AddPartitionsByLeader, error=Errors,
-    errors=_COORDINATOR_IN_TRANSACTION,
+    errors=_COORDINATOR,
     message_doc="At real ranges with the batch that it is about, which the broker keeps itself.",
 )  # fmt: skip
 Batch = record(

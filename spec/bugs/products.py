@@ -16,7 +16,7 @@ BUGS = (
         "3.5",
         "3.6",
         ("verification",),
-        transactions(),
+        transactions(transactions=2),
         ("send/counts as added", "Produce/append"),
         "KAFKA-12671; franz-go's EndBeginTxnUnsafe, withdrawn; kcl issue 10",
         system=_FRANZ_GO,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...language import Row, Table, event, set_of
 from ..features import completes_once, own_completion_cancelled
-from ..messages import FAILOVERS, FAULTS, Errors, producer, transaction
+from ..messages import FAILOVERS, FAULTS, Errors, clock, producer, transaction
 from .entry import (
     completing,
     coordinator_epoch,
@@ -31,7 +31,7 @@ _record = completed_record.value
 written_again = Table(
     transaction,
     on=completed_again,
-    elsewhere=(producer,),
+    elsewhere=(producer, clock),
     when=(FAILOVERS > 0) & completed_record.is_set,
     rows=(
         Row(

@@ -502,14 +502,18 @@ _memory_lost: Updates = {
 
 def reloaded(fields: Updates, target: Expression = state) -> Updates:
     """The entry as a new coordinator has it, where the log's last record is of the state `target`
-    and says `fields`."""
+    and says `fields`. An end that is decided is on its way to be complete before any request."""
 
-    def said(of: Expression, in_log: Expression, without: Operand) -> Operand:
+    def said(of: Expression, in_log: Expression, without: Operand) -> Expression:
         return if_(in_log, fields.get(of, of), without)
 
+    decided = target.is_in(PREPARE_COMMIT, PREPARE_ABORT)
+    version = said(client_transaction_version, decided, pending_version)
     return {
         **fields,
         **_memory_lost,
+        **{of: if_(decided, at, of) for of, at in dated(version=version).items()},
+        pending: if_(decided, if_(target == PREPARE_COMMIT, COMPLETE_COMMIT, COMPLETE_ABORT), None),
         pending_id: fields.get(producer_id, producer_id),
         txn_start_timestamp: if_(
             target == EMPTY, NO_TIMESTAMP, fields.get(txn_start_timestamp, txn_start_timestamp)
@@ -537,7 +541,7 @@ def _found(name: str, target: Expression) -> Row:
 fails_over = Table(
     transaction,
     on=failover,
-    elsewhere=(producer, producer_id_manager),
+    elsewhere=(producer, producer_id_manager, clock),
     when=(FAILOVERS > 0) & (is_known | pending.is_set) & (~failover.record_kept | _is_kept),
     rows=(
         _found("the new epoch is in the log", EMPTY),
@@ -594,7 +598,7 @@ def _surfaces(name: str, target: Expression, prepared_in: Expression) -> Row:
 fails_over_late = Table(
     transaction,
     on=late_failover,
-    elsewhere=(producer, producer_id_manager),
+    elsewhere=(producer, producer_id_manager, clock),
     when=unsettled.is_set & ((_record.state != DEAD) | _may_come_back),
     doc="The failure of an append and of its coordinator are one fault.",
     rows=(

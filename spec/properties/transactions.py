@@ -370,8 +370,6 @@ _is_aborted = any_true(
     )
     & ((client.state.at(i) == client.COMMITTING) | ~transaction_version_2),
 )
-# Kafka goes on with a decided end before it takes requests; here a request may come in between.
-_is_loaded = coordinator.coordinator_epoch > 0
 _is_forgotten = (client.producer_epoch.at(i) != NO_EPOCH) & ~coordinator.is_known
 not_fenced_by_itself = step_property(
     "NotFencedByItself",
@@ -380,7 +378,7 @@ not_fenced_by_itself = step_property(
         (
             has_no_rival(i)
             & (client.state.at(i) != client.FATAL_ERROR)
-            & ~(_ends_its & (_is_aborted | _is_loaded))
+            & ~(_ends_its & _is_aborted)
             & ~_is_forgotten
         ).implies(after(client.state.at(i) != client.FATAL_ERROR)),
     ),

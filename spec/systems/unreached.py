@@ -47,6 +47,11 @@ TRANSACTIONS = (
         ("transaction.WriteTxnMarkersResponse/refused for good",),
     ),
     Unreached(
+        "can't be: nobody has the epoch of a decided end before its completion is prepared",
+        ("transaction.AddPartitionsByLeader/commit or abort under way",),
+        transaction_version_2,
+    ),
+    Unreached(
         "can't be: a leader is there, and answers a marker with what its checks say",
         (
             "transaction.WriteTxnMarkersResponse/again",
@@ -200,7 +205,6 @@ TRANSACTIONS = (
     Unreached(
         "need two transactions in a row (transactions=2)",
         (
-            "transaction.AddPartitionsByLeader/commit or abort under way",
             "transaction.EndTxn/no producer id to be had",
             "transaction.continue the fence/ended otherwise already",
             "transaction.continue the fence/other end under way",

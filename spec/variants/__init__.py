@@ -8,15 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from ...language import Expression, System, feature
+from ...language import System
 from ...language.variants import varied
-from ..features import RELEASES
 from ..systems import shipped
-
-
-def rule(name: str, sentence: str, source: str) -> Expression:
-    """A rule that a product has come to: in a run of any release, unless it is switched off."""
-    return feature(name, RELEASES[0], sentence=sentence, source=source)
 
 
 @cache

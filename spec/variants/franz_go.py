@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...language import Row, Table, any_of, lost, set_of
+from ...language import Row, Table, any_of, lost, position, set_of
 from ...language.variants import Variant
 from ..application import Outcome, abort_transaction, application, asked, told_end
 from ..client.calls import call_send
@@ -18,15 +18,17 @@ from ..client.state import (
     s,
     started,
     state,
+    txn,
 )
 from ..client.transaction_manager import CallResponse, ClientStep, Reaction, react
 from ..errors import Errors
 from ..messages import EndTxn, EndTxnResponse, connection, producer
-from . import rule
+from .rules import rule
 
 adds_first = rule(
     "adds_first",
-    "A client adds a partition before it writes to it; with EndBeginTxnUnsafe it counted as added.",
+    "A client adds a partition before it writes to it; with EndBeginTxnUnsafe it counted as added "
+    "in every transaction but the first.",
     "KAFKA-12671, twmb/franz-go: EndBeginTxnUnsafe, withdrawn",
 )
 ends_confirmed = rule(
@@ -63,6 +65,7 @@ variant = Variant(
             rows=(
                 Row(
                     "counts as added",
+                    when=txn.is_set & (position(txn.value) > 0),
                     during=~adds_first,
                     set={added: added | set_of(_partition)},
                     source=adds_first.data.source,

@@ -34,7 +34,7 @@ from ..messages import (
     connection,
     producer,
 )
-from . import rule
+from .rules import rule
 
 bumps_after_abort = rule(
     "bumps_after_abort",

@@ -33,7 +33,7 @@ from ..messages import (
     producer,
     transaction,
 )
-from . import rule
+from .rules import rule
 
 begin_logged = rule(
     "begin_logged",

@@ -24,6 +24,7 @@ from epochfence.spec.producer_ids.state import (
 )
 from epochfence.spec.properties.producer_ids import PROPERTIES
 from epochfence.spec.systems import shipped
+from epochfence.tests.cases import before
 from epochfence.tests.model.counterexamples import checked
 from epochfence.tests.mutation.scenarios import rows_taken
 from epochfence.tests.spec.alterations import altered, never_reached
@@ -78,7 +79,7 @@ def taken(result: Result) -> set[str]:
 
 # Releases ---------------------------------------------------------------------------------------
 
-FROM_ZOOKEEPER = ("2.0", "2.5", "2.7")
+FROM_ZOOKEEPER = before("3.0")
 WAITING = "3.5"
 # What breaks, after how many steps, and by which row.
 _ZOOKEEPER = {
@@ -86,9 +87,10 @@ _ZOOKEEPER = {
     "Increasing": (15, "SetDataResponse/block is taken"),
     "OnlyFromTakenBlocks": (10, "generateProducerId/next id of the block"),
 }
+_CONTROLLER = {"OneBlockAhead": (8, "maybeRequestNextBlock/ask the controller")}
 BROKEN = {
     **dict.fromkeys(FROM_ZOOKEEPER, _ZOOKEEPER),
-    WAITING: {"OneBlockAhead": (8, "maybeRequestNextBlock/ask the controller")},
+    **dict.fromkeys(RELEASED[RELEASED.index("3.0") : RELEASED.index("3.6")], _CONTROLLER),
 }
 
 

@@ -196,7 +196,7 @@ def test_properties_and_all_lemmas_of_transactions_are_inductive_together(name: 
 
 @pytest.mark.slow
 def test_the_coordinator_makes_only_declared_transitions() -> None:
-    """A property of steps, and the one lemma that it needs, in full."""
+    """A property of steps, and the one lemma that it needs beside the fields' types, in full."""
     wanted = tuple(item for item in transactions.properties if item.name == "DeclaredTransitions")
     system = replace(
         transactions, properties=wanted, lemmas=(coordinator.pending_fits,), unreached=()
@@ -204,7 +204,7 @@ def test_the_coordinator_makes_only_declared_transitions() -> None:
     result = prove(system, options=QUICK)
     assert result.verdict is Verdict.HOLDS
     assert result.open == ("largest_epoch", "faults")
-    assert [proof.name for proof in result.lemmas] == ["PendingFits"]
+    assert [proof.name for proof in result.lemmas] == ["PendingFits", "well-formed"]
 
 
 # Lemmas ------------------------------------------------------------------------------------------
