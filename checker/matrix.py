@@ -130,8 +130,9 @@ def matrix(
             askings.append(_cells(replace(here, properties=asked, deadlock=False), bugs))
     cells = _all_answered(askings, lambda pieces: sweep(pieces, spread, kept, on_result))
     stuck = (DEADLOCK,) if piece.deadlock else ()
+    names = tuple(dict.fromkeys((*safety, *stuck, *asked, *(cell.name for cell in cells))))
     return Matrix(
-        system.name, (*safety, *stuck, *asked), tuple(protocols), alike,
+        system.name, names, tuple(protocols), alike,
         {(cell.protocol, cell.name): cell for cell in cells},
     )  # fmt: skip
 
@@ -178,7 +179,7 @@ def _cells(piece: Piece, bugs: Sequence[Known]) -> Asking[list[Cell]]:
         told = _told(left, result)
         found += told
         broken = next((cell for cell in told if cell.verdict == "broken"), None)
-        if broken is None:
+        if broken is None or not _is_asked(left, broken):
             break
         rest = tuple(name for name in left.properties or () if name != broken.name)
         left = replace(left, properties=rest, deadlock=left.deadlock and broken.name != DEADLOCK)
@@ -186,10 +187,16 @@ def _cells(piece: Piece, bugs: Sequence[Known]) -> Asking[list[Cell]]:
             break
     explained: list[Cell] = []
     for cell in found:
-        if cell.verdict == "broken":
+        if cell.verdict == "broken" and _is_asked(piece, cell):
             cell = replace(cell, bugs=(yield from _explanation(piece, cell, bugs)))
         explained.append(cell)
     return explained
+
+
+def _is_asked(piece: Piece, cell: Cell) -> bool:
+    """Whether a piece names what the cell is about. It doesn't name a fault of the declaration,
+    behind which no run goes on."""
+    return cell.name == DEADLOCK or cell.name in (piece.properties or ())
 
 
 def _told(piece: Piece, result: dict[str, Any]) -> list[Cell]:
@@ -206,7 +213,9 @@ def _told(piece: Piece, result: dict[str, Any]) -> list[Cell]:
         return [cell(DEADLOCK, "broken", len(trace["steps"]))]
     if verdict in (Verdict.BROKEN, Verdict.LEADS_TO_BROKEN):
         broken = next(item for item in result["properties"] if item["verdict"] == "broken")
-        return [cell(broken["name"], "broken", broken["trace_length"])]
+        found = cell(broken["name"], "broken", broken["trace_length"])
+        others = [] if _is_asked(piece, found) else [cell(name, "inconclusive") for name in names]
+        return [found, *others]
     if verdict is not Verdict.HOLDS:
         return [cell(name, "inconclusive") for name in names]
     empty = {

@@ -15,7 +15,7 @@ from epochfence.checker.journal import Kept
 from epochfence.checker.matrix import DEADLOCK, Cell, Matrix, matrix, outcome
 from epochfence.checker.sweep import Piece, digest
 from epochfence.checker.verdict import Verdict
-from epochfence.language import instantiate
+from epochfence.language import Int, Machine, Row, System, Table, event, instantiate, invariant
 from epochfence.spec.load import load_system
 from epochfence.spec.systems import shipped
 from epochfence.tests.test_cli import ROOT, epochfence
@@ -137,6 +137,20 @@ def test_no_verdict_without_an_end() -> None:
 
 
 # The command -------------------------------------------------------------------------------------
+
+
+def test_a_fault_of_the_declaration_ends_it() -> None:
+    """Nothing is known behind a step that leaves a field's range, and leaving properties out
+    doesn't mend it."""
+    machine = Machine("machine")
+    x = machine.field("x", Int(0, 1))
+    up = Table(machine, event("up"), (Row("up", set={x: x + 1}),))
+    system = System("faulty", (up,), (invariant("Small", x <= 1, "x is small."),), terminal=True)
+    found = matrix(Piece(system, "1", ()), ["1"])
+    told = {cell.name: cell.verdict for cell in found.every_cell}
+    assert told.pop("every value stays in the range of its type") == "broken"
+    assert told == {"Small": "inconclusive", DEADLOCK: "inconclusive"}
+    assert outcome([found]) is Verdict.BROKEN
 
 
 def test_the_command_prints_a_sign_for_each_release(tmp_path: Path) -> None:
