@@ -15,7 +15,8 @@ from .entry import (
     producer_epoch,
     producer_id,
 )
-from .log import completed_record, logged_epoch, logged_partitions, reloaded, tell_all
+from .failover import reloaded
+from .log import completed_record, logged_epoch, logged_partitions, tell_all
 from .markers import completion_dropped, left_behind
 
 completed_again = event(

@@ -19,7 +19,6 @@ from ...language import (
     Sending,
     Set,
     Table,
-    constant,
     each,
     event,
     if_,
@@ -32,21 +31,15 @@ from ...language import (
 from ...language.expressions import Operand
 from ..features import (
     completes_once,
-    last_epoch_in_log,
     overflow_answered,
-    own_completion_cancelled,
     previous_id_forgotten,
-    rotation_in_log,
     transaction_version_2,
-    unused_id_expires,
     version_2_draft,
 )
 from ..messages import (
     APPEND_FAILURES,
     EPOCH,
     FAILOVERS,
-    FAULTS,
-    ID_EXPIRIES,
     LATEST,
     NO_EPOCH,
     NO_TIMESTAMP,
@@ -61,7 +54,6 @@ from ..messages import (
     InitProducerIdResponse,
     clock,
     connection,
-    is_past,
     offered_id,
     producer,
     producer_id_manager,
@@ -71,7 +63,6 @@ from .end_txn import tell_fencers
 from .entry import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
-    DEAD,
     EMPTY,
     ID_TAKEN,
     NOBODY,
@@ -84,18 +75,14 @@ from .entry import (
     c,
     client_transaction_version,
     completing,
-    coordinator_epoch,
     dated,
     ends_ahead,
     failed_fence,
-    fence_end,
     fence_to_come,
     fenced,
     fenced_for,
     in_transition,
-    is_known,
     is_prepared,
-    is_settled,
     last_producer_epoch,
     next_id,
     p,
@@ -117,7 +104,7 @@ from .entry import (
     txn_start_timestamp,
     txn_timeout_ms,
 )
-from .markers import completion_dropped, left_behind, marker_connection, marker_sent
+from .markers import completion_dropped
 
 Updates = Mapping[Expression, Operand]
 
@@ -147,24 +134,11 @@ append_failure = event(
     record_kept=Truth(),
     event_doc="The append fails, or takes too long; the record may be in the log all the same.",
 ).at_real_ranges(error=(Errors, Errors.COORDINATOR_NOT_AVAILABLE))
-failover = event(
-    "coordinator failover", record_kept=Truth(),
-    event_doc="Another broker takes over, with or without the record that is being appended.",
-)  # fmt: skip
-late_failover = event(
-    "coordinator failover after a failed append",
-    event_doc="Another broker takes over, and finds the record whose append failed.",
-)
-expiry = event("transactional id expiry", event_doc="The id has not been in use for long.")
 
-ID_EXPIRATION = constant(
-    "transactional_id_expiration_ms", 0, 0, 0, real=604_800_000,
-    meaning="transactional.id.expiration.ms",
-)  # fmt: skip
 
 # What a record says -----------------------------------------------------------------------------
 
-_NOTHING_PENDING: Updates = {
+NOTHING_PENDING: Updates = {
     pending: None,
     pending_id: producer_id,
     pending_epoch: NO_EPOCH,
@@ -236,7 +210,7 @@ RECORDS: Mapping[Expression, Updates] = {
 TransactionMetadata.completeTransitionTo
 """
 
-_FORGOTTEN: Updates = {
+FORGOTTEN: Updates = {
     # the next request about the id makes a new entry, with the next producer id
     producer_id: offered_id.value,
     producer_epoch: NO_EPOCH,
@@ -247,12 +221,12 @@ _FORGOTTEN: Updates = {
     failed_fence: False,
 } | ID_TAKEN
 # a bounded run goes on with a forgotten id as long as there are producer ids for it
-_may_come_back = (LATEST > 0) | offered_id.is_set
+may_come_back = (LATEST > 0) | offered_id.is_set
 
 # The append succeeds ----------------------------------------------------------------------------
 
 _APPENDED = "TransactionMetadata.completeTransitionTo"
-_NOBODY_ASKS: Updates = {asked_by: NOBODY, adding_for: each(c, set_of())}
+NOBODY_ASKS: Updates = {asked_by: NOBODY, adding_for: each(c, set_of())}
 
 
 def _tell_added(error: Expression) -> tuple[Sending, Sending]:
@@ -315,7 +289,7 @@ def _appended(name: str, target: Expression, *send: Sending, more: Updates) -> R
         name,
         when=pending == target,
         goto=target,
-        set={**_NOTHING_PENDING, **RECORDS[target], **more, unsettled: None},
+        set={**NOTHING_PENDING, **RECORDS[target], **more, unsettled: None},
         send=send,
         source=_APPENDED,
     )
@@ -362,9 +336,9 @@ log_appended = Table(
             "producer id given out",
             EMPTY,
             _tell_initialized(Errors.NONE, pending_epoch),
-            more=_NOBODY_ASKS,
+            more=NOBODY_ASKS,
         ),
-        _appended("partitions added", ONGOING, *_tell_added(Errors.NONE), more=_NOBODY_ASKS),
+        _appended("partitions added", ONGOING, *_tell_added(Errors.NONE), more=NOBODY_ASKS),
         _appended("commit decided", PREPARE_COMMIT, *_told_ahead, more=_AHEAD),
         _appended("abort decided", PREPARE_ABORT, *_told_ahead, more=_AHEAD),
         _appended("commit completed", COMPLETE_COMMIT, more=_COMPLETED_TWICE),
@@ -372,7 +346,7 @@ log_appended = Table(
         Row(
             "transactional id forgotten",
             goto=EMPTY,
-            set={**_NOTHING_PENDING, **_FORGOTTEN, pending_id: offered_id.value, unsettled: None},
+            set={**NOTHING_PENDING, **FORGOTTEN, pending_id: offered_id.value, unsettled: None},
             source="TransactionStateManager.writeTombstonesForExpiredTransactionalIds",
         ),
     ),
@@ -428,8 +402,8 @@ def tell_all(error: Expression, fencers: Expression | bool = True) -> tuple[Send
 
 _APPEND = "TransactionStateManager.appendTransactionToLog"
 TRANSITION_FORGOTTEN: Updates = {
-    **_NOTHING_PENDING,
-    **_NOBODY_ASKS,
+    **NOTHING_PENDING,
+    **NOBODY_ASKS,
     **_FENCERS_TOLD,
     ends_ahead: False,
     next_id: if_(is_prepared, next_id, None),
@@ -477,179 +451,5 @@ append_fails = Table(
     ),
 )
 
-# The coordinator fails over ---------------------------------------------------------------------
-
-_LOADED = "TransactionStateManager.loadTransactionsForTxnTopicPartition"
-_memory_lost: Updates = {
-    **_NOTHING_PENDING,
-    **_NOBODY_ASKS,
-    unsettled: None,
-    fence_end: None,
-    fenced_for: NOBODY,
-    ends_ahead: False,
-    failed_fence: False,
-    left_behind: if_(
-        own_completion_cancelled | (FAULTS < 3) | (size(marker_sent) == 0),
-        left_behind,
-        some(coordinator_epoch),
-    ),
-    completion_dropped: False,
-    marker_sent: set_of(),
-    marker_connection: each(p, marker_connection[p] + 1),
-    coordinator_epoch: coordinator_epoch + 1,
-}
-
-
-def reloaded(fields: Updates, target: Expression = state) -> Updates:
-    """The entry as a new coordinator has it, where the log's last record is of the state `target`
-    and says `fields`. An end that is decided is on its way to be complete before any request."""
-
-    def said(of: Expression, in_log: Expression, without: Operand) -> Expression:
-        return if_(in_log, fields.get(of, of), without)
-
-    decided = target.is_in(PREPARE_COMMIT, PREPARE_ABORT)
-    version = said(client_transaction_version, decided, pending_version)
-    return {
-        **fields,
-        **_memory_lost,
-        **{of: if_(decided, at, of) for of, at in dated(version=version).items()},
-        pending: if_(decided, if_(target == PREPARE_COMMIT, COMPLETE_COMMIT, COMPLETE_ABORT), None),
-        pending_id: fields.get(producer_id, producer_id),
-        txn_start_timestamp: if_(
-            target == EMPTY, NO_TIMESTAMP, fields.get(txn_start_timestamp, txn_start_timestamp)
-        ),
-        last_producer_epoch: said(last_producer_epoch, last_epoch_in_log, NO_EPOCH),
-        previous_id: said(previous_id, rotation_in_log, None),
-        next_id: said(next_id, rotation_in_log, None),
-    }
-
-
-_is_kept = failover.record_kept & in_transition & (~completing | (size(partitions) == 0))
-
-
-def _found(name: str, target: Expression) -> Row:
-    return Row(
-        name,
-        when=_is_kept & (pending == target),
-        goto=target,
-        set=reloaded(RECORDS[target], target),
-        send=tell_all(Errors.NOT_COORDINATOR),
-        source=_LOADED,
-    )
-
-
-fails_over = Table(
-    transaction,
-    on=failover,
-    elsewhere=(producer, producer_id_manager, clock),
-    when=(FAILOVERS > 0) & (is_known | pending.is_set) & (~failover.record_kept | _is_kept),
-    rows=(
-        _found("the new epoch is in the log", EMPTY),
-        _found("the new partitions are in the log", ONGOING),
-        _found("the commit is in the log", PREPARE_COMMIT),
-        _found("the abort is in the log", PREPARE_ABORT),
-        _found("the completed commit is in the log", COMPLETE_COMMIT),
-        _found("the completed abort is in the log", COMPLETE_ABORT),
-        Row(
-            "the tombstone is in the log",
-            when=_is_kept,
-            goto=EMPTY,
-            set={**reloaded(_FORGOTTEN), pending_id: offered_id.value},
-            send=tell_all(Errors.NOT_COORDINATOR),
-            source=_LOADED,
-        ),
-        Row(
-            "no new record is in the log",
-            set={
-                **reloaded({producer_epoch: logged_epoch, partitions: logged_partitions}),
-                next_id: if_(rotation_in_log & is_prepared, next_id, None),
-            },
-            send=tell_all(Errors.NOT_COORDINATOR),
-            source=_LOADED,
-        ),
-    ),
-)
-
-_record = unsettled.value
-_surfaced: Updates = {
-    producer_id: _record.producer_id,
-    producer_epoch: _record.producer_epoch,
-    last_producer_epoch: _record.last_producer_epoch,
-    logged_epoch: _record.producer_epoch,
-    partitions: _record.partitions,
-    logged_partitions: _record.partitions,
-    previous_id: some(producer_id),
-    next_id: _record.next_id,
-}
-
-
-def _surfaces(name: str, target: Expression, prepared_in: Expression) -> Row:
-    """The entry is in the state in which the record was prepared."""
-    return Row(
-        name,
-        when=prepared_in & (_record.state == target),
-        goto=target,
-        set=reloaded(_surfaced, target),
-        send=tell_all(Errors.NOT_COORDINATOR),
-        source=_LOADED,
-    )
-
-
-fails_over_late = Table(
-    transaction,
-    on=late_failover,
-    elsewhere=(producer, producer_id_manager, clock),
-    when=unsettled.is_set & ((_record.state != DEAD) | _may_come_back),
-    doc="The failure of an append and of its coordinator are one fault.",
-    rows=(
-        _surfaces("the new epoch is in the log", EMPTY, is_settled),
-        _surfaces("the new partitions are in the log", ONGOING, is_settled | (state == ONGOING)),
-        _surfaces("the commit is in the log", PREPARE_COMMIT, state == ONGOING),
-        _surfaces(
-            "the abort is in the log",
-            PREPARE_ABORT,
-            (state == ONGOING) | (transaction_version_2 & is_settled),
-        ),
-        Row(
-            "the tombstone is in the log",
-            when=is_settled & (_record.state == DEAD),
-            goto=EMPTY,
-            set={**reloaded(_FORGOTTEN), pending_id: offered_id.value},
-            send=tell_all(Errors.NOT_COORDINATOR),
-            source=_LOADED,
-        ),
-    ),
-)
-
-# The transactional id expires -------------------------------------------------------------------
-
-expires = Table(
-    transaction,
-    on=expiry,
-    elsewhere=(clock, producer_id_manager),
-    when=(ID_EXPIRIES > 0)
-    & is_settled
-    & ~pending.is_set
-    & _may_come_back
-    & is_past(txn_last_update_timestamp + ID_EXPIRATION - 1),
-    bounded_when=is_known,
-    doc="In a bounded run an id without an epoch isn't there.",
-    rows=(
-        Row(
-            "no epoch to prepare",
-            when=~is_known,
-            during=~unused_id_expires,
-            only_real=True,
-            source="TransactionMetadata.prepareTransitionTo in 3.4.0, IllegalArgumentException",
-            note="The pass over the expired ids ends here.",
-        ),
-        Row(
-            "write a tombstone",
-            set={pending: DEAD},
-            source="TransactionStateManager.removeExpiredTransactionalIds",
-        ),
-    ),
-)
-
-FAULTY_EVENTS = (append_failure, failover, expiry)
-TABLES = (log_appended, completion_begins, append_fails, fails_over, fails_over_late, expires)
+FAULTY_EVENTS = (append_failure,)
+TABLES = (log_appended, completion_begins, append_fails)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from . import expiration, failover, log
 from .add_partitions import add_partitions, add_partitions_by_leader
 from .end_txn import end_txn, fence_continues
 from .init_producer_id import init_producer_id
-from .log import TABLES as LOG_TABLES
 from .markers import markers_answered
 from .timeout import transaction_timeout
 
@@ -17,4 +17,6 @@ TABLES = (
     transaction_timeout,
     fence_continues,
 )
+LOG_TABLES = (*log.TABLES, *failover.TABLES, *expiration.TABLES)
+LOG_FAULTS = (*log.FAULTY_EVENTS, *failover.FAULTY_EVENTS, *expiration.FAULTY_EVENTS)
 DRIVEN = (*TABLES, *LOG_TABLES, markers_answered)

@@ -6,7 +6,7 @@ from ...language import DEFAULT, Channel, System, strong_fairness, weak_fairness
 from ..client import accumulator, calls, expiry, producer, sender
 from ..client import state as client
 from ..client.transaction_manager import OLDEST_TRANSACTION_VERSION
-from ..coordinator import completion, markers, tables
+from ..coordinator import completion, expiration, markers, tables
 from ..coordinator import entry as transaction
 from ..coordinator import log as transaction_log
 from ..features import KAFKA, transactional
@@ -82,7 +82,7 @@ system = System(
     "and the leaders of the partitions written to; requests, answers and markers are lost, "
     "delayed, repeated and overtaken.",
     tables=tables.TABLES
-    + transaction_log.TABLES
+    + tables.LOG_TABLES
     + completion.TABLES
     + markers.TABLES
     + produce.TABLES
@@ -129,7 +129,7 @@ system = System(
         LATEST: 0,
         **sender.SETTINGS,
         LONGEST: 0,
-        transaction_log.ID_EXPIRATION: 0,
+        expiration.ID_EXPIRATION: 0,
     },
     bounds={
         DEFAULT: {LARGEST_SEQUENCE: 7, DELETIONS: 0, PRODUCER_EXPIRIES: 0},
@@ -146,7 +146,7 @@ system = System(
             *produce.FAULTY_EVENTS,
             *recovery.FAULTY_EVENTS,
             transaction.timeout,
-            *transaction_log.FAULTY_EVENTS,
+            *tables.LOG_FAULTS,
             *completion.FAULTY_EVENTS,
             *markers.FAULTY_EVENTS,
         ): FAULTS

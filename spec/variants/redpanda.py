@@ -18,7 +18,8 @@ from ..coordinator.entry import (
     producer_id,
     state,
 )
-from ..coordinator.log import failover, fails_over, log_append, log_appended, logged_partitions
+from ..coordinator.failover import failover, fails_over
+from ..coordinator.log import log_append, log_appended, logged_partitions
 from ..leader.markers import write_markers
 from ..leader.state import producers
 from ..messages import (

@@ -8,7 +8,6 @@ from typing import Any
 
 from epochfence.spec import messages as kafka
 from epochfence.spec.coordinator import entry as transaction
-from epochfence.spec.coordinator import log as transaction_log
 from epochfence.spec.coordinator import markers, tables
 from epochfence.spec.systems import shipped
 from epochfence.tests.spec.alone import Alone
@@ -23,15 +22,13 @@ PENDING = tuple(
 SYSTEM = replace(
     shipped("transactions"),
     name="coordinator",
-    tables=tables.TABLES + transaction_log.TABLES + markers.TABLES,
+    tables=tables.TABLES + tables.LOG_TABLES + markers.TABLES,
     properties=(),
     progress=(),
     fairness=(),
     lemmas=(),
     unreached=(),
-    budgets={
-        (transaction.timeout, *transaction_log.FAULTY_EVENTS, *markers.FAULTY_EVENTS): kafka.FAULTS
-    },
+    budgets={(transaction.timeout, *tables.LOG_FAULTS, *markers.FAULTY_EVENTS): kafka.FAULTS},
     terminal=False,
 )
 

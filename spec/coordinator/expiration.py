@@ -1,0 +1,47 @@
+"""A transactional id that has not been in use for long is forgotten."""
+
+from __future__ import annotations
+
+from ...language import Row, Table, constant, event
+from ..features import unused_id_expires
+from ..messages import ID_EXPIRIES, clock, is_past, producer_id_manager, transaction
+from .entry import DEAD, is_known, is_settled, pending, txn_last_update_timestamp
+from .log import may_come_back
+
+expiry = event("transactional id expiry", event_doc="The id has not been in use for long.")
+
+ID_EXPIRATION = constant(
+    "transactional_id_expiration_ms", 0, 0, 0, real=604_800_000,
+    meaning="transactional.id.expiration.ms",
+)  # fmt: skip
+
+expires = Table(
+    transaction,
+    on=expiry,
+    elsewhere=(clock, producer_id_manager),
+    when=(ID_EXPIRIES > 0)
+    & is_settled
+    & ~pending.is_set
+    & may_come_back
+    & is_past(txn_last_update_timestamp + ID_EXPIRATION - 1),
+    bounded_when=is_known,
+    doc="In a bounded run an id without an epoch isn't there.",
+    rows=(
+        Row(
+            "no epoch to prepare",
+            when=~is_known,
+            during=~unused_id_expires,
+            only_real=True,
+            source="TransactionMetadata.prepareTransitionTo in 3.4.0, IllegalArgumentException",
+            note="The pass over the expired ids ends here.",
+        ),
+        Row(
+            "write a tombstone",
+            set={pending: DEAD},
+            source="TransactionStateManager.removeExpiredTransactionalIds",
+        ),
+    ),
+)
+
+FAULTY_EVENTS = (expiry,)
+TABLES = (expires,)
