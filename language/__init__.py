@@ -3,7 +3,8 @@
 from .errors import DeclarationError
 from .expressions import Expression, Operand, all_true, any_true, constant, lift
 from .fairness import Fairness, strong_fairness, weak_fairness
-from .instance import Action, ActionRow, Instance, Variable, instantiate
+from .instance import Action, ActionRow, Instance, Variable
+from .instantiation import instantiate
 from .machines import Event, Machine, event
 from .messages import (
     Dropping,

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...language import Instance
-from ...language.instance import ending_anywhere, with_constants
+from ...language.instance import ending_anywhere
+from ...language.instantiation import with_constants
 from ..fault import Kind, tell_fault
 from ..ground import ground
 from ..slicing import sliced, without_constants

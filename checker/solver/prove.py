@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...language import DEFAULT, DeclarationError, Instance, Property, System, instantiate
-from ...language.instance import with_constants
+from ...language.instantiation import with_constants
 from ...model.engine.interpreter import Interpreter
 from ..graph import Node
 from ..trace import Trace, told

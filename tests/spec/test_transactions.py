@@ -12,6 +12,7 @@ from epochfence.checker.check import Options, available_threads
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import Expression, Row, Table, instantiate
 from epochfence.language.expressions import children_first
+from epochfence.language.instance import ending_anywhere
 from epochfence.spec.api_versions import VERSION_1
 from epochfence.spec.features import BEFORE, NEWEST
 from epochfence.spec.properties.transactions import PROPERTIES
@@ -70,7 +71,7 @@ def _run(
 ) -> Result:
     instance = instantiate(SYSTEM, protocol, asdict(bounds), switch_off=off, properties=properties)
     if properties is not None:  # a late end of a fence is a deadlock before version 2
-        instance = replace(instance, terminal=instance.terminal | True)
+        instance = ending_anywhere(instance)
     return checked(instance, Options(threads=threads))
 
 

@@ -33,7 +33,7 @@ from epochfence.language import (
     instantiate,
     invariant,
 )
-from epochfence.language.instance import with_constants
+from epochfence.language.instantiation import with_constants
 from epochfence.model.engine.interpreter import Interpreter
 from epochfence.tests.spec.alterations import altered
 
