@@ -1,0 +1,521 @@
+"""A declared system made an instance: protocol, constants and features are settled, and the network
+and the budgets become ordinary variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from math import prod
+
+from .errors import DeclarationError, UnsettledError
+from .expressions import (
+    Bound,
+    ConstantInfo,
+    Expression,
+    Field,
+    Operand,
+    all_true,
+    lift,
+    resolve,
+    rewrite,
+)
+from .instance import Action, ActionRow, Instance, Variable
+from .machines import Event
+from .messages import Loss, Message, Sending, instance_field
+from .operators import append, element, first, keep, put, size, take, updated, without_first
+from .operators import if_ as choose
+from .properties import Property
+from .protocols import MIXED
+from .scopes import instances, substitute
+from .systems import BUDGET, DEFAULT, NETWORK, Channel, System, events_of
+from .tables import Row, Table
+from .typecheck import type_of
+from .types import (
+    SCALARS,
+    Bag,
+    Int,
+    Key,
+    Map,
+    Type,
+    Value,
+    choices,
+    contains,
+    how_many,
+    initial_value,
+    parts,
+)
+from .types import Sequence as Line
+
+MOST_PARTS = 100_000  # numbers in a state; the largest shipped system has some hundreds
+
+
+def instantiate(
+    system: System,
+    protocol: str | None = None,
+    constants: Mapping[str, int] | None = None,
+    *,
+    bounds: str = DEFAULT,
+    switch_on: Iterable[str] = (),
+    switch_off: Iterable[str] = (),
+    properties: Iterable[str] | None = None,
+    leave_open: Iterable[str] = (),
+    progress: bool = False,
+) -> Instance:
+    """The system with `protocol`, its constants as the bounds of that name have them where
+    `constants` doesn't set them, single features switched, and the named properties or lemmas alone
+    (none: all properties); with `progress` those of progress as well. Constants in `leave_open` get
+    no value.
+
+    Raises DeclarationError for an unknown protocol or one that is `driven_only`, an unknown
+    constant, feature or property, bounds of another name, and a constant outside its range.
+    """
+    protocol = protocol or system.protocols.newest
+    if protocol.startswith(MIXED):
+        protocol = system.protocols.newest + protocol
+    for release in system.protocols.releases_in(protocol):
+        if release in system.protocols.driven_only:
+            raise DeclarationError(
+                f"{release} is for machines that are driven alone, as by an oracle's cases: "
+                f"{system.name} is not checked at it"
+            )
+    on, off = set(switch_on), set(switch_off)
+    known = {info.name for info in system.protocols.infos}
+    for name in sorted((on | off) - known):
+        there = ", ".join(sorted(known)) or "none"
+        raise DeclarationError(f"no feature of {system.name} is called {name} (it has: {there})")
+    features = frozenset((system.protocols.features_at(protocol) | on) - off)
+    values = _settled(system, bounds, constants or {})
+    left = frozenset(leave_open)
+    settled = {name: value for name, value in values.items() if name not in left}
+    opened = tuple(info for info in system.constant_infos if info.name in left)
+    if progress:
+        named = [item.name for item in system.properties] if properties is None else properties
+        properties = [*named, *(item.name for item in system.progress)]
+    return _Builder(system, protocol, features, settled, opened).build(properties)
+
+
+def with_constants(instance: Instance, values: Mapping[str, int]) -> Instance:
+    """The instance with these values of constants, which may be beyond what a run may set."""
+    constants = {**instance.constants, **values}
+    names = [item.name for item in (*instance.properties, *instance.progress)]
+    opened = tuple(info for info in instance.open if info.name not in values)
+    builder = _Builder(instance.system, instance.protocol, instance.features, constants, opened)
+    return builder.build(names)
+
+
+def _settled(system: System, bounds: str, given: Mapping[str, int]) -> dict[str, int]:
+    infos = {info.name: info for info in system.constant_infos}
+    for name, value in given.items():
+        if name not in infos:
+            known = ", ".join(infos) or "none"
+            raise DeclarationError(f"{system.name} has no constant {name} (it has: {known})")
+        infos[name].check(value)
+    fixed = {constant.data.name: value for constant, value in system.fixed.items()}
+    return {**system.values(bounds), **given, **fixed}
+
+
+class _Builder:
+    def __init__(
+        self,
+        system: System,
+        release: str,
+        features: frozenset[str],
+        constants: dict[str, int],
+        opened: tuple[ConstantInfo, ...] = (),
+    ) -> None:
+        self.system = system
+        self.release = release
+        self.features = features
+        self.constants = constants
+        self.open = {info.name: info for info in opened}
+        self.lowest = {**constants, **{info.name: info.low for info in opened}}
+        self.channels = {channel.message: channel for channel in system.channels}
+        self.budgets: dict[str, int | Expression] = {}
+        self.budget_of: dict[Event, str] = {}
+        for events, most in system.budgets.items():
+            shared = events_of(events)
+            bound = lift(most)
+            name = " or ".join(event.name for event in shared)
+            if len(shared) > 1 and bound.op == "constant":
+                name = bound.data.name
+            self.budgets[name] = self.limit(most)
+            self.budget_of |= dict.fromkeys(shared, name)
+
+    def build(self, wanted: Iterable[str] | None) -> Instance:
+        system = self.system
+        chosen = system.properties
+        if wanted is not None:
+            by_name = {item.name: item for item in system.every_property}
+            for name in wanted:
+                if name not in by_name:
+                    raise DeclarationError(
+                        f"{system.name} has no property {name} (it has: {', '.join(by_name)})"
+                    )
+            names = set(wanted)
+            chosen = tuple(item for item in by_name.values() if item.name in names)
+        return Instance(
+            system,
+            self.release,
+            self.features,
+            self.constants,
+            tuple(self.variables()),
+            tuple(self.actions()),
+            tuple(self.settled(p) for p in chosen if not p.is_progress),
+            self.fold(system.end),
+            tuple(self.open.values()),
+            tuple(self.settled(p) for p in chosen if p.is_progress),
+        )
+
+    def settled(self, item: Property) -> Property:
+        """A property over what there is here."""
+        return replace(item, expression=self.fold(item.expression), premise=self.fold(item.premise))
+
+    def fold(self, expression: Expression) -> Expression:
+        """Features, constants and what is in flight as what they are here."""
+
+        def settle(node: Expression) -> Expression | None:
+            if node.op == "feature":
+                return lift(node.data.name in self.features)
+            if node.op == "constant" and node.data.name not in self.open:
+                if node.data.name not in self.constants:
+                    raise DeclarationError(
+                        f"system {self.system.name} does not declare constant {node.data.name}"
+                    )
+                return lift(self.constants[node.data.name])
+            if node.op == "eq" and any(side.op == "constant" for side in node.args):
+                equal = Expression("eq", tuple(map(self.fold, node.args)))
+                try:
+                    type_of(equal)
+                except DeclarationError:  # a value that the other side, by its type, never has
+                    return lift(False)
+                return equal
+            if node.op == "in_flight":
+                bag = self.network(node.data)
+                for key in node.args:
+                    bag = bag[self.fold(key)]
+                return bag
+            return None
+
+        return rewrite(expression, settle)
+
+    def number(self, bound: Operand) -> int:
+        """A budget or a capacity as a number. Raises DeclarationError for a negative one."""
+        number = resolve(lift(bound), self.constants)
+        if number < 0:
+            raise DeclarationError(f"system {self.system.name}: {bound} is {number}, below 0")
+        return number
+
+    def count(self, key: Key) -> int:
+        """How many instances of a key there are."""
+        return key.count(self.constants)
+
+    def limit(self, bound: Operand) -> int | Expression:
+        """A budget: a number, unless constants in it are open."""
+        try:
+            return self.number(bound)
+        except UnsettledError:
+            return self.fold(lift(bound))
+
+    # Variables --------------------------------------------------------------------------------
+
+    def variables(self) -> Iterable[Variable]:
+        self.check_size()
+        for machine in self.system.machines:
+            for info in self.system.fields_of(machine):
+                copies = 1 if machine.key is None else machine.key.count(self.constants)
+                firsts = self.firsts(f"{machine.name}.{info.name}", info.type, info.initial)
+                if machine.key is None:
+                    yield Variable(f"{machine.name}.{info.name}", info.type, firsts)
+                else:
+                    every: tuple[Value, ...] = tuple(product(firsts, repeat=copies))
+                    kind = Map(machine.key, info.type)
+                    yield Variable(f"{machine.name}.{info.name}", kind, every)
+        for channel in self.system.channels:
+            kind = self.channel_type(channel)
+            first = initial_value(kind, self.lowest)
+            yield Variable(f"{NETWORK}.{channel.message.name}", kind, (first,))
+        for name, most in self.counters():
+            yield Variable(f"{BUDGET}.{name}", Int(0, most), (0,))
+
+    def check_size(self) -> None:
+        """Raises DeclarationError for a state that no engine could hold, before one is made."""
+        total = 0
+        kinds = [
+            (
+                f"{machine.name}.{info.name}",
+                info.type if machine.key is None else Map(machine.key, info.type),
+            )
+            for machine in self.system.machines
+            for info in self.system.fields_of(machine)
+        ]
+        kinds += [(c.message.name, self.channel_type(c)) for c in self.system.channels]
+        for name, kind in kinds:
+            taken = parts(kind, self.lowest)
+            total += taken
+            if total > MOST_PARTS:
+                raise DeclarationError(
+                    f"system {self.system.name}: a state would hold more than {MOST_PARTS:,} "
+                    f"numbers, {taken:,} of them for {name}: take smaller bounds"
+                )
+
+    def firsts(self, name: str, kind: Type, initial: Expression | None) -> tuple[Value, ...]:
+        if initial is None:
+            return (initial_value(kind, self.lowest),)
+        if initial.op == "any_value":
+            if isinstance(kind, Map):
+                inner = choices(kind.of, self.constants)
+                return tuple(product(inner, repeat=kind.key.count(self.constants)))
+            return choices(kind, self.constants)
+        from .values import evaluate
+
+        first = evaluate(self.fold(initial), {}, self.constants)
+        if not contains(kind, first, self.lowest):
+            raise DeclarationError(f"{name} is {kind}: its first value can't be {initial}")
+        return (first,)
+
+    def counters(self) -> Iterable[tuple[str, int | Expression]]:
+        yield from self.budgets.items()
+        for channel in self.system.channels:
+            most = self.limit(channel.duplicates)
+            if not isinstance(most, int) or most:
+                yield f"duplicate {channel.message.name}", most
+
+    def channel_type(self, channel: Channel) -> Type:
+        capacity = self.number(channel.capacity)
+        of = channel.message.content
+        kind: Type = Line(of, capacity) if channel.ordered else Bag(of, capacity)
+        for _, key in reversed(channel.message.address):
+            kind = Map(key, kind)
+        return kind
+
+    # Actions ----------------------------------------------------------------------------------
+
+    def actions(self) -> Iterable[Action]:
+        for table in self.system.tables:
+            rows = [r for r in table.rows if self.system.protocols.holds(r.during, self.features)]
+            if rows:
+                yield self.action(table, rows)
+        for channel in self.system.channels:
+            yield from self.environment(channel)
+
+    def action(self, table: Table, rows: list[Row]) -> Action:
+        places: dict[Expression, Expression] = {}
+        bounds: list[Expression] = []
+        taken: Expression | None = None
+        this: Expression | None = None
+        key = table.machine.key
+        travelling = table.on.message if isinstance(table.on, Loss) else table.on
+        if isinstance(travelling, Message):
+            bounds, taken = self.in_flight(travelling)
+            own = instance_field(table.on, table.machine)
+            for bound in bounds:
+                places[getattr(table.on, bound.data.name)] = bound
+                if bound.data.name == own:
+                    this = bound
+            for name, _ in table.on.parameters:
+                if all(name != bound.data.name for bound in bounds):
+                    places[getattr(table.on, name)] = Expression("get", (taken,), name)
+        else:
+            if key is not None:
+                this = Expression("variable", (), Bound(table.machine.name, key, table.name))
+                bounds.append(this)
+            for name, kind in table.on.parameters:
+                bound = Expression("variable", (), Bound(name, kind, table.name))
+                bounds.append(bound)
+                places[getattr(table.on, name)] = bound
+            bounds.extend(each for each in table.on.variables if each.op == "variable")
+
+        def place(expression: Expression) -> Expression:
+            def change(node: Expression) -> Expression | None:
+                if node in places:
+                    return places[node]
+                if node.op == "this":
+                    return this
+                if node.op == "field" and not node.args and node.data.key is not None:
+                    assert this is not None
+                    return Expression("field", (this,), node.data)
+                return None
+
+            return self.fold(rewrite(expression, change))
+
+        def settled(row: Row) -> ActionRow:
+            traffic = _Traffic(self)
+            if isinstance(travelling, Message):
+                assert taken is not None
+                traffic.take(travelling, bounds, taken)
+            for dropped in table.droppings(row):
+                traffic.drop(dropped.message, {n: place(v) for n, v in dropped.address})
+            for sending in table.sendings(row):
+                self.check_sent(f"table {table.name}, row {row.name!r}", sending)
+                self.send(traffic, sending, place)
+            updates = [(place(target), place(value)) for target, value in table.updates(row)]
+            if spent is not None:
+                updates.append((spent, spent + 1))
+            updates += traffic.updates()
+            return ActionRow(row.name, place(row.guard), all_true(*traffic.room), tuple(updates))
+
+        when, spent = _is_there(taken), None
+        for chosen in (each for each in table.on.variables if each.op == "element"):
+            kind, (collection,) = type_of(chosen), map(place, chosen.args)
+            if isinstance(kind, SCALARS):
+                bound = Expression("variable", (), Bound(chosen.data, kind, table.name))
+                bounds.append(bound)
+                when = when & Expression("in", (bound, collection))
+            else:
+                bound = taken = Expression("element", (collection,), chosen.data)
+            places[chosen] = bound
+        when = when & place(table.guard)
+        if table.on in self.budget_of:
+            name = self.budget_of[table.on]
+            spent = self.counter(name)
+            when = when & (spent < self.budgets[name])
+        settled_rows = tuple(settled(row) for row in rows)
+        message = travelling if isinstance(travelling, Message) else None
+        return Action(table.name, tuple(bounds), taken, when, settled_rows, this, message)
+
+    def check_sent(self, where: str, sending: Sending) -> None:
+        """Raises DeclarationError for messages to more than a state could have parts for."""
+        count = prod(how_many(bound.data.type, self.constants) for bound in sending.to_each)
+        if count > MOST_PARTS:
+            raise DeclarationError(
+                f"{where}: {sending.message.name} to {count:,} at once, where {MOST_PARTS:,} are "
+                "the most: take smaller bounds"
+            )
+
+    def send(
+        self, traffic: _Traffic, sending: Sending, place: Callable[[Expression], Expression]
+    ) -> None:
+        fields = {name: place(value) for name, value in sending.fields}
+        when = place(sending.when)
+        domains = [instances(bound, bound, self.constants) for bound in sending.to_each]
+        for keys in product(*domains):
+            names = dict(zip(sending.to_each, keys, strict=True))
+            values = {name: substitute(value, names) for name, value in fields.items()}
+            condition = substitute(when, names)
+            address = [values[name] for name, _ in sending.message.address]
+            content = sending.message.content
+            inside = {name: v for name, v in values.items() if content.type_of(name) is not None}
+            traffic.put(sending.message, address, content(**inside), condition)
+
+    def in_flight(self, message: Message) -> tuple[list[Expression], Expression]:
+        bounds = [
+            Expression("variable", (), Bound(name, key, message.name))
+            for name, key in message.address
+        ]
+        bag = self.network(message)
+        for bound in bounds:
+            bag = bag[bound]
+        if self.channels[message].ordered:
+            return bounds, first(bag).value
+        return bounds, Expression("element", (bag,), message.name)
+
+    def network(self, message: Message) -> Expression:
+        if message not in self.channels:
+            raise DeclarationError(f"system {self.system.name}: {message.name} has no channel")
+        kind = self.channel_type(self.channels[message])
+        return Expression("field", (), Field(NETWORK, message.name, kind, None))
+
+    def counter(self, name: str) -> Expression:
+        most = dict(self.counters())[name]
+        return Expression("field", (), Field(BUDGET, name, Int(0, most), None))
+
+    def environment(self, channel: Channel) -> Iterable[Action]:
+        message = channel.message
+        bounds, taken = self.in_flight(message)
+        if channel.lossy:
+            traffic = _Traffic(self)
+            traffic.take(message, bounds, taken)
+            row = ActionRow("lost", lift(True), lift(True), traffic.updates())
+            yield self.of_network(f"{NETWORK}.{message.name}", message, row)
+        name = f"duplicate {message.name}"
+        if name in dict(self.counters()):
+            traffic = _Traffic(self)
+            traffic.put(message, bounds, taken, lift(True))
+            spent = self.counter(name)
+            guard = spent < dict(self.counters())[name]
+            updates = ((spent, spent + 1), *traffic.updates())
+            row = ActionRow("duplicated", guard, all_true(*traffic.room), updates)
+            yield self.of_network(f"{NETWORK}.{message.name} again", message, row, adds=True)
+
+    def of_network(
+        self, name: str, message: Message, row: ActionRow, *, adds: bool = False
+    ) -> Action:
+        """What may happen to any message in flight of a kind."""
+        bounds, taken = self.in_flight(message)
+        there = _is_there(taken)
+        return Action(name, tuple(bounds), taken, there, (row,), message=message, adds=adds)
+
+
+def _is_there(taken: Expression | None) -> Expression:
+    """Whether an ordered channel has a message to take; a bag's elements are there."""
+    if taken is None or taken.op == "element":
+        return lift(True)
+    return taken.args[0].is_set
+
+
+class _Traffic:
+    """What a row does to the network: each channel's bags so far, and whether there is room."""
+
+    def __init__(self, builder: _Builder) -> None:
+        self.builder = builder
+        self.channels: dict[Message, Expression] = {}
+        self.room: list[Expression] = []
+
+    def take(self, message: Message, address: Sequence[Expression], content: Expression) -> None:
+        """One message leaves."""
+        ordered = self.builder.channels[message].ordered
+        self._change(
+            message, address, lambda bag: without_first(bag) if ordered else take(bag, content)
+        )
+
+    def put(
+        self,
+        message: Message,
+        address: Sequence[Expression],
+        content: Expression,
+        when: Expression,
+    ) -> None:
+        """One message more, where `when` holds."""
+        channel = self.builder.channels[message]
+        capacity = self.builder.number(channel.capacity)
+
+        def grown(bag: Expression) -> Expression:
+            self.room.append(when.implies(size(bag) < capacity))
+            more = append(bag, content) if channel.ordered else put(bag, content)
+            return choose(when, more, bag)
+
+        self._change(message, address, grown)
+
+    def drop(self, message: Message, known: Mapping[str, Expression]) -> None:
+        """All messages of the addresses that have these parts leave."""
+
+        def emptied(bag: Expression) -> Expression:
+            return keep(element("dropped", bag), False)
+
+        keys = [
+            [known[name]] if name in known else [lift(at) for at in range(self.builder.count(key))]
+            for name, key in message.address
+        ]
+        for address in product(*keys):
+            self._change(message, address, emptied)
+
+    def updates(self) -> tuple[tuple[Expression, Expression], ...]:
+        """The channels changed, as updates."""
+        return tuple((self.builder.network(m), after) for m, after in self.channels.items())
+
+    def _change(
+        self,
+        message: Message,
+        address: Sequence[Expression],
+        change: Callable[[Expression], Expression],
+    ) -> None:
+        def inside(mapping: Expression, keys: Sequence[Expression]) -> Expression:
+            if not keys:
+                return change(mapping)
+            return updated(mapping, keys[0], inside(mapping[keys[0]], keys[1:]))
+
+        now = self.channels.get(message)
+        if now is None:
+            now = self.builder.network(message)
+        self.channels[message] = inside(now, address)
