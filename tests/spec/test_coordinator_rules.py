@@ -122,7 +122,10 @@ class Run:
             by_the_fence = (old["pending"], one["pending"]) == (
                 "PREPARE_EPOCH_FENCE", "PREPARE_ABORT",
             )  # fmt: skip
-            assert by_the_fence or (one["pending"] is None and event in ENDS_A_TRANSITION)
+            completed = one["state"].replace("PREPARE", "COMPLETE") if "failover" in event else None
+            assert by_the_fence or (
+                event in ENDS_A_TRANSITION and one["pending"] in (None, completed)
+            )
         # I2: the states that are pending only, and the order of states
         if one["state"] != old["state"]:
             forgotten = expires and one["state"] == "EMPTY"
@@ -187,6 +190,9 @@ TIMED_OUT: list[Happening] = [
 @settings(max_examples=25)
 @given(st.sampled_from([-1, 3, LAST - 1, LAST]), st.lists(happenings, max_size=25))
 @example(LAST, [*TIMED_OUT, ("ABORT", 0, 0, 0), "settles"])
+@example(
+    3, [("add", 0, 0, 0), "settles", ("COMMIT", 0, 0, 0), ("coordinator failover", True), "settles"]
+)
 @example(
     3, [("add", 0, 0, 0), "settles", ("COMMIT", 0, 0, 0), APPENDED, ("init", 1, 0, 0), "settles"]
 )
