@@ -11,8 +11,8 @@ from copy import copy
 from typing import Any, NamedTuple
 
 from ..spec import api_versions
-from ..spec.leader.produce import asks_about_offsets
 from ..spec.leader.state import asks_coordinator
+from ..spec.leader.verification import asks_about_offsets
 from .broker.coordinator import ProducerIdAndEpoch, TransactionCoordinator
 from .broker.leader import Batch, PartitionLeader
 from .broker.marker_channel_manager import Marker

@@ -18,6 +18,7 @@ from ...spec.features import KAFKA
 from ...spec.leader import produce
 from ...spec.leader.state import asks_coordinator, last_stable_offset
 from ...spec.leader.tables import DRIVEN
+from ...spec.leader.verification import asks_about_offsets
 from ...spec.messages import Errors
 from ..engine.errors import whole
 from ..engine.machine import Machine
@@ -67,7 +68,7 @@ class PartitionLeader:
         machine.put(verification_enabled=verification)
         self._asks = {
             "CLIENT": verification and machine.value(asks_coordinator),
-            "COORDINATOR": verification and machine.value(produce.asks_about_offsets),
+            "COORDINATOR": verification and machine.value(asks_about_offsets),
             "REPLICATION": False,
         }
         self.producer_state_manager = ProducerStateManager(machine)

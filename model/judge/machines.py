@@ -16,8 +16,8 @@ from ...language.tables import Table
 from ...spec import api_versions
 from ...spec.coordinator import entry as transaction
 from ...spec.coordinator import ownership, tables
-from ...spec.leader import produce
 from ...spec.leader.tables import DRIVEN as LEADER_TABLES
+from ...spec.leader.verification import verified
 from ...spec.messages import Errors
 from ..broker.coordinator import TransactionCoordinator
 from ..broker.leader import PartitionLeader
@@ -366,10 +366,10 @@ def _relayed() -> list[str]:
     refusals = said(tables.TABLES, "AddPartitionsByLeader") - {"NONE"}
     rows = (
         row
-        for row in produce.verified.rows
+        for row in verified.rows
         if any(n.op == "parameter" and n.data.name == "error" for n in children_first(row.guard))
     )
-    return sorted(refusals | said([replace(produce.verified, rows=tuple(rows))]))
+    return sorted(refusals | said([replace(verified, rows=tuple(rows))]))
 
 
 PER_STEP = 16

@@ -11,7 +11,7 @@ from ..coordinator import entry as transaction
 from ..coordinator import log as transaction_log
 from ..features import KAFKA, transactional
 from ..leader import markers as leader_markers
-from ..leader import produce, recovery
+from ..leader import produce, recovery, verification
 from ..leader.state import GUARDS, PRODUCER_ID_EXPIRATION
 from ..lemmas import batches, clients, coordinator, leaders
 from ..messages import (
@@ -86,6 +86,7 @@ system = System(
     + completion.TABLES
     + markers.TABLES
     + produce.TABLES
+    + verification.TABLES
     + leader_markers.TABLES
     + recovery.TABLES
     + producer.TABLES
@@ -143,7 +144,7 @@ system = System(
             *producer.FAULTY_EVENTS,
             *sender.FAULTY_EVENTS,
             *expiry.FAULTY_EVENTS,
-            *produce.FAULTY_EVENTS,
+            *verification.FAULTY_EVENTS,
             *recovery.FAULTY_EVENTS,
             transaction.timeout,
             *tables.LOG_FAULTS,

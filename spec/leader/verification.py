@@ -1,0 +1,167 @@
+"""What a leader makes of the coordinator's word on a transaction that it asked about."""
+
+from __future__ import annotations
+
+from ...language import Expression, Message, Row, Sending, Table, lift, lost, only, set_of, updated
+from ...language.expressions import TRUE, Operand
+from ..client.sender import answer_batch
+from ..features import (
+    abortable_error,
+    followers_only_warn,
+    offsets_told_apart,
+    offsets_verified,
+    transaction_version_2,
+    version_2_draft,
+)
+from ..messages import (
+    LOSSES,
+    NO_OFFSET,
+    AddPartitionsByLeader,
+    AddPartitionsByLeaderResponse,
+    Errors,
+    moved,
+    partition,
+    producer,
+    waiting,
+)
+from .produce import AppendResponse, DataBatch, append_rows, appended, bounded_alone
+from .state import asks_coordinator, has_ongoing_transaction, log_start_offset, orphaned, unguarded
+
+_answer = AddPartitionsByLeaderResponse
+_error, _waiting = _answer.error, waiting[_answer.producer]
+
+
+def _waiting_answer(error: Expression, offset: Operand = NO_OFFSET) -> Sending:
+    batch = _waiting.value
+    return answer_batch(
+        _answer.producer, _answer.partition, batch.record, batch.txn, error, offset,
+        log_start_offset,
+    )  # fmt: skip
+
+
+_done = {_waiting: lift(None)}
+_HANDLE = "ReplicaManager.handleProduceAppend"
+
+
+def _refused(
+    name: str, when: Expression, error: Expression, source: str, during: Expression = TRUE,
+    *, only_real: bool = False,
+) -> Row:  # fmt: skip
+    return Row(
+        name, when=when, set=_done, reply=bounded_alone(_waiting_answer(error)),
+        send=(appended(error),), source=source, during=during, only_real=only_real,
+    )  # fmt: skip
+
+
+# A group's coordinator gets it as it is, from 3.8 on.
+_by_kind = _answer.from_client | ~offsets_told_apart
+_REFUSALS = (
+    _refused(
+        "producer fenced",
+        _error == Errors.PRODUCER_FENCED,
+        Errors.INVALID_PRODUCER_EPOCH,
+        "AddPartitionsToTxnManager",
+    ),
+    _refused(
+        "not in the transaction, told to a client before TRANSACTION_ABORTABLE",
+        _error == Errors.TRANSACTION_ABORTABLE,
+        Errors.INVALID_TXN_STATE,
+        "AddPartitionsToTxnManager",
+        ~abortable_error,
+        only_real=True,
+    ),
+    _refused(
+        "coordinator busy",
+        _by_kind & (_error == Errors.CONCURRENT_TRANSACTIONS),
+        Errors.NOT_ENOUGH_REPLICAS,
+        _HANDLE,
+        ~transaction_version_2 | version_2_draft,
+    ),
+    _refused(
+        "coordinator moved",
+        _by_kind & _error.is_in(*moved),
+        Errors.NOT_ENOUGH_REPLICAS,
+        _HANDLE,
+    ),
+    _refused("refused by the coordinator", _error != Errors.NONE, _error, _HANDLE),
+)
+verified = Table(
+    partition,
+    on=_answer,
+    response=AppendResponse,
+    elsewhere=(producer,),
+    rows=only(
+        asks_coordinator,
+        Row(
+            "asked by a leader before",
+            when=_answer.producer.is_in(orphaned),
+            set={orphaned: orphaned - set_of(_answer.producer)},
+            only_bounded=True,
+        ),
+        *_REFUSALS,
+        *append_rows(
+            DataBatch(
+                _answer.producer_id,
+                _answer.producer_epoch,
+                _answer.base_sequence,
+                _answer.last_sequence,
+                TRUE,
+                _waiting.value.record,
+                _waiting.value.txn,
+                offset_delta=_answer.offset_delta,
+                timestamp=_answer.timestamp,
+                from_client=_answer.from_client,
+                epoch_counts=_answer.from_client | followers_only_warn,
+                may_repeat=_answer.from_client,
+                question=(
+                    ~has_ongoing_transaction(_answer.producer_id, _answer.producer_epoch),
+                    _answer.guarded,
+                ),
+                waited=True,
+            ),
+            _waiting_answer,
+            _done,
+            updated(unguarded(_answer.producer_id), _answer.producer, None),
+        ),
+    ),
+)
+
+
+def _lost_question(message: Message) -> Table:
+    """The question, or its answer, is lost: the producer is told to try again."""
+    loss = lost(message)
+    batch = waiting[loss.producer]
+    told = (batch.value.record, batch.value.txn)
+    return Table(
+        partition,
+        on=loss,
+        elsewhere=(producer,),
+        when=LOSSES > 0,
+        rows=only(
+            asks_coordinator,
+            Row(
+                "asked by a leader before",
+                when=loss.producer.is_in(orphaned),
+                set={orphaned: orphaned - set_of(loss.producer)},
+            ),
+            Row(
+                "give up",
+                set={batch: None},
+                send=(
+                    answer_batch(loss.producer, loss.partition, *told, Errors.NOT_ENOUGH_REPLICAS),
+                ),
+                source="AddPartitionsToTxnManager, NETWORK_EXCEPTION",
+                note="Before 3.7.1 the producer is told NETWORK_EXCEPTION, which it takes alike.",
+            ),
+        ),
+    )
+
+
+asks_about_offsets = asks_coordinator & offsets_verified
+"""Whether a leader asks the coordinator about what a group's coordinator appends for one."""
+FAULTY_EVENTS = (lost(AddPartitionsByLeader), lost(AddPartitionsByLeaderResponse))
+TABLES = (
+    verified,
+    _lost_question(AddPartitionsByLeader),
+    _lost_question(AddPartitionsByLeaderResponse),
+)
