@@ -20,6 +20,12 @@ def test_of_a_pool():
     with ProcessPoolExecutor(1) as pool:
         pool.submit(time.sleep, 600).result()
 
+def test_of_z3():
+    import z3
+
+    a, b, c = z3.Ints("a b c")
+    z3.solve(a * a * a + b * b * b + c * c * c == 114)  # nobody knows
+
 def test_behind_them():
     pass
 """
@@ -32,8 +38,8 @@ def test_a_test_that_hangs_fails_by_name(tmp_path: Path) -> None:
         "--timeout-method", "signal", "-p", "no:cacheprovider", "test_hanging.py",
     ]  # fmt: skip
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    for name in ("child", "pool"):
-        assert f"FAILED test_hanging.py::test_of_a_{name} - Failed: Timeout" in run.stdout
+    for name in ("a_child", "a_pool", "z3"):
+        assert f"FAILED test_hanging.py::test_of_{name} - Failed: Timeout" in run.stdout
     assert "child.wait()" in run.stdout  # where it hangs
     assert "killed: [" in run.stdout
-    assert "2 failed, 1 passed" in run.stdout
+    assert "3 failed, 1 passed" in run.stdout
