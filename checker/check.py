@@ -381,6 +381,7 @@ def _result(prepared: Prepared, carrier: Carrier, engine: dict[str, Any]) -> Res
         kernel_from_cache=prepared.kernel.code.from_cache,
         memory=found.memory,
         rows=list(zip(names, taken, strict=True)),
+        levels=carrier.level_sizes()[: found.depth],
         left_out=list(prepared.left_out),
         deadlocks=instance.may_deadlock,
         symmetry=list(prepared.symmetry.keys),

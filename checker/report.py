@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 MOST_VACUOUS = 12  # things that a verdict is qualified by, in print
 
-_TITLES = {
+TITLES = {
     Verdict.HOLDS: "Every property holds in every state within the bounds (exhaustive).",
     Verdict.BROKEN: "A property is broken.",
     Verdict.DEADLOCK: "There is a deadlock.",
@@ -416,7 +416,7 @@ def _remarks(result: Outcome, console: Console) -> None:
 
 def _end(result: Outcome, console: Console) -> None:
     colour = "green" if result.verdict is Verdict.HOLDS else "red"
-    told = f"[bold {colour}]{_TITLES[result.verdict]}[/]"
+    told = f"[bold {colour}]{TITLES[result.verdict]}[/]"
     reason = f" {escape(result.reason)}" if result.reason else ""
     console.print(f"{told}{reason} (exit {result.verdict.value}, {result.verdict.name})")
 

@@ -104,6 +104,8 @@ class Result(Outcome):
     kernel_from_cache: bool
     memory: int
     rows: list[tuple[str, int]]
+    levels: list[int] = field(default_factory=list[int])
+    """How many states were first met at each depth, the initial ones first."""
     symmetry: list[str] = field(default_factory=list[str])
     size: Size | None = None
     """What makes states, where that was asked for."""

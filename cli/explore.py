@@ -20,6 +20,7 @@ from .options import (
     Engine,
     Jobs,
     Json,
+    JUnitFile,
     Leader,
     Master,
     NoDeadlock,
@@ -28,6 +29,7 @@ from .options import (
     Properties,
     Protocol,
     Ranges,
+    ReportFile,
     Results,
     SparkUi,
     Strict,
@@ -40,6 +42,7 @@ from .options import (
     settings_of,
     spread_of,
 )
+from .results import needed_for, write_pages
 from .traces import write_trace
 
 if TYPE_CHECKING:
@@ -112,6 +115,8 @@ def check(
     ] = None,
     strict: Strict = False,
     trace: TraceFile = None,
+    page: ReportFile = None,
+    junit: JUnitFile = None,
     output: Json = None,
 ) -> None:  # fmt: skip
     """Explore every interleaving of SYSTEM within its bounds and tell what holds."""
@@ -148,6 +153,7 @@ def check(
         from ..checker.native.checkpoint import CheckpointError
         from ..checker.spark.options import HAND_OVER, SparkError, SparkOptions
         from ..checker.trace import Disagreement
+    needed_for(page)
     threads = threads or available_threads()
     options = Options(
         threads=threads,
@@ -185,6 +191,7 @@ def check(
     if baseline is not None:
         told |= _tell_moved(result, baseline, str(against), console)
     write_trace(trace, result, instance, system)
+    write_pages(page, junit, result, instance)
     write_json(output, told)
     raise typer.Exit(told["exit_code"])
 

@@ -127,6 +127,20 @@ TraceFile = Annotated[
         help="Write the counterexample as a trace in ITF, which replay takes again.",
     ),
 ]  # fmt: skip
+ReportFile = Annotated[
+    Output | None,
+    typer.Option(
+        "--report", metavar="FILE.html", parser=output_of, callback=_alone,
+        help="Write verdict, coverage and counterexample as a page that needs no network.",
+    ),
+]  # fmt: skip
+JUnitFile = Annotated[
+    Output | None,
+    typer.Option(
+        "--junit", metavar="FILE.xml", parser=output_of, callback=_alone,
+        help="Write a test case for each property, as test runners do.",
+    ),
+]  # fmt: skip
 JsonLines = Annotated[Output | None, _json("A line of JSON for each row,")]
 
 

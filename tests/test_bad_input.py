@@ -34,8 +34,9 @@ def options(name: str, values: tuple[str, ...]) -> list[tuple[str, ...]]:
 OWN: dict[str, list[tuple[str, ...]]] = {
     "check": [
         *COMMON, *options("--threads", (*NUMBERS, "65")), *options("--memory", REALS),
-        *options("--trace", (".", "no/a")),
-        *options("--shards", ("4",)), *options("--storage", ("a",)),
+        *options("--trace", (".", "no/a")), *options("--report", (".", "no/a", "")),
+        *options("--junit", (".", "no/a")), *options("--shards", ("4",)),
+        *options("--storage", ("a",)),
         *options("--hand-over", ("0",)), *(("{system}", *more) for more in ENGINES),
         ("{system}", "--resume", "none"),
         ("{system}", "--resume", "{file}"), ("{system}", "--checkpoint", "{file}"),

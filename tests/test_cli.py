@@ -228,6 +228,17 @@ def test_json_is_whole_or_not_there(tmp_path: Path, declared: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir() if p.name.startswith(".")) == []
 
 
+def test_a_report_and_test_cases_are_written(tmp_path: Path, declared: Path) -> None:
+    files = ("--report", tmp_path / "report.html", "--junit", tmp_path / "report.xml")
+    ended = epochfence("check", f"{declared}:breaks", *files)
+    assert ended.code == 12
+    assert "A property is broken." in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<failure " in (tmp_path / "report.xml").read_text(encoding="utf-8")
+    ended = epochfence("check", f"{declared}:holds", "--report", "-")
+    assert ended.code == 0
+    assert ended.out.startswith("<!doctype html>")
+
+
 # What is wrong ------------------------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import count, takewhile
+from itertools import count, pairwise, takewhile
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -345,6 +345,11 @@ class Explorer:
         """Steps taken since the last level was finished."""
         return int(sum(worker.taken.sum() for worker in self.workers))
 
+    def level_sizes(self) -> list[int]:
+        """How many states each level has, the initial one first."""
+        ends = [0, *map(sum, self.levels)]
+        return [end - start for start, end in pairwise(ends)]
+
     def resume(self, transitions: int, taken: list[int], seconds: float) -> None:
         """Takes over the counts of the levels before the last one that was inserted."""
         self.found.transitions, self.found.taken = transitions, taken
@@ -483,6 +488,7 @@ class Carrier(Protocol):
     ) -> tuple[list[Bad], bool]: ...
     def begin_level(self) -> None: ...
     def predecessor(self, state: bytes, level: int) -> bytes: ...
+    def level_sizes(self) -> list[int]: ...
     def met(self, every: Sequence[Sought], packing: Packing) -> list[bool]: ...
     def close(self) -> None: ...
 

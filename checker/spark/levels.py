@@ -104,6 +104,10 @@ class SparkExplorer:
         """States of the last level."""
         return sum(self.manifest.levels[-1].states)
 
+    def level_sizes(self) -> list[int]:
+        """How many states each level has, the initial one first."""
+        return [sum(level.states) for level in self.manifest.levels]
+
     @property
     def place(self) -> Any:
         """A broadcast of how far the run has come: a worker reads it once for all its tasks."""

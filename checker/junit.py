@@ -1,0 +1,67 @@
+"""A result as JUnit's XML, which servers that run tests read: a test case for each property."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+from ..language import Instance
+from .chart.chart import chart_of
+from .chart.text import to_lines
+from .verdict import Result, Verdict
+
+_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+WITHOUT_END = (Verdict.INCONCLUSIVE, Verdict.INTERRUPTED)
+
+
+def to_junit(instance: Instance, result: Result) -> bytes:
+    """The result as a test suite. A broken property is a failure, with its counterexample as a
+    chart. One that isn't known is skipped, where another one ended the search; in a run that is
+    inconclusive it is an error. A deadlock is a failure of a test case of its own, and so is a run
+    without an end an error of one."""
+    sentences = {x.name: x.sentence for x in (*instance.properties, *instance.progress)}
+    open_ended = result.verdict in WITHOUT_END
+    suite = ElementTree.Element("testsuite", name=f"{result.system}, protocol {result.protocol}")
+    found = {"failures": 0, "errors": 0, "skipped": 0}
+
+    def case(name: str, tag: str = "", message: str = "", text: str = "") -> None:
+        of = ElementTree.SubElement(suite, "testcase", classname=result.system, name=_xml(name))
+        of.set("time", "0")
+        if tag:
+            told = ElementTree.SubElement(of, tag, message=_xml(message))
+            told.text = _xml(text) or None
+            found["skipped" if tag == "skipped" else f"{tag}s"] += 1
+
+    for item in result.properties:
+        sentence = sentences.get(item.name, "")
+        if item.verdict == "broken":
+            case(item.name, "failure", sentence or result.reason, _chart(result))
+        elif item.verdict == "unknown":
+            ended = "the search ended before it could tell"
+            case(item.name, "error" if open_ended else "skipped", ended)
+        else:
+            case(item.name)
+    if result.verdict is Verdict.DEADLOCK:
+        case("no deadlock", "failure", result.reason, _chart(result))
+    elif open_ended:
+        case("an end of the run", "error", result.reason)
+    suite.set("tests", str(len(suite)))
+    for name, count in found.items():
+        suite.set(name, str(count))
+    suite.set("time", f"{result.seconds + result.compile_seconds:.3f}")
+    root = ElementTree.Element("testsuites")
+    root.append(suite)
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
+
+
+def _chart(result: Result) -> str:
+    trace = result.trace
+    if trace is None:
+        return ""
+    return "\n".join(["", *to_lines(chart_of(trace)), trace.conclusion, *trace.why, ""])
+
+
+def _xml(text: str) -> str:
+    """The text without characters that XML can't have."""
+    return _NO_XML.sub("\ufffd", text)

@@ -1,0 +1,53 @@
+"""How many states each level has, as a plot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+WIDTH, HEIGHT = 1000, 200
+"""Points of the plot, without what stands around it."""
+TICKS = 12  # depths that are written below it, at most
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A level: where its bar is, in points, and what it says."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    title: str
+
+
+@dataclass(frozen=True)
+class Plot:
+    """The bars, the depths below them with their places, and the fullest level."""
+
+    bars: tuple[Bar, ...]
+    ticks: tuple[tuple[float, int], ...]
+    peak: tuple[float, str]
+
+
+def plot_of(levels: Sequence[int]) -> Plot | None:
+    """The plot of these levels, none where there are fewer than two."""
+    if len(levels) < 2:
+        return None
+    step = WIDTH / len(levels)
+    most = max(levels)
+    bars: list[Bar] = []
+    for depth, (states, so_far) in enumerate(zip(levels, accumulate(levels), strict=True)):
+        height = max(1.0 if states else 0.0, HEIGHT * states / most)
+        told = f"depth {depth}: {states:,} states, {so_far:,} so far"
+        bars.append(
+            Bar(round(depth * step, 2), round(HEIGHT - height, 2),
+                round(step * 0.82, 2), round(height, 2), told)
+        )  # fmt: skip
+    every = next(n for n in (1, 2, 5, 10, 20, 50, 100, 10**9) if len(levels) / n <= TICKS)
+    middle = step * 0.41
+    ticks = tuple((round(at * step + middle, 2), at) for at in range(0, len(levels), every))
+    fullest = levels.index(most)
+    label = f"{most:,} states at depth {fullest}"
+    return Plot(tuple(bars), ticks, (round(fullest * step + middle, 2), label))

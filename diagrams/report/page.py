@@ -1,0 +1,196 @@
+"""A result of `check` as one HTML file: verdict, bounds, coverage, and the counterexample to step
+through. It needs no network, and takes nothing of a declaration for markup."""
+
+# Jinja has filters of any type.
+# pyright: reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from jinja2 import DictLoader, Environment, StrictUndefined
+
+from ...checker.chart.chart import Chart, ChartStep, chart_of
+from ...checker.report import TITLES
+from ...checker.settled import truth
+from ...checker.verdict import PropertyVerdict, Result, Verdict
+from ...language import Instance, Row
+from ..notation import readable
+from .levels import plot_of
+from .state import laid_out
+
+UNKNOWN = "for no reason that is known"
+UNFINISHED = "not taken before the search ended"
+GUARD = 64  # letters of a line of a guard
+
+
+@dataclass(frozen=True)
+class CoveredRow:
+    """A row of a table: how often a step took it, its source, and why none did."""
+
+    table: str
+    name: str
+    taken: int
+    source: str
+    why: str
+    rest: str
+
+
+@dataclass(frozen=True)
+class Told:
+    """A property with what it means and what became of it."""
+
+    name: str
+    verdict: str
+    steps: int | None
+    sentence: str
+    source: str
+    note: str
+
+
+def to_html(instance: Instance, result: Result) -> str:
+    """The page of a result of the instance."""
+    style, script, template = (
+        Path(__file__).with_suffix(f".{kind}").read_text("utf-8") for kind in ("css", "js", "html")
+    )
+    environment = Environment(
+        loader=DictLoader({"page": template}), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters["number"] = "{:,}".format
+    digest = hashlib.sha256(script.encode()).digest()
+    rows = list(_rows(instance, result))
+    trace = _trace(instance, result)
+    return environment.get_template("page").render(
+        style=style, script=script, script_hash=base64.b64encode(digest).decode(),
+        version=version("epochfence"), result=result, system=instance.system,
+        title=TITLES[result.verdict], tone=_tone(result.verdict),
+        properties=_properties(instance, result),
+        constants=_constants(instance), switches=_switches(instance),
+        taken=_by_table(row for row in rows if row.taken),
+        never=_by_reason(row for row in rows if not row.taken),
+        rows=len(rows), unknown=UNKNOWN,
+        plot=plot_of(result.levels), trace=trace,
+    )  # fmt: skip
+
+
+def _tone(verdict: Verdict) -> str:
+    if verdict is Verdict.HOLDS:
+        return "good"
+    return "open" if verdict in (Verdict.INCONCLUSIVE, Verdict.INTERRUPTED) else "bad"
+
+
+def _properties(instance: Instance, result: Result) -> list[Told]:
+    """The properties, broken ones first."""
+    declared = {item.name: item for item in (*instance.properties, *instance.progress)}
+
+    def told(item: PropertyVerdict) -> Told:
+        of = declared.get(item.name)
+        said = ("", "") if of is None else (of.sentence, of.source)
+        return Told(item.name, item.verdict, item.trace_length, *said, item.note)
+
+    order = ("broken", "unknown", "holds")
+    return sorted(map(told, result.properties), key=lambda item: order.index(item.verdict))
+
+
+def _constants(instance: Instance) -> list[tuple[str, int, str]]:
+    infos = {info.name: info for info in instance.system.constant_infos}
+    return [(name, value, infos[name].meaning) for name, value in instance.chosen.items()]
+
+
+def _switches(instance: Instance) -> list[tuple[str, str, str]]:
+    """What is switched on or off, other than in the release, with what it does."""
+    usual = instance.system.protocols.features_at(instance.protocol)
+    infos = {info.name: info for info in instance.system.protocols.infos}
+    return [
+        (name, "on" if name in instance.features else "off", infos[name].sentence)
+        for name in sorted(usual ^ instance.features)
+    ]
+
+
+# Coverage ----------------------------------------------------------------------------------------
+
+
+def declared_rows(instance: Instance) -> dict[tuple[str, str], Row]:
+    """The rows that there are at the instance's release and features, by table and name."""
+    return {
+        (table.name, row.name): row
+        for table in instance.system.tables
+        for row in table.rows
+        if truth(row.during, instance.constants, instance.features)
+    }
+
+
+def _rows(instance: Instance, result: Result) -> Iterator[CoveredRow]:
+    declared = declared_rows(instance)
+    seen = result.verdict is Verdict.HOLDS or result.seen_whole
+    reasons = {row: item.explained for item in result.vacuous for row in item.rows}
+    for full_name, taken in result.rows:
+        table, _, name = full_name.partition("/")
+        row = declared.get((table, name))
+        why, _, rest = reasons.get(full_name, "").partition(": ")
+        why = why or (UNKNOWN if seen else UNFINISHED)
+        yield CoveredRow(table, name, taken, "" if row is None else row.source, why, rest)
+
+
+def _by_table(rows: Iterable[CoveredRow]) -> dict[str, list[CoveredRow]]:
+    found: dict[str, list[CoveredRow]] = {}
+    for row in rows:
+        found.setdefault(row.table, []).append(row)
+    return found
+
+
+def _by_reason(rows: Iterable[CoveredRow]) -> dict[str, list[CoveredRow]]:
+    """The rows by why they aren't taken, those without a known reason first."""
+    found: dict[str, list[CoveredRow]] = {}
+    for row in rows:
+        found.setdefault(row.why, []).append(row)
+    order = sorted(found, key=lambda why: (why != UNKNOWN, -len(found[why])))
+    return {why: found[why] for why in order}
+
+
+# The counterexample ------------------------------------------------------------------------------
+
+
+def _trace(instance: Instance, result: Result) -> dict[str, Any] | None:
+    if result.trace is None:
+        return None
+    trace = result.trace
+    chart = chart_of(trace)
+    states = laid_out(instance, trace.states)
+    rows = declared_rows(instance)
+    return {
+        "chart": chart,
+        "steps": [_step(chart, step, rows.get((step.table, step.row))) for step in chart.steps],
+        "states": states,
+        "begins": [(name, dict(trace.initial)[name]) for name in trace.chosen],
+        "loop": trace.loop,
+        "fair": trace.fair,
+        "conclusion": trace.conclusion,
+        "why": trace.why,
+        "data": {"changes": states.changes, "first": states.first},
+    }
+
+
+def _step(chart: Chart, step: ChartStep, row: Row | None) -> dict[str, Any]:
+    """A step as the page shows it; its arrow begins and ends at the places of lanes."""
+    at = chart.lanes.index
+    took = step.took
+    here = at(step.lane)
+    there = here if took is None else at(took.source)
+    unguarded = row is None or row.guard.op == "const"
+    return {
+        "step": step,
+        "here": here,
+        "from": there,
+        "source": "" if row is None else row.source,
+        "note": "" if row is None else row.note,
+        "guard": "" if unguarded or row is None else "\n".join(readable(row.guard, GUARD)),
+        "waits": [arrow for arrow in step.sent if arrow.taken != step.number + 1],
+    }
