@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from ...language import KnownBug, after, all_of, invariant, size, step_property
+from ...language import (
+    KnownBug,
+    after,
+    all_of,
+    always_possible,
+    any_of,
+    invariant,
+    leads_to,
+    size,
+    step_property,
+)
 from ..coordinator.ownership import (
     BROKER,
     STATE_PARTITION,
@@ -71,3 +81,21 @@ one_entry = step_property(
 )
 
 PROPERTIES = (one_for_an_epoch, only_as_heard, knows_the_log, one_entry)
+
+_is_loading = _mine.is_set & _mine.value.is_loading
+PROGRESS = (
+    leads_to(
+        "LoadEnds",
+        _is_loading,
+        ~_is_loading,
+        "A broker that loads a partition of the transaction log answers at last, or gives it up.",
+        "TransactionStateManager.loadTransactionsForTxnTopicPartition",
+        each=(b, s),
+    ),
+    always_possible(
+        "LeaderCanAnswer",
+        (size(leaders) == 0) | all_of(s, any_of(b, _answers & (_epoch == size(leaders) - 1))),
+        "Whatever was heard in whatever order, the newest leader can come to answer.",
+        "TransactionCoordinator.onElection",
+    ),
+)

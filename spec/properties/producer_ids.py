@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from ...language import Expression, after, all_of, element, if_, invariant, position, step_property
+from ...language import (
+    Expression,
+    after,
+    all_of,
+    always_possible,
+    element,
+    if_,
+    invariant,
+    leads_to,
+    position,
+    step_property,
+)
 from ..features import controller_hands_out_ids
 from ..producer_ids import controller as rpc
 from ..producer_ids import zookeeper as zk
-from ..producer_ids.state import BROKER, LARGEST_PRODUCER_ID, handed_out
+from ..producer_ids.state import (
+    BLOCK_SIZE,
+    BROKER,
+    HANDLER,
+    LARGEST_PRODUCER_ID,
+    handed_out,
+    last_of,
+)
 
-b, c = BROKER.variable("b"), BROKER.variable("c")
+b, c, h = BROKER.variable("b"), BROKER.variable("c"), HANDLER.variable("h")
 
 
 def _handed_out(name: str, by: Expression) -> Expression:
@@ -87,4 +105,38 @@ PROPERTIES = (
     only_from_taken_blocks,
     one_block_ahead,
     store_forward,
+)
+
+# What must come to happen ------------------------------------------------------------------------
+
+_is_in_a_call = if_(
+    controller_hands_out_ids,
+    rpc.step.at(b)[h] != rpc.Step.IDLE,
+    zk.state.at(b).is_in(zk.READING, zk.WRITING, zk.CHECKING),
+)
+_no_block_is_left = (
+    if_(controller_hands_out_ids, rpc.next_block, zk.block_end) > LARGEST_PRODUCER_ID - BLOCK_SIZE
+)
+_has_id = if_(
+    controller_hands_out_ids,
+    (rpc.current_block.at(b).first >= 0)
+    & (rpc.next_producer_id.at(b) <= last_of(rpc.current_block.at(b).first)),
+    (zk.current_block.at(b) >= 0) & (zk.next_producer_id.at(b) <= last_of(zk.current_block.at(b))),
+)
+
+PROGRESS = (
+    leads_to(
+        "CallEnds",
+        _is_in_a_call,
+        ~_is_in_a_call,
+        "Whoever asks a broker for a producer id is answered at last, with one or with an error.",
+        "RPCProducerIdManager.generateProducerId",
+        each=(b, h),
+    ),
+    always_possible(
+        "NextIdPossible",
+        all_of(b, _has_id) | _no_block_is_left,
+        "Whatever has happened, every broker can have ids to hand out until there are none left.",
+        "RPCProducerIdManager.maybeRequestNextBlock",
+    ),
 )

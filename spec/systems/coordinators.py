@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ...language import Channel, System
+from ...language import Channel, System, weak_fairness
 from ..coordinator import ownership
 from ..features import COORDINATOR, KAFKA
-from ..properties.coordinators import PROPERTIES
+from ..properties.coordinators import PROGRESS, PROPERTIES
 from .unreached import COORDINATORS
 
 system = System(
@@ -14,6 +14,8 @@ system = System(
     "of elections late, reads the log, and answers requests about an id that belongs there.",
     tables=ownership.TABLES,
     properties=PROPERTIES,
+    progress=PROGRESS,
+    fairness=weak_fairness(ownership.LeaderAndIsr, ownership.end_load),
     constants=(ownership.BROKERS, ownership.LEADER_EPOCHS, ownership.TWO_PHASE_ENABLED),
     fixed={
         ownership.STATE_PARTITIONS: 1,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...language import Channel, System
+from ...language import Channel, System, strong_fairness, weak_fairness
 from ..features import KAFKA
 from ..lemmas.producer_ids import LEMMAS
 from ..messages import LATEST, NO_NUMBER
@@ -21,7 +21,7 @@ from ..producer_ids.state import (
     connection_loss,
     crash,
 )
-from ..properties.producer_ids import PROPERTIES
+from ..properties.producer_ids import PROGRESS, PROPERTIES
 from .unreached import PRODUCER_ID_BLOCKS as UNREACHED
 
 _SENT_AGAIN = FAULTS + 1  # each fault may leave a request behind
@@ -32,6 +32,17 @@ system = System(
     "hand them out until there are none left.",
     tables=rpc_manager.TABLES + rpc.TABLES + zk.TABLES,
     properties=PROPERTIES,
+    progress=PROGRESS,
+    # nobody has to ask for an id; a broker that is down may stay so
+    fairness=weak_fairness(
+        rpc_manager.take_prefetched,
+        rpc_manager.set_current,
+        rpc_manager.clear_in_flight,
+        rpc_manager.request_block,
+        rpc_manager.wait_ends,
+        zk.read,
+    )
+    + strong_fairness(zk.SetData, zk.SetDataResponse),
     lemmas=LEMMAS,
     constants=(BROKERS, HANDLERS, BLOCK_SIZE, LARGEST_PRODUCER_ID, PREFETCH_THRESHOLD, FAULTS),
     fixed={NO_NUMBER: 0, LATEST: 0, LONGEST_BLOCK: 0, rpc_manager.RETRY_BACKOFF: 0},

@@ -10,9 +10,11 @@ import pytest
 from epochfence.checker.check import check
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import Row, System, instantiate
-from epochfence.spec.coordinator import entry
+from epochfence.language.instance import ending_anywhere
+from epochfence.spec.coordinator import entry, ownership
+from epochfence.spec.producer_ids import controller
 from epochfence.spec.systems import shipped
-from epochfence.tests.spec.alterations import with_rows
+from epochfence.tests.spec.alterations import altered, with_rows
 
 SYSTEM = shipped("transactions")
 SMALL = {"producers": 1, "partitions": 1, "transactions": 1}
@@ -73,7 +75,7 @@ FAULTS = (
 def checked(system: System, *properties: str, protocol: str | None = None) -> Result:
     """The small system with these properties alone; a run may end anywhere."""
     instance = instantiate(system, protocol, SMALL, properties=properties)
-    return check(replace(instance, terminal=instance.terminal | True))
+    return check(ending_anywhere(instance))
 
 
 def test_every_property_of_progress_holds_in_a_small_system() -> None:
@@ -124,7 +126,7 @@ def test_before_version_2_a_late_end_of_a_timeout_s_fence_leaves_a_client_stuck(
     stuck, free = Verdict.LEADS_TO_BROKEN, Verdict.HOLDS
     for on, verdict in (((), stuck), (("late_fence_end_refused",), free)):
         instance = instantiate(SYSTEM, "3.9", constants, switch_on=on, properties=["NeverStuck"])
-        result = check(replace(instance, terminal=instance.terminal | True))
+        result = check(ending_anywhere(instance))
         assert result.verdict is verdict
         if result.trace is not None:
             again = [step.row for step in result.trace.steps[result.trace.loop :]]
@@ -151,3 +153,49 @@ def test_an_idempotent_batch_is_sent_again_until_its_time_is_over() -> None:
         trace = check(instance).trace
         assert trace is not None
         assert "out of order behind another" in [x.row for x in trace.steps[trace.loop :]]
+
+
+# The small systems ------------------------------------------------------------------------------
+
+_PARTITION = ownership.LeaderAndIsr.state_partition
+SMALL_SYSTEMS = {
+    "producer-ids": {"block_size": 2, "largest_producer_id": 7, "faults": 0},
+    "coordinators": {"leader_epochs": 1},
+}
+SMALL_FAULTS = {
+    "CallEnds": altered(
+        shipped("producer-ids"), table="rpc_manager.take the prefetched block",
+        row="there is none", when=False,
+    ),
+    "NextIdPossible": altered(
+        shipped("producer-ids"), table="rpc_manager.clear the flag",
+        row="another block may be asked for",
+        updates={controller.request_in_flight: controller.request_in_flight},
+    ),
+    "LoadEnds": altered(
+        shipped("coordinators"), table="coordinator.load ends", row="answer from now on",
+        when=False,
+    ),
+    "LeaderCanAnswer": altered(
+        shipped("coordinators"), table="coordinator.LeaderAndIsr", row="take over",
+        updates={ownership.loads[_PARTITION]: ownership.loads[_PARTITION]},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SMALL_FAULTS)
+def test_a_property_of_the_small_systems_holds_and_breaks_without_what_it_needs(name: str) -> None:
+    faulty = SMALL_FAULTS[name]
+    constants = SMALL_SYSTEMS[faulty.name]
+    for system, verdict in (
+        (shipped(faulty.name), Verdict.HOLDS), (faulty, Verdict.LEADS_TO_BROKEN)
+    ):  # fmt: skip
+        instance = instantiate(system, constants=constants, properties=[name])
+        result = check(ending_anywhere(instance))
+        assert result.verdict is verdict, result.reason
+        assert name not in [item.subject for item in result.vacuous]
+
+
+def test_every_property_of_the_small_systems_has_a_fault() -> None:
+    declared = {item.name for name in SMALL_SYSTEMS for item in shipped(name).progress}
+    assert SMALL_FAULTS.keys() == declared
