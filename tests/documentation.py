@@ -65,6 +65,7 @@ SYSTEM = shipped("transactions")
 PRODUCER_IDS = shipped("producer-ids")
 IDEMPOTENCE = shipped("idempotence")
 CALLS = shipped("calls")
+REPLICATION = shipped("replication")
 
 
 # Commands ----------------------------------------------------------------------------------------
@@ -371,6 +372,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "sources of producer-ids": lambda: _sources(PRODUCER_IDS),
     "constants of calls": lambda: _constants(CALLS),
     "sources of calls": lambda: _sources(CALLS),
+    "constants of replication": lambda: _constants(REPLICATION),
+    "sources of replication": lambda: _sources(REPLICATION),
     EXAMPLE.as_posix(): _example,
     "disagreements of the mock": mock_disagreements.table,
     "layouts": _layouts,

@@ -37,12 +37,19 @@ def _calls() -> System:
     return system
 
 
+def _replication() -> System:
+    from .replication import system
+
+    return system
+
+
 SHIPPED: dict[str, Callable[[], System]] = {
     "transactions": _transactions,
     "producer-ids": _producer_ids,
     "idempotence": _idempotence,
     "coordinators": _coordinators,
     "calls": _calls,
+    "replication": _replication,
 }
 
 

@@ -49,7 +49,7 @@ def test_a_file_is_written_and_nothing_printed(tmp_path: Path) -> None:
     [
         (
             ("orders",),
-            "(transactions, producer-ids, idempotence, coordinators, calls), a machine",
+            "idempotence, coordinators, calls, replication), a machine",
         ),
         (("orders", "--machine", "order"), "nothing is called orders"),
         (("transactions", "--machine", "coordinator"), "it has: transaction, "),

@@ -72,6 +72,10 @@ FORGETFUL = (*ONE_PARTITION, ("producer_expiries", 1))
 WITHOUT_ID = ("transactional",)
 KNOWN = (("oldest_transaction_version", 2),)  # which these clients don't look at
 
+WHAT_FAILS = (("power_losses", 1), ("unclean_elections", 1), ("min_insync_replicas", 1))
+ONE_RECORD = (("replicas", 3), ("records", 1))
+BY_HIGH_WATERMARK = ("truncated_by_epoch",)
+
 # The scenarios of a system, small ones first; `scenarios` says what others are run with.
 CHOSEN: dict[str, tuple[Scenario, ...]] = {
     "transactions": (
@@ -107,6 +111,16 @@ CHOSEN: dict[str, tuple[Scenario, ...]] = {
         Scenario("4.3", ONE_HANDLER),
         Scenario("3.5", ONE_HANDLER),
         Scenario("2.7", THREE_BLOCKS, ("block_current_once_written",)),
+    ),
+    "replication": (
+        Scenario("4.3"),
+        Scenario("4.3", (("acks", 0),)),
+        Scenario("4.3", (("acks", 1), *WHAT_FAILS)),
+        Scenario("4.3", WHAT_FAILS),
+        Scenario("4.3", WHAT_FAILS, off=BY_HIGH_WATERMARK),
+        Scenario("1.1", WHAT_FAILS),
+        Scenario("3.6", (("unclean_elections", 1),)),
+        Scenario("4.3", ONE_RECORD),
     ),
 }
 

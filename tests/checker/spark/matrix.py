@@ -38,6 +38,7 @@ SIZES = {
     "idempotence": {"records": 1},
     "coordinators": {},
     "calls": {"oldest_version": 3, "oldest_transaction_version": 2},
+    "replication": {"replicas": 2},
 }
 HAND_OVER = 2
 """States of a level from which on it is expanded on Spark."""

@@ -1,0 +1,118 @@
+"""What must hold of a partition's replicas, and of what clients were told."""
+
+from __future__ import annotations
+
+from ...language import (
+    Expression,
+    all_of,
+    any_of,
+    element,
+    invariant,
+    is_prefix,
+    position,
+    variable,
+)
+from ..replication.state import (
+    RECORD,
+    REPLICA,
+    State,
+    acknowledged,
+    consumed,
+    high_watermark,
+    leader_epoch,
+    leads,
+    log,
+    newest_epoch,
+    state,
+)
+
+i, j = REPLICA.variable("i"), REPLICA.variable("j")
+_record = variable("record", RECORD)
+
+
+def _has(one: Expression, record: Expression) -> Expression:
+    entry = element("entry", log.at(one))
+    return any_of(entry, entry.record == record)
+
+
+_newest_leader = leads(i, newest_epoch)
+
+acknowledged_kept = invariant(
+    "AcknowledgedKept",
+    all_of(
+        _record,
+        _record.is_in(acknowledged).implies(all_of(i, _newest_leader.implies(_has(i, _record)))),
+    ),
+    "A record that was acknowledged is in the log of whoever leads in the newest epoch.",
+    "min.insync.replicas, acks",
+)
+
+consumed_kept = invariant(
+    "ConsumedKept",
+    all_of(i, _newest_leader.implies(is_prefix(consumed, log.at(i)))),
+    "What consumers have read is in the log of whoever leads in the newest epoch, at its offset.",
+    "Partition.maybeIncrementLeaderHW",
+)
+
+_known_i, _known_j = log.at(i)[: high_watermark.at(i)], log.at(j)[: high_watermark.at(j)]
+replicas_agree = invariant(
+    "ReplicasAgree",
+    all_of(i, all_of(j, is_prefix(_known_i, _known_j) | is_prefix(_known_j, _known_i))),
+    "Two replicas have the same entries below the high watermarks that they know.",
+    "KIP-101",
+)
+
+follower_in_line = invariant(
+    "FollowerInLine",
+    all_of(
+        i,
+        all_of(
+            j,
+            ((state.at(j) == State.FETCHING) & leads(i, leader_epoch.at(j))).implies(
+                is_prefix(log.at(j), log.at(i))
+            ),
+        ),
+    ),
+    "A follower that fetches has nothing that its leader lacks.",
+    "KIP-101, KIP-279",
+)
+
+_one, _later = element("one", log.at(i)), element("later", log.at(i))
+epochs_in_order = invariant(
+    "EpochsInOrder",
+    all_of(
+        i,
+        all_of(
+            _one,
+            all_of(
+                _later,
+                (position(_one) < position(_later)).implies(
+                    _one.leader_epoch <= _later.leader_epoch
+                ),
+            ),
+        ),
+    ),
+    "Leader epochs never go down along a log.",
+    "KIP-101, LeaderEpochFileCache.assign",
+)
+
+one_leader = invariant(
+    "OneLeader",
+    all_of(
+        i,
+        all_of(
+            j, ((i != j) & (state.at(i) == State.LEADER)).implies(~leads(j, leader_epoch.at(i)))
+        ),
+    ),
+    "An epoch has one leader.",
+    "KIP-101",
+)
+
+PROPERTIES = (
+    acknowledged_kept,
+    consumed_kept,
+    replicas_agree,
+    follower_in_line,
+    epochs_in_order,
+    one_leader,
+)

@@ -1,0 +1,1 @@
+"""How a partition's replicas agree: fetch, high watermark, in-sync set, elections, truncation."""

@@ -1,0 +1,234 @@
+"""A leader's appends, its followers' fetches, the high watermark and the in-sync set.
+
+A fetch is one step, of a follower and a leader that agree on the epoch, or its answer is lost. In
+Kafka an answer that comes after a change of the epoch counts for nothing from 2.1 on (KIP-320).
+Releases before let a follower fetch under another epoch: that isn't declared.
+"""
+
+from __future__ import annotations
+
+from ...language import (
+    Bool,
+    Expression,
+    Row,
+    Table,
+    any_of,
+    append,
+    element,
+    event,
+    if_,
+    maximum,
+    min_of,
+    set_of,
+    size,
+    those,
+    updated,
+    variable,
+)
+from ...language.expressions import Operand
+from ..features import high_watermark_waits, isr_from_epoch_start
+from .state import (
+    ACKS,
+    MIN_ISR,
+    RECORD,
+    RECORDS,
+    REPLICA,
+    UNKNOWN,
+    Entry,
+    State,
+    acknowledged,
+    acks_all,
+    clients,
+    consumed,
+    elected,
+    epoch_start,
+    fetched,
+    high_watermark,
+    in_sync,
+    isr,
+    leader_epoch,
+    leads,
+    log,
+    me,
+    newest_epoch,
+    produced,
+    registration,
+    replica,
+    state,
+    truncated,
+)
+
+produce = event("produce")
+fetch = event(
+    "fetch", leader=REPLICA, answered=Bool(),
+    event_doc="`answered`: the answer arrives; the leader knows the fetch offset in any case.",
+)  # fmt: skip
+shrink = event("maybeShrinkIsr", follower=REPLICA)
+expand = event("maybeExpandIsr", follower=REPLICA)
+consume = event("consume", leader=REPLICA)
+
+_r, _record = REPLICA.variable("r"), variable("record", RECORD)
+
+
+def advanced(
+    leader: Expression, entries: Expression, members: Expression, offsets: Expression
+) -> Expression:
+    """A leader's high watermark once it has this log, in-sync set and fetch offsets."""
+    end = if_(_r == leader, size(entries), offsets[_r])
+    reached = min_of(_r, if_(_r.is_in(members), end, RECORDS))
+    before = high_watermark.at(leader)
+    waits = high_watermark_waits & (size(members) < MIN_ISR)
+    return if_(waits, before, maximum(before, reached))
+
+
+def moved(
+    leader: Expression, entries: Expression, members: Expression, offsets: Expression
+) -> dict[Expression, Operand]:
+    """A leader's high watermark moves, and acks=all that waited for it is answered."""
+    now = advanced(leader, entries, members, offsets)
+    entry = element("entry", entries[high_watermark.at(leader) : now])
+    is_answered = (entry.leader_epoch == leader_epoch.at(leader)) & (entry.record == _record)
+    answered = those(_record, acks_all & (size(members) >= MIN_ISR) & any_of(entry, is_answered))
+    return {high_watermark.at(leader): now, acknowledged: acknowledged | answered}
+
+
+_appended = append(log, Entry(leader_epoch=leader_epoch, record=produced))
+_at_once: dict[Expression, Operand] = {
+    produced: produced + 1,
+    acknowledged: acknowledged | set_of(produced),
+}
+appends = Table(
+    replica,
+    on=produce,
+    elsewhere=(clients,),
+    when=(produced < RECORDS) & ((state == State.LEADER) | (ACKS == 0)),
+    rows=(
+        Row(
+            "nobody answers",
+            when=(ACKS == 0) & (state != State.LEADER),
+            set=_at_once,
+            source="Sender.handleProduceResponse",
+            note="With acks=0 a producer doesn't hear that it has asked the wrong broker.",
+        ),
+        Row(
+            "not enough replicas",
+            when=acks_all & (size(isr) < MIN_ISR),
+            source="Partition.appendRecordsToLeader",
+            note="NOT_ENOUGH_REPLICAS; the producer tries again.",
+        ),
+        Row(
+            "append, acks=all",
+            when=acks_all,
+            set={log: _appended, produced: produced + 1, **moved(me, _appended, isr, fetched)},
+            source="Partition.appendRecordsToLeader, maybeIncrementLeaderHW",
+            note="Answered when the high watermark has passed the record.",
+        ),
+        Row(
+            "append, and answer at once",
+            set={
+                log: _appended,
+                **_at_once,
+                high_watermark: advanced(me, _appended, isr, fetched),
+            },
+            source="ReplicaManager.appendRecords",
+        ),
+    ),
+)
+
+_leader = fetch.leader
+_theirs = log.at(_leader)
+_offsets = updated(fetched.at(_leader), me, size(log))
+_at_leader = {fetched.at(_leader): _offsets, **moved(_leader, _theirs, isr.at(_leader), _offsets)}
+fetches = Table(
+    replica,
+    on=fetch,
+    elsewhere=(clients,),
+    when=(state == State.FETCHING) & leads(_leader, leader_epoch),
+    rows=(
+        Row(
+            "offset out of range",
+            when=size(log) > size(_theirs),
+            set=truncated(size(_theirs)),
+            source="AbstractFetcherThread.handleOutOfRangeError",
+        ),
+        Row(
+            "the answer is lost",
+            when=~fetch.answered,
+            set=_at_leader,
+            source="ReplicaManager.fetchMessages",
+        ),
+        Row(
+            "append",
+            set={
+                log: log + _theirs[size(log) :],
+                high_watermark: high_watermark.at(_leader),
+                **_at_leader,
+            },
+            source="ReplicaManager.fetchMessages, ReplicaFetcherThread.processPartitionData",
+            note="The answer has the leader's high watermark as it was before this fetch.",
+        ),
+    ),
+)
+
+_records_it = (elected == me) & (newest_epoch == leader_epoch)
+_gone = isr - set_of(shrink.follower)
+shrinks = Table(
+    replica,
+    on=shrink,
+    elsewhere=(registration, clients),
+    when=(state == State.LEADER)
+    & shrink.follower.is_in(isr)
+    & (shrink.follower != me)
+    & (fetched[shrink.follower] < size(log))
+    & _records_it,
+    doc="An older leader's change isn't recorded, and changes nothing. Time isn't here: a replica "
+    "that lags may be taken for one that has lagged for too long.",
+    rows=(
+        Row(
+            "remove the replica",
+            set={isr: _gone, in_sync: _gone, **moved(me, log, _gone, fetched)},
+            source="Partition.maybeShrinkIsr",
+        ),
+    ),
+)
+
+_new, _offset = expand.follower, fetched[expand.follower]
+_joined = isr | set_of(_new)
+expands = Table(
+    replica,
+    on=expand,
+    elsewhere=(registration,),
+    when=(state == State.LEADER)
+    & ~_new.is_in(isr)
+    & (_new != me)
+    & (state.at(_new) == State.FETCHING)
+    & (leader_epoch.at(_new) == leader_epoch)
+    & (_offset != UNKNOWN)
+    & (_offset >= high_watermark)
+    & (~isr_from_epoch_start | (_offset >= epoch_start))
+    & _records_it,
+    rows=(
+        Row(
+            "add the replica",
+            set={isr: _joined, in_sync: _joined},
+            source="Partition.maybeExpandIsr",
+        ),
+    ),
+)
+
+_source, _next = log.at(consume.leader), size(consumed)
+consumes = Table(
+    clients,
+    on=consume,
+    elsewhere=(replica,),
+    when=(state.at(consume.leader) == State.LEADER) & (_next < high_watermark.at(consume.leader)),
+    rows=(
+        Row(
+            "read below the high watermark",
+            set={consumed: append(consumed, _source[_next].value)},
+            source="Partition.fetchOffsetSnapshot, FetchIsolation.HIGH_WATERMARK",
+        ),
+    ),
+)
+
+TABLES = (appends, fetches, shrinks, expands, consumes)

@@ -1,0 +1,112 @@
+"""A partition with its replicas, and what clients were told.
+
+A log is a sequence of entries, each with the leader epoch under which a leader appended it. What a
+broker's leader epoch cache says is read off its log: an epoch without a record isn't known there.
+Disks keep what was appended, unless a power loss takes the last entry.
+"""
+
+from __future__ import annotations
+
+from ...language import (
+    Expression,
+    Int,
+    Key,
+    Machine,
+    Map,
+    Optional,
+    Sequence,
+    Set,
+    constant,
+    count_of,
+    element,
+    enum,
+    keep,
+    max_of,
+    minimum,
+    record,
+)
+from ...language.expressions import Operand
+
+REPLICAS = constant("replicas", 3, 1, 5, meaning="replicas of the partition")
+RECORDS = constant("records", 2, 1, 8, meaning="records that producers send")
+LEADER_EPOCHS = constant("leader_epochs", 3, 1, 8, meaning="elections, the first one counted")
+ACKS = constant("acks", -1, -1, 1, meaning="acks of the producers; -1 is all")
+MIN_ISR = constant("min_insync_replicas", 2, 1, 5, meaning="min.insync.replicas")
+CRASHES = constant("crashes", 1, 0, 6, meaning="brokers that crash, their disks intact")
+POWER_LOSSES = constant(
+    "power_losses", 0, 0, 6, meaning="brokers that crash and lose their log's last entry"
+)
+UNCLEAN_ELECTIONS = constant(
+    "unclean_elections", 0, 0, 6,
+    meaning="elections from outside the in-sync set (unclean.leader.election.enable)",
+)  # fmt: skip
+
+REPLICA = Key("replica", REPLICAS)
+LEADER_EPOCH = Int(0, LEADER_EPOCHS, "leader epoch")  # 0: before the first election
+OFFSET = Int(0, RECORDS, "offset")
+UNKNOWN = -1
+RECORD = Int(0, RECORDS - 1, "record")
+Entry = record("Entry", leader_epoch=LEADER_EPOCH, record=RECORD)
+
+registration = Machine(
+    "registration",
+    doc="What the controller has recorded of the partition, in ZooKeeper or in the metadata log.",
+)
+elected = registration.field("leader", Optional(REPLICA), doc="None: there is no leader.")
+newest_epoch = registration.field("leader_epoch", LEADER_EPOCH, doc="Of the newest election.")
+in_sync = registration.field("isr", Set(REPLICA), doc="Replicas from which a leader is elected.")
+
+State = enum("State", "OFFLINE", "STARTED", "LEADER", "TRUNCATING", "FETCHING")
+
+replica = Machine(
+    "replica", REPLICA,
+    doc="A broker's replica of the partition: its log, and what it does in its leader epoch. A "
+    "broker that has STARTED hasn't heard yet who leads.",
+)  # fmt: skip
+state = replica.state_field("state", State, State.STARTED)
+leader_epoch = replica.field("leader_epoch", LEADER_EPOCH, doc="The epoch that it has heard of.")
+log = replica.field("log", Sequence(Entry, RECORDS), doc="Its size is the log end offset.")
+high_watermark = replica.field(
+    "high_watermark", OFFSET, doc="As it knows it; also its checkpoint, which a crash keeps."
+)
+isr = replica.field("isr", Set(REPLICA), doc="A leader's in-sync set.")
+fetched = replica.field(
+    "fetched", Map(REPLICA, Int(UNKNOWN, RECORDS, "fetch offset")),
+    doc="A leader's: the log end offset of each other replica, -1 until it fetches in this epoch.",
+)  # fmt: skip
+epoch_start = replica.field(
+    "epoch_start", OFFSET, doc="A leader's: its log end offset when it became leader."
+)
+
+clients = Machine("clients", doc="Producers, each record from one without retries, and consumers.")
+produced = clients.field("produced", OFFSET, doc="How many records were sent.")
+acknowledged = clients.field("acknowledged", Set(RECORD), doc="Records that producers rely on.")
+consumed = clients.field(
+    "consumed", Sequence(Entry, RECORDS), doc="What consumers were given, by offset."
+)
+
+acks_all = ACKS == -1
+me = replica.this
+
+
+def leads(leader: Expression, epoch: Expression) -> Expression:
+    """Whether a replica is the leader of an epoch, as far as it knows."""
+    return (state.at(leader) == State.LEADER) & (leader_epoch.at(leader) == epoch)
+
+
+def truncated(offset: Operand) -> dict[Expression, Operand]:
+    """The log ends at `offset`, if not before, and the high watermark not behind it."""
+    return {log: log[:offset], high_watermark: minimum(high_watermark, offset)}
+
+
+def end_offset(entries: Expression, epoch: Expression) -> Expression:
+    """Where the entries of an epoch, and of those before it, end in a log."""
+    entry = element("entry", entries)
+    return count_of(entry, entry.leader_epoch <= epoch)
+
+
+def newest_up_to(entries: Expression, epoch: Expression) -> Expression:
+    """The largest epoch in a log that isn't above `epoch`; 0 where there is none."""
+    entry = element("entry", entries)
+    kept = element("kept", keep(entry, entry.leader_epoch <= epoch))
+    return max_of(kept, kept.leader_epoch, default=0)

@@ -1,0 +1,78 @@
+"""What a follower's log loses before it fetches: OffsetForLeaderEpoch, or the high watermark.
+
+A question and its answer are one step, of a follower and a leader that agree on the epoch. From 2.7
+on brokers say the same with Fetch: its answer names the epoch and offset where the logs diverge.
+"""
+
+from __future__ import annotations
+
+from ...language import Row, Table, event, last, minimum, only, size
+from ..features import epoch_asked_again, truncated_by_epoch
+from .state import (
+    REPLICA,
+    State,
+    end_offset,
+    high_watermark,
+    leader_epoch,
+    leads,
+    log,
+    newest_up_to,
+    replica,
+    state,
+    truncated,
+)
+
+ask = event("OffsetForLeaderEpoch", leader=REPLICA)
+
+_theirs = log.at(ask.leader)
+_asked = last(log).value.leader_epoch
+_answer = end_offset(_theirs, _asked)
+_named = newest_up_to(_theirs, _asked)
+_mine = newest_up_to(log, _named)
+_STATE = "AbstractFetcherThread.getOffsetTruncationState"
+
+asks = Table(
+    replica,
+    on=ask,
+    when=(state == State.TRUNCATING) & leads(ask.leader, leader_epoch),
+    rows=only(
+        truncated_by_epoch,
+        Row(
+            "nothing to ask",
+            when=size(log) == 0,
+            goto=State.FETCHING,
+            source="AbstractFetcherThread.truncateToHighWatermark",
+        ),
+        Row(
+            "an epoch before the leader's first",
+            when=(_answer == 0) & (size(_theirs) > 0),
+            during=~epoch_asked_again,
+            goto=State.FETCHING,
+            set=truncated(high_watermark),
+            source="LeaderEpochFileCache.endOffsetFor",
+            note="UNDEFINED_EPOCH_OFFSET: the high watermark decides.",
+        ),
+        Row(
+            "to the leader's offset",
+            during=~epoch_asked_again,
+            goto=State.FETCHING,
+            set=truncated(_answer),
+            source="ReplicaFetcherThread.maybeTruncate",
+        ),
+        Row(
+            "ask again",
+            when=(_named != 0) & (_mine != _named),
+            set=truncated(end_offset(log, _named)),
+            source=_STATE,
+            note="The follower lacks the epoch that the leader names.",
+        ),
+        Row(
+            "to where both logs have the epoch",
+            goto=State.FETCHING,
+            set=truncated(minimum(_answer, end_offset(log, _named))),
+            source=_STATE,
+        ),
+    ),
+)
+
+TABLES = (asks,)

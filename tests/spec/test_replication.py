@@ -1,0 +1,239 @@
+"""Replication: what holds, what acks and elections lose, and which feature mends what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from epochfence.checker.check import Options, available_threads, check
+from epochfence.checker.reference import search
+from epochfence.checker.verdict import Result, Verdict
+from epochfence.language import System, append, instantiate
+from epochfence.spec.features import NEWEST, RELEASED
+from epochfence.spec.properties.replication import PROPERTIES
+from epochfence.spec.replication.state import (
+    LEADER_EPOCHS,
+    Entry,
+    high_watermark,
+    leader_epoch,
+    log,
+    newest_epoch,
+    produced,
+)
+from epochfence.spec.systems import shipped
+from epochfence.tests.cases import before
+from epochfence.tests.mutation.scenarios import rows_taken
+from epochfence.tests.spec.alterations import altered, never_reached
+
+SYSTEM = shipped("replication")
+NAMES = tuple(item.name for item in PROPERTIES)
+SMALL, DEFAULT = "small", "default"
+HIGH_WATERMARK = ("truncated_by_epoch",)
+
+
+def run(
+    protocol: str = NEWEST,
+    constants: Mapping[str, int] | None = None,
+    *,
+    off: tuple[str, ...] = (),
+    properties: tuple[str, ...] = NAMES,
+    bounds: str = SMALL,
+    system: System = SYSTEM,
+) -> Result:
+    """The system checked."""
+    instance = instantiate(
+        system, protocol, dict(constants or {}), bounds=bounds, switch_off=off,
+        properties=properties,
+    )  # fmt: skip
+    return check(instance, Options(threads=available_threads()))
+
+
+def steps(result: Result) -> list[str]:
+    """The counterexample as events and rows."""
+    assert result.trace is not None
+    return [f"{step.action.partition('(')[0]}/{step.row}" for step in result.trace.steps]
+
+
+# Releases ---------------------------------------------------------------------------------------
+
+DIVERGING = ("ReplicasAgree", "FollowerInLine")  # before 2.0: KIP-279
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("protocol", RELEASED)
+def test_what_holds_in_each_release(protocol: str) -> None:
+    broken = DIVERGING if protocol in before("2.0") else ()
+    for name in broken:
+        assert run(protocol, properties=(name,)).verdict is Verdict.BROKEN
+    others = tuple(name for name in NAMES if name not in broken)
+    assert run(protocol, properties=others).verdict is Verdict.HOLDS
+
+
+def test_at_the_defaults_nothing_is_vacuous() -> None:
+    result = run(bounds=DEFAULT)
+    assert result.verdict is Verdict.HOLDS
+    assert result.states > 1_000_000
+    assert [str(item) for item in result.unexplained] == []
+    assert not [note for note in result.notes if "but a run takes it" in note]
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_what_consumers_have_read_is_kept_with_any_acks(acks: int) -> None:
+    """A clean election keeps what is below the high watermark, with a single replica in sync."""
+    constants = {"acks": acks, "min_insync_replicas": 1}
+    others = tuple(name for name in NAMES if name != "AcknowledgedKept")
+    assert run(constants=constants, properties=others).verdict is Verdict.HOLDS
+
+
+def test_logs_do_not_diverge_whatever_is_lost() -> None:
+    """KIP-101 and KIP-279 bring followers in line with unclean elections and lost entries, too."""
+    constants = {"power_losses": 2, "unclean_elections": 1, "min_insync_replicas": 1}
+    kept = ("FollowerInLine", "EpochsInOrder", "OneLeader")
+    assert run(constants=constants, properties=kept).verdict is Verdict.HOLDS
+
+
+def test_two_of_two_in_sync_outlive_an_unclean_election_from_3_7_on() -> None:
+    """Nothing is committed by the leader alone, so that the other replica has all of it."""
+    assert run(constants={"unclean_elections": 1}).verdict is Verdict.HOLDS
+
+
+# What protects a property -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What breaks the property `breaks`: in `steps` steps, the last by the row `last`."""
+
+    name: str
+    breaks: str
+    steps: int
+    last: str
+    constants: Mapping[str, int] = field(default_factory=dict[str, int])
+    protocol: str = NEWEST
+    off: tuple[str, ...] = ()
+    bounds: str = SMALL
+    system: System = SYSTEM
+
+    def __str__(self) -> str:
+        return f"{self.breaks}: {self.name}"
+
+
+LEAD, ASK = "LeaderAndIsr/lead", "OffsetForLeaderEpoch"
+ELECTED = "from the in-sync set"
+backwards = Entry(leader_epoch=LEADER_EPOCHS - leader_epoch, record=produced)
+
+FAULTS = (
+    Fault("acks=0", "AcknowledgedKept", 3, LEAD, {"acks": 0}),
+    Fault("acks=1", "AcknowledgedKept", 5, LEAD, {"acks": 1}),
+    Fault("KIP-101, scenario 1", "AcknowledgedKept", 11, LEAD, off=HIGH_WATERMARK),
+    Fault(
+        "KAFKA-7128: a high watermark that lags admits to the in-sync set",
+        "AcknowledgedKept", 16, LEAD, off=("isr_from_epoch_start",), bounds=DEFAULT,
+    ),
+    Fault(
+        "an unclean election with one replica in sync",
+        "AcknowledgedKept", 7, LEAD, {"unclean_elections": 1, "min_insync_replicas": 1},
+    ),
+    Fault(
+        "power lost by the only replica in sync",
+        "AcknowledgedKept", 8, LEAD, {"power_losses": 1, "min_insync_replicas": 1},
+    ),
+    Fault(
+        "a leader takes its whole log for committed",
+        "ConsumedKept", 6, LEAD,
+        system=altered(SYSTEM, table="replica.produce", row="append, acks=all",
+                       updates={high_watermark: high_watermark + 1}),
+    ),
+    Fault(
+        "before 3.7 a leader alone below min.insync.replicas commits, then an unclean election",
+        "ConsumedKept", 8, LEAD, {"unclean_elections": 1}, "3.6",
+    ),
+    Fault("KIP-101, scenario 1", "ConsumedKept", 12, LEAD, off=HIGH_WATERMARK),
+    Fault("KIP-279", "ReplicasAgree", 12, "fetch/append", protocol="1.1"),
+    Fault(
+        "a replica outside the in-sync set is elected",
+        "ReplicasAgree", 8, "produce/append, acks=all",
+        {"unclean_elections": 1, "min_insync_replicas": 1},
+    ),
+    Fault("KIP-279", "FollowerInLine", 10, f"{ASK}/to the leader's offset", protocol="1.1"),
+    Fault("KIP-279", "FollowerInLine", 10, f"{ASK}/to the leader's offset",
+          off=("epoch_asked_again",)),
+    Fault(
+        "KIP-101, scenario 2: a follower loses an entry, and leads",
+        "FollowerInLine", 11, LEAD, {"power_losses": 1}, off=HIGH_WATERMARK,
+    ),
+    Fault(
+        "a follower truncates nothing",
+        "FollowerInLine", 7, f"{ASK}/to where both logs have the epoch",
+        system=altered(SYSTEM, table=f"replica.{ASK}", row="to where both logs have the epoch",
+                       updates={log: log}),
+    ),
+    Fault(
+        "a leader's epochs count down",
+        "EpochsInOrder", 7, "produce/append, acks=all",
+        system=altered(SYSTEM, table="replica.produce", row="append, acks=all",
+                       updates={log: append(log, backwards)}),
+    ),
+    Fault(
+        "an election has no epoch of its own",
+        "OneLeader", 4, LEAD,
+        system=altered(SYSTEM, table="registration.elect", row=ELECTED,
+                       updates={newest_epoch: newest_epoch}),
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
+def test_what_protects_a_property(fault: Fault) -> None:
+    result = run(
+        fault.protocol, fault.constants, off=fault.off, properties=(fault.breaks,),
+        bounds=fault.bounds, system=fault.system,
+    )  # fmt: skip
+    assert result.verdict is Verdict.BROKEN, result.reason
+    assert (result.properties[0].trace_length, steps(result)[-1]) == (fault.steps, fault.last)
+
+
+def test_each_property_has_something_that_protects_it() -> None:
+    assert {fault.breaks for fault in FAULTS} == set(NAMES)
+
+
+def test_kip_101_loses_by_a_restart_before_the_high_watermark_has_come() -> None:
+    """Without the feature, that is: a follower has the record, and not yet that it is committed."""
+    done = steps(run(off=HIGH_WATERMARK, properties=("AcknowledgedKept",)))
+    assert done[4:] == [
+        "fetch/append",
+        "fetch/the answer is lost",
+        "crash/the log stays",
+        "restart/register anew",
+        "LeaderAndIsr/follow from the high watermark",
+        f"elect/{ELECTED}",
+        LEAD,
+    ]
+
+
+# Coverage and other engines ---------------------------------------------------------------------
+
+
+def test_every_row_is_taken_by_a_recorded_run_or_listed_with_a_reason() -> None:
+    """tests/mutation/test_scenarios.py has these runs."""
+    every = {f"{table.name}/{row.name}" for table in SYSTEM.tables for row in table.rows}
+    assert every - rows_taken(SYSTEM) == set(never_reached(SYSTEM))
+
+
+def test_the_interpreter_finds_the_same_states() -> None:
+    few = {"records": 1, "leader_epochs": 2}
+    instance = instantiate(SYSTEM, NEWEST, few, bounds=SMALL)
+    found, reference = check(instance, Options(symmetry=False, slicing=False)), search(instance)
+    assert (found.states, found.transitions) == (reference.states, reference.transitions)
+    assert reference.broken == {}
+    assert found.verdict is Verdict.HOLDS
+
+
+def test_replicas_are_interchangeable() -> None:
+    instance = instantiate(SYSTEM, NEWEST, bounds=SMALL)
+    once, all_of_them = check(instance), check(instance, Options(symmetry=False))
+    assert once.verdict is all_of_them.verdict is Verdict.HOLDS
+    assert once.states < all_of_them.states <= 2 * once.states
+    assert once.depth == all_of_them.depth
