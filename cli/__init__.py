@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from . import begin, bugs, explore, live, matrix, oracle, solve, tables, traces
+from . import begin, bugs, explore, live, matrix, oracle, solve, tables, traces, vectors
 from .endings import Commands, printed, whole_errors
 
 app = typer.Typer(
@@ -55,6 +55,7 @@ for _command in (
     tables.diagram,
     tables.diff,
     bugs.bugs,
+    vectors.vectors,
 ):
     app.command()(_command)
 app.command("list")(tables.list_)

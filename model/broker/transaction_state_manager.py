@@ -18,6 +18,7 @@ from ..engine.errors import NotNow, whole
 from ..engine.machine import Machine, is_watched
 from .transaction_log import TombstoneBatch, add_tombstone
 from .transaction_metadata import (
+    NEW_ENTRY,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     STATE_NAMES,
@@ -132,6 +133,18 @@ class TransactionStateManager:
             fields = dict(zip(_LOOKED_UP, asked, strict=True))
             said = self._said[asked] = self._lookup.handle("look up", **fields).reply
         return said
+
+    @property
+    def owner(self) -> Machine:
+        """The machine of what it owns."""
+        return self._lookup
+
+    def new_entry(self, txn_timeout_ms: int) -> Machine:
+        """An entry as it begins, before its first record, with the first producer id."""
+        new = NEW_ENTRY._replace(
+            txn_timeout_ms=txn_timeout_ms, txn_last_update_timestamp=self.now_ms
+        )
+        return self._at_now(entry_of(new, self._blank))
 
     def machines(self) -> tuple[Machine, Machine]:
         """The machines of what it owns and of an entry, as they begin."""

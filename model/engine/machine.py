@@ -130,6 +130,11 @@ class Machine:
             for name, kind, value in zip(program.fields, kinds, self._s, strict=True)
         }
 
+    @property
+    def names(self) -> Mapping[str, Any]:
+        """The fields that it has, by name."""
+        return self._program.infos
+
     def kept(
         self, but: frozenset[str], of_map: Callable[[Sparse], Hashable]
     ) -> tuple[Hashable, ...]:
@@ -201,6 +206,15 @@ class Machine:
             at, kind = place
             if self._o[at] != value:
                 self._o[at] = self._read(name, kind, value)
+
+    def sees(self, name: str) -> bool:
+        """Whether its rows read this field of another machine, called as `outside` takes it."""
+        return name in self._program.outside
+
+    def seen_outside(self, name: str) -> Any:
+        """A field of another machine, called as `outside` takes it, as rows read it."""
+        at, kind = self._program.outside[name]
+        return shown(kind, self._o[at])
 
     def _read(self, name: str, kind: Type, value: Any) -> Any:
         read = stored(self._program.ranges, kind, value)

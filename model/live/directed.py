@@ -99,7 +99,7 @@ def _switched_off(event: str, cluster: Cluster, versions: Versions) -> set[tuple
 
 
 @dataclass
-class _Node:
+class Node:
     """Where some lines lead: a cluster, what its clients were told by transactional id (none:
     idempotent), and the next sequence by producer id and epoch."""
 
@@ -111,10 +111,10 @@ class _Node:
     sent: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
     ids: int = 0
 
-    def after(self, line: Line) -> tuple[_Node, set[RowName]] | None:
+    def after(self, line: Line) -> tuple[Node, set[RowName]] | None:
         """Where a further line leads, before markers are written, and the rows that it takes. None
         where it can't be sent."""
-        made = _Node(
+        made = Node(
             self.cluster.copy(), (*self.lines, line), dict(self.told), dict(self.sent), self.ids
         )
         made.cluster.coordinator.producer_ids = made.new_id
@@ -158,8 +158,8 @@ class _Node:
         entries = self.cluster.coordinator.entries.items()
         return (
             frozenset(str(name) for name in self.told),
-            ("leader", _shape(leader), max(map(self._ahead, self.told.values()), default=0)),
-            *((name, _shape(entry), self._behind(name)) for name, entry in entries),
+            ("leader", shape(leader), max(map(self._ahead, self.told.values()), default=0)),
+            *((name, shape(entry), self._behind(name)) for name, entry in entries),
         )
 
     def _ahead(self, told: tuple[int, int]) -> int:
@@ -173,7 +173,8 @@ class _Node:
         return min(entry["producer_epoch"] - self.told[name][1], 2) if name in self.told else 3
 
 
-def _shape(machine: Machine) -> Hashable:
+def shape(machine: Machine) -> Hashable:
+    """A machine's state, in which numbers that rows seldom tell apart are one."""
     return tuple(_rounded(value) for value in machine.state.values())
 
 
@@ -215,14 +216,14 @@ class _Search:
         self.racing: dict[RowName, Way] = {}
         self._seen: set[Hashable] = set()
         self._raced: set[Hashable] = set()
-        order, waiting = count(), [(0, 0, _Node(cluster))]
+        order, waiting = count(), [(0, 0, Node(cluster))]
         while waiting and self.left > 0:
             *_, node = heappop(waiting)
             for reached, is_new in self._further(node):
                 cost = len(reached.lines) + (0 if is_new else DETOUR)
                 heappush(waiting, (cost, next(order) + 1, reached))
 
-    def _further(self, node: _Node) -> Iterator[tuple[_Node, bool]]:
+    def _further(self, node: Node) -> Iterator[tuple[Node, bool]]:
         """The states behind a node that are like none before, and whether a machine alone is."""
         every = moves(node.told, node.sent, len(node.lines), self.versions)
         for line in chain(every, [{"restart": True}] if self.restarts and node.told else []):
@@ -240,7 +241,7 @@ class _Search:
                 self._seen |= {shapes, *shapes}
                 yield reached, is_new
 
-    def _race(self, node: _Node) -> None:
+    def _race(self, node: Node) -> None:
         """The rows that are taken by a line whose end before it is still under way."""
         if not (node.cluster.due() or node.cluster.to_complete()):
             return

@@ -1,0 +1,53 @@
+"""The command that writes vectors for implementations in other languages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from ..files import Output
+from ..spec.features import NEWEST, RELEASED
+from .endings import fail, needing
+from .options import make_folder
+
+
+def vectors(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder, or an older run's.")],
+    protocol: Annotated[
+        str, typer.Option("--protocol", metavar="R", help="The release (default: the newest).")
+    ] = NEWEST,
+    machine: Annotated[
+        Literal["coordinator", "leader"] | None,
+        typer.Option("--machine", help="One of them (default: both)."),
+    ] = None,
+) -> None:
+    """Write what each row of coordinator and leader does as JSON, for tests in any language."""
+    with needing("broker"):
+        from ..model.vectors.search import OF_MACHINES, Search
+        from ..model.vectors.written import SCHEMA, text, vectors
+    if protocol not in RELEASED:
+        fail(f"{protocol}: no release is called so: take one of {', '.join(RELEASED)}")
+    machines = tuple(OF_MACHINES) if machine is None else (machine,)
+    names = {SCHEMA, *(f"{name}.json" for name in OF_MACHINES)}
+    foreign = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    for name in foreign:
+        if name not in names:
+            fail(f"{folder} has other files ({name}), and stays as it is: take a new folder")
+    make_folder("DIR", folder)
+    places = {name: Output(folder / name) for name in (SCHEMA, *(f"{m}.json" for m in machines))}
+    search = Search(protocol)
+    every = {name: vectors(search, name) for name in machines}
+    places[SCHEMA].write(schema_text())
+    for name, data in every.items():
+        places[f"{name}.json"].write(text(data))
+        count = f"{data['rows_covered']} of {data['rows']} rows, {len(data['vectors'])} vectors"
+        print(f"{folder / name}.json: {protocol}, {count}")
+
+
+def schema_text() -> str:
+    """The form of the files."""
+    from ..model.vectors import written
+
+    return Path(written.__file__).with_name(written.SCHEMA).read_text(encoding="utf-8")

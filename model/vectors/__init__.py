@@ -1,0 +1,1 @@
+"""Vectors for implementations in other languages: what each row does, as data."""
