@@ -20,6 +20,7 @@ from typing import Any
 
 from . import DeclarationError, System
 from .errors import TOO_DEEP
+from .given import meant
 from .slips import NAMES, Beside, compiled
 
 _DEEP = 20_000  # pickling takes three levels for each level of a tree
@@ -98,7 +99,10 @@ def _system(module: ModuleType, path: str, attribute: str) -> System:
     held = ", ".join(systems) or "none"
     if attribute:
         if attribute not in systems:
-            raise DeclarationError(f"{path} has no system called {attribute} (it has: {held})")
+            raise DeclarationError(
+                f"{path} has no system called {attribute} "
+                f"({meant(attribute, systems)}it has: {held})"
+            )
         return systems[attribute]
     if len(set(systems.values())) != 1:
         raise DeclarationError(f"{path} must hold one system or be given as FILE.py:NAME: {held}")

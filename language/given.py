@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
+from difflib import get_close_matches
 from typing import Any, cast
 
 from .errors import DeclarationError
 
+ALIKE = 0.75  # how near a misspelt name is to the right one, of 1
 _KINDS: dict[type, str] = {
     int: "whole number", bool: "True or False", str: "text", type(None): "None",
 }  # fmt: skip
@@ -50,6 +52,13 @@ def pairs(where: str, given: Any, form: str) -> None:
     """Raises DeclarationError for what is no mapping."""
     if not isinstance(given, Mapping):
         raise DeclarationError(f"{where} is {shown(given)}: write {form}")
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """Which of the names that there are was meant, as a question; nothing where none is like it."""
+    by_case = {each.casefold(): each for each in known}
+    alike = get_close_matches(name.casefold(), by_case, 1, ALIKE)
+    return "".join(f"did you mean {by_case[each]}? " for each in alike)
 
 
 def shown(thing: object) -> str:

@@ -20,6 +20,7 @@ from .expressions import (
     resolve,
     rewrite,
 )
+from .given import meant
 from .instance import Action, ActionRow, Instance, Variable
 from .machines import Event
 from .messages import Loss, Message, Sending, instance_field
@@ -83,7 +84,9 @@ def instantiate(
     known = {info.name for info in system.protocols.infos}
     for name in sorted((on | off) - known):
         there = ", ".join(sorted(known)) or "none"
-        raise DeclarationError(f"no feature of {system.name} is called {name} (it has: {there})")
+        raise DeclarationError(
+            f"no feature of {system.name} is called {name} ({meant(name, known)}it has: {there})"
+        )
     features = frozenset((system.protocols.features_at(protocol) | on) - off)
     values = _settled(system, bounds, constants or {})
     left = frozenset(leave_open)
@@ -109,7 +112,9 @@ def _settled(system: System, bounds: str, given: Mapping[str, int]) -> dict[str,
     for name, value in given.items():
         if name not in infos:
             known = ", ".join(infos) or "none"
-            raise DeclarationError(f"{system.name} has no constant {name} (it has: {known})")
+            raise DeclarationError(
+                f"{system.name} has no constant {name} ({meant(name, infos)}it has: {known})"
+            )
         infos[name].check(value)
     fixed = {constant.data.name: value for constant, value in system.fixed.items()}
     return {**system.values(bounds), **given, **fixed}
@@ -150,7 +155,8 @@ class _Builder:
             for name in wanted:
                 if name not in by_name:
                     raise DeclarationError(
-                        f"{system.name} has no property {name} (it has: {', '.join(by_name)})"
+                        f"{system.name} has no property {name} "
+                        f"({meant(name, by_name)}it has: {', '.join(by_name)})"
                     )
             names = set(wanted)
             chosen = tuple(item for item in by_name.values() if item.name in names)

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from ..language import DeclarationError, System
+from ..language.given import meant
 from .systems import SHIPPED, shipped
 from .variants import VARIED
 
@@ -37,9 +38,10 @@ def load_system(name: str, memory: int | None = None) -> System:
     if name in VARIED:
         return VARIED[name]()
     if name not in SHIPPED:
-        known = ", ".join((*SHIPPED, *VARIED))
+        known = (*SHIPPED, *VARIED)
         raise DeclarationError(
-            f"no system is called {name}: take {known}, or a file as FILE.py or FILE.py:NAME"
+            f"no system is called {name}: {meant(name, known)}take {', '.join(known)}, or a file "
+            "as FILE.py or FILE.py:NAME"
         )
     return shipped(name)
 

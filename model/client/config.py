@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ...language import Expression
+from ...language.given import ALIKE
 from ...language.types import initial_value
 from ...language.values import assign, evaluate, field_name
 from ...spec.config import (
@@ -33,7 +34,6 @@ from ...spec.config import (
 
 Value: TypeAlias = bool | int | str | None
 GIVEN = "_given"
-ALIKE = 0.75  # how near a misspelt name is to the right one, of 1
 
 
 class ConfigError(Exception):

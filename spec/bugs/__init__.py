@@ -6,6 +6,7 @@ Sources are commits, pull requests and proposals of Kafka, or of the product tha
 from __future__ import annotations
 
 from ...language import DeclarationError
+from ...language.given import meant
 from . import client, coordinator, leader, producer_ids, products
 from .bug import Bug as Bug
 
@@ -20,4 +21,5 @@ def bug_of(name: str) -> Bug:
     for bug in BUGS:
         if wanted in map(str.casefold, (bug.id, *bug.also)):
             return bug
-    raise DeclarationError(f"no bug is called {name}: take {', '.join(bug.id for bug in BUGS)}")
+    known = [bug.id for bug in BUGS]
+    raise DeclarationError(f"no bug is called {name}: {meant(name, known)}take {', '.join(known)}")
