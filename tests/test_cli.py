@@ -254,7 +254,7 @@ def test_a_report_and_test_cases_are_written(tmp_path: Path, declared: Path) -> 
         ((KTX, "--set", "E"), "--set E: write NAME=VALUE with a whole number"),
         ((KTX, "--set", "E=many"), "--set E=many: write NAME=VALUE with a whole number"),
         ((KTX, "--set", "=1"), "ktx has no constant"),
-        ((KTX, "--property", "Nothing"), "ktx has no property Nothing (it has: EpochBound,"),
+        ((KTX, "--property", "Absent"), "ktx has no property Absent (it has: EpochBound,"),
         ((KTX, "--property", "NoHangin"), "NoHangin (did you mean NoHanging? it has: EpochBound,"),
         ((KTX, "--set", "e=1"), "ktx has no constant e (did you mean E? it has: "),
         (("transaction",), "no system is called transaction: did you mean transactions? take "),
