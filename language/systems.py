@@ -266,7 +266,7 @@ class System:
         return tuple(i for i in infos if not i.only_real or i.expression.data in having)
 
     def _every_machine(self) -> list[Machine]:
-        every = [m for table in self.tables for m in (table.machine, *table.elsewhere)]
+        every = [m for table in self.tables for m in (table.machine, *table.others)]
         return list(dict.fromkeys(every))
 
     def parts(self) -> Iterator[tuple[str, Expression]]:

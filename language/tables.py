@@ -97,7 +97,7 @@ class Table:
     """What `machine` does on the event or message `on`: the first row whose guard holds.
 
     `response` is the message that rows reply with. The event isn't taken up unless `when` holds: a
-    message then stays in flight. `elsewhere` are other machines that rows may read and set. A
+    message then stays in flight. `others` are other machines that rows may read and set. A
     bounded run, which has less happen, takes it up only where `bounded_when` holds as well; a
     system that has fields of real ranges doesn't ask for it.
 
@@ -112,7 +112,7 @@ class Table:
     response: Message | None = None
     when: Operand = True
     doc: str = ""
-    elsewhere: tuple[Machine, ...] = ()
+    others: tuple[Machine, ...] = ()
     bounded_when: Operand = True
 
     def __post_init__(self) -> None:
@@ -120,7 +120,7 @@ class Table:
         check_kind("what a table is on", self.on, Event)
         where = f"table {self.name}"
         check_kind(f"{where}, response", self.response, Message, type(None))
-        for name, kind in (("rows", Row), ("elsewhere", Machine)):
+        for name, kind in (("rows", Row), ("others", Machine)):
             given = items(f"{where}, {name}", getattr(self, name), kind, kind.__name__.lower())
             object.__setattr__(self, name, given)
         names = [row.name for row in self.rows]
@@ -285,7 +285,7 @@ class Table:
 
     def _owned(self, expression: Expression, bound: tuple[Expression, ...] = ()) -> None:
         """Only the machine's own declared fields and the event's own parameters may be used."""
-        machines = {m.name: m for m in (self.machine, *self.elsewhere)}
+        machines = {m.name: m for m in (self.machine, *self.others)}
         for node in children_first(expression):
             if node.op == "field":
                 owner = machines.get(node.data.machine)

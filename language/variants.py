@@ -68,5 +68,5 @@ def _first(own: Table | None, table: Table) -> Table:
     """The table with a variant's rows before its own."""
     if own is None:
         return table
-    elsewhere = tuple(dict.fromkeys((*table.elsewhere, *own.elsewhere)))
-    return replace(table, rows=(*own.rows, *table.rows), elsewhere=elsewhere)
+    others = tuple(dict.fromkeys((*table.others, *own.others)))
+    return replace(table, rows=(*own.rows, *table.rows), others=others)

@@ -65,7 +65,7 @@ def is_next(after, before):
 
 def table(on, when, *rows):
     """A table of a server that is up."""
-    return Table(server, on, when=is_up & when, rows=rows, elsewhere=(server, client))
+    return Table(server, on, when=is_up & when, rows=rows, others=(server, client))
 
 
 is_head = all_of(other, ~is_up.at(other) | (position(me) <= position(other)))

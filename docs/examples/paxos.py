@@ -81,7 +81,7 @@ is_settled = any_of(a, by_newest & (told(a).voted_for == v))
 TABLES = (
     Table(messages, event("phase 1a", b), rows=(Row("ask", set={asked: asked | set_of(b)}),)),
     Table(
-        acceptor, event("phase 1b", b), elsewhere=(messages,),
+        acceptor, event("phase 1b", b), others=(messages,),
         when=b.is_in(asked) & (promised < number(b)),
         rows=(Row("promise", set={promised: number(b), promise[b][me]: newest}),),
     ),
@@ -94,7 +94,7 @@ TABLES = (
         ),
     ),
     Table(
-        acceptor, event("phase 2b", b), elsewhere=(messages,),
+        acceptor, event("phase 2b", b), others=(messages,),
         when=proposed[b].is_set & (promised <= number(b)),
         rows=(
             Row("vote", set={

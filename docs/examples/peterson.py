@@ -40,7 +40,7 @@ other_is_out = all_of(other, (other == me) | ~flag.at(other))
 
 def step(name: str, start: Expression, *rows: Row, when: Expression | bool = True) -> Table:
     """What a process does next at one place of its program."""
-    return Table(process, event(name), when=(at == start) & when, rows=rows, elsewhere=(memory,))
+    return Table(process, event(name), when=(at == start) & when, rows=rows, others=(memory,))
 
 
 TRY = step("try", Step.OUTSIDE, Row("try", goto=Step.FIRST))

@@ -81,7 +81,7 @@ def cut_to(length):
 
 def table(on, when, *rows):
     """A table of a replica, which may read its peer and the controller."""
-    return Table(replica, on, when=when, rows=rows, elsewhere=(controller, replica))
+    return Table(replica, on, when=when, rows=rows, others=(controller, replica))
 
 
 TABLES = (

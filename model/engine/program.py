@@ -83,7 +83,7 @@ def real_constants(tables: Iterable[Table]) -> dict[str, int]:
             in_type(kind.of)
 
     for table in tables:
-        for machine in (table.machine, *table.elsewhere):
+        for machine in (table.machine, *table.others):
             for info in machine.fields.values():
                 in_type(info.type)
                 if info.initial is not None:
@@ -138,7 +138,7 @@ class Program:
             for name, at in self.place.items()
             if (ends := self._ends(at, here[name].type)) is not None
         }
-        for machine in (m for table in tables for m in table.elsewhere):
+        for machine in (m for table in tables for m in table.others):
             for name, info in machine.fields.items():
                 keyword = f"{machine.name}__{name}"
                 if keyword not in self.outside and machine is not self.declared:

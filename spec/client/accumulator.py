@@ -206,7 +206,7 @@ _of_this_epoch = {entry_id[_where]: producer_id, entry_epoch[_where]: producer_e
 drained = Table(
     producer,
     on=drain,
-    elsewhere=(clock,),
+    others=(clock,),
     when=is_allowed(_where)
     & has_id
     & _nothing_goes_first

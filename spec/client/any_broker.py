@@ -50,7 +50,7 @@ def _answered(
     return Table(
         broker,
         on=on,
-        elsewhere=(producer,),
+        others=(producer,),
         when=asked if when is None else asked & when,
         rows=(
             Row(

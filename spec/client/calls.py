@@ -204,7 +204,7 @@ begin = Table(
     on=begin_transaction,
     response=CallResponse,
     when=in_order,
-    elsewhere=(application,),
+    others=(application,),
     bounded_when=(state == READY)
     & (outcome.at(_begun) == Outcome.NOT_BEGUN)
     & all_of(t, (position(t) < position(_begun)).implies(outcome.at(t) != Outcome.NOT_BEGUN)),
@@ -256,7 +256,7 @@ commit = Table(
     on=commit_transaction,
     response=CallResponse,
     when=in_order,
-    elsewhere=(application,),
+    others=(application,),
     bounded_when=(state == IN_TRANSACTION) & _may_end,
     rows=(
         _NOT_TRANSACTIONAL,
@@ -298,7 +298,7 @@ abort = Table(
     on=abort_transaction,
     response=CallResponse,
     when=in_order,
-    elsewhere=(application,),
+    others=(application,),
     bounded_when=state.is_in(IN_TRANSACTION, ABORTABLE_ERROR) & txn.is_set & _may_end,
     rows=(
         _NOT_TRANSACTIONAL,

@@ -110,7 +110,7 @@ ended = Table(
     producer,
     on=EndTxnResponse,
     response=Reaction,
-    elsewhere=(application,),
+    others=(application,),
     rows=taken_up(
         Request.END_TXN,
         Row(

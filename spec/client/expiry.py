@@ -111,7 +111,7 @@ expired = Table(
     producer,
     on=expire_batch,
     response=Reaction,
-    elsewhere=(clock,),
+    others=(clock,),
     when=(EXPIRIES > 0)
     & if_(REAL == 0, _may_expire(_which) & _is_oldest, (_its.count > 0) & _is_over),
     rows=(

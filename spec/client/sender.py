@@ -375,7 +375,7 @@ completed = Table(
     producer,
     on=ProduceResponse,
     response=Reaction,
-    elsewhere=(clock,),
+    others=(clock,),
     rows=(
         Row(
             "nobody waits for it",
@@ -561,7 +561,7 @@ def given_up(event: Loss, kind: Expression, *before: Row, send: tuple[Sending, .
         producer,
         on=event,
         response=Reaction,
-        elsewhere=(clock,),
+        others=(clock,),
         when=(kind > 0) & awaits(event.producer, where, which, event.txn),
         rows=(
             *before,

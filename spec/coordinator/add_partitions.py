@@ -119,7 +119,7 @@ def _add_answer(error: Expression) -> Sending:
 add_partitions = Table(
     transaction,
     on=AddPartitionsToTxn,
-    elsewhere=(producer, clock),
+    others=(producer, clock),
     rows=add_partitions_rows(
         AddPartitionsToTxn,
         _add_answer,
@@ -170,7 +170,7 @@ add_partitions_by_leader = Table(
     transaction,
     on=AddPartitionsByLeader,
     response=AddPartitionsByLeaderResponse,
-    elsewhere=(clock,),
+    others=(clock,),
     rows=_verify_only
     + only(
         transaction_version_2,

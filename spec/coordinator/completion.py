@@ -32,7 +32,7 @@ _record = completed_record.value
 written_again = Table(
     transaction,
     on=completed_again,
-    elsewhere=(producer, clock),
+    others=(producer, clock),
     when=(FAILOVERS > 0) & completed_record.is_set,
     rows=(
         Row(

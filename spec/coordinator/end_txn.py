@@ -483,11 +483,11 @@ def _rows(end: _End) -> tuple[Row, ...]:
 
 
 _ELSEWHERE = (producer, clock, producer_id_manager)
-end_txn = Table(transaction, on=EndTxn, elsewhere=_ELSEWHERE, rows=_rows(_BY_CLIENT))
+end_txn = Table(transaction, on=EndTxn, others=_ELSEWHERE, rows=_rows(_BY_CLIENT))
 fence_continues = Table(
     transaction,
     on=continue_fence,
-    elsewhere=_ELSEWHERE,
+    others=_ELSEWHERE,
     when=fence_end.is_set,
     rows=_rows(_BY_FENCE),
 )

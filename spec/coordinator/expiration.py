@@ -18,7 +18,7 @@ ID_EXPIRATION = constant(
 expires = Table(
     transaction,
     on=expiry,
-    elsewhere=(clock, producer_id_manager),
+    others=(clock, producer_id_manager),
     when=(ID_EXPIRIES > 0)
     & is_settled
     & ~pending.is_set

@@ -142,7 +142,7 @@ def _found(name: str, target: Expression) -> Row:
 fails_over = Table(
     transaction,
     on=failover,
-    elsewhere=(producer, producer_id_manager, clock),
+    others=(producer, producer_id_manager, clock),
     when=(FAILOVERS > 0) & (is_known | pending.is_set) & (~failover.record_kept | _is_kept),
     rows=(
         _found("the new epoch is in the log", EMPTY),
@@ -199,7 +199,7 @@ def _surfaces(name: str, target: Expression, prepared_in: Expression) -> Row:
 fails_over_late = Table(
     transaction,
     on=late_failover,
-    elsewhere=(producer, producer_id_manager, clock),
+    others=(producer, producer_id_manager, clock),
     when=unsettled.is_set & ((_record.state != DEAD) | may_come_back),
     doc="The failure of an append and of its coordinator are one fault.",
     rows=(

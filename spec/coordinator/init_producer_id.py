@@ -126,7 +126,7 @@ def increment_rows(
 init_producer_id = Table(
     transaction,
     on=InitProducerId,
-    elsewhere=(producer, clock, producer_id_manager),
+    others=(producer, clock, producer_id_manager),
     bounded_when=~((state == ONGOING) & ~pending.is_set & fence_to_come),
     rows=(
         Row(

@@ -328,7 +328,7 @@ _COMPLETED_TWICE: Updates = {
 log_appended = Table(
     transaction,
     on=log_append,
-    elsewhere=(producer, producer_id_manager),
+    others=(producer, producer_id_manager),
     when=in_transition & (~completing | (size(partitions) == 0)),
     bounded_when=~completion_dropped,
     rows=(
@@ -361,7 +361,7 @@ _new_pair = transaction_version_2 & overflow_answered & next_id.is_set
 completion_begins = Table(
     transaction,
     on=begin_completion,
-    elsewhere=(producer, clock),
+    others=(producer, clock),
     when=is_prepared & ~pending.is_set & ~_ahead,
     rows=(
         Row(
@@ -412,7 +412,7 @@ _adds = pending == ONGOING
 append_fails = Table(
     transaction,
     on=append_failure,
-    elsewhere=(producer,),
+    others=(producer,),
     when=(APPEND_FAILURES > 0)
     & in_transition
     & (~completing | ((REAL == 1) & ~append_failure.record_kept))

@@ -185,7 +185,7 @@ _LOAD = "TransactionStateManager.loadTransactionsForTxnTopicPartition"
 load_ended = Table(
     coordinator,
     on=end_load,
-    elsewhere=(cluster,),
+    others=(cluster,),
     response=Loaded,
     when=end_load.coordinator_epoch.is_in(loads[end_load.state_partition]),
     rows=(
@@ -360,7 +360,7 @@ _under = owned[append_entry.state_partition]
 entry_appended = Table(
     coordinator,
     on=append_entry,
-    elsewhere=(cluster,),
+    others=(cluster,),
     when=_made.is_set & _under.is_set & (logged != _made),
     doc="The record of a new entry. The log takes it under the newest leader epoch alone.",
     rows=(

@@ -28,7 +28,7 @@ transaction_timeout = Table(
     & ~(two_phase_commit & (LONGEST > 0) & (txn_timeout_ms == LONGEST))
     & (rotation_on_fence | (producer_epoch < LARGEST_EPOCH)),
     bounded_when=~fence_to_come,
-    elsewhere=(clock,),
+    others=(clock,),
     rows=(
         Row(
             "fence the open transaction",

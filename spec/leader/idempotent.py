@@ -86,21 +86,21 @@ def _answers_only(event: Event, allowed: Expression, name: str, error: Expressio
     row = Row(
         name, reply=_answers(event)(error, NO_OFFSET), source="ReplicaManager.appendToLocalLog"
     )
-    return Table(partition, on=event, elsewhere=(producer,), when=allowed > 0, rows=(row,))
+    return Table(partition, on=event, others=(producer,), when=allowed > 0, rows=(row,))
 
 
 _r = RECORD.variable("r")
 _batch = client.batches.at(_ONLY)[partition.this][_r]
 producer_expires = replace(
     recovery.producer_expires,
-    elsewhere=(producer, clock),
+    others=(producer, clock),
     when=recovery.producer_expires.when & client_epoch_bump & ~any_of(_r, client.is_open(_batch)),
     doc="It takes longer than a batch lives (producer.id.expiration.ms, delivery.timeout.ms) and, "
     "before 2.5, longer than its records are kept.",
 )
 leader_changes = replace(
     recovery.leader_changes,
-    elsewhere=(),
+    others=(),
     rows=tuple(replace(row, send=()) for row in recovery.leader_changes.rows),
 )
 
@@ -115,7 +115,7 @@ TABLES = (
     Table(
         partition,
         on=Produce,
-        elsewhere=(producer,),
+        others=(producer,),
         response=AppendResponse,
         rows=_rows(Produce, _answers(Produce)),
     ),

@@ -170,7 +170,7 @@ write_markers = Table(
     partition,
     on=_request,
     response=MarkerResponse,
-    elsewhere=(transaction,),
+    others=(transaction,),
     rows=(
         *_REFUSALS,
         _row(

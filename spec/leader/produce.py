@@ -384,7 +384,7 @@ produce = Table(
     partition,
     on=Produce,
     response=AppendResponse,
-    elsewhere=(producer, clock),
+    others=(producer, clock),
     bounded_when=~(
         asks_first & (waiting[Produce.producer].is_set | Produce.producer.is_in(orphaned))
     ),

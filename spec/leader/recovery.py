@@ -78,7 +78,7 @@ _idle = producers[expire_producer.producer_id]
 producer_expires = Table(
     partition,
     on=expire_producer,
-    elsewhere=(clock,),
+    others=(clock,),
     when=(PRODUCER_EXPIRIES > 0)
     & (_idle.producer_epoch != NO_EPOCH)
     & ~_idle.current_txn_first_offset.is_set
@@ -90,7 +90,7 @@ _asked = verification_states[expire_question.producer_id]
 question_expires = Table(
     partition,
     on=expire_question,
-    elsewhere=(clock,),
+    others=(clock,),
     when=(PRODUCER_EXPIRIES > 0) & _asked.is_set & is_idle(_asked.value.timestamp),
     rows=(
         Row(
@@ -148,7 +148,7 @@ retained = each(n, if_(_is_retained, _entry, UNKNOWN))
 leader_changes = Table(
     partition,
     on=change_leader,
-    elsewhere=(producer,),
+    others=(producer,),
     when=LEADER_CHANGES > 0,
     rows=(
         Row(

@@ -89,7 +89,7 @@ verified = Table(
     partition,
     on=_answer,
     response=AppendResponse,
-    elsewhere=(producer,),
+    others=(producer,),
     rows=only(
         asks_coordinator,
         Row(
@@ -135,7 +135,7 @@ def _lost_question(message: Message) -> Table:
     return Table(
         partition,
         on=loss,
-        elsewhere=(producer,),
+        others=(producer,),
         when=LOSSES > 0,
         rows=only(
             asks_coordinator,

@@ -146,7 +146,7 @@ _CONTROL = "ProducerIdControlManager.generateNextProducerId"
 allocated = Table(
     controller,
     on=AllocateProducerIds,
-    elsewhere=(rpc_manager,),
+    others=(rpc_manager,),
     rows=only(
         controller_hands_out_ids,
         Row(
@@ -188,7 +188,7 @@ _is_committed = deferred[b].value.producer_id_start == committed
 records_committed = Table(
     controller,
     on=commit,
-    elsewhere=(rpc_manager,),
+    others=(rpc_manager,),
     when=committed < next_block,
     rows=only(
         controller_hands_out_ids,
@@ -219,7 +219,7 @@ _not_controller = (_complete(lift(True), Errors.NOT_CONTROLLER, lift(NO_PRODUCER
 failed_over = Table(
     controller,
     on=fail_over,
-    elsewhere=(rpc_manager,),
+    others=(rpc_manager,),
     when=committed < next_block,
     doc="A failover with nothing in doubt changes nothing here.",
     rows=only(

@@ -102,7 +102,7 @@ _claim = {next_producer_id: next_producer_id + 1, **hand_out(me, next_producer_i
 generated = Table(
     rpc_manager,
     on=generate,
-    elsewhere=(callers,),
+    others=(callers,),
     response=HandedOut,
     when=if_(waits, all_of(h, step[h] == Step.IDLE), step[_thread] == Step.IDLE),
     doc="A thread claims an id of the block that it has found to be the current one at once. "
@@ -136,7 +136,7 @@ _block = prefetched.value.block
 took = Table(
     rpc_manager,
     on=take_prefetched,
-    elsewhere=(callers,),
+    others=(callers,),
     response=HandedOut,
     when=(step[_thread] == Step.BLOCK_IS_FULL)
     | ((step[_thread] == Step.WAITING) & prefetched.is_set),
@@ -217,7 +217,7 @@ _after_request = {step[_thread]: if_(waits & ~_has_id, Step.WAITING, Step.IDLE)}
 requested = Table(
     rpc_manager,
     on=request_block,
-    elsewhere=(clock,),
+    others=(clock,),
     when=step[_thread] == Step.REQUESTING,
     doc="A call without an id fails with COORDINATOR_LOAD_IN_PROGRESS; until 3.5 it waits first.",
     rows=only(
@@ -281,7 +281,7 @@ _failed = {**_completed, backoff_deadline: now + RETRY_BACKOFF}
 received = Table(
     rpc_manager,
     on=AllocateProducerIdsResponse,
-    elsewhere=(clock,),
+    others=(clock,),
     when=~answered.is_set,
     rows=only(
         controller_hands_out_ids,
@@ -381,7 +381,7 @@ timed_out = Table(
 registered_again = Table(
     rpc_manager,
     on=register_again,
-    elsewhere=(controller,),
+    others=(controller,),
     when=outstanding > 0,
     rows=only(
         controller_hands_out_ids,
@@ -396,7 +396,7 @@ registered_again = Table(
 crashed = Table(
     rpc_manager,
     on=crash,
-    elsewhere=(controller,),
+    others=(controller,),
     rows=only(
         controller_hands_out_ids,
         Row(

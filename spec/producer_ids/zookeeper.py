@@ -112,7 +112,7 @@ started = Table(
 generated = Table(
     zk_manager,
     on=generate,
-    elsewhere=(callers,),
+    others=(callers,),
     response=HandedOut,
     when=state == READY,
     rows=only(
@@ -187,7 +187,7 @@ _reading, _checking = state == READING, state == CHECKING
 was_read = Table(
     zk_manager,
     on=read,
-    elsewhere=(zookeeper, callers),
+    others=(zookeeper, callers),
     response=HandedOut,
     when=_reading | _checking,
     rows=only(
@@ -226,7 +226,7 @@ def _answer(code: Expression) -> Sending:
 write = Table(
     zookeeper,
     on=SetData,
-    elsewhere=(zk_manager,),
+    others=(zk_manager,),
     rows=only(
         ~controller_hands_out_ids,
         Row(
@@ -252,7 +252,7 @@ _CONDITIONAL = "KafkaZkClient.conditionalUpdatePath"
 written = Table(
     zk_manager,
     on=SetDataResponse,
-    elsewhere=(callers,),
+    others=(callers,),
     response=HandedOut,
     rows=only(
         ~controller_hands_out_ids,

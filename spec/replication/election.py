@@ -65,7 +65,7 @@ def _elected(winner: Expression, members: Expression) -> dict[Expression, Operan
 elects = Table(
     registration,
     on=elect,
-    elsewhere=(replica,),
+    others=(replica,),
     when=(newest_epoch < LEADER_EPOCHS)
     & _runs(elect.replica)
     & ((newest_epoch == 0) | elect.replica.is_in(in_sync))
@@ -88,7 +88,7 @@ elects = Table(
 elects_unclean = Table(
     registration,
     on=elect_unclean,
-    elsewhere=(replica,),
+    others=(replica,),
     when=(0 < newest_epoch)
     & (newest_epoch < LEADER_EPOCHS)
     & _runs(elect_unclean.replica)
@@ -110,7 +110,7 @@ _not_leading: dict[Expression, Operand] = {isr: set_of(), fetched: _unknown, epo
 hears = Table(
     replica,
     on=hear,
-    elsewhere=(registration,),
+    others=(registration,),
     when=(state != State.OFFLINE) & elected.is_set & (leader_epoch < newest_epoch),
     rows=(
         Row(
@@ -170,7 +170,7 @@ loses_power = Table(
 restarts = Table(
     replica,
     on=restart,
-    elsewhere=(registration,),
+    others=(registration,),
     when=state == State.OFFLINE,
     rows=(
         Row(

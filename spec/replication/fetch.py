@@ -100,7 +100,7 @@ _at_once: dict[Expression, Operand] = {
 appends = Table(
     replica,
     on=produce,
-    elsewhere=(clients,),
+    others=(clients,),
     when=(produced < RECORDS) & ((state == State.LEADER) | (ACKS == 0)),
     rows=(
         Row(
@@ -142,7 +142,7 @@ _at_leader = {fetched.at(_leader): _offsets, **moved(_leader, _theirs, isr.at(_l
 fetches = Table(
     replica,
     on=fetch,
-    elsewhere=(clients,),
+    others=(clients,),
     when=(state == State.FETCHING) & leads(_leader, leader_epoch),
     rows=(
         Row(
@@ -175,7 +175,7 @@ _gone = isr - set_of(shrink.follower)
 shrinks = Table(
     replica,
     on=shrink,
-    elsewhere=(registration, clients),
+    others=(registration, clients),
     when=(state == State.LEADER)
     & shrink.follower.is_in(isr)
     & (shrink.follower != me)
@@ -197,7 +197,7 @@ _joined = isr | set_of(_new)
 expands = Table(
     replica,
     on=expand,
-    elsewhere=(registration,),
+    others=(registration,),
     when=(state == State.LEADER)
     & ~_new.is_in(isr)
     & (_new != me)
@@ -220,7 +220,7 @@ _source, _next = log.at(consume.leader), size(consumed)
 consumes = Table(
     clients,
     on=consume,
-    elsewhere=(replica,),
+    others=(replica,),
     when=(state.at(consume.leader) == State.LEADER) & (_next < high_watermark.at(consume.leader)),
     rows=(
         Row(

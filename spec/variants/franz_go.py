@@ -75,7 +75,7 @@ variant = Variant(
         Table(
             producer,
             on=_lost,
-            elsewhere=(application,),
+            others=(application,),
             rows=(
                 Row(
                     "the transaction is forgotten, and its abort does nothing",
@@ -91,7 +91,7 @@ variant = Variant(
             producer,
             on=abort_transaction,
             response=CallResponse,
-            elsewhere=(application,),
+            others=(application,),
             rows=(
                 Row(
                     "nothing was acknowledged: nothing to abort",
@@ -108,7 +108,7 @@ variant = Variant(
             producer,
             on=EndTxnResponse,
             response=Reaction,
-            elsewhere=(application,),
+            others=(application,),
             rows=(
                 Row(
                     "failed, and told as done",

@@ -97,7 +97,7 @@ variant = Variant(
         Table(
             transaction,
             on=log_append,
-            elsewhere=(*log_appended.elsewhere, kept),
+            others=(*log_appended.others, kept),
             rows=(
                 _completed("commit completed", COMPLETE_COMMIT),
                 _completed("abort completed", COMPLETE_ABORT),
@@ -106,7 +106,7 @@ variant = Variant(
         Table(
             transaction,
             on=failover,
-            elsewhere=(*fails_over.elsewhere, kept),
+            others=(*fails_over.others, kept),
             rows=(
                 dataclasses.replace(
                     _lost,
@@ -122,7 +122,7 @@ variant = Variant(
         Table(
             transaction,
             on=EndTxn,
-            elsewhere=(producer,),
+            others=(producer,),
             rows=(
                 Row(
                     "ended already, or never begun: nobody knows",
@@ -148,7 +148,7 @@ variant = Variant(
             partition,
             on=WriteTxnMarkers,
             response=write_markers.response,
-            elsewhere=write_markers.elsewhere,
+            others=write_markers.others,
             rows=(
                 dataclasses.replace(
                     _end,

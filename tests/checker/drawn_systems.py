@@ -270,7 +270,7 @@ class SystemDrawing(Drawing):
         rows = [self.row(f"row {at}", machine, on, scope, response)
                 for at in range(self.number(1, 3))]  # fmt: skip
         when = self.truth(scope, 1) if self.chance(15) else lang.lift(True)
-        made = Table(machine, on, tuple(rows), response, when, elsewhere=tuple(elsewhere))
+        made = Table(machine, on, tuple(rows), response, when, others=tuple(elsewhere))
         self.tables.append(made)
 
     def row(

@@ -273,7 +273,7 @@ r = RUNNER.variable("r")
 advance = Table(runner, lang.event("advance"), (Row("on", when=at < 2, set={at: at + 1}),))
 sit = Table(
     seat, lang.event("sit", r),
-    (Row("down", when=at.at(r) == 1, set={taken: taken | lang.set_of(r)}),), elsewhere=(runner,),
+    (Row("down", when=at.at(r) == 1, set={taken: taken | lang.set_of(r)}),), others=(runner,),
 )  # fmt: skip
 seated = lang.invariant(
     "Seated", lang.all_of(r, r.is_in(taken).implies(at.at(r) > 0)), "Who sits ran."

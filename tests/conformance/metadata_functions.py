@@ -101,7 +101,7 @@ _to_empty = {pending: EMPTY, pending_id: producer_id, pending_timeout_ms: increm
 incremented = Table(
     transaction,
     on=increment,
-    elsewhere=(clock,),
+    others=(clock,),
     response=Prepared,
     rows=(
         Row(
@@ -130,7 +130,7 @@ rotate = event(
 rotated = Table(
     transaction,
     on=rotate,
-    elsewhere=(clock,),
+    others=(clock,),
     response=Prepared,
     rows=(
         _unless(is_settled),
@@ -149,7 +149,7 @@ add = event("prepare add partitions", partitions=Set(PARTITION))
 added = Table(
     transaction,
     on=add,
-    elsewhere=(clock,),
+    others=(clock,),
     response=Prepared,
     rows=(
         _unless(is_settled | (state == ONGOING)),
@@ -171,7 +171,7 @@ _ends_nothing = (end.target == PREPARE_ABORT) & is_settled & ~version_2_draft
 ended = Table(
     transaction,
     on=end,
-    elsewhere=(clock,),
+    others=(clock,),
     response=Prepared,
     rows=(
         Row(
@@ -199,7 +199,7 @@ complete = event("prepare complete")
 completed = Table(
     transaction,
     on=complete,
-    elsewhere=(clock,),
+    others=(clock,),
     response=Prepared,
     rows=(
         _unless(is_prepared),

@@ -206,7 +206,7 @@ def test_another_machine_that_sets_the_state_is_seen() -> None:
             Row("again", when=lit != Light.OFF),
             Row("light", set={lit: Light.ON}),
         ),
-        elsewhere=(lamp,),
+        others=(lamp,),
     )
     diagram = state_diagram(a_system(table), lamp)
     assert [(t.source, t.target, t.row) for t in diagram.transitions] == [("OFF", "ON", "light")]

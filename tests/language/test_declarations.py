@@ -261,9 +261,9 @@ def test_a_table_s_own_condition_is_checked() -> None:
 
 
 def test_another_machine_with_a_key_is_read_at_an_instance() -> None:
-    Table(depot, tick, (Row("r", when=load.at(0) == 1),), elsewhere=(lorry,))
+    Table(depot, tick, (Row("r", when=load.at(0) == 1),), others=(lorry,))
     with pytest.raises(DeclarationError, match=r"row 'r': `load`: say which lorry with .at"):
-        Table(depot, tick, (Row("r", when=load == 1),), elsewhere=(lorry,))
+        Table(depot, tick, (Row("r", when=load == 1),), others=(lorry,))
 
 
 def test_a_single_machine_has_no_instances() -> None:

@@ -381,7 +381,7 @@ def test_a_machine_hears_of_what_is_lost() -> None:
 def test_a_message_goes_to_each_of_some() -> None:
     everyone = Table(
         depot, tick, (Row("all", send=(lang.to_each(s, count.at(s) == 0, ask(shelf=s)),)),),
-        elsewhere=(worker,),
+        others=(worker,),
     )  # fmt: skip
     quiet = Table(worker, ask, (Row("take"),))
     instance = lang.instantiate(

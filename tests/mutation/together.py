@@ -45,7 +45,7 @@ def together(system: System, mutants: list[Mutant]) -> System:
         tables.setdefault(mutant.table, {})[number] = mutant
     changed = {
         table: replace(
-            table, rows=_Merger(chosen, table, faults).rows(), elsewhere=(*table.elsewhere, machine)
+            table, rows=_Merger(chosen, table, faults).rows(), others=(*table.others, machine)
         )
         for table, faults in tables.items()
     }

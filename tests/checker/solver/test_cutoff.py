@@ -42,7 +42,7 @@ BELOW = invariant("Below", all_of(a, held.at(a) <= newest), "What is held was gi
 def tickets(when: Expression) -> System:
     """Clients that take numbers from a store."""
     rows = (Row("take", when=when, set={newest: newest + 1, held: newest + 1}),)
-    table = Table(client, take, rows, elsewhere=(store,))
+    table = Table(client, take, rows, others=(store,))
     return System(
         "tickets", (table,), (APART, BELOW), constants=(CLIENTS, LIMIT), terminal=True,
         interchangeable=(CLIENT,),
