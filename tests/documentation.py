@@ -56,6 +56,9 @@ PICTURES = {
 NOT_RUN = {
     "make check": "it sets up .venv, and runs what is the first of RUNS",
     "make test": "it would run itself",
+    "java docs/examples/vectors/Runner.java vectors/coordinator.json": (
+        "it needs a JDK; tests/model/vectors/test_runner.py runs it where there is one"
+    ),
     "epochfence check transactions": "the first of RUNS is just that, and compared with README",
 }
 # Commands that take long, and the test that runs a sample of what they print, line by line.

@@ -14,22 +14,11 @@ import pytest
 from epochfence.language.types import Map
 from epochfence.model.engine.machine import Machine, noted
 from epochfence.model.possible_states import RowName
-from epochfence.model.vectors.search import Event, Search, after, first, machines
+from epochfence.model.vectors.search import Event, after, first, machines
 from epochfence.model.vectors.values import message, named, read_mapping
 from epochfence.model.vectors.written import text, vectors
+from epochfence.tests.model.vectors.searched import RELEASE, search, written
 from epochfence.tests.test_cli import epochfence
-
-RELEASE = "4.3"
-
-
-@cache
-def written(of: str) -> dict[str, Any]:
-    return json.loads(text(vectors(search(), of)))
-
-
-@cache
-def search() -> Search:
-    return Search(RELEASE)
 
 
 def event_of(data: dict[str, Any]) -> Event:
