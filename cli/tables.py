@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -56,17 +56,33 @@ def diagram(
     protocol: Annotated[
         str | None, typer.Option("--protocol", metavar="R", help="One release (default: all).")
     ] = None,
+    detail: Annotated[
+        Literal["states", "rows"],
+        typer.Option(
+            "--detail",
+            help="A machine at a glance, an arrow for each pair of states, or with each row.",
+        ),
+    ] = "states",
+    event: Annotated[
+        str | None,
+        typer.Option("--event", metavar="NAME", help="The rows of this event (--detail rows)."),
+    ] = None,
     all_rows: Annotated[
-        bool, typer.Option("--all-rows", help="Draw rows that leave the state alone as well.")
+        bool,
+        typer.Option(
+            "--all-rows", help="Draw rows that leave the state alone as well (--detail rows)."
+        ),
     ] = False,
 ) -> None:  # fmt: skip
-    """Draw a machine's states and rows, or who sends what to whom in a system."""
+    """Draw a machine's states, or who sends what to whom in a system."""
     from ..diagrams.find import find_graph
     from ..diagrams.render import DrawingError, into, to_dot
 
     try:
         draw = None if output is None else into(output)
-        graph = find_graph(name, machine, protocol, all_rows=all_rows)
+        graph = find_graph(
+            name, machine, protocol, rows=detail == "rows", all_rows=all_rows, event=event
+        )
         print(to_dot(graph), end="") if draw is None else draw(graph)
     except (DeclarationError, DrawingError) as error:
         fail(error)

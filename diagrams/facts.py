@@ -30,6 +30,7 @@ from ..language import (
     lift,
 )
 from ..language.expressions import QUANTIFIERS, EnumValue, children_first, rewrite
+from ..language.systems import events_of
 from ..language.typecheck import type_of
 from ..language.types import Type, Value, initial_value
 
@@ -102,6 +103,33 @@ def happening(system: System, release: str) -> tuple[Table, ...]:
             for row, known in taken(table, system.protocols, release, {}):
                 sent |= {sending.message for sending in sendings(table, row, known)}
     return tuple(table for table in system.tables if table in live)
+
+
+def faults(system: System) -> frozenset[str]:
+    """The events that happen only as often as a budget lets them."""
+    return frozenset(event.name for events in system.budgets for event in events_of(events))
+
+
+def aftermath(system: System) -> frozenset[str]:
+    """The events that no budget bounds and that happen only after a fault: their guard needs a
+    field that is none at first, and only a fault sets it."""
+    bounded = faults(system)
+    unset: dict[Expression, Values] = {}
+    for machine in system.machines:
+        for info in system.fields_of(machine):
+            if isinstance(info.type, Optional) and info.initial is None:
+                unset[info.expression] = NONE
+    tables = [table for table in system.tables if table.on.name not in bounded]
+    happens: list[Table] = []
+    while ready := [t for t in tables if assume(t.guard, True, _Known(unset)) is not None]:
+        tables = [table for table in tables if table not in ready]
+        happens += ready
+        for table in happens:
+            for row in table.rows:
+                for target, update in table.updates(row):
+                    if target in unset and possible(update, _Known(unset)) != NONE:
+                        del unset[target]
+    return frozenset(table.on.name for table in tables)
 
 
 def _travels(event: Event) -> Event | None:

@@ -6,6 +6,7 @@ from ..language import DeclarationError, Machine, System, Table
 from ..spec.load import load_system
 from ..spec.systems import SHIPPED, shipped
 from .graph import Graph
+from .overview import overview
 from .state import state_diagram
 from .system import system_graph
 
@@ -15,12 +16,15 @@ def find_graph(
     machine: str | None = None,
     protocol: str | None = None,
     *,
+    rows: bool = False,
     all_rows: bool = False,
+    event: str | None = None,
 ) -> Graph:
     """The drawing of a shipped system, of a machine of one, or of what `FILE.py[:NAME]` declares.
 
-    `machine` names a machine of the system, `protocol` a single release to draw. Raises
-    DeclarationError, which names what there is, for a name that nothing has.
+    `machine` names a machine of the system, `protocol` a single release to draw. A machine is drawn
+    at a glance, or with `rows`: each row that moves it, with `all_rows` each row, or those of one
+    `event`. Raises DeclarationError, which names what there is, for a name that nothing has.
     """
     system, found = _find(name, machine)
     if protocol is not None:
@@ -28,7 +32,16 @@ def find_graph(
     releases = system.protocols.releases if protocol is None else (protocol,)
     if found is None:
         return system_graph(system, releases)
-    return state_diagram(system, found, releases).graph(all_rows=all_rows)
+    diagram = state_diagram(system, found, releases)
+    if event is not None:
+        shown = {t.event for t in diagram.transitions if t.moves or all_rows}
+        shown |= {name for t in diagram.transitions if t.moves for name, _ in t.after}
+        if event not in shown:
+            known = ", ".join(sorted(shown))
+            raise DeclarationError(f"no event {event} moves {found.name} (take one of: {known})")
+    if rows or all_rows or event is not None:
+        return diagram.graph(all_rows=all_rows, event=event)
+    return overview(diagram)
 
 
 def find_tables(name: str | None = None) -> list[tuple[System, tuple[Table, ...]]]:

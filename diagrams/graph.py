@@ -33,7 +33,8 @@ class Node:
 class Edge:
     """An arrow between two nodes, by their names.
 
-    `partial`: only some releases have it. `silent`: no message goes along it.
+    `partial`: only some releases have it. `silent`: no message goes along it. `prepared`: leads to
+    what never comes into force. `faint`: only a fault leads along it. `main`: the normal path.
     """
 
     tail: str
@@ -41,16 +42,21 @@ class Edge:
     lines: tuple[str, ...]
     partial: bool = False
     silent: bool = False
+    prepared: bool = False
+    faint: bool = False
+    main: bool = False
 
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes and edges: the states of a machine, or the machines of a system."""
+    """Nodes and edges: the states of a machine, or the machines of a system; `notes` are lines
+    below them."""
 
     name: str
     kind: Literal["states", "machines"]
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
+    notes: tuple[str, ...] = ()
 
 
 def span(some: Collection[str], releases: Sequence[str]) -> str:

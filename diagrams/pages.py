@@ -18,6 +18,7 @@ from .decision_table import CODE_WIDTH, code, decision_table, plain, wrapped
 from .facts import happening
 from .graph import Graph
 from .notation import in_brief, readable
+from .overview import overview
 from .render import to_same_svg
 from .state import state_diagram
 from .system import system_graph
@@ -45,9 +46,11 @@ and the source. `when` is the condition in the language, `name = value` a field'
 `send` a message, `reply` the answer: it repeats those fields of its request that aren't shown. A
 parameter of the table's own event is `event.x`, a field of its message `request.x` or `response.x`.
 
-In a state diagram, an arrow is labelled with the event and the row, and stands for every state in
-which the row's condition can hold. A double border marks a state that no arrow leaves. What is
-dashed is there only in the releases that stand with it. Click a drawing to see it large.
+In a state diagram, an arrow names the events that lead from one state to another: where a state is
+prepared first and then put in force, those that ask for it. A double border marks a state that no
+arrow leaves. What is dashed is there only in the releases that stand with it. Click a drawing to
+see it large. `epochfence diagram MACHINE --detail rows -o FILE.svg` draws each row, and
+`--event NAME` those of one event.
 """
 
 
@@ -123,8 +126,8 @@ class _Pages:
                 told.setdefault(table, []).append(system)
             if machine.state is not None and tables not in drawn:
                 drawn.append(tables)
-                graph = state_diagram(system, machine).graph()
-                title = f"The states of {machine.name} in {system.name}, by event and row"
+                graph = overview(state_diagram(system, machine))
+                title = f"The states of {machine.name} in {system.name}, by event"
                 yield self.drawn(graph, f"{system.name}-{machine.name}", title, f"../{DRAWINGS}")
         for table, systems in told.items():
             yield from self.table(table, systems, everywhere=len(systems) == len(owners))

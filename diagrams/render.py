@@ -16,7 +16,7 @@ from ..files import Output
 from .graph import Edge, Graph, Node
 
 INK, LINE, FILL = "#1c2a3a", "#4a6078", "#e8eff8"
-PARTIAL, UNUSED = "#a85a00", "#8a8f98"
+PARTIAL, UNUSED, QUIET = "#a85a00", "#8a8f98", "#6b7280"
 FONT = "Helvetica,Arial,sans-serif"
 
 
@@ -91,13 +91,21 @@ def _digraph(graph: Graph) -> graphviz.Digraph:
         },
         edge_attr=text | {"color": LINE, "fontsize": "10", "arrowsize": "0.7"},
     )  # fmt: skip
+    if graph.notes:
+        drawn.attr(label=_left(graph.notes), labelloc="b", labeljust="l", fontsize="12", **text)
     ids = _ids(graph)
+    if graph.notes:  # a picture to be read at a page's width
+        drawn.attr(nodesep="0.25", ranksep="0.35")
+        drawn.attr("node", fontsize="12", margin="0.12,0.08")
+        drawn.attr("edge", fontsize="12")
+    path = {end for edge in graph.edges if edge.main for end in (edge.tail, edge.head)}
     loops = {edge.tail: edge.lines for edge in graph.edges if edge.tail == edge.head}
     unused = graphviz.Digraph(graph_attr={"rank": "sink"})
     for node in graph.nodes:
         # Loops are lines of text in their node: drawn, they collide with other arrows.
         label = _label(node, (*node.inside, *loops.get(node.name, ())))
-        (unused if node.unused else drawn).node(ids[node.name], label, **_node_style(node))
+        style = _node_style(node) | ({"group": "path"} if node.name in path else {})
+        (unused if node.unused else drawn).node(ids[node.name], label, **style)
         if node.initial:
             start = f"{ids[node.name]}_start"
             drawn.node(start, "", shape="circle", width="0.12", fillcolor=INK, color=INK)
@@ -105,8 +113,19 @@ def _digraph(graph: Graph) -> graphviz.Digraph:
     drawn.subgraph(unused)
     for edge in graph.edges:
         if edge.tail != edge.head:
-            drawn.edge(ids[edge.tail], ids[edge.head], _left(edge.lines), **_edge_style(edge))
+            label = _left(edge.lines)
+            drawn.edge(ids[edge.tail], ids[edge.head], label, **_edge_style(edge))
+    _hold_down(drawn, graph, ids)
     return drawn
+
+
+def _hold_down(drawn: graphviz.Digraph, graph: Graph, ids: dict[str, str]) -> None:
+    """Keeps a state below the path where no arrow does: only its own text says what leads there."""
+    heads = {edge.head for edge in graph.edges}
+    ends = [edge.head for edge in graph.edges if edge.main]
+    for node in graph.nodes:
+        if ends and node.inside and node.name not in heads and not (node.initial or node.prepared):
+            drawn.edge(ids[ends[-1]], ids[node.name], style="invis")
 
 
 def _node_style(node: Node) -> dict[str, str]:
@@ -125,7 +144,12 @@ def _node_style(node: Node) -> dict[str, str]:
 def _edge_style(edge: Edge) -> dict[str, str]:
     if edge.silent:
         return {"style": "dotted", "arrowhead": "open"}
-    return {"style": "dashed", "color": PARTIAL} if edge.partial else {}
+    style = {"color": QUIET, "fontcolor": QUIET} if edge.faint else {}
+    if edge.main:
+        style = {"penwidth": "2.6", "weight": "20"}
+    if edge.prepared:
+        style["style"] = "dotted"
+    return style | {"style": "dashed", "color": PARTIAL} if edge.partial else style
 
 
 def _label(node: Node, inside: tuple[str, ...]) -> str:

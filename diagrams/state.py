@@ -17,7 +17,7 @@ from typing import TypeAlias
 from ..language import DeclarationError, Enum, Expression, Machine, Optional, System, Table
 from ..language.machines import FieldInfo
 from ..language.types import Value, initial_value
-from .facts import Facts, Values, happening, possible, taken
+from .facts import Facts, Values, aftermath, faults, happening, possible, taken
 from .graph import Edge, Graph, Node, span
 
 Known: TypeAlias = tuple[Value, ...]
@@ -63,19 +63,24 @@ class Transition:
 
 @dataclass(frozen=True)
 class StateDiagram:
-    """The states that a machine can be in and its transitions, over `releases`."""
+    """The states that a machine can be in and its transitions, over `releases`; `faults` are the
+    events that a budget bounds, `aftermath` those that happen only after a fault."""
 
     machine: str
     releases: tuple[str, ...]
     states: tuple[State, ...]
     transitions: tuple[Transition, ...]
+    faults: frozenset[str] = frozenset()
+    aftermath: frozenset[str] = frozenset()
 
-    def graph(self, *, all_rows: bool = False) -> Graph:
-        """As nodes and edges; rows that don't update the state are left out, or not."""
+    def graph(self, *, all_rows: bool = False, event: str | None = None) -> Graph:
+        """As nodes and edges, with every row, or those of an event and what follows from it; rows
+        that don't update the state are left out, or not."""
         nodes = {state.name: self._node(state) for state in self.states}
         joined: dict[tuple[str, str], list[Transition]] = {}
         for transition in self._gathered():
-            if transition.moves or all_rows:
+            named = {transition.event, *(name for name, _ in transition.after)}
+            if (transition.moves or all_rows) and (event is None or event in named):
                 ends = transition.source, transition.target
                 joined.setdefault(ends, []).append(transition)
         if any(source == ANY for source, _ in joined):
@@ -162,7 +167,8 @@ def state_diagram(
         )
     shown = tuple(releases or system.protocols.checked)
     search = _Search(system, machine, shown)
-    return StateDiagram(machine.name, shown, tuple(search.states()), tuple(search.transitions()))
+    states, transitions = tuple(search.states()), tuple(search.transitions())
+    return StateDiagram(machine.name, shown, states, transitions, faults(system), aftermath(system))
 
 
 class _Search:

@@ -19,7 +19,7 @@ def test_a_machine_and_a_system_by_name() -> None:
     code, states, noise = run("transaction")
     assert (code, noise) == (0, "")
     assert states.startswith("digraph transaction {")
-    assert "EMPTY (0)" in states
+    assert "EMPTY -> ONGOING" in states
     code, machines, noise = run("transactions")
     assert (code, noise) == (0, "")
     assert "transaction -> partition" in machines
@@ -29,13 +29,23 @@ def test_a_machine_and_a_system_by_name() -> None:
 def test_what_a_reader_declares() -> None:
     assert run(ORDERS)[1].startswith("digraph orders {")
     assert run(f"{ORDERS}:system")[1] == run(ORDERS)[1]
-    assert "Held (6)" in run(ORDERS, "--machine", "order")[1]
+    assert "Held" in run(ORDERS, "--machine", "order")[1]
 
 
 def test_one_release_and_all_rows() -> None:
-    assert "refund" not in run(ORDERS, "--machine", "order", "--protocol", "1")[1]
-    assert "not placed" not in run(ORDERS, "--machine", "order")[1]
+    rows = (ORDERS, "--machine", "order", "--detail", "rows")
+    assert "pay back: refund" in run(*rows)[1]
+    assert "Held (6)" in run(*rows)[1]
+    assert "pay back: refund" not in run(*rows, "--protocol", "1")[1]
+    assert "not placed" not in run(*rows)[1]
     assert "not placed" in run(ORDERS, "--machine", "order", "--all-rows")[1]
+
+
+def test_the_rows_of_one_event() -> None:
+    one = run(ORDERS, "--machine", "order", "--event", "Place")[1]
+    assert "after Place: place" in one
+    assert "Place: hold" in one
+    assert "pay back" not in one
 
 
 def test_a_file_is_written_and_nothing_printed(tmp_path: Path) -> None:
@@ -54,6 +64,7 @@ def test_a_file_is_written_and_nothing_printed(tmp_path: Path) -> None:
         (("orders", "--machine", "order"), "nothing is called orders"),
         (("transactions", "--machine", "coordinator"), "it has: transaction, "),
         (("partition",), "no state field to draw (with one: transaction, producer)"),
+        ((ORDERS, "--machine", "order", "--event", "Post"), "take one of: Pay, Place, "),
         (("transaction", "--protocol", "0.10"), "take one of 0.11.0.0, 0.11.0.2, 1.0"),
         (("transaction", "-o", "transaction.jpg"), ".mmd"),
         (("transaction", "-o", "nowhere/transaction.svg"), "no folder"),

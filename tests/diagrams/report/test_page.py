@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -108,19 +106,6 @@ def test_cells_are_the_states(broken: Run) -> None:
 
 
 # In a browser ------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api")
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
-    if program is None:
-        pytest.skip("no Chromium is installed: apt install chromium")
-    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with playwright.sync_playwright() as running:
-        opened = running.chromium.launch(executable_path=program, args=sandbox)
-        yield opened
-        opened.close()
 
 
 class Opened:

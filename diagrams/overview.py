@@ -1,0 +1,265 @@
+"""A machine's states at a glance: one arrow for each pair of states, named by its events.
+
+What a picture leaves out to be read at a glance, a line below it says.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from .graph import Edge, Graph, Node, span
+from .state import ENOUGH, State, StateDiagram, Transition
+
+NAMES = 3
+"""Events that an arrow names at most."""
+WORDS = 6
+"""Words that these names have at most, beside the first name."""
+_NOTE_WIDTH = 90
+_INSIDE_WIDTH = 30
+
+
+@dataclass
+class _Arrow:
+    """What leads from one state to another: the names of its events, each with its releases."""
+
+    names: dict[str, set[str]]
+    """Of what is no fault, or leads there together with no fault."""
+    faults: dict[str, set[str]]
+
+    def without(self, common: Iterable[str]) -> _Arrow:
+        """What is left beside these events."""
+        gone = set(common)
+        kept = ({n: r for n, r in of.items() if n not in gone} for of in (self.names, self.faults))
+        return _Arrow(*kept)
+
+    @property
+    def releases(self) -> set[str]:
+        """Those in which something but a fault, or else a fault, leads there."""
+        return {release for of in (self.names or self.faults).values() for release in of}
+
+
+def overview(diagram: StateDiagram) -> Graph:
+    """The first level of a state diagram; `StateDiagram.graph` has the rows.
+
+    Left out are states that aren't reached, what a fault does while a transition is pending, and
+    arrows that the newest release doesn't have. What leads to a state from all others, or by a
+    fault or in some releases only from three or more, is told in the state.
+    """
+    return _Overview(diagram).graph()
+
+
+class _Overview:
+    def __init__(self, diagram: StateDiagram) -> None:
+        self.diagram = diagram
+        self.bounded = diagram.faults | diagram.aftermath
+        self.states = {state.name: state for state in diagram.states if state.releases}
+        moving = [t for t in diagram.transitions if t.moves and self.told(t)]
+        untold = [t for t in diagram.transitions if t.moves and not self.told(t)]
+        self.hidden = {t.event for t in untold if t.event in self.bounded and t.source != t.target}
+        happens = {release for t in moving for release in t.releases}
+        self.base = tuple(r for r in diagram.releases if r in happens) or diagram.releases
+        self.arrows: dict[tuple[str, str], _Arrow] = {}
+        self.inside: dict[str, list[str]] = {name: [] for name in self.states}
+        for transition in moving:
+            self.add(transition)
+        for name in self.states:
+            self.gather(name)
+        past = [ends for ends, arrow in self.arrows.items() if self.base[-1] not in arrow.releases]
+        self.past = {ends for ends in past if ends[0] != ends[1]}
+        for ends in past:
+            del self.arrows[ends]
+        newest = self.base[-1]
+        self.states = {n: s for n, s in self.states.items() if newest in s.releases}
+        for name in self.states:
+            self.fold(name)
+
+    def told(self, transition: Transition) -> bool:
+        """Whether it isn't what a fault makes of a pending transition."""
+        if transition.source == transition.target and not transition.after:
+            return False
+        if transition.event in self.diagram.aftermath:
+            return False
+        pending = transition.after or self.states[transition.source].prepared
+        return not (pending and self.cause(transition) in self.bounded)
+
+    def cause(self, transition: Transition) -> str:
+        """The event that asked for it; a fault, where only faults did."""
+        if transition.event in self.bounded or not transition.after:
+            return transition.event
+        asked = [event for event, _ in transition.after]
+        return next((event for event in reversed(asked) if event not in self.bounded), asked[0])
+
+    def add(self, transition: Transition) -> None:
+        """Counts it to the arrow of its states."""
+        ends = transition.source, transition.target
+        arrow = self.arrows.setdefault(ends, _Arrow({}, {}))
+        event = self.cause(transition)
+        names = arrow.faults if event in self.diagram.faults else arrow.names
+        names.setdefault(event, set()).update(transition.releases)
+
+    def gather(self, target: str) -> None:
+        """Draws what leads to the state from all others once."""
+        others = [n for n, s in self.states.items() if n != target and not s.prepared]
+        ways = [self.arrows.get((other, target)) for other in others]
+        if len(others) < ENOUGH or None in ways:
+            return
+        arrows = [arrow for arrow in ways if arrow is not None]
+        both = [arrow.names | arrow.faults for arrow in arrows]
+        common = [name for name in both[0] if all(name in names for names in both)]
+        if not common:
+            return
+        gathered = _Arrow({}, {})
+        for name in common:
+            of = gathered.faults if name in self.diagram.faults else gathered.names
+            of[name] = {release for names in both for release in names[name]}
+        for other, arrow in zip(others, arrows, strict=True):
+            rest = arrow.without(common)
+            # A release's own way to where every state leads anyway is not worth an arrow.
+            if rest.names and set(self.base) <= rest.releases:
+                self.arrows[other, target] = rest
+            else:
+                del self.arrows[other, target]
+        self.tell(target, gathered, "any other state")
+
+    def fold(self, target: str) -> None:
+        """Tells in the state what leads there from many by a fault, in some releases only, or by
+        more events than an arrow names."""
+        alike: dict[tuple[str, ...], list[str]] = {}
+        for (source, head), arrow in self.arrows.items():
+            events = (*arrow.names, *arrow.faults)
+            many = len(events) > NAMES
+            if head == target != source and (many or not arrow.names or self.when(arrow)):
+                alike.setdefault(events, []).append(source)
+        for events, sources in alike.items():
+            if len(sources) >= (2 if len(events) > NAMES else ENOUGH):
+                arrows = [self.arrows.pop((source, target)) for source in sources]
+                widest = max(arrows, key=lambda arrow: len(arrow.releases))
+                names = [
+                    source if arrow.releases == widest.releases else f"{source} {self.when(arrow)}"
+                    for source, arrow in zip(sources, arrows, strict=True)
+                ]
+                self.tell(target, widest, ", ".join(names))
+
+    def tell(self, target: str, arrow: _Arrow, sources: str) -> None:
+        """Writes into a state what leads there."""
+        lines = self.inside[target]
+        lines += [""] if lines else []
+        lines += textwrap.wrap(f"from {sources}:", _INSIDE_WIDTH)
+        lines += self.label(arrow)
+
+    def when(self, arrow: _Arrow) -> str:
+        """The releases in which something leads there, if not all."""
+        when = span([r for r in self.base if r in arrow.releases], self.base)
+        return when and f"in {when}"
+
+    def label(self, arrow: _Arrow) -> list[str]:
+        """What stands on an arrow."""
+        when = self.when(arrow)
+        return [*named(arrow.names, arrow.faults), *([when] if when else [])]
+
+    def graph(self) -> Graph:
+        """The arrows and states as they are drawn."""
+        path = self.path()
+        nodes = [self.node(state) for state in self.states.values()]
+        edges = [
+            replace(self.edge(ends, arrow), main=ends in path)
+            for ends, arrow in self.arrows.items()
+            if ends[0] != ends[1]
+        ]
+        edges.sort(key=lambda edge: not edge.main)  # Graphviz ranks by what comes first
+        notes = tuple(self.notes(edges))
+        return Graph(self.diagram.machine, "states", tuple(nodes), tuple(edges), notes)
+
+    def node(self, state: State) -> Node:
+        """The state, with what writes it again."""
+        lines = (f"{' and '.join(state.prepared)} only",) if state.prepared else ()
+        when = span([r for r in self.base if r in state.releases], self.base)
+        again = self.arrows.get((state.name, state.name))
+        names = tuple(named(again.names, ())) if again else ()
+        return Node(
+            state.name,
+            (*lines, *((f"in {when}",) if when else ())),
+            inside=(*(("again:", *names) if names else ()), *self.inside[state.name]),
+            initial=state.initial,
+            terminal=state.terminal,
+            partial=bool(when),
+            prepared=bool(state.prepared),
+        )
+
+    def edge(self, ends: tuple[str, str], arrow: _Arrow) -> Edge:
+        """The arrow between two states."""
+        return Edge(
+            *ends,
+            tuple(self.label(arrow)),
+            partial=bool(self.when(arrow)),
+            prepared=bool(self.states[ends[1]].prepared),
+            faint=not arrow.names,
+        )
+
+    def path(self) -> set[tuple[str, str]]:
+        """The normal path: on from state to state, none of which a shortcut leads to."""
+        order = list(self.states)
+        first = next((n for n, s in self.states.items() if s.initial), None)
+        trail = [first] if first else []
+        plain = {
+            ends
+            for ends, arrow in self.arrows.items()
+            if arrow.names and arrow.releases >= set(self.base)
+        }
+        while trail:
+            ahead = [
+                name
+                for name in order[order.index(trail[-1]) + 1 :]
+                if (trail[-1], name) in plain
+                and not any((before, name) in self.arrows for before in trail[:-1])
+            ]
+            if not ahead:
+                break
+            trail.append(ahead[0])
+        return set(pairwise(trail))
+
+    def notes(self, edges: list[Edge]) -> Iterator[str]:
+        """What the styles mean, and what isn't drawn."""
+        diagram = self.diagram
+        styles = [
+            ("bold: the normal path", any(edge.main for edge in edges)),
+            ("dotted: pending, not in force", any(edge.prepared for edge in edges)),
+            ("grey: by a fault only", any(edge.faint for edge in edges)),
+            ("dashed: in some releases", any(edge.partial for edge in edges)),
+        ]
+        legend = "; ".join(text for text, there in styles if there)
+        yield from _wrapped(legend[:1].upper() + legend[1:])
+        if len(self.base) < len(diagram.releases):
+            yield f"There in {span(self.base, diagram.releases)} only."
+        unused = [state.name for state in diagram.states if not state.releases]
+        if unused:
+            yield from _wrapped(f"Never reached: {', '.join(unused)}.")
+        if self.hidden:
+            names = ", ".join(sorted(self.hidden))
+            yield from _wrapped(f"Left out: what happens to a pending transition at {names}.")
+        if self.past:
+            count = "an arrow" if len(self.past) == 1 else f"{len(self.past)} arrows"
+            yield f"Left out: {count} of earlier releases (--protocol)."
+        yield "Each arrow's rows: --detail rows"
+
+
+def named(names: Collection[str], faults: Collection[str]) -> Iterator[str]:
+    """A line for each event that is named, faults last; the others are counted."""
+    every = [*names, *(name for name in faults if name not in names)]
+    shown = every[:1]
+    for name in every[1:NAMES]:
+        if sum(len(each.split()) for each in (*shown, name)) > WORDS:
+            break
+        shown.append(name)
+    more = len(every) - len(shown)
+    yield from (f"{name}," for name in shown[:-1])
+    yield from shown[-1:]
+    if more:
+        yield f"and {more} more"
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, _NOTE_WIDTH)
