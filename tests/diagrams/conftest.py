@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api")
     program = shutil.which("chromium") or shutil.which("chromium-browser")
