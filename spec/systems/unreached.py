@@ -49,7 +49,6 @@ TRANSACTIONS = (
     Unreached(
         "can't be: nobody has the epoch of a decided end before its completion is prepared",
         ("transaction.AddPartitionsByLeader/commit or abort under way",),
-        transaction_version_2,
     ),
     Unreached(
         "can't be: a leader is there, and answers a marker with what its checks say",

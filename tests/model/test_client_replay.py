@@ -338,13 +338,15 @@ BOUNDS = {
     | {"producer_expiries": 1, "largest_sequence": 7},
 }
 each_system = pytest.mark.parametrize("name", BOUNDS)
+# The order of a heap hangs on all that went through it: a bounded run takes one that shows the bug.
+IN_ORDER = ("renumbered_in_order",)
 
 
 @pytest.mark.sample(4)
 @each_system
 @pytest.mark.parametrize("release", ["2.0", "2.5", "3.6", "4.0.0", "4.3"])
 def test_bounded_clients_do_what_clients_do(name: str, release: str) -> None:
-    instance = instantiate(shipped(name), release, BOUNDS[name])
+    instance = instantiate(shipped(name), release, BOUNDS[name], switch_on=IN_ORDER)
     assert replay(instance, 1_000, seed=1) > 300
 
 
@@ -353,4 +355,5 @@ def test_bounded_clients_do_what_clients_do(name: str, release: str) -> None:
 @each_system
 @pytest.mark.parametrize("release", ["2.0", "2.7", "3.5", "4.1", "4.3"])
 def test_long_walks_are_replayed(name: str, release: str, seed: int) -> None:
-    assert replay(instantiate(shipped(name), release, BOUNDS[name]), 2_000, seed) > 500
+    instance = instantiate(shipped(name), release, BOUNDS[name], switch_on=IN_ORDER)
+    assert replay(instance, 2_000, seed) > 500
