@@ -43,7 +43,8 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "list": (),
 }  # fmt: skip
 DEAR = {
-    "check": 0.05, "sweep": 0.01, "matrix": 0.01, "vectors": 0.02, "bugs": 0.1, "bound": 0.03, "prove": 0.01, "lint": 0.03, "list": 0.02,
+    "matrix": 0.01, "vectors": 0.02, "bugs": 0.1, "check": 0.05, "sweep": 0.01,
+    "bound": 0.03, "prove": 0.01, "lint": 0.03, "list": 0.02,
     "diagram": 0.3, "diff": 0.3,
 }  # fmt: skip
 
@@ -81,9 +82,7 @@ def generate(random: Random) -> Case:
     name = random.choice(list(_commands()))
     dear = DEAR.get(name)
     wrong = dear is not None and random.random() > dear
-    words = (
-        [name, "declared.py:holds"] if name == "matrix" else [name]
-    )  # with none it takes them all
+    words = [name, "declared.py:holds"] if name == "matrix" else [name]  # alone it takes them all
     system = random.choice(SYSTEMS)
     pool = ARGUMENTS.get(name, (system,))
     for _ in range(random.choice((0, 1, 1, 1, 1, 2)) if name != "list" else 0):
