@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import re
 import shlex
@@ -30,6 +31,7 @@ from epochfence.language import System, instantiate
 from epochfence.language.instance import ending_anywhere
 from epochfence.model.records import schema
 from epochfence.model.records.codec import shapes
+from epochfence.spec.bugs import BUGS
 from epochfence.spec.config import CLIENTS, SETTINGS, STEPS
 from epochfence.spec.systems import shipped
 from epochfence.tests import house
@@ -59,7 +61,7 @@ NOT_RUN = {
     "java docs/examples/vectors/Runner.java vectors/coordinator.json": (
         "it needs a JDK; tests/model/vectors/test_runner.py runs it where there is one"
     ),
-    "epochfence check transactions": "the first of RUNS is just that, and compared with README",
+    "epochfence check transactions": "the first of RUNS, which docs/checked.md tells, is just that",
 }
 # Commands that take long, and the test that runs a sample of what they print, line by line.
 IN_PARTS = {"python tests/model/planted_faults.py": "tests/model/test_conformance.py"}
@@ -199,7 +201,7 @@ def _without_measures(text: str) -> str:
 
 @dataclass(frozen=True)
 class Run:
-    """A run of `transactions` whose figures README tells; no `properties` stand for all.
+    """A run of `transactions` whose figures docs/checked.md tells; no `properties` stand for all.
 
     A `slow` one takes seconds, one of `millions` of states takes minutes.
     """
@@ -275,7 +277,8 @@ RUNS_HEAD = (
 BLOCK = re.compile(
     r"(?P<begin><!-- begin: (?P<name>.*?) -->\n)(?P<text>.*?)(?P<end><!-- end -->)", re.DOTALL
 )
-MEASURED = "runs"
+MEASURED, MEASURED_ON = "runs", ROOT / "docs" / "checked.md"
+DOCS = ROOT / "docs"
 
 
 def _properties() -> str:
@@ -308,6 +311,49 @@ def _constants(system: System) -> str:
         values = " | ".join(str(values[info.name]) for values in named.values())
         rows.append(f"| `{info.name}` | {values} | {span} | {real} | {info.meaning} |")
     return "\n".join(rows)
+
+
+def _figures() -> str:
+    """Why anyone should look closer: each figure is that of the page that it links to."""
+    brokers = rows_of("conformance.md", "release | Kafka")
+    assert all(row[-1] == "0" for row in brokers)
+    span = f"{brokers[0][0]} to {brokers[-1][0]}"
+    findings = rows_of("findings.md", "what breaks")
+    mocks = rows_of("findings.md", "what is asked")
+    aims = {row[0]: row[2] for row in rows_of("performance.md", "what | aim")}
+    spin, rumur, tlc = (
+        f"{float(reached):.1f}"
+        for peer in ("SPIN", "rumur", "TLC")
+        for what, reached in aims.items()
+        if what.startswith(f"states/s with 2 threads, times {peer}")
+    )
+    measured = (DOCS / "performance.md").read_text(encoding="utf-8")
+    (processor,) = re.findall(r"^`python bench/run.py`, [\d-]+\. (.*?), ", measured, re.MULTILINE)
+    (score,) = (row[2] for row in rows_of("mutation.md", "machine | mutants") if row[0] == "all")
+    rows = [
+        ("It agrees with real brokers", f"0 disagreements with {len(brokers)} releases, {span}",
+         "[brokers](docs/conformance.md#kafkas-own-brokers)"),
+        ("It finds bugs in Kafka", f"{len(findings)} in the newest release, with the shortest runs",
+         "[findings](docs/findings.md)"),
+        ("It knows the old ones", f"{len(BUGS)} published bugs, shown, mended and shown again",
+         "[known bugs](docs/bugs.md)"),
+        ("It judges mocks", f"{len(mocks)} answers of librdkafka's mock that no broker gives",
+         "[the mock](docs/findings.md#librdkafkas-mock-cluster)"),
+        ("It is fast", f"states a second: {spin} times SPIN, {rumur} times rumur, {tlc} times TLC "
+         f"({processor}, two threads)", "[performance](docs/performance.md)"),
+        ("Its tests see slips", f"{score} of 100 mutants of the tables are killed",
+         "[mutation](docs/mutation.md)"),
+    ]  # fmt: skip
+    return "\n".join(["| | | page |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def rows_of(page: str, head: str) -> list[list[str]]:
+    """The cells of the page's first table whose head has these words, without the head."""
+    lines = (DOCS / page).read_text(encoding="utf-8").splitlines()
+    squeezed = [" ".join(line.split()) for line in lines]
+    at = next(i for i, line in enumerate(squeezed) if line.startswith("|") and head in line)
+    rest = itertools.takewhile(lambda line: line.startswith("|"), squeezed[at + 2 :])
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in rest]
 
 
 LAYOUTS = (
@@ -365,6 +411,7 @@ def _example() -> str:
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
+    "figures": _figures,
     "properties": _properties,
     "sources": lambda: _sources(SYSTEM),
     "features": _features,

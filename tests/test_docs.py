@@ -25,6 +25,7 @@ from epochfence.tests.documentation import (
     FENCE,
     IN_PARTS,
     MEASURED,
+    MEASURED_ON,
     NOT_RUN,
     ON_SPARK,
     PAGES,
@@ -190,7 +191,7 @@ NOT_DRAWN = [pytest.mark.slow, pytest.mark.sample(0)]
     ],
 )
 def test_the_figures_are_those_of_a_run(at: int, run: Run) -> None:
-    rows = blocks(ROOT / "README.md")[MEASURED].splitlines()[len(RUNS_HEAD) :]
+    rows = blocks(MEASURED_ON)[MEASURED].splitlines()[len(RUNS_HEAD) :]
     assert len(rows) == len(RUNS)
     assert rows[at] == run.row(), RENEW
 

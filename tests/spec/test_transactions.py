@@ -261,7 +261,7 @@ def test_every_row_is_taken_by_a_run_or_listed_with_a_reason() -> None:
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("protocol", [NEWEST, "3.6"])
 def test_no_row_listed_is_taken_in_millions_of_states(protocol: str) -> None:
-    """With two clients. What holds there with the newest protocol, a run of README says too."""
+    """With two clients. What holds there with the newest protocol, docs/checked.md says too."""
     bounds = replace(TWO_CLIENTS, faults=2)
     result = run(bounds, protocol, (), NOWHERE_BROKEN, available_threads())
     assert result.verdict is Verdict.HOLDS
