@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import TypeAlias
 
 from ..language import (
@@ -59,6 +59,7 @@ def truth_of(value: bool) -> Values:
     return frozenset({value})
 
 
+@cache
 def feature_facts(protocols: Protocols, release: str) -> Facts:
     """Which features hold in a release."""
     on = protocols.features_at(release)
@@ -67,17 +68,44 @@ def feature_facts(protocols: Protocols, release: str) -> Facts:
 
 def taken(
     table: Table, protocols: Protocols, release: str, facts: Facts
-) -> Iterator[tuple[Row, Facts]]:
-    """The rows that may be taken in a release where `facts` hold, each with what holds then."""
-    on = protocols.features_at(release)
-    left = assume(table.guard, True, _Known({**feature_facts(protocols, release), **facts}))
+) -> tuple[tuple[Row, Facts], ...]:
+    """The rows that may be taken in a release where `facts` hold, each with what the table asks for
+    and is known then."""
+    asked = _features_asked(table)
+    features = feature_facts(protocols, release).items()
+    known = {feature: truth for feature, truth in features if feature in asked}
+    return _taken(table, frozenset({**known, **facts}.items()))
+
+
+@lru_cache(10_000)
+def _taken(
+    table: Table, facts: frozenset[tuple[Expression, Values]]
+) -> tuple[tuple[Row, Facts], ...]:
+    """The same where these facts hold, features among them: releases that differ in others only
+    have them in common."""
+    rows: list[tuple[Row, Facts]] = []
+    known = _Known(dict(facts))
+    left = assume(table.guard, True, known)
     for row in table.rows:
-        if not protocols.holds(row.during, on):
+        if possible(row.during, known) != truth_of(True):
             continue
         here = assume(row.guard, True, left)
         if here is not None:
-            yield row, here
+            rows.append((row, here))
         left = assume(row.guard, False, left)
+    return tuple(rows)
+
+
+@cache
+def _features_asked(table: Table) -> frozenset[Expression]:
+    """The features that anything in the table asks for."""
+    parts = [table.guard]
+    for row in table.rows:
+        parts += [row.during, row.guard, *(part for pair in table.updates(row) for part in pair)]
+        for sending in table.sendings(row):
+            parts += [sending.when, *(value for _, value in sending.fields)]
+    every = (part for whole in set(parts) for part in children_first(whole))
+    return frozenset(part for part in every if part.op == "feature")
 
 
 def sendings(table: Table, row: Row, facts: Facts) -> Iterator[Sending]:

@@ -192,6 +192,7 @@ class _Search:
         self.fields = [info.expression for info in infos]
         self.initials = [_initial(info) for info in infos]
         self.tables = {release: happening(system, release) for release in releases}
+        self.places = {table: tuple(self.named_by(table)) for table in system.tables}
         self.steps = {release: self.explored(release) for release in releases}
         in_force = {known[0] for steps in self.steps.values() for known in steps}
         self.only_prepared = set(kind.names) - in_force
@@ -214,7 +215,7 @@ class _Search:
     def leaving(self, release: str, known: Known) -> Iterator[tuple[Known, Transition]]:
         """The rows that may be taken, each with what the fields hold after it."""
         for table in self.tables[release]:
-            for place in self.places(table):
+            for place in self.places[table]:
                 fields = [Expression("field", place, field.data) for field in self.fields]
                 facts = {f: frozenset({v}) for f, v in zip(fields, known, strict=True)}
                 for row, here in taken(table, self.system.protocols, release, facts):
@@ -226,13 +227,13 @@ class _Search:
                     for following in product(*(_after(f, updates, here) for f in fields)):
                         yield following, step
 
-    def places(self, table: Table) -> list[tuple[Expression, ...]]:
+    def named_by(self, table: Table) -> dict[tuple[Expression, ...], None]:
         """How the table speaks of the machine: its own, or an instance given by its key."""
         own: list[tuple[Expression, ...]] = [()] if table.machine is self.machine else []
         targets = (target for row in table.rows for target, _ in table.updates(row))
-        data = [field.data for field in self.fields]
+        data = {field.data for field in self.fields}
         others = (t.args for t in targets if t.op == "field" and t.data in data)
-        return list(dict.fromkeys([*own, *others]))
+        return dict.fromkeys((*own, *others))
 
     def follow(self, release: str) -> None:
         """Goes through a release's steps again, keeping in mind which rows prepared what."""
