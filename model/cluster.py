@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from copy import copy
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..spec import api_versions
 from ..spec.leader.state import asks_coordinator
@@ -18,10 +18,11 @@ from .broker.leader import Batch, PartitionLeader
 from .broker.marker_channel_manager import Marker
 from .broker.transaction_log import partition_for
 from .broker.transaction_state_manager import PENDING
-from .client.accumulator import Produce
-from .client.producer import ProducerClient
-from .client.requests import Request
+from .client.requests import Produce, Request
 from .engine.machine import Machine
+
+if TYPE_CHECKING:
+    from .client.producer import ProducerClient
 
 STATE_PARTITIONS = 50
 

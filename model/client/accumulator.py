@@ -15,6 +15,7 @@ from ...spec.client import accumulator
 from ...spec.messages import now
 from ..engine.errors import NotNow
 from ..engine.machine import Machine
+from .requests import Produce, Record
 
 HEADER = 61  # bytes of a batch without its records
 
@@ -23,32 +24,6 @@ IMPROVING, DETERIORATING = 0.005, 0.05
 SAFETY = 1.05  # how much more room a compressed record is given
 _WAITING = ("UNSENT", "QUEUED")
 _DONE = ("ACKNOWLEDGED", "FAILED")
-
-
-@dataclass(eq=False)
-class Record:
-    """A record and what became of it: its `offset` (-1: not known), or an `error`."""
-
-    partition: Any
-    size: int
-    is_done: bool = False
-    error: str | None = None
-    offset: int = -1
-
-
-@dataclass(frozen=True, eq=False)
-class Produce:
-    """A batch as it was sent; `batch` is its number in the machine."""
-
-    batch: int
-    partition: Any
-    base_sequence: int
-    producer_id: int
-    producer_epoch: int
-    is_transactional: bool
-    transaction_version: int
-    records: tuple[Record, ...]
-    api: str = "PRODUCE"
 
 
 @dataclass(eq=False)

@@ -25,8 +25,8 @@ from ...spec.errors import Errors
 from ...spec.features import KAFKA, transactional
 from ..engine.errors import NotNow, text, whole
 from ..engine.machine import Machine
-from .accumulator import Accumulator, Produce, Record, topic_of
-from .requests import CallFailed, CallResult, Request
+from .accumulator import Accumulator, topic_of
+from .requests import CallFailed, CallResult, Produce, Record, Request
 from .sender import Sender
 
 NONE = "NONE"

@@ -1,4 +1,4 @@
-"""What a client's requests to coordinators are, and what its calls come to."""
+"""What a client asks of coordinators and leaders, and what its calls and records come to."""
 
 from __future__ import annotations
 
@@ -47,3 +47,29 @@ class Request:
     fields: dict[str, Any] = field(default_factory=dict[str, Any])
     is_bump: bool = False
     is_retry: bool = False
+
+
+@dataclass(eq=False)
+class Record:
+    """A record and what became of it: its `offset` (-1: not known), or an `error`."""
+
+    partition: Any
+    size: int
+    is_done: bool = False
+    error: str | None = None
+    offset: int = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Produce:
+    """A batch as it was sent; `batch` is its number in the machine."""
+
+    batch: int
+    partition: Any
+    base_sequence: int
+    producer_id: int
+    producer_epoch: int
+    is_transactional: bool
+    transaction_version: int
+    records: tuple[Record, ...]
+    api: str = "PRODUCE"

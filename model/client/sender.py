@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from .accumulator import Accumulator, Produce, topic_of
+from .accumulator import Accumulator, topic_of
+from .requests import Produce
 
 
 class Sender:

@@ -32,6 +32,7 @@ from ...language import (
     wrap,
 )
 from ...language.expressions import Operand
+from ..answers import awaits, compares_offsets
 from ..errors import is_retriable
 from ..features import (
     backoff_grows,
@@ -85,7 +86,6 @@ from .state import (
     s,
     state,
     tracked,
-    txn,
     unresolved,
 )
 from .transaction_manager import (
@@ -118,38 +118,6 @@ _TO_ERROR = f"{_MANAGER}.maybeTransitionToErrorState"
 
 # An idempotent client that has lost the order of its sequences
 bumps_epoch, resets_id = ~transactional & client_epoch_bump, ~transactional & ~client_epoch_bump
-
-
-def awaits(client: Expression, where: Expression, which: Expression, of: Expression) -> Expression:
-    """Whether a client waits for the answer to a record's batch in transaction `of`."""
-    sent = batches.at(client)[where][which].status == SENT
-    return sent & (~transactional | (txn.at(client) == of))
-
-
-# A bounded run does without offsets where a leader forgets a producer id with the last of its
-# records alone, or calls none unknown.
-_compares_offsets = transactional & ~client_epoch_bump
-
-
-def answer_batch(
-    client: Expression,
-    where: Expression,
-    which: Expression,
-    of: Expression,
-    error: Expression,
-    base_offset: Operand = NO_OFFSET,
-    log_start_offset: Operand = NO_OFFSET,
-) -> Sending:
-    """A leader's answer to a batch, if its client still waits for one; with offsets where that
-    compares them."""
-    base_offset, log_start_offset = (
-        if_(_compares_offsets, offset, NO_OFFSET) for offset in (base_offset, log_start_offset)
-    )
-    answer = ProduceResponse(
-        producer=client, partition=where, record=which, txn=of, error=error,
-        base_offset=base_offset, log_start_offset=log_start_offset,
-    )  # fmt: skip
-    return Sending(ProduceResponse, answer.fields, when=awaits(client, where, which, of))
 
 
 # What becomes of a batch ------------------------------------------------------------------------
@@ -325,7 +293,7 @@ _last_sequence = _sequence + _its.count - 1
 _last_offset = _answer.base_offset + _its.count - 1
 _log_is_unknown = (REAL == 1) & (_answer.log_start_offset < 0)
 _head_is_gone = if_(
-    (REAL == 0) & ~_compares_offsets,
+    (REAL == 0) & ~compares_offsets,
     ~transactional | (last_acked[_where] == NO_SEQUENCE),
     last_acked_offset[_where] < _answer.log_start_offset,
 )

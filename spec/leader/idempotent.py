@@ -23,9 +23,9 @@ from ...language import (
     lift,
 )
 from ...language.expressions import Operand
+from ..answers import answer_batch
 from ..client import state as client
 from ..client.epochs import DelayedProduce
-from ..client.sender import answer_batch
 from ..features import client_epoch_bump, idempotent_starts_at_0
 from ..messages import NO_EPOCH, NO_OFFSET, RECORD, Errors, Produce, clock, partition, producer
 from . import recovery as recovery

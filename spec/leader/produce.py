@@ -38,7 +38,7 @@ from ...language import (
     wrap,
 )
 from ...language.expressions import TRUE, Operand
-from ..client.sender import answer_batch
+from ..answers import answer_batch
 from ..features import (
     batches_kept,
     followers_only_warn,

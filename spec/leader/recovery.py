@@ -25,7 +25,7 @@ from ...language import (
     those,
     to_each,
 )
-from ..client.sender import answer_batch
+from ..answers import answer_batch
 from ..features import state_outlives_records
 from ..messages import (
     DELETIONS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...language import Expression, Message, Row, Sending, Table, lift, lost, only, set_of, updated
 from ...language.expressions import TRUE, Operand
-from ..client.sender import answer_batch
+from ..answers import answer_batch
 from ..features import (
     abortable_error,
     followers_only_warn,

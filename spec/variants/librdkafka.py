@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...language import Row, Table, each, event, if_, replace
 from ...language.variants import Variant
+from ..answers import awaits
 from ..client.init_producer_id import init
-from ..client.sender import awaits
 from ..client.state import (
     IN_TRANSACTION,
     INITIALIZING,

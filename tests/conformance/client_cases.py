@@ -7,8 +7,7 @@ from typing import Any
 
 from epochfence.language import each, lift, wrap
 from epochfence.model import ProducerClient
-from epochfence.model.client.accumulator import Produce, Record
-from epochfence.model.client.requests import CallFailed, CallResult, Request
+from epochfence.model.client.requests import CallFailed, CallResult, Produce, Record, Request
 from epochfence.spec.client import accumulator, state, transaction_manager
 from epochfence.spec.messages import SEQUENCE
 from epochfence.tests.conformance.harness import RELEASE, Adapter, Raised

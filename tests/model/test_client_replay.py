@@ -21,8 +21,7 @@ import pytest
 
 from epochfence.language import Instance, instantiate
 from epochfence.model import ProducerClient
-from epochfence.model.client.accumulator import Produce, Record
-from epochfence.model.client.requests import CallFailed, CallResult, Request
+from epochfence.model.client.requests import CallFailed, CallResult, Produce, Record, Request
 from epochfence.model.engine.interpreter import FullState, Step
 from epochfence.model.engine.stepper import Stepper
 from epochfence.spec.features import transaction_version_2, transactional

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from epochfence.model import Cluster, ProducerClient
-from epochfence.model.client.accumulator import Produce
-from epochfence.model.client.requests import CallFailed, Request
+from epochfence.model.client.requests import CallFailed, Produce, Request
 from epochfence.spec.features import NEWEST
 
 

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epochfence.model import Cluster, ProducerClient, states
-from epochfence.model.client.accumulator import Record
-from epochfence.model.client.requests import CallFailed
+from epochfence.model.client.requests import CallFailed, Record
 from epochfence.model.engine.errors import NotNow, OutOfRange
 from epochfence.spec.client import transaction_manager
 from epochfence.spec.features import NEWEST, RELEASED
