@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from . import begin, bugs, explore, live, matrix, oracle, solve, tables, traces, vectors
+from . import begin, bugs, explore, live, matrix, oracle, serve, solve, tables, traces, vectors
 from .endings import Commands, printed, whole_errors
 
 app = typer.Typer(
@@ -52,6 +52,7 @@ for _command in (
     oracle.judge,
     oracle.config,
     live.conform,
+    serve.serve,
     tables.diagram,
     tables.diff,
     bugs.bugs,

@@ -1,8 +1,11 @@
-"""Which release a broker is, by what its ApiVersions tells."""
+"""What a broker's ApiVersions tells at each release, and which release a broker is by it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
+
+from .features import RELEASED
 
 _BY_METADATA_VERSION = {
     1: "3.0", 7: "3.3", 8: "3.4", 11: "3.5", 14: "3.6", 19: "3.7", 20: "3.8", 21: "3.9",
@@ -17,6 +20,59 @@ _BY_REQUESTS = (
     ("2.5", {"InitProducerId": 3}), ("2.0", {"InitProducerId": 1}),
 )  # fmt: skip
 """Of brokers with ZooKeeper, the newest first: versions of requests that older ones don't know."""
+
+
+_NEWEST: Final[Mapping[str, Mapping[str, int]]] = {
+    "Produce": {"0.11.0.0": 3, "1.0": 5, "2.0": 6, "2.1": 7, "2.4": 8, "2.8": 9, "3.7": 10,
+                "3.8": 11, "4.0.0": 12},
+    "Fetch": {"0.11.0.0": 5, "1.0": 6, "1.1": 7, "2.0": 8, "2.1": 10, "2.3": 11, "2.7": 12},
+    "ListOffsets": {"0.11.0.0": 2, "2.0": 3, "2.1": 4, "2.3": 5, "2.8": 6, "3.0": 7},
+    "Metadata": {"0.11.0.0": 4, "1.0": 5, "2.0": 6, "2.1": 7, "2.3": 8, "2.4": 9},
+    "OffsetCommit": {"0.11.0.0": 3, "2.0": 4, "2.1": 6, "2.3": 7, "2.4": 8},
+    "OffsetFetch": {"0.11.0.0": 3, "2.0": 4, "2.1": 5, "2.4": 6, "2.5": 7},
+    "FindCoordinator": {"0.11.0.0": 1, "2.0": 2, "2.4": 3},
+    "JoinGroup": {"0.11.0.0": 2, "2.0": 3, "2.3": 5, "2.4": 6, "2.5": 7, "3.3": 9},
+    "Heartbeat": {"0.11.0.0": 1, "2.0": 2, "2.3": 3, "2.4": 4},
+    "LeaveGroup": {"0.11.0.0": 1, "2.0": 2, "2.4": 4, "3.3": 5},
+    "SyncGroup": {"0.11.0.0": 1, "2.0": 2, "2.3": 3, "2.4": 4, "2.5": 5},
+    "ApiVersions": {"0.11.0.0": 1, "2.0": 2, "2.4": 3},
+    "CreateTopics": {"0.11.0.0": 2, "2.0": 3, "2.4": 5},
+    "DeleteTopics": {"0.11.0.0": 1, "2.0": 2, "2.1": 3, "2.4": 4, "2.7": 5},
+    "InitProducerId": {"0.11.0.0": 0, "2.0": 1, "2.4": 2, "2.5": 3, "2.7": 4, "3.8": 5},
+    "AddPartitionsToTxn": {"0.11.0.0": 0, "2.0": 1, "2.7": 2, "2.8": 3, "3.6": 4, "3.8": 5},
+    "AddOffsetsToTxn": {"0.11.0.0": 0, "2.0": 1, "2.7": 2, "2.8": 3, "3.8": 4},
+    "EndTxn": {"0.11.0.0": 0, "2.0": 1, "2.7": 2, "2.8": 3, "3.8": 4, "4.0.0": 5},
+    "WriteTxnMarkers": {"0.11.0.0": 0, "2.8": 1, "4.2": 2},
+    "TxnOffsetCommit": {"0.11.0.0": 0, "2.0": 1, "2.1": 2, "2.5": 3, "3.8": 4, "4.0.0": 5},
+    "DeleteGroups": {"1.1": 0, "2.0": 1, "2.4": 2},
+    "DescribeProducers": {"2.8": 0},
+    "DescribeTransactions": {"3.0": 0},
+    "ListTransactions": {"3.0": 0, "3.8": 1},
+}  # fmt: skip
+"""The newest version of each API by the first release whose brokers take it (validVersions of the
+requests' JSON files, schemaVersions before them), as far as topics go by names and coordinators are
+asked for one at a time."""
+
+
+def newest_of(release: str) -> dict[str, int]:
+    """The newest version of each API that brokers of a release take, up to those in which topics go
+    by ids and coordinators are asked for in groups."""
+    place = RELEASED.index(release)
+    return {
+        name: max(version for since, version in of.items() if RELEASED.index(since) <= place)
+        for name, of in _NEWEST.items()
+        if RELEASED.index(next(iter(of))) <= place
+    }
+
+
+def metadata_version(release: str) -> int | None:
+    """The newest metadata.version that brokers of a release know; None where they have none
+    (before 3.0, as with ZooKeeper)."""
+    known = {name: level for level, name in _BY_METADATA_VERSION.items()}
+    before = [each for each in RELEASED[: RELEASED.index(release) + 1] if each in known]
+    if release == "4.0.0":  # which knows the same as 4.0.1
+        return known["4.0.1"]
+    return known[before[-1]] if before else None
 
 
 def release_of(newest: Mapping[str, int], levels: Mapping[str, int]) -> str | None:

@@ -135,7 +135,7 @@ class Connection:
     def send(self, name: str, version: int, fields: Mapping[str, Any], times: int = 1) -> None:
         """Sends a request, or so many of the same at once; `receive` has the responses, which come
         in the order of requests."""
-        request, _ = _schemas(name, version)
+        request, _ = schemas(name, version)
         header: Any = request.__header_schema__
         values = {
             "request_api_key": KEYS[name], "request_api_version": version, "correlation_id": 0,
@@ -152,7 +152,7 @@ class Connection:
 
     def receive(self, name: str, version: int, times: int = 1) -> dict[str, Any]:
         """The response to the first request that has none yet, or to the last of so many."""
-        _, response = _schemas(name, version)
+        _, response = schemas(name, version)
         data = b""
         try:
             for _ in range(times):
@@ -184,7 +184,8 @@ class Connection:
 
 
 @cache
-def _schemas(name: str, version: int) -> tuple[Any, Any]:
+def schemas(name: str, version: int) -> tuple[Any, Any]:
+    """The classes of a request and its response."""
     response: Any = load_response_schema(KEYS[name], version)
     if name == "DescribeTransactions":
         response = _with_plain_start(response)

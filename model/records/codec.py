@@ -16,16 +16,15 @@ from types import NoneType, UnionType
 from typing import Any, Generic, TypeVar, cast, get_args, get_origin
 
 from kio.serial import entity_writer
+from kio.serial._parse import get_reader  # pyright: ignore[reportUnknownVariableType]
 from kio.serial.errors import SerialError
 from kio.serial.readers import (
     read_compact_array_length,
-    read_compact_string,
     read_int8,
     read_int16,
     read_int32,
     read_int64,
     read_legacy_array_length,
-    read_legacy_string,
     read_uint32,
     read_unsigned_varint,
 )
@@ -200,11 +199,15 @@ class _Walk:
     def one(self, kind: type[Entity], shape: Shape, at: int, path: str) -> tuple[Any, int]:
         if shape.entity is not None:
             return self.entity(shape.entity, at, f"{path}.")
-        if shape.wire in INTEGERS:
-            return read(INTEGERS[shape.wire][0], self.data, at, path)
-        assert shape.wire == "string"
-        reader = read_compact_string if kind.__flexible__ else read_legacy_string
-        return read(reader, self.data, at, path)
+        assert shape.wire is not None
+        nullable = shape.nullable and not shape.array
+        return read(_reader(shape.wire, kind.__flexible__, nullable), self.data, at, path)
+
+
+@cache
+def _reader(wire: str, is_flexible: bool, is_nullable: bool) -> Reader[Any]:
+    """What reads a value of this type."""
+    return cast("Reader[Any]", get_reader(wire, is_flexible, is_nullable))
 
 
 def _check(kind: type[Entity], entity: Entity, path: str) -> None:

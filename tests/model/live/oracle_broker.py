@@ -16,10 +16,13 @@ from epochfence.model.records import (
     encode_batch,
     encode_marker,
 )
-from epochfence.tests.broker.wire import LOST, VERSIONS, Answer, Brokers, Request, Silence
+from epochfence.model.serve.wire import LOST, Answer, Brokers, Request, Silence
 
 OFFERED = {
-    **VERSIONS,
+    "ApiVersions": (0, 3),
+    "FindCoordinator": (0, 3),
+    "ListOffsets": (1, 6),
+    "AddPartitionsToTxn": (0, 3),
     "Produce": (3, 12),
     "Fetch": (4, 12),
     "InitProducerId": (0, 5),
@@ -31,7 +34,6 @@ OFFERED = {
     "SaslHandshake": (1, 1),
     "SaslAuthenticate": (0, 0),
 }
-del OFFERED["AddOffsetsToTxn"], OFFERED["TxnOffsetCommit"]
 Fault = Callable[[Request, dict[str, Any]], dict[str, Any]]
 
 

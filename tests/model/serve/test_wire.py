@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader
 
+from epochfence.model.live.connection import KEYS
 from epochfence.model.live.shapes import plain, shaped
 from epochfence.model.records import (
     Flag,
@@ -28,16 +29,16 @@ from epochfence.model.records import (
     encode_batch,
     encode_marker,
 )
-from epochfence.tests.broker.wire import (
-    KEYS,
+from epochfence.model.serve.server import offered
+from epochfence.model.serve.wire import (
     LOST,
-    VERSIONS,
     Answer,
     Brokers,
     Request,
     Silence,
 )
 
+VERSIONS = offered("4.3")
 TOPIC = "orders"
 NOTHING = Answer({})
 
@@ -49,7 +50,7 @@ class Logs:
         self.seen: Counter[str] = Counter()
         self.batches: list[RecordBatch] = []
         self.marked = 0
-        self.brokers = Brokers(self.handle)
+        self.brokers = Brokers(self.handle, VERSIONS)
         self.answers: dict[str, Callable[[Request], Answer | Silence]] = {
             "Metadata": self.metadata,
             "FindCoordinator": lambda _: Answer({"node_id": 0, **self.address}),
@@ -252,7 +253,7 @@ def test_a_failing_handler_is_heard_of_at_the_end() -> None:
         raise LookupError(request.name)
 
     request = KEYS["Metadata"].to_bytes(2) + b"\0\0\0\0\0\1\xff\xff\0\0\0\0"
-    brokers = Brokers(fails)
+    brokers = Brokers(fails, VERSIONS)
 
     def ask() -> None:
         with brokers, socket.create_connection(brokers.addresses[0]) as client:
@@ -269,7 +270,7 @@ def test_versions_and_features_are_told(version: int, answered: int, error: int)
     header = key.to_bytes(2) + version.to_bytes(2) + b"\0\0\0\1\xff\xff\0"
     request = header + b"\2a\2b\0"  # name and version of the client's software
     with (
-        Brokers(lambda _: NOTHING, features={"transaction.version": 2}) as brokers,
+        Brokers(lambda _: NOTHING, VERSIONS, features={"transaction.version": 2}) as brokers,
         socket.create_connection(brokers.addresses[0]) as client,
     ):
         client.sendall(len(request).to_bytes(4) + request)
@@ -286,7 +287,7 @@ def test_versions_and_features_are_told(version: int, answered: int, error: int)
 
 
 def test_each_broker_has_a_port_of_its_own() -> None:
-    with Brokers(lambda _: NOTHING, count=3) as brokers:
+    with Brokers(lambda _: NOTHING, VERSIONS, count=3) as brokers:
         assert len(set(brokers.addresses.values())) == 3
         assert brokers.bootstrap.count(",") == 2
 

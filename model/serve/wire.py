@@ -1,48 +1,37 @@
 """Brokers that speak Kafka's protocol over TCP and leave the answers to a function.
 
 The function gets each request as a plain dictionary, whatever its version, and answers with one
-(see `shapes`). It is called from one thread, a request at a time, so that what stands behind it
-needs no locks. ApiVersions is answered here.
+(see `model.live.shapes`), at once or later. It is called from one thread, so that what stands
+behind it needs no locks; of a connection, a request is taken when the one before it is answered.
+ApiVersions is answered here. What is no request closes its connection, as with Kafka.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import io
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from kio.index import load_request_schema, load_response_schema
-from kio.schema.index import api_key_map
 from kio.schema.request_header.v1.header import RequestHeader as OldHeader
 from kio.schema.response_header.v0.header import ResponseHeader as OldResponseHeader
 from kio.serial import entity_reader, entity_writer
-from kio.serial.readers import read_int16
+from kio.serial.errors import SerialError
 
-from epochfence.model.live.shapes import plain, shaped
+from ..live.connection import KEYS, NAMES, schemas
+from ..live.shapes import plain, shaped
+from ..records.codec import decode
+from ..records.errors import RecordError
 
-# Names are Kafka's. Above these versions, topics go by ids and coordinators are asked in groups.
-VERSIONS: Final[Mapping[str, tuple[int, int]]] = {
-    "Produce": (3, 12),
-    "Fetch": (4, 12),
-    "ListOffsets": (1, 6),
-    "Metadata": (0, 9),
-    "FindCoordinator": (0, 3),
-    "ApiVersions": (0, 3),
-    "InitProducerId": (0, 5),
-    "AddPartitionsToTxn": (0, 3),
-    "AddOffsetsToTxn": (0, 3),
-    "EndTxn": (0, 5),
-    "TxnOffsetCommit": (0, 3),
-}
-KEYS: Final = {name.title().replace("_", ""): key for key, name in api_key_map.items()}
-NAMES: Final = {key: name for name, key in KEYS.items()}
-LARGEST: Final = 100 * 2**20  # bytes of a request
+T = TypeVar("T")
+LARGEST: Final = 100 * 2**20
+"""Bytes of the largest request (socket.request.max.bytes)."""
 
 
 @dataclass(frozen=True)
@@ -77,24 +66,38 @@ class Silence:
 
 UNANSWERED: Final = Silence(close=False)
 LOST: Final = Silence(close=True)
-Handler = Callable[[Request], "Answer | Silence"]
+Handler = Callable[[Request], "Answer | Silence | Awaitable[Answer | Silence]"]
+
+
+class NoRequest(Exception):
+    """Bytes that are no request which the brokers take; one line says why."""
+
+
+class CantListen(Exception):
+    """A port that can't be listened on; one line says why."""
 
 
 @dataclass
 class Brokers:
-    """Brokers 0..`count`-1 on loopback ports of their own; a context manager starts and ends them.
+    """Brokers 0..`count`-1: a context manager starts and ends them.
 
-    `features` are finalized features and their levels (`transaction.version`), told from
-    ApiVersions 3 on. An exception in `handle` closes its connection, and is raised at the end.
+    They listen on ports of their own, from `port` on where one is given. `versions` are the first
+    and last of each API that is taken, `features` finalized features and their levels
+    (`transaction.version`), told from ApiVersions 3 on, and `supported` levels that are known only.
+    An exception in `handle` closes its connection, and is raised at the end. Raises CantListen.
     """
 
     handle: Handler
+    versions: Mapping[str, tuple[int, int]]
     count: int = 1
-    versions: Mapping[str, tuple[int, int]] = field(default_factory=lambda: dict(VERSIONS))
     features: Mapping[str, int] = field(default_factory=dict[str, int])
+    supported: Mapping[str, int] = field(default_factory=dict[str, int])
     host: str = "127.0.0.1"
+    port: int = 0
     addresses: dict[int, tuple[str, int]] = field(default_factory=dict[int, tuple[str, int]])
     failures: list[Exception] = field(default_factory=list[Exception])
+    refused: list[str] = field(default_factory=list[str])
+    """Of each connection that sent no request, why it was closed; the first thousand."""
     _connections: int = 0
 
     @property
@@ -106,19 +109,24 @@ class Brokers:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result()
+        try:
+            self.do(self._start())
+        except BaseException:
+            self._end()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
-        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        self._end()
         if self.failures and error is None:
             raise self.failures[0]
+
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
+        """Has work done in the thread that requests are answered in, from another one."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     async def _start(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
@@ -132,21 +140,34 @@ class Brokers:
                 assert task is not None
                 self._tasks.add(task)
                 try:
-                    await self._serve(reader, writer, node)
+                    with contextlib.suppress(asyncio.CancelledError):  # at the end
+                        await self._serve(reader, writer, node)
                 finally:
                     self._tasks.discard(task)
                     writer.close()
 
-            server = await asyncio.start_server(connected, self.host)
+            port = self.port + node if self.port else 0
+            try:
+                server = await asyncio.start_server(connected, self.host, port)
+            except (OSError, OverflowError) as error:
+                why = getattr(error, "strerror", None) or error
+                raise CantListen(f"can't listen on {self.host}:{port}: {why}") from None
             self._servers.append(server)
             self.addresses[node] = server.sockets[0].getsockname()[:2]
+
+    def _end(self) -> None:
+        self.do(self._stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
     async def _stop(self) -> None:
         for server in self._servers:
             server.close()
-        for task in list(self._tasks):
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*others, return_exceptions=True)
 
     async def _serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, node: int
@@ -156,11 +177,18 @@ class Brokers:
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 size = int.from_bytes(await reader.readexactly(4))
-                if size > LARGEST:
-                    return
-                data = await reader.readexactly(size)
                 try:
-                    answered = await self._answered(data, connection, node)
+                    if size > LARGEST:
+                        raise NoRequest(f"a request of {size} bytes")
+                    answered = await self._answered(
+                        await reader.readexactly(size), connection, node
+                    )
+                except NoRequest as error:
+                    if len(self.refused) < 1000:
+                        self.refused.append(str(error))
+                    return
+                except (asyncio.IncompleteReadError, ConnectionError):
+                    raise
                 except Exception as error:
                     self.failures.append(error)
                     return
@@ -171,9 +199,8 @@ class Brokers:
                     await writer.drain()
 
     async def _answered(self, data: bytes, connection: int, node: int) -> bytes | Silence:
-        key, _ = read_int16(data, 0)
-        version, _ = read_int16(data, 2)
-        name = NAMES[key]
+        key, version = _start_of(data)
+        name = NAMES.get(key, "")
         low, high = self.versions.get(name, (0, -1))
         if not low <= version <= high:
             if name == "ApiVersions":  # clients then take a version of the answer's list
@@ -181,18 +208,21 @@ class Brokers:
                 return self._response(
                     key, 0, header.correlation_id, self._versions("UNSUPPORTED_VERSION")
                 )
-            raise ValueError(f"{name} version {version}, where {low}..{high} are offered")
-        schema = load_request_schema(key, version)
+            raise NoRequest(f"API {key} {name} in version {version}, which isn't offered")
+        schema, _ = schemas(name, version)
         header, at = _header(schema.__header_schema__, data)
         if name == "ApiVersions":
             return self._response(key, version, header.correlation_id, self._versions("NONE"))
-        body, _ = entity_reader(schema)(data, at)
+        body = _body(schema, data, at, f"{name} {version}")
         answer = self.handle(
             Request(name, version, plain(body), header.client_id, connection, node)
         )
+        if inspect.isawaitable(answer):
+            answer = await answer
         if isinstance(answer, Silence):
             return answer
-        await asyncio.sleep(answer.after)
+        if answer.after:
+            await asyncio.sleep(answer.after)
         return self._response(key, version, header.correlation_id, answer.fields)
 
     def _versions(self, error: str) -> dict[str, Any]:
@@ -203,8 +233,8 @@ class Brokers:
                 for name, (low, high) in self.versions.items()
             ],
             "supported_features": [
-                {"name": name, "min_version": 0, "max_version": level}
-                for name, level in self.features.items()
+                {"name": name, "min_version": min(level, 1), "max_version": level}
+                for name, level in {**self.features, **self.supported}.items()
             ],
             "finalized_features_epoch": 0 if self.features else -1,
             "finalized_features": [
@@ -216,7 +246,7 @@ class Brokers:
     def _response(
         self, key: int, version: int, correlation_id: int, fields: Mapping[str, Any]
     ) -> bytes:
-        schema = load_response_schema(key, version)
+        _, schema = schemas(NAMES[key], version)
         header: Any = schema.__header_schema__
         if key == KEYS["ApiVersions"]:  # its header is that of version 0 always
             header = OldResponseHeader
@@ -226,10 +256,31 @@ class Brokers:
         return buffer.getvalue()
 
 
+def _start_of(data: bytes) -> tuple[int, int]:
+    """The API's key and version. Raises NoRequest."""
+    if len(data) < 4:
+        raise NoRequest(f"a request of {len(data)} bytes")
+    return int.from_bytes(data[:2], signed=True), int.from_bytes(data[2:4], signed=True)
+
+
 @cache
-def _reader(schema: type[Any]) -> Any:
+def _header_reader(schema: type[Any]) -> Any:
     return entity_reader(schema)
 
 
 def _header(schema: Any, data: bytes) -> tuple[Any, int]:
-    return _reader(schema)(data, 0)
+    """A request's header and where its body starts; there is no array in it, which kio would make
+    room for. Raises NoRequest."""
+    try:
+        return _header_reader(schema)(data, 0)
+    except (SerialError, ValueError, LookupError) as error:
+        raise NoRequest(f"its header can't be read: {error}") from None
+
+
+def _body(schema: Any, data: bytes, at: int, what: str) -> Any:
+    """A request's fields. Bytes behind its end don't matter, to Kafka either: librdkafka sends one
+    behind a Metadata for all topics. Raises NoRequest."""
+    try:
+        return decode(schema, data, at).entity
+    except RecordError as error:
+        raise NoRequest(f"{what} can't be read: {error}") from None

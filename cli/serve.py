@@ -1,0 +1,86 @@
+"""The command that serves a cluster in memory to Kafka's clients."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from ..spec.features import NEWEST, RELEASED
+from .endings import fail, internal, needing
+
+
+def serve(
+    protocol: Annotated[str, typer.Option("--protocol", metavar="R", help="The release.")] = NEWEST,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65_535, help="The first broker's; 0 takes any.")
+    ] = 9092,
+    brokers: Annotated[
+        int, typer.Option("--brokers", min=1, max=5, help="How many brokers, each on a port.")
+    ] = 1,
+    topics: Annotated[
+        list[str] | None,
+        typer.Option("--topic", metavar="NAME[:N]", help="A topic, of N partitions."),
+    ] = None,
+    partitions: Annotated[
+        int,
+        typer.Option(
+            "--partitions", min=1, max=1000, metavar="N",
+            help="The partitions of a topic that is made because a client names it.",
+        ),
+    ] = 1,
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="HOST", help="The address to listen on.")
+    ] = "127.0.0.1",
+    seconds: Annotated[
+        float | None,
+        typer.Option("--seconds", min=0, metavar="S", help="End by itself after so long."),
+    ] = None,
+) -> None:  # fmt: skip
+    """Serve a cluster in memory, with the oracle in it, to Kafka's clients until Ctrl-C."""
+    with needing("broker"):
+        from ..model.serve.server import Server
+        from ..model.serve.wire import CantListen
+    if protocol not in RELEASED:
+        fail(f"{protocol}: no release is called so: take one of {', '.join(RELEASED)}")
+    named = _topics(topics or [], partitions)
+    try:
+        server = Server(
+            protocol, brokers=brokers, partitions=partitions, host=listen, port=port, topics=named
+        )
+    except ValueError as error:
+        fail(f"--topic: {error}")
+    stopped = threading.Event()
+
+    def stop(_: int, __: FrameType | None) -> None:
+        stopped.set()
+
+    before = {which: signal.signal(which, stop) for which in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with server:
+            print(f"Kafka {protocol} in memory: bootstrap.servers={server.bootstrap}", flush=True)
+            stopped.wait(seconds)
+    except CantListen as error:
+        fail(error)
+    except Exception as error:
+        internal(error)
+    finally:
+        for which, handler in before.items():
+            signal.signal(which, handler)
+    print(server.report())
+
+
+def _topics(texts: list[str], partitions: int) -> dict[str, int]:
+    """The topics that --topic names, with their counts of partitions."""
+    found: dict[str, int] = {}
+    for text in texts:
+        name, colon, count = text.partition(":")
+        if colon and not (count.isascii() and count.isdigit() and 0 < int(count) <= 1000):
+            fail(f"--topic {text}: write NAME, or NAME:N with N partitions, 1 to 1000")
+        if name in found:
+            fail(f"--topic {text}: {name} is given twice")
+        found[name] = int(count) if colon else partitions
+    return found

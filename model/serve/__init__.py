@@ -1,0 +1,5 @@
+"""A cluster in memory behind Kafka's wire protocol: unmodified clients run transactions on it.
+
+Needs the extra `broker`. What happens to transactions is the oracle's to say; topics, bytes and
+consumer groups are kept here.
+"""

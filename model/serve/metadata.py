@@ -1,0 +1,142 @@
+"""Who has what: Metadata, FindCoordinator, CreateTopics and DeleteTopics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ..broker.transaction_log import partition_for
+from ..cluster import STATE_PARTITIONS
+from .partitions import OFFSETS_TOPIC, Partitions
+from .wire import Answer, Request
+
+_GROUP, _TRANSACTION = 0, 1
+_NO_AUTHORITY: Final = -(2**31)  # authorized operations, where nobody asked for them
+
+
+@dataclass
+class Nodes:
+    """The brokers by their numbers, and which of them leads and coordinates what. A partition that
+    coordinates transactional ids may have moved to another broker."""
+
+    count: int
+    addresses: Mapping[int, tuple[str, int]] = field(default_factory=dict[int, tuple[str, int]])
+    moved: dict[int, int] = field(default_factory=dict[int, int])
+
+    def leader(self, number: int) -> int:
+        """The broker that leads the partition of this number."""
+        return number % self.count
+
+    def coordinator(self, transactional_id: str) -> int:
+        """The broker that coordinates a transactional id."""
+        partition = partition_for(transactional_id)
+        return self.moved.get(partition, partition % self.count)
+
+    def group_coordinator(self, group_id: str) -> int:
+        """The broker that coordinates a group."""
+        return self.leader(partition_for(group_id))
+
+    def move(self, transactional_id: str) -> int:
+        """Another broker coordinates the id from now on, where there is another: which."""
+        node = (self.coordinator(transactional_id) + 1) % self.count
+        self.moved[partition_for(transactional_id)] = node
+        return node
+
+
+class MetadataApis:
+    """The answers to requests about the cluster itself. `deleted` is told of each topic that is."""
+
+    def __init__(
+        self, nodes: Nodes, partitions: Partitions, deleted: Callable[[str], None]
+    ) -> None:
+        self._nodes, self._partitions, self._deleted = nodes, partitions, deleted
+        self.answers: Mapping[str, Callable[[Request], Answer]] = {
+            "Metadata": self.metadata,
+            "FindCoordinator": self.find_coordinator,
+            "CreateTopics": self.create_topics,
+            "DeleteTopics": self.delete_topics,
+        }
+
+    def metadata(self, request: Request) -> Answer:
+        """Metadata. A topic that isn't there is made, unless that is forbidden."""
+        asked = request.fields["topics"]
+        if asked is None or (not asked and request.version == 0):
+            names = list(self._partitions.topics)
+        else:
+            names = [topic["name"] for topic in asked]
+        makes = request.fields.get("allow_auto_topic_creation", True)
+        return Answer(
+            {
+                "brokers": [
+                    {"node_id": node, "host": host, "port": port}
+                    for node, (host, port) in self._nodes.addresses.items()
+                ],
+                "cluster_id": "epochfence",
+                "controller_id": 0,
+                "topics": [self._topic(name, makes and asked is not None) for name in names],
+                "cluster_authorized_operations": _NO_AUTHORITY,
+            }
+        )
+
+    def _topic(self, name: str, makes: bool) -> dict[str, Any]:
+        topics, error = self._partitions.topics, "NONE"
+        count = STATE_PARTITIONS if name == OFFSETS_TOPIC else topics.get(name)
+        if count is None:
+            error = self._partitions.create(name, self._partitions.made) if makes else "UNKNOWN"
+            if error == "UNKNOWN":
+                error = "UNKNOWN_TOPIC_OR_PARTITION"
+            count = topics.get(name, 0)
+        partitions: list[dict[str, Any]] = []
+        for number in range(count):
+            leader = self._nodes.leader(number)
+            partitions.append(
+                {
+                    "partition_index": number, "leader_id": leader, "leader_epoch": 0,
+                    "replica_nodes": [leader], "isr_nodes": [leader],
+                }
+            )  # fmt: skip
+        return {
+            "error_code": error, "name": name, "is_internal": name == OFFSETS_TOPIC,
+            "partitions": partitions, "topic_authorized_operations": _NO_AUTHORITY,
+        }  # fmt: skip
+
+    def find_coordinator(self, request: Request) -> Answer:
+        """FindCoordinator, of a transactional id or a group."""
+        fields = request.fields
+        kind = fields.get("key_type", _GROUP)
+        if kind == _TRANSACTION:
+            node = self._nodes.coordinator(fields["key"])
+        elif kind == _GROUP:
+            node = self._nodes.group_coordinator(fields["key"])
+        else:
+            return Answer({"error_code": "INVALID_REQUEST", "node_id": -1, "port": -1})
+        host, port = self._nodes.addresses[node]
+        return Answer({"node_id": node, "host": host, "port": port})
+
+    def create_topics(self, request: Request) -> Answer:
+        """CreateTopics. Each partition has one replica."""
+        told: list[dict[str, Any]] = []
+        for topic in request.fields["topics"]:
+            name, count, error = topic["name"], topic["num_partitions"], "NONE"
+            if topic.get("assignments"):
+                count = len(topic["assignments"])
+            if count == -1:
+                count = self._partitions.made
+            if not request.fields.get("validate_only"):
+                error = self._partitions.create(name, count)
+            told.append(
+                {"name": name, "error_code": error, "num_partitions": count,
+                 "replication_factor": 1, "configs": []}
+            )  # fmt: skip
+        return Answer({"topics": told})
+
+    def delete_topics(self, request: Request) -> Answer:
+        """DeleteTopics."""
+        told: list[dict[str, Any]] = []
+        for name in request.fields["topic_names"]:
+            error = self._partitions.delete(name)
+            if error == "NONE":
+                self._deleted(name)
+            told.append({"name": name, "error_code": error})
+        return Answer({"responses": told})

@@ -1,0 +1,142 @@
+"""The cluster in memory behind its brokers: who answers which request, and the time."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Final
+
+from ...spec.broker_versions import metadata_version, newest_of
+from ..cluster import Cluster
+from .logs import LogApis
+from .metadata import MetadataApis, Nodes
+from .partitions import Partitions
+from .transactions import TransactionApis
+from .wire import Answer, Brokers, Request, Silence
+
+OLDEST: Final = {
+    "Produce": 3, "Fetch": 4, "ListOffsets": 1, "OffsetCommit": 2, "OffsetFetch": 1,
+    "CreateTopics": 2, "DeleteTopics": 1, "WriteTxnMarkers": 1,
+}  # fmt: skip
+"""The first version that is answered, where it isn't 0: Kafka 4.0 takes none before."""
+MOST_BROKERS: Final = 5
+LOOK_S: Final = 0.1
+"""So often transactions are looked for that have timed out; Kafka's default is 10 s."""
+
+
+def offered(protocol: str) -> dict[str, tuple[int, int]]:
+    """The first and last version of each API that brokers of a release offer here."""
+    return {
+        name: (OLDEST.get(name, 0), newest)
+        for name, newest in newest_of(protocol).items()
+        if newest >= OLDEST.get(name, 0)
+    }
+
+
+class Server:
+    """A cluster of `brokers`, in memory, that clients reach by `bootstrap`: a context manager.
+
+    `protocol` is the release, `partitions` how many partitions a topic gets that a client asks for
+    by name; brokers listen on `host`, from `port` on. Raises CantListen, and ValueError for what
+    can be no topic.
+    """
+
+    def __init__(
+        self, protocol: str, *, brokers: int = 1, partitions: int = 1, host: str = "127.0.0.1",
+        port: int = 0, topics: Mapping[str, int] | None = None,
+    ) -> None:  # fmt: skip
+        self.cluster = Cluster(protocol=protocol, now_ms=_wall_ms())
+        self.nodes = Nodes(brokers)
+        self.partitions = Partitions(self.cluster, made=partitions)
+        for name, count in (topics or {}).items():
+            error = self.partitions.create(name, count)
+            if error != "NONE":
+                raise ValueError(f"no topic can be called {name!r}: {error}")
+        self.answered: Counter[str] = Counter()
+        """How many requests of each API were answered."""
+        self.logs = LogApis(self.cluster, self.nodes, self.partitions)
+        self.metadata = MetadataApis(self.nodes, self.partitions, lambda _: self.logs.wake())
+        self.transactions = TransactionApis(self.cluster, self.nodes, self.partitions)
+        self._answers: dict[str, Callable[[Request], Any]] = {
+            **self.metadata.answers,
+            **self.logs.answers,
+            **self.transactions.answers,
+        }
+        offers = offered(self.cluster.protocol)
+        version = self.cluster.transaction_version
+        level = metadata_version(self.cluster.protocol)
+        self.brokers = Brokers(
+            self._handle,
+            {name: offers[name] for name in ("ApiVersions", *self._answers) if name in offers},
+            count=brokers, host=host, port=port,
+            features={"transaction.version": version} if version else {},
+            supported={"metadata.version": level} if level else {},
+        )  # fmt: skip
+        self._watch: asyncio.Task[None] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """What a client's bootstrap.servers takes."""
+        return self.brokers.bootstrap
+
+    def __enter__(self) -> Server:
+        self.brokers.__enter__()
+        self.nodes.addresses = self.brokers.addresses
+        self.brokers.do(self._begin())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.brokers.__exit__(kind, error, trace)
+
+    async def _begin(self) -> None:
+        self._watch = asyncio.get_running_loop().create_task(self._watches())
+
+    async def _watches(self) -> None:
+        """Aborts what has timed out, from time to time."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            self._tick()
+            self.cluster.sleep(0)
+            self.logs.wake()
+
+    def _tick(self) -> None:
+        """The time of the cluster is that of the clock on the wall."""
+        passed = _wall_ms() - self.cluster.now_ms
+        if passed > 0:
+            self.cluster.pass_time(passed)
+
+    async def _handle(self, request: Request) -> Answer | Silence:
+        self._tick()
+        answer = self._answers[request.name](request)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        if request.name in _MOVE:
+            self.logs.wake()
+        self.answered[request.name] += 1
+        return answer
+
+    def report(self) -> str:
+        """What was answered, and what was refused, in lines."""
+        lines = [f"{sum(self.answered.values()):,} requests answered"]
+        if self.answered:
+            told = ", ".join(f"{name} {count:,}" for name, count in sorted(self.answered.items()))
+            lines[0] += f": {told}"
+        if self.brokers.refused:
+            count = len(self.brokers.refused)
+            lines.append(f"{count} connection{'s' * (count > 1)} closed: {self.brokers.refused[0]}")
+        return "\n".join(lines)
+
+
+_MOVE: Final = frozenset(("InitProducerId", "EndTxn"))
+"""What writes markers."""
+
+
+def _wall_ms() -> int:
+    return round(time.time() * 1000)

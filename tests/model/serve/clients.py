@@ -1,0 +1,42 @@
+"""Clients that nobody here wrote, for tests of a served cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+TIMEOUT_S = 20
+"""So long a client may take for what it does at once."""
+
+
+def librdkafka(bootstrap: str, **settings: Any) -> Producer:
+    """A producer, idempotent unless said otherwise. Underscores in a setting's name are dots."""
+    given = {name.replace("_", "."): value for name, value in settings.items()}
+    quiet = {"bootstrap.servers": bootstrap, "log_level": 0, "linger.ms": 1}
+    return Producer({**quiet, "enable.idempotence": True, **given})
+
+
+def in_transactions(bootstrap: str, transactional_id: str, **settings: Any) -> Producer:
+    """A producer that has asked for its producer id."""
+    producer = librdkafka(bootstrap, transactional_id=transactional_id, **settings)
+    producer.init_transactions(TIMEOUT_S)
+    return producer
+
+
+def read(bootstrap: str, topic: str, *, committed: bool = True, partition: int = 0) -> list[str]:
+    """The values of a partition, up to its end, as a consumer of librdkafka gives them."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False,
+            "isolation.level": "read_committed" if committed else "read_uncommitted",
+            "enable.partition.eof": True, "log_level": 0, "fetch.wait.max.ms": 10,
+        }
+    )  # fmt: skip
+    consumer.assign([TopicPartition(topic, partition, 0)])
+    found: list[str] = []
+    while (message := consumer.poll(TIMEOUT_S)) is not None and message.error() is None:
+        found.append((message.value() or b"").decode())
+    assert message is not None, "it came to no end"
+    consumer.close()
+    return found
