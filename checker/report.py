@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console
@@ -16,14 +15,14 @@ from rich.text import Text
 from .chart.chart import chart_of
 from .chart.text import to_lines
 from .trace import Trace
-from .verdict import Outcome, Result, Verdict
+from .vacuity import by_reason
+from .verdict import Outcome, Verdict
 
 if TYPE_CHECKING:
     from ..language import System, Table
     from .baseline import Moved
-    from .native.explore import Progress
     from .size import Size
-    from .solver.bound import Bounded, Depth
+    from .solver.bound import Depth
     from .solver.lint import Finding
     from .solver.obligations import Settled
     from .solver.prove import Proofs
@@ -40,81 +39,6 @@ TITLES = {
     Verdict.INCONCLUSIVE: "Inconclusive.",
     Verdict.INTERRUPTED: "Inconclusive: not all was looked at.",
 }
-
-
-@contextmanager
-def progress(console: Console) -> Generator[Callable[[Progress], None]]:
-    """Shows how far a search has come: a line that changes, or one every five seconds in a log."""
-    shown_at = time.monotonic()
-    live = console.is_terminal
-
-    def show(now: Progress) -> None:
-        nonlocal shown_at
-        moment = time.monotonic()
-        if moment - shown_at < (0.2 if live else 5.0):
-            return
-        shown_at = moment
-        rate = now.states / now.seconds if now.seconds else 0.0
-        line = (
-            f"level {now.depth}: {now.states:,} states, {now.transitions:,} transitions, "
-            f"{now.frontier:,} of the level left, {rate:,.0f} states/s, "
-            f"{now.memory / 2**20:,.0f} MiB"
-        )
-        console.print(line, end="\r" if live else "\n", highlight=False, soft_wrap=True)
-
-    yield show
-    if live:
-        console.print(" " * (console.width - 1), end="\r")
-
-
-def tell(result: Result, console: Console) -> None:
-    """Prints the verdict, what was covered, and the counterexample where there is one."""
-    _begin(result, console)
-    rate = result.states / result.seconds if result.seconds else 0
-    compiled = "kernel from the cache" if result.kernel_from_cache else "compiled"
-    console.print(
-        f"{result.states:,} states, {result.transitions:,} transitions, depth {result.depth}, "
-        f"{result.seconds:.2f} s ({rate:,.0f} states/s), {result.memory / 2**20:,.0f} MiB; "
-        f"{compiled} in {result.compile_seconds:.2f} s"
-    )
-    if result.symmetry:
-        keys = ", ".join(result.symmetry)
-        console.print(f"Symmetry: states counted up to renaming of {keys}.", markup=False)
-    if result.engine.get("name") == "spark":
-        console.print(_on_spark(result.engine), markup=False)
-    _remarks(result, console)
-    _progress(result, console)
-    if result.size is not None:
-        tell_size(result.size, console)
-    if result.seen_whole:
-        _coverage(result, console)
-    _end(result, console)
-    _vacuity([str(item) for item in result.unexplained], console)
-
-
-def _progress(result: Result, console: Console) -> None:
-    """What looking for progress took, and what wasn't looked for."""
-    effort = result.progress
-    if effort is not None:
-        each = effort.bytes / max(1, effort.transitions)
-        console.print(
-            f"Progress: {effort.transitions:,} transitions kept, {effort.seconds:.2f} s, "
-            f"{effort.bytes / 2**20:,.0f} MiB ({each:.1f} bytes a transition)"
-        )
-    if result.progress_left:
-        count = result.progress_left
-        what = "a property" if count == 1 else f"{count} properties"
-        console.print(f"Progress: {what} not looked for (--progress).")
-
-
-def _coverage(result: Result, console: Console) -> None:
-    """How many rows were taken, and how much of the rest has a known reason."""
-    never = len(result.never_taken)
-    if not never:
-        console.print(f"Each of the {len(result.rows)} rows is taken by some run.")
-    else:
-        console.print(f"{len(result.rows) - never} of the {len(result.rows)} rows are taken.")
-    _known_reasons(result.vacuous, console)
 
 
 def tell_moved(moved: Moved, baseline: str, code: int, console: Console) -> None:
@@ -149,16 +73,13 @@ def _side(value: Any) -> str:
 
 def _known_reasons(vacuous: Iterable[Vacuity], console: Console) -> None:
     """How much is vacuous for which known reason."""
-    reasons: dict[str, int] = {}
-    for item in (each for each in vacuous if each.explained):
-        short = item.explained.partition(": ")[0]
-        reasons[short] = reasons.get(short, 0) + max(1, len(item.rows))
+    reasons = by_reason(item for item in vacuous if item.explained)
     if reasons:
         told = "; ".join(f"{count} {why}" for why, count in reasons.items())
         console.print(f"Never taken or met, for a known reason: {told}.", markup=False)
 
 
-def _vacuity(found: Sequence[str], console: Console) -> None:
+def tell_unexplained(found: Sequence[str], console: Console) -> None:
     """What is vacuous for no known reason, behind the verdict."""
     shown = list(found[:MOST_VACUOUS])
     if len(found) > len(shown):
@@ -207,14 +128,6 @@ def tell_size(size: Size, console: Console) -> None:
         console.print(f"Bound first: {first.name}{by}.", markup=False)
 
 
-def tell_bounded(result: Bounded, console: Console) -> None:
-    """Prints what bounded model checking came to, in the form of an exploration's result."""
-    _begin(result, console)
-    console.print(f"{result.depth} of {result.most} steps, {result.seconds:.2f} s, {result.solver}")
-    _remarks(result, console)
-    _end(result, console)
-
-
 _KINDS = {
     "unanswered": "events that no row answers",
     "unreachable": "rows that those before them hide",
@@ -251,8 +164,8 @@ def tell_lint(
 
 def tell_proofs(result: Proofs, console: Console) -> None:
     """Prints what became of each property, with runs and steps, then the lemmas."""
-    constants = [*_set(result.constants), *(f"{name} any" for name in result.open)]
-    console.print(_named(result, constants))
+    constants = [*settings(result.constants), *(f"{name} any" for name in result.open)]
+    console.print(named(result, constants), markup=False)
     for proof in result.proofs:
         if proof.trace is not None and proof.verdict == "refuted":
             show_trace(proof.trace, console)
@@ -292,9 +205,10 @@ def show_piece(count: int | None, console: Console) -> Callable[[Mapping[str, An
     def show(result: Mapping[str, Any]) -> None:
         nonlocal done
         done += 1
-        settings = ", ".join([result["protocol"], *(_set(result["constants"]) if count else ())])
+        chosen = settings(result["constants"]) if count else ()
+        of = ", ".join([result["protocol"], *chosen])
         console.print(
-            f"{done}{f' of {count}' if count else ''}: protocol {settings}: "
+            f"{done}{f' of {count}' if count else ''}: protocol {of}: "
             f"{result['verdict']}, {result['states']:,} states, {result['seconds']:.2f} s",
             highlight=False, markup=False, soft_wrap=True,
         )  # fmt: skip
@@ -312,7 +226,7 @@ def tell_sweep(
 ) -> None:
     """Prints a line for each exploration of a sweep that was done, and what they come to."""
     first = results[0]
-    fixed = _set({n: value for n, value in first["constants"].items() if n not in varied})
+    fixed = settings({n: value for n, value in first["constants"].items() if n not in varied})
     console.print("; ".join(filter(None, (f"[bold]{escape(system)}[/bold]", ", ".join(fixed)))))
     table = Grid(box=None, pad_edge=False)
     table.add_column("protocol")
@@ -341,7 +255,7 @@ def tell_sweep(
         f"[bold {colour}]Everything holds in {holding} of {expected} runs.[/] "
         f"(exit {verdict.value}, {verdict.name})"
     )
-    _vacuity(
+    tell_unexplained(
         [f"{text} (in {runs} of {len(results)} runs)" for text, runs in vacuous.items()], console
     )
 
@@ -384,67 +298,20 @@ def show_depth(console: Console) -> Callable[[Depth], None]:
     )
 
 
-def _set(values: Mapping[str, int]) -> list[str]:
+def settings(values: Mapping[str, int]) -> list[str]:
+    """Constants, each with its value."""
     return [f"{name}={value}" for name, value in values.items()]
 
 
-def _named(result: Outcome | Proofs, constants: Sequence[str]) -> str:
+def named(result: Outcome | Proofs, constants: Sequence[str]) -> str:
     """What a run is of."""
-    told = f"[bold]{escape(result.system)}[/bold], protocol {escape(result.protocol)}"
+    told = f"{result.system}, protocol {result.protocol}"
     return f"{told}; {', '.join(constants)}" if constants else told
-
-
-def _begin(result: Outcome, console: Console) -> None:
-    console.print(_named(result, _set(result.constants)))
-    if result.trace is not None:
-        show_trace(result.trace, console)
-    _properties(result, console)
-
-
-def _remarks(result: Outcome, console: Console) -> None:
-    if not result.deadlocks:
-        console.print("Deadlocks: not looked for.")
-    for note in result.notes:
-        console.print(f"Note: {note}.", markup=False)
-    if result.left_out:
-        count = len(result.left_out)
-        parts = "1 part of the state that nothing looks at was"
-        if count > 1:
-            parts = f"{count} parts of the state that nothing looks at were"
-        console.print(f"Slicing: {parts} left out (--json FILE names each).", markup=False)
-
-
-def _end(result: Outcome, console: Console) -> None:
-    colour = "green" if result.verdict is Verdict.HOLDS else "red"
-    told = f"[bold {colour}]{TITLES[result.verdict]}[/]"
-    reason = f" {escape(result.reason)}" if result.reason else ""
-    console.print(f"{told}{reason} (exit {result.verdict.value}, {result.verdict.name})")
-
-
-def _on_spark(engine: dict[str, Any]) -> str:
-    new = max(1, engine["states_on_spark"])
-    return (
-        f"Spark: {engine['shards']} shards, {engine['levels_on_spark']} levels; for each of their "
-        f"states {engine['candidates_sent'] / new:.2f} candidates and "
-        f"{engine['bytes_sent'] / new:.1f} bytes sent, {engine['bytes_written'] / new:.1f} bytes "
-        f"written; the run is in {engine['storage']}."
-    )
-
-
-def _properties(result: Outcome, console: Console) -> None:
-    table = Grid(box=None, pad_edge=False, show_header=False)
-    for item in result.properties:
-        steps = "" if item.trace_length is None else f"after {item.trace_length} steps"
-        table.add_row(Text(item.name), item.verdict, steps)
-    console.print(table)
-    for item in result.properties:
-        if item.note:
-            console.print(f"{item.name}, known: {item.note}.", markup=False)
 
 
 def tell_replayed(result: Outcome, console: Console) -> None:
     """Prints a run that was taken again, and what is broken at its end."""
-    console.print(_named(result, _set(result.constants)))
+    console.print(named(result, settings(result.constants)), markup=False)
     if result.trace is not None:
         show_trace(result.trace, console, f"The run, in {len(result.trace.steps)} steps")
     console.print(f"(exit {result.verdict.value}, {result.verdict.name})")

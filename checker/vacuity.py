@@ -7,6 +7,7 @@ declaration explain is told apart.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,8 @@ from .probes import TERMINAL, Probe, fields_read
 from .settled import message_of, names_settings, only_unchanged, ruled_out, truth
 
 SETTINGS = "ruled out by these constants and this release"
+NO_REASON = "for no reason that is known"
+ENDED_EARLY = "not taken before the search ended"
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,19 @@ def vacuities(
         return [*found, Vacuity("run", "the run", "takes no step: the initial states are all")]
     found += _Rows(instance, taken, unmet).found()
     found += _premises(instance, unmet, unbreakable)
+    return found
+
+
+def reason(item: Vacuity) -> str:
+    """Why it is vacuous, in short."""
+    return item.explained.partition(": ")[0] or NO_REASON
+
+
+def by_reason(vacuous: Iterable[Vacuity]) -> Counter[str]:
+    """How much is vacuous for which reason; in rows, where it is of rows."""
+    found = Counter[str]()
+    for item in vacuous:
+        found[reason(item)] += max(1, len(item.rows))
     return found
 
 

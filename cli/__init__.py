@@ -7,13 +7,26 @@ from typing import Annotated
 
 import typer
 
-from . import begin, bugs, explore, live, matrix, oracle, serve, solve, tables, traces, vectors
+from . import (
+    begin,
+    bugs,
+    examples,
+    explore,
+    live,
+    matrix,
+    oracle,
+    serve,
+    solve,
+    tables,
+    traces,
+    vectors,
+)
 from .endings import Commands, printed, whole_errors
 
 app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
-    add_completion=False,
+    epilog="epochfence COMMAND --help has examples.",
     pretty_exceptions_enable=False,
 )
 
@@ -33,8 +46,7 @@ def common(
 ) -> None:
     """Kafka's exactly-once protocol as tables: explored, checked, drawn.
 
-    A SYSTEM of yours is a Python file, FILE.py, and is run as a program: take none that you don't
-    trust.
+    A SYSTEM of your own, FILE.py, is run as a program: take none that you don't trust.
     """
 
 
@@ -57,9 +69,10 @@ for _command in (
     tables.diff,
     bugs.bugs,
     vectors.vectors,
+    tables.list_,
 ):
-    app.command()(_command)
-app.command("list")(tables.list_)
+    _name = _command.__name__.rstrip("_")
+    app.command(_name, epilog=examples.shown(_name))(_command)
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ from ..language import DeclarationError
 from ..spec.bugs import BUGS, Bug, bug_of
 from .endings import fail, internal, needing, write_json
 from .options import Json, TraceFile
+from .results import screen
 from .traces import write_trace
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def bugs(
     output: Json = None,
 ) -> None:
     """List the known bugs, or show one: the shortest run that breaks, and the same run mended."""
-    console = Console(width=100, highlight=False)
+    console = screen()
     if name is None:
         if trace is not None:
             fail("--trace is for one bug: name it")

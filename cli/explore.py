@@ -42,7 +42,7 @@ from .options import (
     settings_of,
     spread_of,
 )
-from .results import needed_for, write_pages
+from .results import needed_for, screen, write_pages
 from .traces import write_trace
 
 if TYPE_CHECKING:
@@ -106,6 +106,9 @@ def check(
     progress: Annotated[
         bool, typer.Option("--progress", help="Look for what must come to happen as well.")
     ] = False,
+    coverage: Annotated[
+        bool, typer.Option("--coverage", help="List the rows that no run takes, by why.")
+    ] = False,
     against: Annotated[
         Path | None,
         typer.Option(
@@ -146,7 +149,7 @@ def check(
     if engine == "spark" and instance.progress:
         fail(f"{instance.progress[0].name} is a property of progress: take --engine local")
     with needing("check"):
-        from ..checker import report
+        from ..checker import summary, under_way
         from ..checker.baseline import BaselineError, read_baseline
         from ..checker.check import Options, available_threads
         from ..checker.check import check as run
@@ -179,14 +182,18 @@ def check(
     try:
         deadlock = not no_deadlock
         baseline = None if against is None else read_baseline(against, instance, deadlock=deadlock)
-        with needing("check", "spark"), report.progress(Console(stderr=True)) as show:
+        runs = under_way.Runs(instance, options)
+        shown = under_way.shown(Console(stderr=True), runs.earlier())
+        with needing("check", "spark"), shown as show:
             result = run(instance, options, show)
     except (BaselineError, DeclarationError, CheckpointError, SparkError) as error:
         fail(error)
     except Disagreement as error:
         internal(error)
-    console = Console(width=100, highlight=False, soft_wrap=False)
-    report.tell(result, console)
+    runs.remember(result)
+    console = screen()
+    saved = result.engine.get("storage") or resume or checkpoint
+    summary.tell(result, console, coverage=coverage, resume=None if saved is None else str(saved))
     told = result.as_json()
     if baseline is not None:
         told |= _tell_moved(result, baseline, str(against), console)
@@ -272,8 +279,6 @@ def sweep(
         fail(error)
     varied = [name for name, values in given.items() if len(values) > 1]
     verdict = sweeps.worst(found, len(every))
-    report.tell_sweep(
-        declared.name, varied, found, verdict, Console(width=100, highlight=False), len(every)
-    )
+    report.tell_sweep(declared.name, varied, found, verdict, screen(), len(every))
     write_json(output, {"exit_code": verdict.value, "results": found})
     raise typer.Exit(verdict.value)

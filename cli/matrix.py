@@ -28,6 +28,7 @@ from .options import (
     settings_of,
     spread_of,
 )
+from .results import screen
 
 
 def matrix(
@@ -79,7 +80,7 @@ def matrix(
         from ..checker.journal import Kept, KeptError
         from ..checker.spark.options import SparkError
     spread = spread_of(jobs, engine, master, spark_ui)
-    console, told = Console(width=100, highlight=False), Console(stderr=True)
+    console, told = screen(), Console(stderr=True)
     given = settings_of(constants, int, "NAME=VALUE with a whole number")
     found: list[matrices.Matrix] = []
     try:

@@ -14,6 +14,7 @@ from ..files import Output
 from ..language import DEFAULT, DeclarationError, Instance, System, instantiate
 from ..language.protocols import MIXED
 from ..spec.load import load_system
+from . import completion
 from .endings import fail, needing
 
 if TYPE_CHECKING:
@@ -25,7 +26,12 @@ SMALL = "small"
 LONGEST = 100  # characters of a value that a message shows
 
 SystemName = Annotated[
-    str, typer.Argument(metavar="SYSTEM", help="A name, or FILE.py[:NAME], which is run as Python.")
+    str,
+    typer.Argument(
+        metavar="SYSTEM",
+        help="A name, or FILE.py[:NAME], which is run as Python.",
+        autocompletion=completion.systems,
+    ),
 ]
 Protocol = Annotated[
     str | None,
@@ -34,6 +40,7 @@ Protocol = Annotated[
         "--broker",
         metavar="R",
         help="The release (default: the newest), or R+PART=R with parts of other releases.",
+        autocompletion=completion.protocols,
     ),
 ]
 Client = Annotated[
@@ -47,18 +54,40 @@ Leader = Annotated[
     str | None, typer.Option("--leader", metavar="R", help="The leaders', where it is another.")
 ]
 Constants = Annotated[
-    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A constant.")
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="A constant.", autocompletion=completion.constants
+    ),
 ]
 Bounds = Annotated[
-    str, typer.Option("--bounds", metavar="NAME", help="Bounds that the system names.")
+    str,
+    typer.Option(
+        "--bounds",
+        metavar="NAME",
+        help="Bounds that the system names.",
+        autocompletion=completion.bounds,
+    ),
 ]
-On = Annotated[list[str] | None, typer.Option("--with", metavar="FEATURE", help="Switched on.")]
+On = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--with", metavar="FEATURE", help="Switched on.", autocompletion=completion.features
+    ),
+]
 Off = Annotated[
-    list[str] | None, typer.Option("--without", metavar="FEATURE", help="Switched off.")
+    list[str] | None,
+    typer.Option(
+        "--without", metavar="FEATURE", help="Switched off.", autocompletion=completion.features
+    ),
 ]
 Properties = Annotated[
     list[str] | None,
-    typer.Option("--property", metavar="P", help="Check this property (default: all)."),
+    typer.Option(
+        "--property",
+        metavar="P",
+        help="Check this property (default: all).",
+        autocompletion=completion.properties,
+    ),
 ]
 Engine = Annotated[str, typer.Option("--engine", metavar="E", help="local (default), or spark.")]
 Master = Annotated[

@@ -35,6 +35,7 @@ from .options import (
     settings_of,
     spread_of,
 )
+from .results import screen
 
 
 def bound(
@@ -58,7 +59,7 @@ def bound(
     if instance.progress:
         fail(f"{instance.progress[0].name} is a property of progress: take check")
     with needing("check"):
-        from ..checker import report
+        from ..checker import report, summary
         from ..checker.solver.bound import bound as run
         from ..checker.solver.lifted import lifted
         from ..checker.solver.terms import SolverError
@@ -77,7 +78,7 @@ def bound(
         fail(error)
     except Disagreement as error:
         internal(error)
-    report.tell_bounded(result, Console(width=100, highlight=False, soft_wrap=False))
+    summary.tell_bounded(result, screen())
     write_json(output, result.as_json())
     raise typer.Exit(result.verdict.value)
 
@@ -140,7 +141,7 @@ def prove(
         certificates=certificate,
         lemmas=not no_lemmas,
     )
-    console = Console(width=100, highlight=False, soft_wrap=False)
+    console = screen()
     found: list[dict[str, object]] = []
     try:
         system, wanted = find_system(name)
@@ -198,7 +199,7 @@ def lint(
     told: list[object] = []
     vacuous: list[object] = []
     faults, interrupted = 0, False
-    console = Console(width=100, highlight=False)
+    console = screen()
     try:
         for system, tables in find_tables(name):
             if tables and not interrupted:

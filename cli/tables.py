@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
 
 from ..files import Output
 from ..language import DeclarationError, instantiate
@@ -14,6 +13,7 @@ from ..spec.load import load_system
 from ..spec.systems import SHIPPED, shipped
 from .endings import fail, needing, tell_wait, write_json
 from .options import Constants, Json, bounds_of, constants_of
+from .results import screen
 
 
 def list_(
@@ -29,7 +29,7 @@ def list_(
         for line in tell_rows(places(declared_tables(), map(shipped, SHIPPED))):
             print(line)
         return
-    console = Console(width=100, highlight=False)
+    console = screen()
     for name in SHIPPED:
         describe(shipped(name), console)
 
@@ -133,7 +133,7 @@ def diff(
         found = compare(find_tables(name), before, after)
     except DeclarationError as error:
         fail(error)
-    tell(found, before, after, Console(width=100, highlight=False))
+    tell(found, before, after, screen())
     tables = [table.as_json() for table in found]
     write_json(output, {"before": before, "after": after, "tables": tables})
 
@@ -155,7 +155,7 @@ def diff_behaviour(
     except DeclarationError as error:
         fail(error)
     found = behaviour.compare(before, after, states or behaviour.MOST)
-    tell_behaviour(found, *protocols, Console(width=100, highlight=False))
+    tell_behaviour(found, *protocols, screen())
     write_json(
         output,
         {

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from ..files import Output
 from ..language import DEFAULT, DeclarationError, Instance, instantiate
 from ..spec.load import load_system
 from .endings import fail, needing, tell_wait, write_json
 from .options import Bounds, Constants, Json, Off, On, Protocol, constants_of
+from .results import screen
 
 if TYPE_CHECKING:
     from ..checker.itf import Settings
@@ -56,7 +56,7 @@ def replay(
     _, outcome = _taken(file, system, protocol, bounds, constants, with_, without)
     from ..checker import report
 
-    report.tell_replayed(outcome, Console(width=100, highlight=False, soft_wrap=False))
+    report.tell_replayed(outcome, screen())
     if drawing is not None:
         _draw(outcome, drawing)
     write_json(output, outcome.as_json())

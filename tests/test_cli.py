@@ -118,7 +118,7 @@ def test_deadlocks_may_be_passed_over(declared: Path, tmp_path: Path, command: l
     assert "not looked for" not in plain.out
     ended = epochfence(name, f"{declared}:stuck", *rest, "--no-deadlock", "--json", told)
     assert ended.code == 0
-    assert "Deadlocks: not looked for." in ended.out
+    assert "deadlocks: not looked for" in ended.out.lower()
     assert '"deadlocks": "not looked for"' in told.read_text()
 
 
@@ -127,7 +127,7 @@ def test_a_run_says_what_it_covered(declared: Path) -> None:
     assert "holds, protocol 1; N=3" in ended.out
     assert "4 states, 11 transitions, depth 4" in ended.out
     assert "HOLDS, but: machine.stay never happens." in ended.out
-    assert "nothing looks at were left out (--json FILE names each)" in ended.out
+    assert "nothing looks at were left out (slicing; --json FILE names each)" in ended.out
 
 
 def test_bounds_by_name_and_constants_on_top_of_them(declared: Path) -> None:
@@ -158,9 +158,9 @@ def test_a_counterexample_is_printed_in_steps(declared: Path) -> None:
 
 
 def test_options_change_what_is_explored(declared: Path) -> None:
-    assert "Slicing:" in epochfence("check", f"{declared}:holds").out
+    assert "(slicing;" in epochfence("check", f"{declared}:holds").out
     whole = epochfence("check", f"{declared}:holds", "--no-slicing")
-    assert "Slicing:" not in whole.out
+    assert "(slicing;" not in whole.out
     assert "12 states" in whole.out
     assert "Low" not in epochfence("check", f"{declared}:breaks", "--property", "Small").out
     two_phase = str(ROOT / "docs" / "examples" / "two_phase_commit.py")
@@ -403,7 +403,7 @@ def test_a_wrong_name_is_told_before_anything_is_loaded() -> None:
 def test_nothing_but_results_goes_to_standard_output() -> None:
     ended = alone("check", KTX, *TINY)
     assert ended.code == 0
-    assert ended.out.startswith("ktx, protocol 1; I=1, K=1, E=2, S=2, V=1\n")
+    assert "  ktx, protocol 1; I=1, K=1, E=2, S=2, V=1\n" in ended.out
     assert ended.err == ""
 
 

@@ -246,10 +246,13 @@ def words() -> frozenset[str]:
     return frozenset(re.findall(r"\w+", program()))
 
 
+TYPERS = {"--help", "--install-completion"}
+
+
 @cache
 def options() -> frozenset[str]:
     """Every option that a command takes."""
-    return frozenset(re.findall(r'"(--[a-z-]+)"', program())) | {"--help"}
+    return frozenset(re.findall(r'"(--[a-z-]+)"', program())) | TYPERS
 
 
 def resolves(dotted: str) -> bool:

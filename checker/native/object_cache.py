@@ -70,7 +70,12 @@ class ObjectCache:
 
 
 def chosen() -> ObjectCache | None:
-    """The cache that the environment asks for, or None.
+    """The cache of kernels that the environment asks for, or None (see `cache_of`)."""
+    return cache_of("kernels")
+
+
+def cache_of(what: str, most_bytes: int = MOST_BYTES) -> ObjectCache | None:
+    """A cache in the folder that the environment asks for, or None.
 
     `EPOCHFENCE_CACHE` names the folder that it is in, or is `off`; without it, that is the user's
     own for caches (`epochfence` in `XDG_CACHE_HOME`, or what the platform has instead).
@@ -85,7 +90,7 @@ def chosen() -> ObjectCache | None:
         folder = platformdirs.user_cache_path("epochfence", appauthor=False)
         if not folder.is_absolute():  # a user without a home
             return None
-    return ObjectCache(folder / "kernels")
+    return ObjectCache(folder / what, most_bytes)
 
 
 def _checksum(key: str, code: bytes) -> bytes:

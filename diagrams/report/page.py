@@ -19,14 +19,13 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 from ...checker.chart.chart import Chart, ChartStep, chart_of
 from ...checker.report import TITLES
 from ...checker.settled import truth
+from ...checker.vacuity import ENDED_EARLY, NO_REASON
 from ...checker.verdict import PropertyVerdict, Result, Verdict
 from ...language import Instance, Row
 from ..notation import readable
 from .levels import plot_of
 from .state import laid_out
 
-UNKNOWN = "for no reason that is known"
-UNFINISHED = "not taken before the search ended"
 GUARD = 64  # letters of a line of a guard
 
 
@@ -75,7 +74,7 @@ def to_html(instance: Instance, result: Result) -> str:
         constants=_constants(instance), switches=_switches(instance),
         taken=_by_table(row for row in rows if row.taken),
         never=_by_reason(row for row in rows if not row.taken),
-        rows=len(rows), unknown=UNKNOWN,
+        rows=len(rows), unknown=NO_REASON,
         plot=plot_of(result.levels), trace=trace,
     )  # fmt: skip
 
@@ -135,7 +134,7 @@ def _rows(instance: Instance, result: Result) -> Iterator[CoveredRow]:
         table, _, name = full_name.partition("/")
         row = declared.get((table, name))
         why, _, rest = reasons.get(full_name, "").partition(": ")
-        why = why or (UNKNOWN if seen else UNFINISHED)
+        why = why or (NO_REASON if seen else ENDED_EARLY)
         yield CoveredRow(table, name, taken, "" if row is None else row.source, why, rest)
 
 
@@ -151,7 +150,7 @@ def _by_reason(rows: Iterable[CoveredRow]) -> dict[str, list[CoveredRow]]:
     found: dict[str, list[CoveredRow]] = {}
     for row in rows:
         found.setdefault(row.why, []).append(row)
-    order = sorted(found, key=lambda why: (why != UNKNOWN, -len(found[why])))
+    order = sorted(found, key=lambda why: (why != NO_REASON, -len(found[why])))
     return {why: found[why] for why in order}
 
 

@@ -13,8 +13,9 @@ import pytest
 from epochfence import language as lang
 from epochfence.checker.chart.chart import told
 from epochfence.checker.check import check
+from epochfence.checker.vacuity import ENDED_EARLY, NO_REASON
 from epochfence.checker.verdict import Result
-from epochfence.diagrams.report.page import UNFINISHED, UNKNOWN, to_html
+from epochfence.diagrams.report.page import to_html
 from epochfence.diagrams.report.state import laid_out
 from epochfence.language import Instance, Machine, Row, System, Table, event, instantiate, invariant
 from epochfence.spec.load import load_system
@@ -75,10 +76,10 @@ def test_each_property_is_there_with_its_sentence_and_source(holding: Run) -> No
 
 def test_rows_that_no_step_took_stand_first_by_why(broken: Run) -> None:
     page = to_html(*run_of(hostile(bound=4))).partition('id="coverage"')[2]
-    places = [page.index(text) for text in (UNKNOWN, "never &lt;/script&gt;", "taken, and how")]
+    places = [page.index(text) for text in (NO_REASON, "never &lt;/script&gt;", "taken, and how")]
     assert places == sorted(places)
     assert broken[1].never_taken
-    assert UNFINISHED in to_html(*broken)
+    assert ENDED_EARLY in to_html(*broken)
 
 
 def test_what_a_declaration_says_is_no_markup() -> None:

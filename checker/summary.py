@@ -1,0 +1,241 @@
+"""What `check` and `bound` print: the verdict first, then what was checked, then what was not."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.text import Text
+
+from .report import (
+    TITLES,
+    named,
+    settings,
+    show_trace,
+    tell_size,
+    tell_unexplained,
+)
+from .vacuity import ENDED_EARLY, NO_REASON, by_reason, reason
+from .verdict import Outcome, PropertyVerdict, Result, Verdict
+
+if TYPE_CHECKING:
+    from .solver.bound import Bounded
+
+FOUND_FAULT = (Verdict.BROKEN, Verdict.DEADLOCK, Verdict.LEADS_TO_BROKEN)
+
+
+def tell(
+    result: Result, console: Console, *, coverage: bool = False, resume: str | None = None
+) -> None:
+    """Prints the verdict and the counterexample where there is one, what was checked, and what was
+    not; with `coverage`, each row that no run takes. What can go on from the folder or URI `resume`
+    says so."""
+    if result.verdict is Verdict.INTERRUPTED:
+        line = f"{_interrupted(result, resume)} {_exit(result)}"
+        console.print(line, markup=False, soft_wrap=True)
+        return
+    _verdict(result, console)
+    _items("Checked", _checked(result), console)
+    _items("Not checked", _not_checked(result, listed=coverage), console)
+    if result.size is not None:
+        tell_size(result.size, console)
+    if coverage:
+        _tell_coverage(result, console)
+
+
+def tell_bounded(result: Bounded, console: Console) -> None:
+    """Prints what bounded model checking came to, in the form of an exploration's result."""
+    _verdict(result, console)
+    took = f"{result.depth} of {result.most} steps, {result.seconds:.2f} s, {result.solver}"
+    _items("Checked", [*_named(result), took, *_left_out(result)], console)
+    _items("Not checked", _unknown(result), console)
+
+
+# The verdict --------------------------------------------------------------------------------------
+
+
+def _verdict(result: Outcome, console: Console) -> None:
+    colour = "green" if result.verdict is Verdict.HOLDS else "red"
+    found_fault = result.verdict in FOUND_FAULT and result.reason
+    title, told = TITLES[result.verdict], result.reason
+    if not found_fault and told:
+        told = f"{title} {told}" if result.verdict is Verdict.HOLDS else f"{title[:-1]}: {told}"
+    console.print(Text.assemble((told or title, f"bold {colour}"), f" {_exit(result)}"))
+    for item in result.properties:
+        if item.note:
+            console.print(f"{item.name}, known: {item.note}.", markup=False)
+    if isinstance(result, Result):
+        tell_unexplained([str(item) for item in result.unexplained], console)
+    if result.trace is not None:
+        console.print()
+        show_trace(result.trace, console)
+
+
+def _exit(result: Outcome) -> str:
+    return f"(exit {result.verdict.value}, {result.verdict.name})"
+
+
+def _interrupted(result: Result, resume: str | None) -> str:
+    """The line that a run ends with that Ctrl-C has ended."""
+    where = result.reason.removeprefix("it was interrupted ")
+    found = f"Interrupted {where}; {_so_far(result)}"
+    if resume is not None:
+        return f"{found}; --resume {resume} goes on"
+    return f"{found}; it can't go on, as it could with --checkpoint DIR"
+
+
+def _so_far(result: Result) -> str:
+    """What is known of a run that came to no end."""
+    holds = sum(item.verdict == "holds" for item in result.properties)
+    if holds:
+        return f"{_count(holds, 'property', 'properties')} of states and steps hold"
+    whole = result.levels[:-1]
+    if not whole:
+        return "no level was looked at whole"
+    return f"nothing is broken in the {sum(whole):,} states up to level {len(whole) - 1}"
+
+
+# What was checked ---------------------------------------------------------------------------------
+
+
+def _checked(result: Result) -> Iterator[str]:
+    yield from _named(result)
+    if not result.seen_whole and result.verdict is Verdict.INCONCLUSIVE:
+        yield _so_far(result)
+    rate = result.states / result.seconds if result.seconds else 0
+    compiled = "kernel from the cache" if result.kernel_from_cache else "compiled"
+    yield (
+        f"{result.states:,} states, {result.transitions:,} transitions, depth {result.depth}, "
+        f"{result.seconds:.2f} s ({rate:,.0f} states/s), {result.memory / 2**20:,.0f} MiB; "
+        f"{compiled} in {result.compile_seconds:.2f} s"
+    )
+    if result.seen_whole:
+        taken, every = len(result.rows) - len(result.never_taken), len(result.rows)
+        all_taken = f"each of the {every} rows is taken by some run"
+        yield all_taken if taken == every else f"{taken} of the {every} rows are taken"
+    if result.symmetry:
+        yield f"states counted up to renaming of {', '.join(result.symmetry)} (symmetry)"
+    effort = result.progress
+    if effort is not None:
+        each = effort.bytes / max(1, effort.transitions)
+        yield (
+            f"progress: {effort.transitions:,} transitions kept, {effort.seconds:.2f} s, "
+            f"{effort.bytes / 2**20:,.0f} MiB ({each:.1f} bytes a transition)"
+        )
+    if result.engine.get("name") == "spark":
+        yield _on_spark(result.engine)
+    yield from _left_out(result)
+
+
+def _named(result: Outcome) -> Iterator[str]:
+    """What a run is of, and what became of the properties that it could tell of."""
+    yield named(result, settings(result.constants))
+    for verdict in ("broken", "holds"):
+        items = [item for item in result.properties if item.verdict == verdict]
+        if verdict == "broken":
+            yield from (
+                f"{item.name} is broken after {_count(item.trace_length or 0, 'step', 'steps')}"
+                for item in items
+            )
+        elif items:
+            one = "property holds" if len(items) == 1 else "properties hold"
+            yield f"{len(items)} {one}: {_names(items)}"
+
+
+def _left_out(result: Outcome) -> Iterator[str]:
+    count = len(result.left_out)
+    if count:
+        parts = "1 part of the state that nothing looks at was"
+        if count > 1:
+            parts = f"{count} parts of the state that nothing looks at were"
+        yield f"{parts} left out (slicing; --json FILE names each)"
+    yield from (f"note: {note}" for note in result.notes)
+
+
+def _on_spark(engine: dict[str, Any]) -> str:
+    new = max(1, engine["states_on_spark"])
+    return (
+        f"Spark: {engine['shards']} shards, {engine['levels_on_spark']} levels; for each of their "
+        f"states {engine['candidates_sent'] / new:.2f} candidates and "
+        f"{engine['bytes_sent'] / new:.1f} bytes sent, {engine['bytes_written'] / new:.1f} bytes "
+        f"written; the run is in {engine['storage']}"
+    )
+
+
+# What was not -------------------------------------------------------------------------------------
+
+
+def _not_checked(result: Result, *, listed: bool) -> Iterator[str]:
+    yield from _unknown(result)
+    if result.progress_left:
+        count = _count(result.progress_left, "property", "properties")
+        yield f"{count} of progress (--progress looks for them)"
+    reasons = by_reason(result.vacuous)
+    known = {why: count for why, count in reasons.items() if why != NO_REASON}
+    if known:
+        where = "listed below" if listed else "--coverage lists them"
+        yield f"what no run takes or meets, for a known reason ({where}):"
+        width = max(len(str(count)) for count in known.values())
+        for why, count in sorted(known.items(), key=lambda item: -item[1]):
+            yield f"  {count:>{width}} {why}"
+
+
+def _unknown(result: Outcome) -> Iterator[str]:
+    items = [item for item in result.properties if item.verdict == "unknown"]
+    if items:
+        one = _count(len(items), "property", "properties")
+        yield f"{one}, as the search ended before: {_names(items)}"
+    if not result.deadlocks:
+        yield "deadlocks: not looked for"
+
+
+def _tell_coverage(result: Result, console: Console) -> None:
+    """Prints what no run takes or meets, one by one."""
+    items = [(reason(item), item) for item in result.vacuous]
+    named_rows = {row for _, item in items for row in item.rows}
+    left = [row for row in result.never_taken if row not in named_rows]
+    console.print()
+    if not items and not left:
+        console.print("Coverage: each row is taken.")
+        return
+    console.print("[bold]What no run takes or meets[/bold], by why:")
+    for why, count in by_reason(result.vacuous).most_common():
+        console.print(Text(f"{why} ({count})"))
+        for item in (item for known, item in items if known == why):
+            detail = item.explained.partition(": ")[2]
+            for line in item.rows or (str(item),):
+                console.print(Text(f"  {line}{f': {detail}' if detail else ''}"), soft_wrap=True)
+    if left:
+        console.print(Text(f"{ENDED_EARLY} ({len(left)})"))
+        for row in left:
+            console.print(Text(f"  {row}"), soft_wrap=True)
+
+
+# Form ---------------------------------------------------------------------------------------------
+
+
+def _items(title: str, lines: Iterable[str], console: Console) -> None:
+    """Prints a heading with its lines below, wrapped and indented, if there are any."""
+    found = list(lines)
+    if not found:
+        return
+    console.print(f"\n[bold]{escape(title)}[/bold]")
+    for line in found:
+        text = line.lstrip()
+        indent = " " * (2 + len(line) - len(text))
+        for part in textwrap.wrap(
+            text, console.width, initial_indent=indent, subsequent_indent=f"{indent}  ",
+            break_long_words=False, break_on_hyphens=False,
+        ):  # fmt: skip
+            console.print(Text(part), soft_wrap=True)
+
+
+def _names(items: Iterable[PropertyVerdict]) -> str:
+    return ", ".join(item.name for item in items)
+
+
+def _count(count: int, one: str, more: str) -> str:
+    return f"{count} {one if count == 1 else more}"

@@ -1,0 +1,104 @@
+"""How far a search has come, for a person: beside what an earlier run of the same bounds found."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from ..language import Instance
+from .native.object_cache import ObjectCache, cache_of
+from .verdict import Result, Verdict
+
+if TYPE_CHECKING:
+    from .check import Options
+    from .native.explore import Progress
+
+SHELF = "runs"
+MOST_BYTES = 4 << 20  # of all that is known of earlier runs
+NO_END = (Verdict.INCONCLUSIVE, Verdict.INTERRUPTED)
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What a run with the same bounds came to before this one. `seconds` of its search."""
+
+    states: int
+    depth: int
+    seconds: float
+
+
+class Runs:
+    """What is remembered of an instance's runs with these options, in the user's cache. It is an
+    estimate: a row may have changed since. Without a cache, nothing is remembered."""
+
+    def __init__(self, instance: Instance, options: Options) -> None:
+        named = [
+            instance.system.name, instance.protocol, sorted(instance.features),
+            sorted(instance.constants.items()), instance.row_names,
+            [item.name for item in (*instance.properties, *instance.progress)],
+            options.symmetry, options.slicing, options.deadlock,
+        ]  # fmt: skip
+        self._key = hashlib.sha256(json.dumps(named).encode()).hexdigest()
+        self._cache: ObjectCache | None = cache_of(SHELF, MOST_BYTES)
+
+    def earlier(self) -> Earlier | None:
+        """What the last of these runs that came to an end found, as far as that is known."""
+        entry = None if self._cache is None else self._cache.get(self._key)
+        return None if entry is None else Earlier(**json.loads(entry))
+
+    def remember(self, result: Result) -> None:
+        """Keeps what a run found that came to an end."""
+        if self._cache is not None and result.states and result.verdict not in NO_END:
+            found = Earlier(result.states, result.depth, result.seconds)
+            self._cache.put(self._key, json.dumps(asdict(found)).encode())
+
+
+@contextmanager
+def shown(console: Console, earlier: Earlier | None) -> Generator[Callable[[Progress], None]]:
+    """Shows how far a search has come: a line that changes, or one every five seconds in a log."""
+    shown_at = time.monotonic()
+    live, begun = console.is_terminal, False
+
+    def show(now: Progress) -> None:
+        nonlocal shown_at, begun
+        moment = time.monotonic()
+        if moment - shown_at < (0.2 if live else 5.0):
+            return
+        shown_at = moment
+        if earlier is not None and not begun:
+            before = (
+                f"level {now.depth}: an earlier run of these bounds found {earlier.states:,} "
+                f"states in {earlier.depth} levels, in {earlier.seconds:,.1f} s"
+            )
+            console.print(before, highlight=False, soft_wrap=True)
+        begun = True
+        line = line_of(now, earlier)
+        if live:  # a line that wraps couldn't be written over
+            room = console.width - 1
+            console.print(f"{line[:room]:{room}}", end="\r", highlight=False, soft_wrap=True)
+        else:
+            console.print(line, highlight=False, soft_wrap=True)
+
+    yield show
+    if live and begun:
+        console.print(" " * (console.width - 1), end="\r")
+
+
+def line_of(now: Progress, earlier: Earlier | None) -> str:
+    """How far a search has come, in a line that is best first: who has little room sees that."""
+    rate = now.states / now.seconds if now.seconds else 0.0
+    levels = part = ""
+    if earlier is not None:
+        levels = f" of {max(earlier.depth, now.depth)}"
+        part = f" ({min(99, 100 * now.states // max(1, earlier.states))}%)"
+    return (
+        f"level {now.depth}{levels}: {now.states:,} states{part}, {rate:,.0f} states/s, "
+        f"frontier {now.frontier:,} left, {now.memory / 2**20:,.0f} MiB"
+    )

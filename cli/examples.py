@@ -1,0 +1,52 @@
+"""Examples that each command's --help shows; the documentation runs most of them."""
+
+from __future__ import annotations
+
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "new": ("new counter",),
+    "check": (
+        "check docs/examples/lease.py --protocol 1",
+        "check transactions --bounds small --progress",
+        "check transactions --bounds small --client 2.7 --broker 3.9",
+        "check transactions --set partitions=1 --set transactions=1 --checkpoint saved",
+    ),
+    "sweep": (
+        "sweep docs/examples/lease.py --protocols 1..2 --set leases=2..3 --results sweep.jsonl",
+    ),
+    "matrix": (
+        "matrix transactions --protocols 4.1..4.2 --property MarkersMatchDecision --no-deadlock",
+    ),
+    "replay": ("replay hanging.itf.json --chart hanging.svg",),
+    "explain": ("explain hanging.itf.json",),
+    "bound": ("bound docs/examples/lease.py --depth 12 --protocol 1",),
+    "prove": ("prove docs/examples/lease.py --property OneHolder --property NoStaleWrite",),
+    "lint": ("lint docs/examples/lease.py",),
+    "decode": (
+        "decode docs/examples/broker/orders-0/00000000000000000012.log",
+        "decode docs/examples/broker/orders-0/00000000000000000012.log --json -",
+    ),
+    "judge": (
+        "judge docs/examples/histories/fenced.jsonl --protocol 3.6",
+        "judge --application docs/examples/histories/duplicate.jsonl",
+        "judge --segments docs/examples/broker",
+    ),
+    "config": ("config acks=1 --protocol 3.6",),
+    "conform": ("conform --bootstrap 127.0.0.1:9092",),
+    "serve": ("serve --protocol 4.3 --port 9092 --topic orders:3",),
+    "diagram": (
+        "diagram transaction -o transaction.svg",
+        "diagram docs/examples/lease.py --machine client -o client.svg",
+    ),
+    "diff": (
+        "diff --protocols 4.1 4.2 partition",
+        "diff docs/examples/retry.py --protocols 1 2 --behaviour",
+    ),
+    "bugs": ("bugs", "bugs KAFKA-14402"),
+    "vectors": ("vectors vectors",),
+    "list": ("list",),
+}
+
+
+def shown(command: str) -> str:
+    """The examples of a command, below its options."""
+    return "\n\n".join(["Examples:", *(f"  epochfence {line}" for line in EXAMPLES[command])])

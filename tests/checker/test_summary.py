@@ -1,0 +1,126 @@
+"""What a person reads of a result."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+from rich.console import Console
+
+from epochfence import language as lang
+from epochfence.checker import summary
+from epochfence.checker.check import Options, check
+from epochfence.checker.solver.bound import Bounded, bound
+from epochfence.checker.verdict import Result
+from epochfence.language import Machine, Row, System, Table, event, instantiate, invariant
+from epochfence.spec.load import load_system
+from epochfence.tests.test_cli import ROOT
+
+LEASE = str(ROOT / "docs" / "examples" / "lease.py")
+NODES = lang.constant("nodes", 2, 1, 3)
+NODE = lang.Key("node", NODES)
+counter = Machine("counter")
+x = counter.field("x", lang.Int(0, 3))
+y = counter.field("y", lang.Map(NODE, lang.Int(0, 3)), any_initial=True)
+n = NODE.variable("n")
+plain = Machine("plain")
+z = plain.field("z", lang.Int(0, 3))
+unseen = plain.field("unseen", lang.Int(0, 1))
+unheard = plain.field("unheard", lang.Int(0, 1))
+
+
+def told(result: Result | Bounded, *, coverage: bool = False, resume: str | None = None) -> str:
+    """The whole of what is printed."""
+    out = StringIO()
+    console = Console(file=out, width=100, highlight=False)
+    if isinstance(result, Result):
+        summary.tell(result, console, coverage=coverage, resume=resume)
+    else:
+        summary.tell_bounded(result, console)
+    return out.getvalue()
+
+
+def test_a_counterexample_shows_with_which_of_its_initial_states_it_begins() -> None:
+    small = invariant("Below", lang.all_of(n, x < y[n] + 2), "x stays below y + 2.")
+    ticking = Table(counter, event("tick"), (Row("up", set={x: x + 1}),), when=x < 3)
+    system = System("counting", (ticking,), (small,), constants=(NODES,), terminal=True)
+    instance = instantiate(system)
+    for result in (check(instance), bound(instance, 3)):
+        assert result.trace is not None
+        assert result.trace.chosen == ("counter.y",)
+        shown = dict(result.trace.initial)["counter.y"]
+        lines = told(result).splitlines()
+        (first,) = (at for at, line in enumerate(lines) if line.startswith("begins with "))
+        assert lines[first] == f"begins with counter.y: {shown}"
+        assert lines[first + 2].startswith("1 ")
+        assert "  x >= y[n] + 2" in "\n".join(lines)
+
+
+def test_a_counterexample_from_the_only_initial_state_does_not() -> None:
+    one = System("one", (Table(plain, event("tick"), (Row("up", set={z: z + 1}),)),),
+                 (invariant("Below", z < 2, "z stays below 2."),), terminal=True)  # fmt: skip
+    shown = told(check(instantiate(one)))
+    assert "begins" not in shown
+    assert "  one, protocol 1" in shown.splitlines()
+
+
+def test_what_is_left_out_is_counted_in_english() -> None:
+    small = invariant("Below", z <= 2, "z stays below 3.")
+
+    def of(*fields: lang.Expression) -> str:
+        row = Row("up", set={z: z + 1, **{each: 1 - each for each in fields}})
+        ticking = Table(plain, event("tick"), (row,), when=z < 2)
+        return told(check(instantiate(System("one", (ticking,), (small,), terminal=True))))
+
+    assert "1 part of the state that nothing looks at was left out" in of(unseen)
+    assert "2 parts of the state that nothing looks at were left out" in of(unseen, unheard)
+
+
+def counting(*, after: int) -> System:
+    """A system with a row that nothing takes, and one that is known not to be."""
+    rows = (
+        Row("up", when=z < 2, set={z: z + 1}),
+        Row("far", when=z > 2, set={z: 0}),
+        Row("[known]", when=z == 3, set={z: 1}),
+    )
+    known = lang.Unreached("z is never 3: as is easy to see", ("plain.tick/[known]",))
+    return System(
+        "counting", (Table(plain, event("tick"), rows),),
+        (invariant("Below", z <= after, "z stays low."),), terminal=True, unreached=(known,),
+    )  # fmt: skip
+
+
+def test_what_no_run_takes_is_counted_by_reason_and_listed_on_demand() -> None:
+    result = check(instantiate(counting(after=2)))
+    lines = told(result).splitlines()
+    assert lines[0].startswith("Every property holds in every state")
+    assert lines[1] == "HOLDS, but: plain.tick/far is never taken."
+    checked, not_checked = lines.index("Checked"), lines.index("Not checked")
+    assert checked < lines.index("  1 of the 3 rows are taken") < not_checked
+    assert "    1 z is never 3" in lines[not_checked:]
+    assert "[known]" not in told(result)
+    listed = told(result, coverage=True)
+    assert "z is never 3 (1)\n  plain.tick/[known]: as is easy to see\n" in listed
+    assert "for no reason that is known (1)\n  plain.tick/far\n" in listed
+
+
+def test_a_search_that_ended_early_says_what_it_did_not_take() -> None:
+    listed = told(check(instantiate(counting(after=0))), coverage=True)
+    assert listed.startswith("Below is broken in the last state: z stays low. (exit 12, BROKEN)\n")
+    assert "not taken before the search ended (2)\n  plain.tick/far\n" in listed
+
+
+def test_an_interrupted_run_ends_in_a_line() -> None:
+    def after_some(_: object, left: list[int] = [9]) -> None:  # noqa: B006
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+
+    instance = instantiate(load_system(LEASE), "2")
+    result = check(instance, Options(), after_some)
+    whole = sum(result.levels[:-1])
+    (line,) = told(result, resume="a-run").splitlines()
+    assert line.startswith("Interrupted after level ")
+    assert f"; nothing is broken in the {whole:,} states up to level " in line
+    assert line.endswith("; --resume a-run goes on (exit 130, INTERRUPTED)")
+    (line,) = told(result).splitlines()
+    assert "it can't go on, as it could with --checkpoint DIR" in line
