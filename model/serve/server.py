@@ -12,8 +12,10 @@ from typing import Any, Final
 
 from ...spec.broker_versions import metadata_version, newest_of
 from ..cluster import Cluster
+from .groups import GroupApis
 from .logs import LogApis
 from .metadata import MetadataApis, Nodes
+from .offsets import OffsetApis
 from .partitions import Partitions
 from .transactions import TransactionApis
 from .wire import Answer, Brokers, Request, Silence
@@ -59,12 +61,16 @@ class Server:
         self.answered: Counter[str] = Counter()
         """How many requests of each API were answered."""
         self.logs = LogApis(self.cluster, self.nodes, self.partitions)
-        self.metadata = MetadataApis(self.nodes, self.partitions, lambda _: self.logs.wake())
+        self.groups = GroupApis(self.nodes)
+        self.offsets = OffsetApis(self.cluster, self.partitions, self.groups)
+        self.metadata = MetadataApis(self.nodes, self.partitions, self.offsets.delete_topic)
         self.transactions = TransactionApis(self.cluster, self.nodes, self.partitions)
         self._answers: dict[str, Callable[[Request], Any]] = {
             **self.metadata.answers,
             **self.logs.answers,
             **self.transactions.answers,
+            **self.groups.answers,
+            **self.offsets.answers,
         }
         offers = offered(self.cluster.protocol)
         version = self.cluster.transaction_version
@@ -104,6 +110,7 @@ class Server:
             await asyncio.sleep(LOOK_S)
             self._tick()
             self.cluster.sleep(0)
+            self.groups.expire()
             self.logs.wake()
 
     def _tick(self) -> None:

@@ -1,0 +1,128 @@
+"""Consume, process and produce: each record once, whoever the client is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from epochfence.model.live.connection import Connection, Security
+from epochfence.model.serve.groups import Group
+from epochfence.model.serve.server import Server
+from epochfence.tests.model.serve.clients import TIMEOUT_S, librdkafka, read
+from epochfence.tests.model.serve.pipelines import GROUP, PIPELINES
+
+
+def fill(server: Server, topic: str, count: int) -> list[str]:
+    producer = librdkafka(server.bootstrap)
+    sent = [f"{n}" for n in range(count)]
+    for n, value in enumerate(sent):
+        producer.produce(topic, value, partition=n % server.partitions.topics[topic])
+    assert producer.flush(TIMEOUT_S) == 0
+    return sent
+
+
+def committed(server: Server, topic: str, group: str = GROUP) -> list[int]:
+    consumer = Consumer({"bootstrap.servers": server.bootstrap, "group.id": group, "log_level": 0})
+    places = [TopicPartition(topic, n) for n in range(server.partitions.topics[topic])]
+    found = [each.offset for each in consumer.committed(places, TIMEOUT_S)]
+    consumer.close()
+    return found
+
+
+@pytest.mark.parametrize("client", PIPELINES)
+@pytest.mark.parametrize("release", ["2.5", "4.3"])
+def test_each_record_is_processed_once(client: str, release: str) -> None:
+    with Server(release, topics={"in": 1, "out": 1}) as server:
+        sent = fill(server, "in", 6)
+        PIPELINES[client](server.bootstrap, 6, (2, 4))
+        assert read(server.bootstrap, "out") == sent
+        assert len(read(server.bootstrap, "out", committed=False)) == 8
+        assert committed(server, "in") == [6]
+        assert server.answered["TxnOffsetCommit"] == 8
+
+
+def test_members_share_partitions_and_take_over() -> None:
+    def member() -> Consumer:
+        made = Consumer(
+            {"bootstrap.servers": server.bootstrap, "group.id": GROUP, "log_level": 0,
+             "auto.offset.reset": "earliest", "heartbeat.interval.ms": 100}
+        )  # fmt: skip
+        made.subscribe(["in"])
+        return made
+
+    def until(what: list[int]) -> None:
+        while sorted(len(each.assignment()) for each in members) != what:
+            for each in members:
+                each.poll(0.05)
+
+    with Server("4.3", topics={"in": 4}, brokers=3) as server:
+        members = [member(), member()]
+        until([2, 2])
+        members.pop().close()
+        until([4])
+        admin = AdminClient({"bootstrap.servers": server.bootstrap, "log_level": 0})
+        with pytest.raises(KafkaException, match="NON_EMPTY_GROUP"):
+            admin.delete_consumer_groups([GROUP])[GROUP].result(TIMEOUT_S)
+        members.pop().close()
+        admin.delete_consumer_groups([GROUP])[GROUP].result(TIMEOUT_S)
+        with pytest.raises(KafkaException, match="GROUP_ID_NOT_FOUND"):
+            admin.delete_consumer_groups([GROUP])[GROUP].result(TIMEOUT_S)
+
+
+class Raw:
+    """A client that sends what it is told to."""
+
+    def __init__(self, server: Server) -> None:
+        self.connection = Connection(*server.brokers.addresses[0], Security())
+        asked = {"transactional_id": "id", "transaction_timeout": 60_000}
+        told = self.connection.ask("InitProducerId", 1, asked)
+        self.producer = {name: told[name] for name in ("producer_id", "producer_epoch")}
+
+    def begin(self) -> None:
+        asked = {"transactional_id": "id", "group_id": GROUP, **self.producer}
+        assert self.connection.ask("AddOffsetsToTxn", 3, asked)["error_code"] == "NONE"
+
+    def commit_offset(self, offset: int, **member: Any) -> str:
+        part = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
+        asked = {"transactional_id": "id", "group_id": GROUP, **self.producer, **member}
+        asked["topics"] = [{"name": "in", "partitions": [part]}]
+        told = self.connection.ask("TxnOffsetCommit", 3, asked)
+        return told["topics"][0]["partitions"][0]["error_code"]
+
+    def end(self, *, committed: bool) -> None:
+        asked = {"transactional_id": "id", "committed": committed, **self.producer}
+        assert self.connection.ask("EndTxn", 3, asked)["error_code"] == "NONE"
+
+    def offset(self, *, require_stable: bool) -> tuple[str, int]:
+        topics = [{"name": "in", "partition_indexes": [0]}]
+        asked = {"group_id": GROUP, "topics": topics, "require_stable": require_stable}
+        (part,) = self.connection.ask("OffsetFetch", 7, asked)["topics"][0]["partitions"]
+        return part["error_code"], part["committed_offset"]
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_an_offset_counts_when_its_transaction_is_committed(is_committed: bool) -> None:
+    with Server("3.6", topics={"in": 1}) as server:
+        raw = Raw(server)
+        assert raw.offset(require_stable=True) == ("NONE", -1)
+        raw.begin()
+        assert raw.commit_offset(5) == "NONE"
+        assert raw.offset(require_stable=True) == ("UNSTABLE_OFFSET_COMMIT", -1)
+        assert raw.offset(require_stable=False) == ("NONE", -1)
+        raw.end(committed=is_committed)
+        assert raw.offset(require_stable=True) == ("NONE", 5 if is_committed else -1)
+
+
+def test_who_is_no_member_of_the_generation_commits_nothing() -> None:
+    with Server("3.6", topics={"in": 1}) as server:
+        raw = Raw(server)
+        raw.begin()
+        assert raw.commit_offset(5, generation_id=3, member_id="m") == "ILLEGAL_GENERATION"
+        server.groups.groups[GROUP] = Group()
+        refused = raw.commit_offset(5, generation_id=3, member_id="m")
+        assert refused == "UNKNOWN_MEMBER_ID"
+        raw.end(committed=True)
+        assert raw.offset(require_stable=True) == ("NONE", -1)
