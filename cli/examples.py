@@ -30,7 +30,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "judge --application docs/examples/histories/duplicate.jsonl",
         "judge --segments docs/examples/broker",
     ),
-    "config": ("config acks=1 --protocol 3.6",),
+    "config": ("config retries=0 --protocol 3.6",),
     "conform": ("conform --bootstrap 127.0.0.1:9092",),
     "serve": ("serve --protocol 4.3 --port 9092 --topic orders:3",),
     "diagram": (
