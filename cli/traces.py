@@ -47,6 +47,9 @@ def replay(
             "--chart", metavar="FILE", help="Draw it as well: FILE.svg, or FILE.mmd (Mermaid)."
         ),
     ] = None,
+    brief: Annotated[
+        bool, typer.Option("--brief", help="Draw it without what each step changes.")
+    ] = False,
     output: Json = None,
 ) -> None:
     """Take the steps of TRACE again, one by one, and tell what is broken at its end, and why."""
@@ -58,7 +61,7 @@ def replay(
 
     report.tell_replayed(outcome, screen())
     if drawing is not None:
-        _draw(outcome, drawing)
+        _draw(outcome, drawing, brief=brief)
     write_json(output, outcome.as_json())
     raise typer.Exit(outcome.verdict.value)
 
@@ -128,13 +131,16 @@ def _instance(of: Settings) -> Instance:
     )  # fmt: skip
 
 
-def _draw(outcome: Outcome, output: Output) -> None:
-    from ..checker.chart.chart import chart_of
+def _draw(outcome: Outcome, output: Output, *, brief: bool) -> None:
+    from ..checker.chart.chart import chart_of, without_changes
     from ..diagrams.sequence import to_mermaid, to_svg
 
     assert outcome.trace is not None
     draw = to_svg if output.path.suffix.lower() == ".svg" else to_mermaid
-    output.write(draw(chart_of(outcome.trace), outcome.reason, outcome.trace.why))
+    chart, why = chart_of(outcome.trace), outcome.trace.why
+    if brief:
+        chart, why = without_changes(chart), ()
+    output.write(draw(chart, outcome.reason, why))
 
 
 def write_trace(output: Output | None, outcome: Outcome, instance: Instance, system: str) -> None:

@@ -68,8 +68,10 @@ class _Svg:
         here = self.places[step.lane]
         took = step.took
         if took is not None and took.source != step.lane:
-            y += ARROW
-            self._arrow(took, self.places[took.source], here, y)
+            source = self.places[took.source]
+            label = self._label(took, abs(here - source) - 48)
+            y += ARROW + SPACING * (len(label) - 1)
+            self._arrow(took, source, here, y, label)
         else:
             y += SPACING
         self.at[step.number] = y
@@ -87,7 +89,14 @@ class _Svg:
             self._text(here + 10, y, line, **style)
         return y + GAP
 
-    def _arrow(self, arrow: Arrow, source: int, target: int, y: int) -> None:
+    def _label(self, arrow: Arrow, width: int) -> list[str]:
+        """The lines above an arrow: of a message that has no place beside its error, two."""
+        label = _label(arrow)
+        if arrow.is_late and _points(whole := f"{label} from {arrow.sent}") <= width:
+            return [whole]
+        return [label] if _points(label) <= width else label.rsplit(" ", 1)
+
+    def _arrow(self, arrow: Arrow, source: int, target: int, y: int, label: list[str]) -> None:
         way = 1 if target > source else -1
         start = self.at.get(arrow.sent, y - ARROW + 6)
         if arrow.is_late:  # it waits beside its sender's lane
@@ -103,10 +112,9 @@ class _Svg:
             self._text(end, y + 4, "✗", fill=WRONG, anchor="middle", size=SIZE + 3)
         else:
             ElementTree.SubElement(self.root, "polygon", points=points, fill=colour)
-        label, room = _label(arrow), abs(target - source) // 6 - 3
-        if arrow.is_late and len(label) + len(f" from {arrow.sent}") <= room:
-            label += f" from {arrow.sent}"
-        self._text((source + target) // 2, y - 5, label, fill=colour, anchor="middle")
+        for above, line in enumerate(reversed(label)):
+            middle = (source + target) // 2
+            self._text(middle, y - 5 - above * SPACING, line, fill=colour, anchor="middle")
 
     def _box(self, x: int, y: int, name: str) -> None:
         width = max(90, 8 * len(name) + 16)
@@ -202,6 +210,11 @@ def _wrapped(text: str, width: int) -> list[str]:
     )
     lines = textwrap.wrap(" ".join(words), width, subsequent_indent="  ", break_on_hyphens=False)
     return [line.replace(" \0", "").replace("\0", "") for line in lines]
+
+
+def _points(text: str) -> int:
+    """About how wide the text is."""
+    return sum(9 if letter.isupper() else 6 for letter in text)
 
 
 def _label(arrow: Arrow) -> str:

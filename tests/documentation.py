@@ -47,12 +47,15 @@ PAGES = [
 ]
 EXAMPLE = Path("docs/examples/lease.py")
 
-# Pictures that a page shows, the page, and what its commands call them.
+# Pages whose commands draw the pictures that they show: what these are called there, and here.
+CHARTS = ROOT / "docs" / "charts"
 PICTURES = {
-    ROOT / "docs" / "charts" / "hanging-transaction.svg": (
-        ROOT / "docs" / "traces.md", "hanging.svg"
-    )
-}  # fmt: skip
+    ROOT / "docs" / "traces.md": {"hanging.svg": CHARTS / "hanging-transaction.svg"},
+    ROOT / "docs" / "tour.md": {
+        f"{name}.svg": CHARTS / f"tour-{name}.svg"
+        for name in ("duplicate", "fenced", "commit", "commit-v2")
+    },
+}
 
 # Commands that aren't run, and why.
 NOT_RUN = {
@@ -458,8 +461,9 @@ def renew(*, slow: bool) -> None:
             if text != old:
                 page.write_text(text, encoding="utf-8")
                 print(f"renewed: {page.relative_to(ROOT)}", file=sys.stderr)
-        for picture, (_, name) in PICTURES.items():
-            picture.write_bytes((Path(folder) / name).read_bytes())
+        for pictures in PICTURES.values():
+            for name, picture in pictures.items():
+                picture.write_bytes((Path(folder) / name).read_bytes())
 
 
 def _printed(shown: Command, workplace: Workplace) -> str:

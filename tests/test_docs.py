@@ -86,12 +86,13 @@ def test_a_command_does_what_is_shown(shown: Command, workplace: Workplace) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.name)
-def test_a_picture_that_a_command_draws_is_current(picture: Path, workplace: Workplace) -> None:
-    page, name = PICTURES[picture]
+@pytest.mark.parametrize("page", PICTURES, ids=lambda page: page.name)
+def test_pictures_that_commands_draw_are_current(page: Path, workplace: Workplace) -> None:
     for shown in commands(page):
-        workplace.run(shown.text)
-    assert picture.read_bytes() == (workplace.folder / name).read_bytes(), RENEW
+        if "--trace" in shown.text or "--chart" in shown.text:
+            workplace.run(shown.text)
+    for name, picture in PICTURES[page].items():
+        assert picture.read_bytes() == (workplace.folder / name).read_bytes(), RENEW
 
 
 @pytest.mark.slow

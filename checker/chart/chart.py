@@ -59,6 +59,11 @@ class Chart:
     loop: int | None = None
 
 
+def without_changes(chart: Chart) -> Chart:
+    """The chart with who does what, and without what that changes."""
+    return replace(chart, steps=tuple(replace(step, changes=()) for step in chart.steps))
+
+
 def chart_of(trace: Trace) -> Chart:
     """The chart of a trace; lanes are in the order in which their machines come into it."""
     arrows = _Arrows()

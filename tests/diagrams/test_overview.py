@@ -122,7 +122,9 @@ MEASURE = """() => {
   const sizes = texts.map((text) => scale * parseFloat(getComputedStyle(text).fontSize));
   const boxes = texts.map((text) => {
     const { y, height } = text.getBBox();
-    const first = text.textContent.search(/\\S/), last = text.textContent.trimEnd().length - 1;
+    const count = text.getNumberOfChars(), whole = text.textContent;  // spaces may count as one
+    const [first, last] = count === whole.length
+      ? [whole.search(/\\S/), whole.trimEnd().length - 1] : [0, count - 1];
     const x = text.getStartPositionOfChar(first).x;
     return { x, y, height, width: text.getEndPositionOfChar(last).x - x };
   });

@@ -5,22 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import combinations
+from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import pytest
 
-from epochfence.checker.chart.chart import Chart, chart_of
+from epochfence.checker.chart.chart import Arrow, Chart, ChartStep, chart_of, without_changes
 from epochfence.checker.trace import told
 from epochfence.diagrams.sequence import to_mermaid, to_svg
 from epochfence.language import instantiate
 from epochfence.model.engine.interpreter import Interpreter
 from epochfence.spec.systems import SHIPPED, shipped
 from epochfence.tests.checker.chart.test_chart import walk
+from epochfence.tests.diagrams.test_overview import LEAST_PRINT, README_WIDTH, measured
 
 SVG = "{http://www.w3.org/2000/svg}"
 LEAST = 11  # points: a page that shows a chart of five lanes makes 9 of them
+CHARTS = sorted((Path(__file__).parents[2] / "docs" / "charts").glob("*.svg"))
 WIDE = 0.5  # of its size a letter is wide, on average
 
 
@@ -81,6 +84,26 @@ def test_each_step_and_each_message_is_drawn(name: str, seed: int) -> None:
             assert any(step.took.message in text for text in shown)
     arrows = told_in_mermaid.count(">>") + told_in_mermaid.count("-x")
     assert arrows == sum(step.took is not None for step in chart.steps)
+
+
+@pytest.mark.parametrize("picture", CHARTS, ids=lambda picture: picture.name)
+def test_a_chart_of_the_docs_can_be_read_at_the_width_of_a_page(
+    picture: Path, browser: Any
+) -> None:
+    least, over, _ = measured(browser, picture.read_text(encoding="utf-8"), README_WIDTH)
+    assert least >= LEAST_PRINT
+    assert over == []
+
+
+def test_a_label_that_is_wider_than_its_arrow_has_two_lines() -> None:
+    arrow = Arrow("AddPartitionsByLeaderResponse", (("error", "PRODUCER_FENCED"),), "a", "b", 1, 2)
+    step = ChartStep(2, "b", "told", "", "row", ("x: 1 → 2",), arrow, ())
+    first = ChartStep(1, "a", "tell", "", "row", (), None, (arrow,))
+    chart = Chart(("a", "b"), (first, step), ())
+    shown = [box.text for box in texts(ElementTree.fromstring(to_svg(chart, "It ended.")))]
+    assert {"AddPartitionsByLeaderResponse", "PRODUCER_FENCED", "x → 2"} <= {*shown}
+    brief = to_svg(without_changes(chart), "It ended.")
+    assert "x → 2" not in [box.text for box in texts(ElementTree.fromstring(brief))]
 
 
 def test_signs_of_mermaid_s_own_are_escaped() -> None:

@@ -1,0 +1,50 @@
+"""The transaction protocol, asked for the shortest run in which something happens.
+
+A checker looks for a run that breaks a property. So each property here claims that something never
+happens, and its counterexample is the shortest run in which it does: docs/tour.md draws them.
+"""
+
+from dataclasses import replace
+
+from epochfence.language import Expression, all_of, any_of, invariant
+from epochfence.spec import application
+from epochfence.spec.client import state as client
+from epochfence.spec.leader.isolation import ending, log_entry
+from epochfence.spec.leader.state import Kind
+from epochfence.spec.messages import PARTITION, PRODUCER, TRANSACTION
+from epochfence.spec.systems import shipped
+
+p, i = PARTITION.variable("p"), PRODUCER.variable("i")
+t = TRANSACTION.variable("t")
+
+
+def ended(kind: Expression, told: Expression) -> Expression:
+    """Whether a transaction is ended by such a marker in a log, and its application was told so."""
+    record = log_entry("record", p)
+    marker = ending(record, p)
+    by_marker = (record.txn == t) & marker.is_set & (marker.value.kind == kind)
+    return any_of(t, any_of(p, any_of(record, by_marker & (application.outcome.at(t) == told))))
+
+
+Outcome = application.Outcome
+never = (
+    invariant(
+        "NothingIsCommitted",
+        ~ended(Kind.COMMIT, Outcome.COMMITTED),
+        "No record is committed and its application told so.",
+    ),
+    invariant(
+        "NothingIsAborted",
+        ~ended(Kind.ABORT, Outcome.ABORTED),
+        "No record is aborted and its application told so.",
+    ),
+    invariant(
+        "NobodyIsFenced",
+        all_of(i, client.state.at(i) != client.FATAL_ERROR),
+        "No client is told that another one has taken its place.",
+    ),
+)
+
+system = replace(
+    shipped("transactions"), name="tour", properties=never, progress=(), fairness=(), unreached=()
+)
