@@ -1,0 +1,61 @@
+"""The pages in Chinese say what those in English do: section by section they have the same
+commands, pictures, links and figures."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from posixpath import normpath
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TRANSLATED = {"docs/zh/README.md": "README.md", "docs/zh/tour.md": "docs/tour.md"}
+# what is beside docs/ and so can't be linked from there, and the link to the translation itself
+NOT_LINKED = {"SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/zh/README.md"}
+FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+FIGURE = re.compile(r"(?<![\w.-])\d+(?:\.\d+)*(?![\w-])")
+
+
+def told(page: str, text: str) -> list[tuple[list[str], Counter[str], Counter[str]]]:
+    """The commands, the links and the figures of each section of a page's text."""
+    commands_hidden = FENCE.sub(lambda fence: fence[0].replace("\n#", "\n "), text)
+    sections = re.split(r"^#+ ", commands_hidden, flags=re.MULTILINE)[1:]
+    return [(FENCE.findall(one), links(page, one), figures(one)) for one in sections]
+
+
+def links(page: str, section: str) -> Counter[str]:
+    """What a section links to and shows, from the root; a translation counts as its original."""
+    targets = LINK.findall(FENCE.sub("", section))
+    paths = [t if "://" in t else normpath(f"{page}/../{t}") for t in targets]
+    return Counter(TRANSLATED.get(path, path) for path in paths if path not in NOT_LINKED)
+
+
+def figures(section: str) -> Counter[str]:
+    """The numbers that a section tells in digits, but for those of commands and links."""
+    return Counter(FIGURE.findall(re.sub(r"`[^`]*`", "", LINK.sub("", FENCE.sub("", section)))))
+
+
+@pytest.mark.parametrize("page", TRANSLATED)
+def test_a_translation_has_the_same_sections_commands_links_and_figures(page: str) -> None:
+    ours, original = (
+        told(name, (ROOT / name).read_text(encoding="utf-8")) for name in (page, TRANSLATED[page])
+    )
+    assert ours == original
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("6.4", "6.5"),
+        ("--bounds small", "--bounds large"),
+        ("\n## ", "\n## x\n\n## "),
+        ("../findings.md", "../bugs.md"),
+    ],
+)
+def test_what_is_out_of_step_is_seen(right: str, wrong: str) -> None:
+    page = "docs/zh/README.md"
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert told(page, text.replace(right, wrong, 1)) != told(page, text)
