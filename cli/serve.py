@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import signal
 import threading
+from contextlib import nullcontext
+from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..spec.features import NEWEST, RELEASED
 from .endings import fail, internal, needing
+
+if TYPE_CHECKING:
+    from ..model.serve.server import Server
+
+INCONCLUSIVE = 20
+"""The exit code where a fault didn't come about: the run wasn't the one that was asked for."""
 
 
 def serve(
@@ -35,6 +43,23 @@ def serve(
     listen: Annotated[
         str, typer.Option("--listen", metavar="HOST", help="The address to listen on.")
     ] = "127.0.0.1",
+    faults: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fault", metavar="DO:REQUEST[:NTH]",
+            help="What goes wrong at a request, as lose_answer:EndTxn; or JSON, as in a script.",
+        ),
+    ] = None,
+    script: Annotated[
+        Path | None, typer.Option("--script", metavar="FILE", help="Faults, as JSON.")
+    ] = None,
+    control: Annotated[
+        int | None,
+        typer.Option(
+            "--control", min=0, max=65_535, metavar="PORT",
+            help="Take faults over HTTP, at this port on loopback; 0 takes any.",
+        ),
+    ] = None,
     seconds: Annotated[
         float | None,
         typer.Option("--seconds", min=0, metavar="S", help="End by itself after so long."),
@@ -42,6 +67,7 @@ def serve(
 ) -> None:  # fmt: skip
     """Serve a cluster in memory, with the oracle in it, to Kafka's clients until Ctrl-C."""
     with needing("broker"):
+        from ..model.serve.control import Control
         from ..model.serve.server import Server
         from ..model.serve.wire import CantListen
     if protocol not in RELEASED:
@@ -53,6 +79,7 @@ def serve(
         )
     except ValueError as error:
         fail(f"--topic: {error}")
+    _put(server, faults or [], script)
     stopped = threading.Event()
 
     def stop(_: int, __: FrameType | None) -> None:
@@ -60,8 +87,10 @@ def serve(
 
     before = {which: signal.signal(which, stop) for which in (signal.SIGINT, signal.SIGTERM)}
     try:
-        with server:
+        with server, nullcontext() if control is None else Control(server, control) as http:
             print(f"Kafka {protocol} in memory: bootstrap.servers={server.bootstrap}", flush=True)
+            if http is not None:
+                print(f"faults at {http.address}/faults", flush=True)
             stopped.wait(seconds)
     except CantListen as error:
         fail(error)
@@ -71,6 +100,27 @@ def serve(
         for which, handler in before.items():
             signal.signal(which, handler)
     print(server.report())
+    if server.faults.unfired:
+        raise typer.Exit(INCONCLUSIVE)
+
+
+def _put(server: Server, faults: list[str], script: Path | None) -> None:
+    """Puts faults in place."""
+    from ..model.serve.faults import BadFault, read_script, read_short
+
+    place = "--script"
+    try:
+        if script is not None:
+            place = str(script)
+            for given in read_script(script.read_bytes()):
+                server.faults.add(given)
+        for text in faults:
+            place = f"--fault {text}"
+            server.faults.add(read_short(text))
+    except BadFault as error:
+        fail(f"{place}: {error}")
+    except OSError as error:
+        fail(f"can't read {place}: {error.strerror}")
 
 
 def _topics(texts: list[str], partitions: int) -> dict[str, int]:

@@ -6,7 +6,7 @@ holds them back. Only the caller moves the clock.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -58,6 +58,7 @@ class Cluster:
         self.holds_markers = holds_markers
         self.leaders: dict[Any, PartitionLeader] = {}
         self._due: list[tuple[Marker, Any]] = []
+        self._terms: dict[int, int] = {}
         self._now_ms = now_ms
 
     def copy(self) -> Cluster:
@@ -65,7 +66,7 @@ class Cluster:
         made = copy(self)
         made.coordinator = self.coordinator.copy()
         made.leaders = {partition: leader.copy() for partition, leader in self.leaders.items()}
-        made._due = list(self._due)
+        made._due, made._terms = list(self._due), dict(self._terms)
         return made
 
     @property
@@ -95,6 +96,44 @@ class Cluster:
             leader.reopen(clean=clean)
             leader.move_high_watermark(leader.log_end_offset)
         self._after_end()
+
+    def hold_markers(self, holds: bool) -> None:
+        """From now on markers are held, or they are not: those that were held go out."""
+        self.holds_markers = self.coordinator.holds_completions = holds
+        if not holds:
+            self.deliver_markers()
+            for transactional_id in self.to_complete():
+                self.complete(transactional_id)
+
+    def time_out(self, transactional_id: str) -> bool:
+        """The id's transaction is aborted as if it were older than its timeout; whether there was
+        one."""
+        done = self.coordinator.time_out(transactional_id)
+        self._after_end()
+        return done
+
+    def fail_over(self, transactional_id: str) -> Callable[[], None]:
+        """Another broker takes over the id, and all that lie in the same partition of the log. It
+        loads that partition until what is returned here is called, and then goes on with the ends
+        that were decided."""
+        coordinator = self.coordinator
+        partition = coordinator.state_partition_of(transactional_id)
+        now = coordinator.owner_epoch(transactional_id) or 0
+        term = self._terms[partition] = max(now, self._terms.get(partition, 0)) + 1
+        records = [
+            (name, record._replace(pending_state=None))
+            for name in coordinator.entries
+            if coordinator.state_partition_of(name) == partition
+            and (record := coordinator.metadata(name)) is not None
+        ]
+        coordinator.resign(partition)
+        coordinator.elect(partition, term, is_loading=True)
+
+        def end() -> None:
+            coordinator.end_load(partition, term, records)
+            self._after_end()
+
+        return end
 
     def skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> None:
         """The id has come to this epoch, as if by so many InitProducerId."""

@@ -308,12 +308,23 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
 
     def abort_timed_out(self, *, append: str = "NONE") -> list[str]:
         """Aborts every transaction that is older than its timeout; their ids."""
-        aborted: list[str] = []
-        for name, entry in list(self.entries.items()):
-            if self._at_now(entry).attempt("transaction timeout") is not None:
-                aborted.append(name)
-                self._end_fence(name, entry, append, self._older())
-        return aborted
+        return [name for name in list(self.entries) if self._aborts(name, self.now_ms, append)]
+
+    def time_out(self, transactional_id: str, *, append: str = "NONE") -> bool:
+        """Aborts the id's transaction as if it were older than its timeout; whether there was one
+        to abort."""
+        entry = self.entries.get(transactional_id)
+        if entry is None:
+            return False
+        return self._aborts(transactional_id, self.now_ms + entry["txn_timeout_ms"] + 1, append)
+
+    def _aborts(self, name: str, now_ms: int, append: str) -> bool:
+        entry = self.entries[name]
+        entry.outside(clock__now=now_ms)
+        if entry.attempt("transaction timeout") is None:
+            return False
+        self._end_fence(name, entry, append, self._older())
+        return True
 
     # What follows from a transition -------------------------------------------------------------
 

@@ -73,6 +73,7 @@ class PartitionLeader:
         }
         self.producer_state_manager = ProducerStateManager(machine)
         self.now_ms = now_ms
+        self._expiration_ms = producer_id_expiration_ms
         self.late_ms = max_transaction_timeout_ms + late_transaction_buffer_ms
         self.batches: list[Batch] = []
         self.segments = [0]
@@ -337,6 +338,13 @@ class PartitionLeader:
     def remove_expired_producers(self) -> None:
         """Producers that have been idle for long are forgotten."""
         self.producer_state_manager.remove_expired_producers()
+
+    def expire_producer(self, producer_id: int) -> bool:
+        """A producer is forgotten as if it had been idle for long; whether it is."""
+        self.machine.outside(clock__now=self.now_ms + self._expiration_ms + 1)
+        done = self.machine.attempt("producer expires", producer_id=producer_id)
+        self.machine.outside(clock__now=self.now_ms)
+        return done is not None
 
     def roll(self) -> None:
         """A new segment, with a snapshot of the producers where it starts."""

@@ -65,7 +65,7 @@ class TransactionMarkerChannelManager(TransactionStateManager):
     ) -> None:
         super().__init__(**settings)
         self.leader_of: Leaders = leader_of or (lambda _: 0)
-        self._completion = PENDING if holds_completions else "NONE"
+        self.holds_completions = holds_completions
         self._markers = _Markers()
         self.completion_appends = 0
         self.completion_coordinator_epoch: int | None = None
@@ -79,8 +79,11 @@ class TransactionMarkerChannelManager(TransactionStateManager):
         self._markers.completions[transactional_id] = (mark, coordinator_epoch)
         self._enqueue(self._marker(transactional_id, entry, mark, coordinator_epoch))
         if not entry["partitions"]:
-            self._maybe_complete(transactional_id, self._completion)
+            self._maybe_complete(transactional_id, self._completion())
         return self.waiting_partitions(transactional_id)
+
+    def _completion(self) -> str:
+        return PENDING if self.holds_completions else "NONE"
 
     def waiting_partitions(self, transactional_id: str) -> frozenset[Any]:
         """The partitions without a written marker."""
@@ -112,7 +115,7 @@ class TransactionMarkerChannelManager(TransactionStateManager):
             else:  # deleted partitions need no marker
                 for partition in partitions:
                     self._answer(marker, partition, "NONE")
-                self._maybe_complete(marker.transactional_id, self._completion)
+                self._maybe_complete(marker.transactional_id, self._completion())
 
     def _answer(self, marker: Marker, partition: Any, error: str) -> str:
         entry = self._at_now(self.entries[marker.transactional_id])

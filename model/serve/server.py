@@ -6,19 +6,21 @@ import asyncio
 import inspect
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Final
 
 from ...spec.broker_versions import metadata_version, newest_of
 from ..cluster import Cluster
+from .actions import Actions
+from .faults import REQUEST_FAULTS, BadFault, Fault, Faults
 from .groups import GroupApis
 from .logs import LogApis
 from .metadata import MetadataApis, Nodes
 from .offsets import OffsetApis
 from .partitions import Partitions
 from .transactions import TransactionApis
-from .wire import Answer, Brokers, Request, Silence
+from .wire import LOST, Answer, Brokers, Request, Silence
 
 OLDEST: Final = {
     "Produce": 3, "Fetch": 4, "ListOffsets": 1, "OffsetCommit": 2, "OffsetFetch": 1,
@@ -82,7 +84,9 @@ class Server:
             features={"transaction.version": version} if version else {},
             supported={"metadata.version": level} if level else {},
         )  # fmt: skip
-        self._watch: asyncio.Task[None] | None = None
+        self.faults = Faults()
+        self.actions = Actions(self.cluster, self.nodes, self._later, self.logs.wake)
+        self._working: set[asyncio.Task[None]] = set()
 
     @property
     def bootstrap(self) -> str:
@@ -102,7 +106,7 @@ class Server:
         self.brokers.__exit__(kind, error, trace)
 
     async def _begin(self) -> None:
-        self._watch = asyncio.get_running_loop().create_task(self._watches())
+        self._later(self._watches())
 
     async def _watches(self) -> None:
         """Aborts what has timed out, from time to time."""
@@ -120,6 +124,38 @@ class Server:
             self.cluster.pass_time(passed)
 
     async def _handle(self, request: Request) -> Answer | Silence:
+        """Answers a request, with the faults that it brings about."""
+        faults = self.faults.at(request)
+        for fault in faults:
+            if fault.do == "lose_request":
+                fault.fired += 1
+                return LOST
+            if fault.do == "hold":
+                fault.fired += 1
+                await fault.wait()
+            if fault.do == "hold_markers":
+                fault.fired += 1
+                self.cluster.hold_markers(True)
+                self._later(self._frees_markers(fault))
+        self._acts(request, faults, is_after=False)
+        answer = await self._answer(request)
+        for fault in faults:
+            if fault.do == "duplicate":
+                fault.fired += 1
+                again = self._again(request, fault)
+                await again if fault.until is None else self._later(again)
+        self._acts(request, faults, is_after=True)
+        self.faults.answered(request)
+        for fault in faults:
+            if fault.do == "hold_answer":
+                fault.fired += 1
+                await fault.wait()
+            if fault.do == "lose_answer":
+                fault.fired += 1
+                return LOST
+        return answer
+
+    async def _answer(self, request: Request) -> Answer | Silence:
         self._tick()
         answer = self._answers[request.name](request)
         if inspect.isawaitable(answer):
@@ -128,6 +164,42 @@ class Server:
             self.logs.wake()
         self.answered[request.name] += 1
         return answer
+
+    def _acts(self, request: Request, faults: Iterable[Fault], *, is_after: bool) -> None:
+        self._tick()
+        for fault in faults:
+            if fault.do not in REQUEST_FAULTS and fault.is_after == is_after:
+                self.actions.act(fault, fault.names(request))
+
+    def act(self, fault: Fault) -> None:
+        """Brings a fault of the cluster about at once. Raises BadFault where it takes a request."""
+        if fault.do in REQUEST_FAULTS:
+            raise BadFault(f"{fault.do} needs `on`, the request that brings it about")
+        self._tick()
+        self.actions.act(fault, fault.transactional_id)
+
+    async def _again(self, request: Request, fault: Fault) -> None:
+        """The request comes once more, and nobody gets the answer."""
+        if fault.until is not None:
+            await fault.wait()
+        await self._answer(request)
+
+    async def _frees_markers(self, fault: Fault) -> None:
+        await fault.wait()
+        self.cluster.hold_markers(False)
+        self.logs.wake()
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        """Has work done beside the requests; an exception is raised at the end."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._working.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._working.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Exception):
+            self.brokers.failures.append(error)
 
     def report(self) -> str:
         """What was answered, and what was refused, in lines."""
@@ -138,6 +210,7 @@ class Server:
         if self.brokers.refused:
             count = len(self.brokers.refused)
             lines.append(f"{count} connection{'s' * (count > 1)} closed: {self.brokers.refused[0]}")
+        lines += (fault.text() for fault in self.faults.all.values())
         return "\n".join(lines)
 
 

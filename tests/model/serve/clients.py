@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 TIMEOUT_S = 20
 """So long a client may take for what it does at once."""
+
+
+def eventually(is_so: Callable[[], bool]) -> None:
+    """Waits until something is so."""
+    until = time.monotonic() + TIMEOUT_S
+    while not is_so():
+        assert time.monotonic() < until, "it never came to be"
+        time.sleep(0.01)
 
 
 def librdkafka(bootstrap: str, **settings: Any) -> Producer:

@@ -21,7 +21,13 @@ from epochfence.model.serve.server import Server, offered
 from epochfence.model.serve.wire import LARGEST, CantListen
 from epochfence.spec.broker_versions import newest_of, release_of
 from epochfence.spec.features import RELEASED
-from epochfence.tests.model.serve.clients import TIMEOUT_S, in_transactions, librdkafka, read
+from epochfence.tests.model.serve.clients import (
+    TIMEOUT_S,
+    eventually,
+    in_transactions,
+    librdkafka,
+    read,
+)
 
 RELEASES = ("0.11.0.0", "2.5", "3.6", "3.9", "4.3")
 """Those that differ in what clients do: without KIP-360, with it, with verification, with
@@ -98,8 +104,7 @@ def test_a_transaction_that_takes_too_long_is_aborted() -> None:
         assert late.flush(TIMEOUT_S) == 0
         assert read(server.bootstrap, "orders") == []
         states = server.cluster.coordinator.entries
-        while states["id"]["state"] != "COMPLETE_ABORT":
-            pass  # the clock on the wall goes on
+        eventually(lambda: states["id"]["state"] == "COMPLETE_ABORT")
         with pytest.raises(KafkaException):
             late.commit_transaction(TIMEOUT_S)
 
