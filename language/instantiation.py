@@ -230,7 +230,8 @@ class _Builder:
         for machine in self.system.machines:
             for info in self.system.fields_of(machine):
                 copies = 1 if machine.key is None else machine.key.count(self.constants)
-                firsts = self.firsts(f"{machine.name}.{info.name}", info.type, info.initial)
+                initial = self.system.initial_of(info)
+                firsts = self.firsts(f"{machine.name}.{info.name}", info.type, initial)
                 if machine.key is None:
                     yield Variable(f"{machine.name}.{info.name}", info.type, firsts)
                 else:

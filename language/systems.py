@@ -80,6 +80,7 @@ _MAPPINGS = {
     "fixed": "{constant: number}",
     "bounds": "{name: {constant: number}}",
     "budgets": "{event: number}",
+    "initials": "{field: value}",
 }
 
 
@@ -97,7 +98,8 @@ class System:
     bounds reach and what they don't, `unreached` which rows and premises runs don't reach. `real`
     are fields of runs at real ranges alone that this system has nevertheless, with the rows of
     those runs. `progress` are properties of what must come to happen, in runs that have the
-    `fairness` which is supposed of them.
+    `fairness` which is supposed of them. `initials` are first values of fields that are
+    others here than their machines declare.
 
     Raises DeclarationError for a feature that the protocols don't declare, a constant that the
     system doesn't, a bound outside of its constant's range, a message without a channel, a property
@@ -127,6 +129,7 @@ class System:
     real: tuple[Expression, ...] = ()
     progress: tuple[Property, ...] = ()
     fairness: tuple[Fairness, ...] = ()
+    initials: Mapping[Expression, Operand] = field(default_factory=dict[Expression, Operand])
 
     def __post_init__(self) -> None:
         check_name("a system", self.name)
@@ -264,6 +267,11 @@ class System:
         """The fields that a machine has in this system."""
         infos, having = machine.fields.values(), self.having
         return tuple(i for i in infos if not i.only_real or i.expression.data in having)
+
+    def initial_of(self, info: FieldInfo) -> Expression | None:
+        """The first value of a field in this system."""
+        given = self.initials.get(info.expression)
+        return info.initial if given is None else lift(given)
 
     def _every_machine(self) -> list[Machine]:
         every = [m for table in self.tables for m in (table.machine, *table.others)]

@@ -87,6 +87,15 @@ class Cluster:
         for leader in self.leaders.values():
             leader.now_ms = self._now_ms
 
+    def update_features(self, *, transaction_version: int) -> None:
+        """An upgrade or a downgrade of transaction.version, from 0 to 2. The brokers hear of it at
+        once; a request still does what its own version says. Raises ModelError for another one.
+
+        KIP-584, UpdateFeatures
+        """
+        self.coordinator.update_features(transaction_version=transaction_version)
+        self.transaction_version = transaction_version
+
     def restart(self, *, clean: bool = True) -> None:
         """The brokers stop and start again, each partition where it was: what was in memory alone
         is lost. `clean` if they had time to take snapshots of the producers."""

@@ -365,7 +365,7 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         """Takes a transition as far as it goes; the messages that were sent."""
         sent: list[Any] = []
         if off is None:
-            off = self._older()
+            off = api_versions.before(entry["pending_version"])
         pending = entry["pending"]
         if pending is not None and pending not in ("COMPLETE_COMMIT", "COMPLETE_ABORT"):
             if self.keeps_records and not is_tried:

@@ -64,7 +64,7 @@ class TransactionStateManager:
         self.protocol = self._lookup.protocol
         knows_2 = "transaction_version_2" in self._blank.features
         version = (2 if knows_2 else 0) if transaction_version is None else transaction_version
-        self.transaction_version = whole("transaction_version", version, 0, 2)
+        self.update_features(transaction_version=version)
         self.now_ms = now_ms
         self.state_partition_of = state_partition_of
         self.entries: dict[str, Machine] = {}
@@ -73,6 +73,14 @@ class TransactionStateManager:
         self._epochs: dict[int, int] = {}
         self._said: dict[tuple[Any, ...], Any] = {}  # what was looked up since the last election
         self._tokens = count()
+
+    def update_features(self, *, transaction_version: int) -> None:
+        """The broker hears of the finalized transaction.version, from 0 to 2: of its own ends it
+        is that of each. Raises ModelError for another one.
+
+        TransactionStateManager.transactionVersionLevel
+        """
+        self.transaction_version = whole("transaction_version", transaction_version, 0, 2)
 
     def elect(
         self, state_partition: int, coordinator_epoch: int, *, is_loading: bool = False

@@ -6,6 +6,7 @@ next for the client is sent at once.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from ...language import (
@@ -241,8 +242,6 @@ _JOINS: dict[Expression, Operand] = {
     queued: queued
     | if_(_bumps, set_of(Request.END_TXN, Request.INIT_PRODUCER_ID), set_of(Request.END_TXN))
 }
-# Source: TransactionManager.beginCompletingTransaction
-_ENDS: dict[Expression, Operand] = {bump_asked: must_bump}
 _may_end = (size(adding) == 0) & (settled | (EARLY_ENDS > 0))
 
 
@@ -275,21 +274,22 @@ commit = Table(
             f"{_MANAGER}.nextRequest",
             COMMITTING,
             when=~settled,
-            set=asked(Outcome.COMMITTING) | _ENDS | {ending: True},
+            set=asked(Outcome.COMMITTING) | COMPLETING | {ending: True},
         ),
         _at_once(
             "commit",
             f"{_MANAGER}.beginCommit",
             COMMITTING,
             when=started,
-            set=asked(Outcome.COMMITTING) | _ENDS,
+            set=asked(Outcome.COMMITTING) | COMPLETING,
             send=(end(Result.COMMIT, connection),),
         ),
         _at_once(
             "nothing to commit",
             "Sender.maybeSendAndPollTransactionalRequest",
-            READY,
-            set=asked(Outcome.COMMITTED) | ENDED,
+            if_(_bumps, INITIALIZING, READY),
+            set=asked(Outcome.COMMITTED) | COMPLETING | ENDED | {must_bump: False},
+            send=(dataclasses.replace(init(connection), when=_bumps),),
         ),
     ),
 )
@@ -321,30 +321,30 @@ abort = Table(
             f"{_MANAGER}.nextRequest",
             ABORTING,
             when=~settled,
-            set=_ENDS | {ending: True},
+            set=COMPLETING | {ending: True},
         ),
         _at_once(
             "abort",
             f"{_MANAGER}.beginAbort",
             ABORTING,
             when=started,
-            set=_ENDS,
+            set=COMPLETING,
             send=(end(Result.ABORT, connection),),
         ),
         _at_once(
             "nothing to abort, and a new epoch needed",
             f"{_MANAGER}.nextRequest",
             INITIALIZING,
-            when=must_bump,
+            when=_bumps,
             during=client_epoch_bump & ~transaction_version_2,
-            set=asked(Outcome.ABORTED) | ENDED | {must_bump: False, bump_asked: True},
+            set=asked(Outcome.ABORTED) | COMPLETING | ENDED | {must_bump: False},
             send=(init(connection),),
         ),
         _at_once(
             "nothing to abort",
             "Sender.maybeSendAndPollTransactionalRequest",
             READY,
-            set=asked(Outcome.ABORTED) | ENDED,
+            set=asked(Outcome.ABORTED) | COMPLETING | ENDED | {bump_asked: False},
         ),
     ),
 )

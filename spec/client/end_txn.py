@@ -23,6 +23,7 @@ from ..messages import (
     connection,
     producer,
 )
+from ..proposals import downgrade_waits
 from .answers import (
     fenced,
     is_abortable,
@@ -58,11 +59,13 @@ from .transaction_manager import (
     adds_implicitly,
     can_bump,
     fatal,
+    finalized_version,
     last_error,
     new_partitions,
     react,
     transaction_coordinator,
     transaction_started,
+    transaction_version,
 )
 
 _MANAGER = "TransactionManager"
@@ -89,6 +92,7 @@ COMPLETED: dict[Expression, Operand] = {
     last_error: None,
     must_bump: False,
     transaction_started: False,
+    transaction_version: if_(downgrade_waits, finalized_version, transaction_version),
     new_partitions: set_of(),
 }
 AFTER_END = if_(must_bump, INITIALIZING, READY)

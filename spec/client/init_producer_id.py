@@ -12,6 +12,7 @@ from ..features import (
     stale_epoch_abortable,
     transactional,
     unauthorized_abortable,
+    version_looked_up,
 )
 from ..messages import InitProducerId, InitProducerIdResponse, connection, producer
 from .answers import fenced, is_abortable, moved, tried_again
@@ -34,7 +35,6 @@ from .transaction_manager import (
     aborting,
     fatal,
     finalized_version,
-    knows_version_2,
     last_error,
     react,
     transaction_coordinator,
@@ -100,7 +100,7 @@ initialized = Table(
                 bump_asked: False,
                 last_error: None,
                 transaction_version: if_(
-                    _first & knows_version_2, finalized_version, transaction_version
+                    _first & version_looked_up, finalized_version, transaction_version
                 ),
             },
             reply=react(ClientStep.DONE),

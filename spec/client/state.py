@@ -35,7 +35,6 @@ from ..errors import Errors
 from ..features import (
     client_epoch_bump,
     stale_epoch_abortable,
-    transaction_version_2,
     transactional,
     unknown_id_fatal,
 )
@@ -253,7 +252,7 @@ def unless_aborting(state: Expression, to: Expression) -> Expression:
 
 
 settled = ~any_of(q, unresolved[q].is_set | any_of(s, is_open(_batch)))
-started = if_(transaction_version_2, any_of(q, any_of(s, _batch.status != UNSENT)), size(added) > 0)
+started = (size(added) > 0) | any_of(q, any_of(s, _batch.status != UNSENT))
 waits_for_id = (state == INITIALIZING) | (is_completing(state) & ~txn.is_set & bump_asked)
 """Whether InitProducerId is under way: also where the end before it hasn't changed the state."""
 can_only_close = ~bump_asked & if_(

@@ -36,9 +36,12 @@ from ..features import (
     transaction_version_2,
     transactional,
     unauthorized_abortable,
+    upgrade_bumps_epoch,
     version_2_draft,
+    version_looked_up,
 )
 from ..messages import NO_EPOCH, PARTITION, REAL, producer
+from ..proposals import downgrade_waits
 from .state import (
     ABORTABLE_ERROR,
     ABORTING,
@@ -120,7 +123,11 @@ finalized_version = producer.field(
 )  # fmt: skip
 transaction_version = producer.field(
     "transaction_version", TRANSACTION_VERSION,
-    doc="transaction.version, as far as this transaction goes; in a bounded run the newest.",
+    doc="transaction.version, as far as this transaction goes.",
+)  # fmt: skip
+end_version = producer.field(
+    "end_version", TRANSACTION_VERSION, only_bounded=True,
+    doc="That of the EndTxn under way; at real ranges whoever keeps the request knows it.",
 )  # fmt: skip
 is_closed = producer.field(
     "is_closed",
@@ -150,11 +157,15 @@ _coordinator_bumps = coordinator_version >= BUMPING_VERSION
 can_bump = client_epoch_bump & (~transactional | _coordinator_bumps | adds_implicitly)
 NEEDS_BUMP: dict[Expression, Operand] = {must_bump: must_bump | ~adds_implicitly}
 """With implicitly added partitions every end brings a new epoch."""
-_bumps = must_bump | (~is_version_2 & (finalized_version >= 2))
+_is_upgraded = upgrade_bumps_epoch & ~is_version_2 & (finalized_version >= 2)
+_goes_back_later = downgrade_waits & is_version_2 & (finalized_version < 2)
 COMPLETING: dict[Expression, Operand] = {
-    transaction_version: if_(knows_version_2, finalized_version, transaction_version),
-    must_bump: if_(knows_version_2, _bumps, must_bump),
-    bump_asked: if_(knows_version_2, _bumps, must_bump),
+    transaction_version: if_(
+        version_looked_up & ~_goes_back_later, finalized_version, transaction_version
+    ),
+    end_version: transaction_version,
+    must_bump: must_bump | _is_upgraded,
+    bump_asked: must_bump | _is_upgraded,
 }
 """The client takes the version that brokers say now, with a new epoch where that is a new version;
 the EndTxn itself has the version that the transaction began with.

@@ -6,6 +6,7 @@ from ...language import Row, Table, event, set_of
 from ..features import completes_once, own_completion_cancelled
 from ..messages import FAILOVERS, FAULTS, Errors, clock, producer, transaction
 from .entry import (
+    client_transaction_version,
     completing,
     coordinator_epoch,
     last_producer_epoch,
@@ -50,6 +51,7 @@ written_again = Table(
                         logged_epoch: _record.producer_epoch,
                         partitions: set_of(),
                         logged_partitions: set_of(),
+                        client_transaction_version: _record.client_transaction_version,
                     },
                     _record.state,
                 ),

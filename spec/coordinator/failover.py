@@ -9,7 +9,6 @@ from ..features import (
     last_epoch_in_log,
     own_completion_cancelled,
     rotation_in_log,
-    transaction_version_2,
 )
 from ..messages import (
     FAILOVERS,
@@ -181,6 +180,7 @@ _surfaced: Updates = {
     logged_partitions: _record.partitions,
     previous_id: some(producer_id),
     next_id: _record.next_id,
+    client_transaction_version: _record.client_transaction_version,
 }
 
 
@@ -206,11 +206,7 @@ fails_over_late = Table(
         _surfaces("the new epoch is in the log", EMPTY, is_settled),
         _surfaces("the new partitions are in the log", ONGOING, is_settled | (state == ONGOING)),
         _surfaces("the commit is in the log", PREPARE_COMMIT, state == ONGOING),
-        _surfaces(
-            "the abort is in the log",
-            PREPARE_ABORT,
-            (state == ONGOING) | (transaction_version_2 & is_settled),
-        ),
+        _surfaces("the abort is in the log", PREPARE_ABORT, is_settled | (state == ONGOING)),
         Row(
             "the tombstone is in the log",
             when=is_settled & (_record.state == DEAD),

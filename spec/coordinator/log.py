@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from ...language import Bool as Truth
 from ...language import (
     Expression,
+    Int,
     Optional,
     Row,
     Sending,
@@ -118,6 +119,7 @@ logged_partitions = transaction.field(
 LogRecord = record(
     "LogRecord", state=TransactionState, producer_id=PRODUCER_ID, producer_epoch=EPOCH,
     last_producer_epoch=EPOCH, next_id=Optional(PRODUCER_ID), partitions=Set(PARTITION),
+    client_transaction_version=Int(0, 2),
 )  # fmt: skip
 completed_record = transaction.field(
     "completed_record", Optional(LogRecord), only_bounded=True,
@@ -320,6 +322,7 @@ _COMPLETED_TWICE: Updates = {
                 last_producer_epoch=last_producer_epoch,
                 next_id=None,
                 partitions=set_of(),
+                client_transaction_version=pending_version,
             )
         ),
     )
@@ -436,6 +439,7 @@ append_fails = Table(
                             set_of(),
                             if_(_adds, pending_partitions, partitions),
                         ),
+                        client_transaction_version=pending_version,
                     )
                 ),
             },

@@ -44,7 +44,11 @@ from ...language import (
     some,
 )
 from ...language.expressions import TRUE, Operand
-from ..features import ongoing_by_epoch, transaction_version_2, verification
+from ..features import (
+    ongoing_by_epoch,
+    transaction_version_2,
+    verification,
+)
 from ..messages import (
     ANY_SEQUENCE,
     CACHED_BATCHES,
@@ -65,6 +69,7 @@ from ..messages import (
     partition,
     waiting,
 )
+from ..proposals import newest_question_tells
 
 GUARDS = constant(
     "guards", 0, 0, 0, real=2**63 - 1, meaning="verification guards that are told apart"
@@ -194,7 +199,16 @@ def maybe_create_verification_state_entry(
             entry.lowest_sequence,
         ),
     )
-    again = replace(entry, lowest_sequence=lowest, epoch=maximum(entry.epoch, epoch))
+    again = replace(
+        entry,
+        lowest_sequence=lowest,
+        epoch=maximum(entry.epoch, epoch),
+        supports_epoch_bump=if_(
+            newest_question_tells & (entry.epoch < epoch),
+            transaction_version_2,
+            entry.supports_epoch_bump,
+        ),
+    )
     return {
         state: some(if_(state.is_set, again, first)),
         guards: if_(state.is_set, guards, guards + 1),

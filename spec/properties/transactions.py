@@ -24,6 +24,7 @@ from ...language import (
 )
 from .. import application
 from ..client import state as client
+from ..client.transaction_manager import end_version
 from ..coordinator import entry as coordinator
 from ..coordinator import log as log
 from ..features import transaction_version_2
@@ -354,6 +355,7 @@ fenced_for_good = step_property(
 # version 2 only if that is a commit.
 _ends_its = client.is_completing(client.state.at(i)) & ~client.waits_for_id.at(i)
 _told = in_flight("told", EndTxnResponse, i)
+_ends_2 = end_version.at(i) == 2
 _is_aborted = any_true(
     coordinator.fence_to_come,
     any_of(_told, _told.error == Errors.UNKNOWN_SERVER_ERROR),  # a commit has met the fence
@@ -368,7 +370,7 @@ _is_aborted = any_true(
         coordinator.producer_id,
         coordinator.producer_epoch,
     )
-    & ((client.state.at(i) == client.COMMITTING) | ~transaction_version_2),
+    & ((client.state.at(i) == client.COMMITTING) | ~(transaction_version_2 & _ends_2)),
 )
 _is_forgotten = (client.producer_epoch.at(i) != NO_EPOCH) & ~coordinator.is_known
 not_fenced_by_itself = step_property(

@@ -10,6 +10,7 @@ from functools import cache
 
 from ...language import System
 from ...language.variants import varied
+from ...language.varying import varying
 from ..systems import shipped
 
 
@@ -41,9 +42,17 @@ def _redpanda() -> System:
     return varied(shipped("transactions"), variant)
 
 
+@cache
+def _upgrade() -> System:
+    from .upgrade import upgrade
+
+    return varying(shipped("transactions"), upgrade)
+
+
 VARIED: dict[str, Callable[[], System]] = {
     "transactions+franz-go": _franz_go,
     "transactions+librdkafka": _librdkafka,
     "idempotence+librdkafka": _librdkafka_idempotent,
     "transactions+redpanda": _redpanda,
+    "transactions+upgrade": _upgrade,
 }

@@ -3,6 +3,7 @@
 import pytest
 
 from epochfence.model.cluster import Cluster
+from epochfence.model.engine.errors import ModelError
 from epochfence.model.possible_states import PossibleStates
 from epochfence.spec.features import RELEASES
 
@@ -29,6 +30,35 @@ def test_a_transaction_of_an_older_client_ends_under_its_own_version(
     leader = cluster.leader("sales-0")
     assert leader.last_stable_offset == leader.log_end_offset == 2
     assert len(cluster.fetch("sales-0")) == (result == "COMMIT")
+
+
+def test_transaction_version_may_change_in_the_middle_of_a_transaction() -> None:
+    """Requests do what their own version says, the coordinator's own ends what the cluster's says:
+    docs/findings.md, 10."""
+    cluster = Cluster(protocol="4.3")
+    producer_id, epoch = cluster.init_producer_id("orders", 1000)[1:]
+    cluster.produce(
+        "sales-0", producer_id=producer_id, producer_epoch=epoch, base_sequence=0,
+        transactional_id="orders",
+    )  # fmt: skip
+    cluster.update_features(transaction_version=1)
+    ended = cluster.end_txn("orders", producer_id, epoch, "COMMIT", api_version=5)
+    assert (ended.error, ended.producer_epoch) == ("NONE", epoch + 1)
+
+    cluster.skip_to_epoch("orders", 32766)
+    cluster.add_partitions("orders", producer_id, 32766, ["sales-0"])
+    cluster.sleep(2000)
+    entry = cluster.coordinator.entries["orders"]
+    assert (entry["producer_id"], entry["producer_epoch"]) == (producer_id, 32767)
+    reserved = cluster.end_txn("orders", producer_id, 32766, "ABORT", api_version=5)
+    assert (reserved.error, reserved.producer_epoch) == ("NONE", 32767)
+
+
+def test_a_transaction_version_that_is_none_is_refused() -> None:
+    cluster = Cluster(protocol="4.3")
+    with pytest.raises(ModelError, match="transaction_version"):
+        cluster.update_features(transaction_version=3)
+    assert cluster.transaction_version == 2
 
 
 ABORT = {"request": "EndTxn", "transactional_id": "orders", "result": "ABORT"}

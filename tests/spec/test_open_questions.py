@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -216,90 +216,6 @@ def test_a_local_bump_is_safe_once_no_batch_in_flight_has_an_unknown_outcome() -
         switch_on=[*rules, "bump_when_settled"],
     )  # fmt: skip
     assert settled.verdict is Verdict.HOLDS
-
-
-# 6 ----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Begun(Instance):
-    """An instance that goes on from states that another one has reached."""
-
-    states: tuple[FullState, ...] = ()
-
-    def initial_states(self) -> Iterable[FullState]:
-        return self.states
-
-
-def going_on(instance: Instance, states: Iterable[FullState]) -> Result:
-    """What comes of these states, in a run that may end anywhere."""
-    parts = {item.name: getattr(instance, item.name) for item in fields(Instance)}
-    return check(ending_anywhere(Begun(**parts, states=tuple(states))))
-
-
-def settled_states(instance: Instance) -> set[FullState]:
-    """The reachable states in which no client is in a transaction."""
-    machine = Interpreter(instance)
-    at = machine.names.index("producer.state")
-    seen = set(machine.initial_states())
-    left = [*seen]
-    while left:
-        reached = {step.state for step in machine.steps(left.pop()) if step.state is not None}
-        left += reached - seen
-        seen |= reached
-    outside = ("UNINITIALIZED", "INITIALIZING", "READY")  # of the one client
-    return {state for state in seen if state[at] in [(name,) for name in outside]}
-
-
-@pytest.mark.parametrize(("before", "after"), [(VERSION_1, ()), ((), VERSION_1)])
-def test_between_transactions_the_version_may_change_where_no_message_is_late(
-    before: tuple[str, ...], after: tuple[str, ...]
-) -> None:
-    """Question 6: everybody changes at once, and what is under way arrives later."""
-    bounds = transactions(transactions=2)
-    states = settled_states(instantiate(SYSTEM, "4.3", bounds, switch_off=before))
-    result = going_on(instantiate(SYSTEM, "4.3", bounds, switch_off=after), states)
-    assert result.verdict is Verdict.HOLDS
-    assert len(states) > 10
-
-
-COMMITTED_LATE = (
-    *START,
-    "client0: beginTransaction/begin",
-    "client0: send/to be added",
-    "AddPartitionsToTxn/add",
-    "log append/partitions added",
-    "client0: AddPartitionsToTxnResponse/added",
-    "client0: commitTransaction/commit",
-    "client0: request overtaken/end again",
-    "EndTxn/end, the last",
-    "log append/commit decided",
-    "begin completion/answer and send markers",
-    "send marker/send",
-    "WriteTxnMarkers/no transaction to end",
-    "WriteTxnMarkersResponse/written",
-    "log append/commit completed",
-    "client0: EndTxnResponse/ended",
-)
-NEXT_EPOCH = (
-    "client0: crash/forget everything",
-    "client0: initTransactions/ask for an epoch",
-    "InitProducerId/new producer",
-    "log append/producer id given out",
-    "client0: InitProducerIdResponse/initialized",
-)
-
-
-def test_after_an_upgrade_it_takes_a_new_epoch_to_refuse_a_late_end() -> None:
-    """Question 6, KAFKA-18227: version 1 leaves its epoch to the first transaction of version 2."""
-    bounds = transactions(transactions=2, faults=2, delays=1, crashes=1)
-    name = ["OutcomeAsTold"]
-    old = instantiate(SYSTEM, "4.3", bounds, properties=name, switch_off=VERSION_1)
-    new = instantiate(SYSTEM, "4.3", {**bounds, "delays": 0, "crashes": 0}, properties=name)
-    broken = going_on(new, [played(old, COMMITTED_LATE)])
-    assert_breaks(broken, 11, "WriteTxnMarkers/end the transaction")
-    bumped = going_on(new, [played(old, (*COMMITTED_LATE, *NEXT_EPOCH))])
-    assert bumped.verdict is Verdict.HOLDS
 
 
 # 7 ----------------------------------------------------------------------------------------------

@@ -1,0 +1,33 @@
+"""Ways to mend what was found where transaction.version changes: features that no release has."""
+
+from __future__ import annotations
+
+from ..language import feature
+from .releases import CLIENT, COORDINATOR, LEADER
+
+fence_by_entry = feature(
+    "fence_by_entry",
+    None,
+    parts=(COORDINATOR,),
+    sentence="A fence ends a transaction in the version in which it began, and not in that of the "
+    "coordinator's broker.",
+    source="TransactionCoordinator.endTransaction, a way to mend it (docs/findings.md, 10)",
+)
+newest_question_tells = feature(
+    "newest_question_tells",
+    None,
+    parts=(LEADER,),
+    sentence="What a leader asks about a newer epoch counts in the version of that batch, and not "
+    "in that of the first one.",
+    source="VerificationStateEntry.supportsEpochBump, a way to mend it (docs/findings.md, 11)",
+)
+downgrade_waits = feature(
+    "downgrade_waits",
+    None,
+    parts=(CLIENT,),
+    sentence="A client goes back to an older version once its transaction is complete, and not at "
+    "a commit that may still fail.",
+    source="TransactionManager.beginCompletingTransaction, a way to mend it (docs/findings.md, 9)",
+)
+
+PROPOSED = (fence_by_entry, newest_question_tells, downgrade_waits)

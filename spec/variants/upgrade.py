@@ -1,0 +1,121 @@
+"""The upgrade of transaction.version in the middle of a run, and its downgrade.
+
+A cluster's finalized features change; the coordinator's broker hears of it by the metadata log, and
+a client by whatever broker it connects to, each at its own time, before or after the other. What a
+request does is decided by its own version, which is what its client knew.
+"""
+
+from __future__ import annotations
+
+from ...language import Int, Machine, Row, Table, constant, event, if_
+from ...language.varying import Varying
+from ..client.state import is_completing
+from ..client.state import state as client_state
+from ..client.transaction_manager import (
+    OLDEST_TRANSACTION_VERSION,
+    TRANSACTION_VERSION,
+    end_version,
+    finalized_version,
+    is_version_2,
+    transaction_version,
+)
+from ..coordinator.entry import client_transaction_version, pending_version
+from ..features import transaction_version_2
+from ..messages import (
+    AddPartitionsByLeader,
+    AddPartitionsByLeaderResponse,
+    EndTxn,
+    Produce,
+    WriteTxnMarkers,
+    producer,
+)
+from ..properties.versions import PROPERTIES
+from ..proposals import fence_by_entry
+
+FIRST_TRANSACTION_VERSION = constant(
+    "first_transaction_version", 1, 0, 2, meaning="transaction.version at the start"
+)
+VERSION_CHANGES = constant(
+    "version_changes", 1, 0, 3, meaning="how often transaction.version is changed"
+)
+
+cluster = Machine("cluster", doc="What the controller has finalized.")
+cluster_version = cluster.field(
+    "transaction_version", TRANSACTION_VERSION, FIRST_TRANSACTION_VERSION,
+    doc="transaction.version, as the metadata log has it.",
+)  # fmt: skip
+metadata_cache = Machine("metadata_cache", doc="What the coordinator's broker has heard.")
+known_version = metadata_cache.field(
+    "transaction_version", TRANSACTION_VERSION, FIRST_TRANSACTION_VERSION,
+    doc="transaction.version, as this broker has read it in the metadata log.",
+)  # fmt: skip
+
+change = event(
+    "transaction version changes", to=Int(OLDEST_TRANSACTION_VERSION, 2),
+    event_doc="An upgrade or a downgrade by UpdateFeatures.",
+)  # fmt: skip
+metadata = event("metadata update", event_doc="The broker hears of the finalized features.")
+api_versions = event(
+    "ApiVersions answered", event_doc="By a broker that has heard of the finalized features."
+)
+
+_FEATURES = "TransactionStateManager.transactionVersionLevel"
+_TABLES = (
+    Table(
+        cluster,
+        on=change,
+        when=change.to != cluster_version,
+        rows=(Row("finalized", set={cluster_version: change.to}, source="KIP-584, KIP-1022"),),
+    ),
+    Table(
+        metadata_cache,
+        on=metadata,
+        others=(cluster,),
+        when=known_version != cluster_version,
+        rows=(Row("known", set={known_version: cluster_version}, source=_FEATURES),),
+    ),
+    Table(
+        producer,
+        on=api_versions,
+        others=(cluster,),
+        when=finalized_version != cluster_version,
+        rows=(Row("known", set={finalized_version: cluster_version}, source="ApiVersions.update"),),
+    ),
+)
+
+_by_entry, _by_record = client_transaction_version == 2, pending_version == 2
+upgrade = Varying(
+    "upgrade",
+    "The cluster's transaction.version changes meanwhile, and everybody hears of it when they do.",
+    transaction_version_2,
+    holds={
+        # a client's requests have the version of its transaction
+        producer.name: is_version_2,
+        "producer.drain": if_(is_completing(client_state), end_version == 2, is_version_2),
+        "producer.EndTxnResponse": True,
+        "transaction.continue the fence": if_(fence_by_entry, _by_entry, known_version == 2),
+        "transaction.log append": _by_record,
+        "transaction.append failure": _by_record,
+        "transaction.coordinator failover": _by_record,
+        "transaction.coordinator failover after a failed append": _by_record,
+        "transaction.begin completion": _by_entry,
+    },
+    carried={
+        Produce: is_version_2,
+        EndTxn: end_version == 2,
+        AddPartitionsByLeader: True,
+        AddPartitionsByLeaderResponse: True,
+        WriteTxnMarkers: _by_entry,
+    },
+    without="version 1",
+    tables=_TABLES,
+    properties=PROPERTIES,
+    budgets={change: VERSION_CHANGES},
+    constants=(OLDEST_TRANSACTION_VERSION, FIRST_TRANSACTION_VERSION, VERSION_CHANGES),
+    bounds={OLDEST_TRANSACTION_VERSION: 1},
+    initials={
+        finalized_version: FIRST_TRANSACTION_VERSION,
+        transaction_version: FIRST_TRANSACTION_VERSION,
+        end_version: FIRST_TRANSACTION_VERSION,
+    },
+)
