@@ -7,7 +7,7 @@ from itertools import islice
 
 from ..language import Instance
 from ..language.because import Fact, Scope, because
-from ..language.expressions import Expression, show
+from ..language.expressions import Expression, children_first, show
 from ..language.scopes import bound_name
 from ..language.typecheck import type_of
 from ..language.types import Value, show_value
@@ -40,17 +40,21 @@ class Values(Evaluation):
 
 
 def why_broken(
-    instance: Instance, condition: Expression, state: FullState, following: FullState | None = None
-) -> tuple[str, ...]:
+    instance: Instance, condition: Expression, state: FullState, following: FullState | None = None,
+    bound: Scope | None = None,
+) -> tuple[str, ...]:  # fmt: skip
     """Lines that say which parts of a false condition make it so, in a state or in the step from it
     to the `following` one, each with the values of both sides. A line `for ...:` names instances,
-    and what is about them is indented below it. At most so many.
+    and what is about them is indented below it. At most so many. Variables that are `bound` around
+    the condition are named nowhere.
     """
     values = Values.of(instance, state, following)
     lines: list[str] = []
     told = 0
-    facts = list(islice(because(values, condition), LOOKED_AT))
-    for scope, of in _by_scope(facts):
+    around = dict(bound or {})
+    facts = list(islice(because(values, condition, around), LOOKED_AT))
+    facts = [fact for fact in facts if _varies(fact.expression)] or facts
+    for scope, of in _by_scope(facts, around):
         texts = list(dict.fromkeys(_told(values, fact) for fact in of))[: MOST - told]
         told += len(texts)
         if texts:
@@ -59,7 +63,7 @@ def why_broken(
     return tuple(lines) if told < MOST else (*lines, "and more")
 
 
-def _by_scope(facts: list[Fact]) -> Iterator[tuple[str, list[Fact]]]:
+def _by_scope(facts: list[Fact], around: Scope) -> Iterator[tuple[str, list[Fact]]]:
     """The facts about the same instances, those of fewer with the first that are about more."""
     scopes = [set(fact.scope.items()) for fact in facts]
     places = [next(at for at, wide in enumerate(scopes) if wide >= scope
@@ -68,13 +72,18 @@ def _by_scope(facts: list[Fact]) -> Iterator[tuple[str, list[Fact]]]:
         named = (
             f"{bound_name(bound)}={_shown(bound, value)}"
             for bound, value in facts[place].scope.items()
-            if bound_name(bound) is not None
+            if bound_name(bound) is not None and bound not in around
         )
         head = ", ".join(named)
         yield (
             f"for {head}:" if head else "",
             [fact for fact, at in zip(facts, places, strict=True) if at == place],
         )
+
+
+def _varies(e: Expression) -> bool:
+    """Whether it hangs on anything but constants."""
+    return any(node.op not in ("const", "constant") for node in children_first(e) if not node.args)
 
 
 def _told(values: Values, fact: Fact) -> str:

@@ -27,8 +27,7 @@ def replay(instance: Instance, file: TraceFile) -> Outcome:
     Raises TraceError where there is no such run.
     """
     machine = Interpreter(instance)
-    wanted = list(_wanted(instance, file.states))
-    states, steps = _run(machine, wanted)
+    states, steps = run_of(instance, file)
     outcome = Outcome(
         system=instance.system.name,
         protocol=instance.protocol,
@@ -50,6 +49,12 @@ def replay(instance: Instance, file: TraceFile) -> Outcome:
     if outcome.trace is None:
         outcome.trace = told(instance, states, steps, outcome.reason)
     return outcome
+
+
+def run_of(instance: Instance, file: TraceFile) -> tuple[list[FullState], list[Step]]:
+    """The states and steps of the run that has a trace's states. Raises TraceError where there is
+    none."""
+    return _run(Interpreter(instance), list(_wanted(instance, file.states)))
 
 
 def _wanted(

@@ -142,7 +142,7 @@ def told(
     shown: list[TraceStep] = []
     for at, step in enumerate(steps):
         following = states[at + 1] if at + 1 < len(states) else None
-        shown.append(_told(instance, step, states[at], following))
+        shown.append(told_step(instance, step, states[at], following))
     initial: list[tuple[str, str]] = []
     for variable, value in zip(instance.variables, states[0], strict=True):
         initial.append((variable.name, show_value(variable.type, value)))
@@ -151,9 +151,10 @@ def told(
     return Trace(tuple(initial), tuple(shown), tuple(states), conclusion, data, chosen, why=why)
 
 
-def _told(
+def told_step(
     instance: Instance, step: Step, before: FullState, following: FullState | None
 ) -> TraceStep:
+    """A step as it is shown; one that leaves a range has no `following` state."""
     machine, _, event = step.action.table.partition(".")
     bound = [(name, value) for name, value in step.bound if name.op != "element"]
     own = [show_value(n.data.type, value) for n, value in bound if n is step.action.this]

@@ -9,6 +9,7 @@ import typer
 
 from . import (
     begin,
+    browse,
     bugs,
     examples,
     explore,
@@ -55,6 +56,7 @@ for _command in (
     explore.check,
     explore.sweep,
     matrix.matrix,
+    browse.explore,
     traces.replay,
     traces.explain,
     solve.bound,

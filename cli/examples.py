@@ -16,6 +16,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "matrix": (
         "matrix transactions --protocols 4.1..4.2 --property MarkersMatchDecision --no-deadlock",
     ),
+    "explore": (
+        "explore transactions --bounds small",
+        "explore docs/examples/lease.py --protocol 1 --trace lease.itf.json",
+    ),
     "replay": ("replay hanging.itf.json --chart hanging.svg",),
     "explain": ("explain hanging.itf.json",),
     "bound": ("bound docs/examples/lease.py --depth 12 --protocol 1",),

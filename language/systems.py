@@ -390,15 +390,18 @@ class System:
         names itself in the address. None where that is nowhere said."""
         if message.comes_from is not None:
             return message.comes_from
-        found = {
-            _origin(table, sending)
-            for table in self.tables
-            if not (isinstance(table.on, Loss) and table.on.message == message)
-            for row in table.rows
-            for sending in table.sendings(row)
-            if sending.message == message
-        }
-        return found.pop() if len(found) == 1 else None
+        found = self._senders.get(message, set())
+        return next(iter(found)) if len(found) == 1 else None
+
+    @cached_property
+    def _senders(self) -> dict[Message, set[End | None]]:
+        """By message, the machines that send it, but for its loss, as they name themselves."""
+        found: dict[Message, set[End | None]] = {}
+        for table in self.tables:
+            for sending in (each for row in table.rows for each in table.sendings(row)):
+                if not (isinstance(table.on, Loss) and table.on.message == sending.message):
+                    found.setdefault(sending.message, set()).add(_origin(table, sending))
+        return found
 
     @property
     def constant_infos(self) -> tuple[ConstantInfo, ...]:

@@ -18,8 +18,10 @@ from epochfence.tests.test_cli import ROOT, Ended, epochfence
 
 LEASE = str(ROOT / "docs" / "examples" / "lease.py")
 UNDOCUMENTED = {"new counter", "diagram transaction -o transaction.svg"}  # run below
-# a broker, or clients: tests/brokers/ and tests/model/serve/ have them
+# a broker, clients or a browser: tests of theirs have them
 WITH_OTHERS = {
+    "explore transactions --bounds small",
+    "explore docs/examples/lease.py --protocol 1 --trace lease.itf.json",
     "conform --bootstrap 127.0.0.1:9092", "serve --protocol 4.3 --port 9092 --topic orders:3",
 }  # fmt: skip
 
@@ -53,6 +55,7 @@ def test_every_example_is_run_by_the_documentation() -> None:
     )
 
 
+@pytest.mark.slow(6)
 def test_examples_that_no_page_has_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert {epochfence(*line.split()).code for line in UNDOCUMENTED} == {0}

@@ -58,9 +58,10 @@ def to_html(instance: Instance, result: Result) -> str:
     style, script, template = (
         Path(__file__).with_suffix(f".{kind}").read_text("utf-8") for kind in ("css", "js", "html")
     )
+    lanes = Path(__file__).with_name("chart.html").read_text("utf-8")
     environment = Environment(
-        loader=DictLoader({"page": template}), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
+        loader=DictLoader({"page": template, "chart.html": lanes}), autoescape=True,
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     environment.filters["number"] = "{:,}".format
     digest = hashlib.sha256(script.encode()).digest()
@@ -166,7 +167,7 @@ def _trace(instance: Instance, result: Result) -> dict[str, Any] | None:
     rows = declared_rows(instance)
     return {
         "chart": chart,
-        "steps": [_step(chart, step, rows.get((step.table, step.row))) for step in chart.steps],
+        "steps": [step_of(chart, step, rows.get((step.table, step.row))) for step in chart.steps],
         "states": states,
         "begins": [(name, dict(trace.initial)[name]) for name in trace.chosen],
         "loop": trace.loop,
@@ -177,7 +178,7 @@ def _trace(instance: Instance, result: Result) -> dict[str, Any] | None:
     }
 
 
-def _step(chart: Chart, step: ChartStep, row: Row | None) -> dict[str, Any]:
+def step_of(chart: Chart, step: ChartStep, row: Row | None) -> dict[str, Any]:
     """A step as the page shows it; its arrow begins and ends at the places of lanes."""
     at = chart.lanes.index
     took = step.took

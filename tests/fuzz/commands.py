@@ -45,7 +45,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
 DEAR = {
     "matrix": 0.01, "vectors": 0.02, "bugs": 0.1, "check": 0.05, "sweep": 0.01,
     "bound": 0.03, "prove": 0.01, "lint": 0.03, "list": 0.02,
-    "diagram": 0.3, "diff": 0.3, "serve": 0,  # which would run until it is ended
+    "diagram": 0.3, "diff": 0.3, "serve": 0, "explore": 0,  # which would run until they are ended
 }  # fmt: skip
 
 

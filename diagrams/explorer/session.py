@@ -1,0 +1,248 @@
+"""A system walked through by paths: the number of the first state, then those of steps taken.
+
+A path is all that a view needs: so a link to it is one to what is seen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from threading import Lock
+
+from ...checker.explain import why_broken
+from ...checker.settled import truth
+from ...checker.trace import TraceStep, told_step
+from ...checker.vacuity import SETTINGS
+from ...language import Action, Expression, Instance, Property
+from ...language.types import Value, show_value
+from ...model.engine.interpreter import FullState, Interpreter, Step
+from ...model.engine.stepper import Stepper
+
+LONGEST = 1_000  # steps of a path
+DIGITS = 5
+KEPT = 4_096  # states whose steps are kept
+MOST_BLOCKED = 6  # bindings of a table that are explained one by one
+
+Path = tuple[int, ...]
+
+
+class PathError(ValueError):
+    """A path that leads nowhere: the message says where it ends, in a line."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """The states of a path, and the steps between them."""
+
+    path: Path
+    states: tuple[FullState, ...]
+    steps: tuple[Step, ...]
+
+    @property
+    def state(self) -> FullState:
+        """Where it ends."""
+        return self.states[-1]
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A property that a state or the step to it breaks, and the parts of it that are false."""
+
+    item: Property
+    why: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A row that isn't taken, and the parts of its condition that say so."""
+
+    row: str
+    why: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """What can't happen to `who`: the parts of a condition of the whole table that are false, or
+    for each row those of its own."""
+
+    who: str
+    why: tuple[str, ...]
+    rows: tuple[Refusal, ...] = ()
+
+
+@dataclass(frozen=True)
+class BlockedTable:
+    """A table none of whose rows can be taken, or not for each: `more` are left out."""
+
+    table: str
+    blocked: tuple[Blocked, ...]
+    more: int = 0
+
+
+class Session:
+    """An instance that is explored. Many threads may ask at once."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.stepper = Stepper(instance)
+        self.interpreter = Interpreter(instance)
+        self.initials = tuple(instance.initial_states())
+        self.declaration = _fingerprint(instance)
+        self._steps: OrderedDict[FullState, tuple[Step, ...]] = OrderedDict()
+        self._lock = Lock()
+        self.shown = lru_cache(KEPT)(self._shown)
+
+    def steps(self, state: FullState) -> tuple[Step, ...]:
+        """Every step that is possible in a state, in the order of the declaration."""
+        with self._lock:
+            if state not in self._steps:
+                self._steps[state] = tuple(self.stepper.steps(state))
+                if len(self._steps) > KEPT:
+                    self._steps.popitem(last=False)
+            self._steps.move_to_end(state)
+            return self._steps[state]
+
+    def run(self, path: Path) -> Run:
+        """The run of a path. Raises PathError."""
+        if len(path) > LONGEST + 1:
+            raise PathError(f"a path has at most {LONGEST} steps")
+        first = path[0] if path else 0
+        if first >= len(self.initials):
+            raise PathError(f"there is no first state {first}: there are {len(self.initials)}")
+        states, steps = [self.initials[first]], list[Step]()
+        for at, number in enumerate(path[1:], 1):
+            possible = self.steps(states[-1])
+            if number >= len(possible):
+                raise PathError(f"step {at}: {number} is none of the {len(possible)} possible ones")
+            step = possible[number]
+            if step.state is None:
+                raise PathError(f"step {at} reaches no state: {step.fault}")
+            steps.append(step)
+            states.append(step.state)
+        return Run((first, *path[1:]), tuple(states), tuple(steps))
+
+    def extended(self, path: Path, states: Sequence[FullState], taken: Sequence[Step] = ()) -> Path:
+        """The path that goes on with the states behind the first one, which it comes to, and with
+        the steps `taken`, where they are given. Raises PathError where there is none."""
+        found = list(path)
+        for at, (before, after) in enumerate(pairwise(states)):
+            numbers = (
+                number
+                for number, step in enumerate(self.steps(before))
+                if step.state == after
+                and (not taken or (step.row, step.bound) == (taken[at].row, taken[at].bound))
+            )
+            number = next(numbers, None)
+            if number is None:
+                raise PathError(f"step {at + 1} can't be taken")
+            found.append(number)
+        return tuple(found)
+
+    def path_of(self, states: Sequence[FullState], taken: Sequence[Step] = ()) -> Path:
+        """The path of a run from one of the first states. Raises PathError where there is none."""
+        if states[0] not in self.initials:
+            raise PathError("its first state is none of the system's")
+        return self.extended((self.initials.index(states[0]),), states, taken)
+
+    def _shown(self, state: FullState, step: Step) -> TraceStep:
+        """A step as a trace shows it."""
+        return told_step(self.instance, step, state, step.state)
+
+    def broken(self, run: Run) -> Iterator[Broken]:
+        """The properties that the end of a run breaks, by its last state or its last step."""
+        for item in self.instance.properties:
+            following = None
+            before = run.state
+            if item.kind == "step":
+                if not run.steps:
+                    continue
+                before, following = run.states[-2], run.state
+            if not self.interpreter.holds(item.expression, before, following):
+                yield Broken(item, why_broken(self.instance, item.expression, before, following))
+
+    def is_end(self, state: FullState) -> bool:
+        """Whether a run may end in a state."""
+        return self.interpreter.holds(self.instance.terminal, state)
+
+    # Why not ------------------------------------------------------------------------------------
+
+    def blocked(self, state: FullState) -> Iterator[BlockedTable]:
+        """Each table of which something can't happen in a state, and why."""
+        taken = {(id(step.action), step.bound) for step in self.steps(state)}
+        for index, action in enumerate(self.instance.actions):
+            with self._lock:
+                bindings = list(self.stepper.bindings(index, state))
+            left = [b for b in bindings if (id(action), tuple(b.items())) not in taken]
+            if not bindings:
+                what = "the message isn't in flight" if action.message else "there is nothing of it"
+                yield BlockedTable(action.table, (Blocked("", (what,)),))
+            elif left:
+                told_ones = tuple(self._why_not(action, state, b) for b in left[:MOST_BLOCKED])
+                yield BlockedTable(action.table, told_ones, max(0, len(left) - MOST_BLOCKED))
+
+    def _why_not(
+        self, action: Action, state: FullState, bound: Mapping[Expression, Value]
+    ) -> Blocked:
+        def holds(condition: Expression) -> bool:
+            return self.interpreter.holds(condition, state, bound=bound.items())
+
+        def why(condition: Expression) -> tuple[str, ...]:
+            return why_broken(self.instance, condition, state, bound=bound)
+
+        who = self.who(action, bound)
+        if truth(action.when, self.instance.constants, self.instance.features) is False:
+            return Blocked(who, (SETTINGS,))
+        if not holds(action.when):
+            return Blocked(who, why(action.when))
+        refusals: list[Refusal] = []
+        for row in action.rows:
+            if holds(row.guard):
+                refusals.append(Refusal(row.name, ("no room for what it sends", *why(row.room))))
+                break
+            refusals.append(Refusal(row.name, why(row.guard)))
+        return Blocked(who, (), tuple(refusals))
+
+    def who(self, action: Action, bound: Mapping[Expression, Value]) -> str:
+        """The instances that a table is about, with these bindings."""
+        named = [show_value(of.data.type, bound[of]) for of in action.bounds]
+        if action.choice is not None:
+            kind = next(
+                channel.message.content
+                for channel in self.instance.system.channels
+                if channel.message == action.message
+            )
+            named.append(show_value(kind, bound[action.choice]))
+        return ", ".join(named)
+
+
+def read_path(text: str) -> Path:
+    """A path as a link has it: numbers with dots between them. Raises PathError."""
+    if not text:
+        return (0,)
+    parts = text.split(".", LONGEST + 2)
+    if len(parts) > LONGEST + 1:
+        raise PathError(f"a path has at most {LONGEST} steps")
+    if not all(part.isascii() and part.isdecimal() and len(part) <= DIGITS for part in parts):
+        raise PathError("a path is numbers with dots between them")
+    return tuple(map(int, parts))
+
+
+def as_text(path: Path) -> str:
+    """A path for a link."""
+    return ".".join(map(str, path))
+
+
+def _fingerprint(instance: Instance) -> str:
+    """What differs where a path is of another declaration, release or constants."""
+    found = hashlib.sha256()
+    named = (instance.protocol, sorted(instance.features), sorted(instance.constants.items()))
+    found.update(repr(named).encode())
+    for action in instance.actions:
+        found.update(f"{action.table} {action.when}\n".encode())
+        for row in action.rows:
+            found.update(f"{row.name}: {row.guard} {row.room} {row.updates}\n".encode())
+    return found.hexdigest()[:10]

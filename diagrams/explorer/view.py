@@ -1,0 +1,223 @@
+"""What a page shows of a path: the run as a chart, the state, the steps that are possible."""
+
+# Jinja has filters of any type.
+# pyright: reportUnknownMemberType=false
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path as File
+from typing import Any
+
+from jinja2 import DictLoader, Environment, StrictUndefined
+
+from ...checker.chart.chart import chart_of
+from ...checker.trace import Trace, TraceStep, differences
+from ...language import Instance, Row
+from ...language.types import show_value
+from ...model.engine.interpreter import FullState, Step
+from ..report import page as report
+from ..report.state import laid_out
+from .session import BlockedTable, Run, Session, as_text
+
+MOST_SHOWN = 60  # possible steps at once: who looks for others filters
+
+REPORT = File(report.__file__).parent
+HERE = File(__file__).parent
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A step that is possible: its number in the path, and what it would do. `other` says what is
+    otherwise in the release beside, where there is one."""
+
+    number: int
+    step: TraceStep
+    source: str
+    fault: str
+    other: tuple[str, ...] = ()
+
+    @property
+    def event(self) -> str:
+        """The event's name."""
+        return self.step.action.partition("(")[0]
+
+    @property
+    def inside(self) -> str:
+        """What stands behind it, in brackets."""
+        return self.step.action.removeprefix(self.event)
+
+    @property
+    def changes(self) -> list[str]:
+        """What it changes, by the step's own names."""
+        return [f"{where}: {f'{a} → ' if a else ''}{b}" for where, a, b in self.step.changes]
+
+
+@dataclass(frozen=True)
+class Views:
+    """Views of a session, with another release beside it where there is one."""
+
+    session: Session
+
+    @cached_property
+    def _rows(self) -> dict[tuple[str, str], Row]:
+        return report.declared_rows(self.session.instance)
+
+    def of(self, run: Run, beside: Session | None, find: str) -> dict[str, Any]:
+        """The view of a run as data for the page; of the possible steps those that have the words
+        `find`."""
+        session, state = self.session, run.state
+        possible = session.steps(state)
+        offers = list(self._offers(state, possible, beside))
+        words = find.casefold().split()
+        wanted = [item for item in offers if all(w in _text(item) for w in words)]
+        taken = zip(run.states, run.steps, strict=False)
+        told = tuple(session.shown(before, step) for before, step in taken)
+        chart = chart_of(Trace((), told, run.states, ""))
+        charted = [report.step_of(chart, s, self._rows.get((s.table, s.row))) for s in chart.steps]
+        states = laid_out(session.instance, (run.states[0], *run.states[-2:]))
+        broken = list(session.broken(run))
+        stuck = not possible and not session.is_end(state)
+        return {
+            "path": as_text(run.path),
+            "length": len(run.steps),
+            "lanes": len(chart.lanes),
+            "chart": _template("run", chart=chart, steps=charted, faulty=bool(broken)),
+            "state": _template(
+                "state", sections=states.sections, length=len(run.steps),
+                texts=_texts(states.first, states.changes),
+                changed={cell for cell, _ in states.changes[-1]} if run.steps else set[int](),
+            ),
+            "told": _template(
+                "told", broken=broken, stuck=stuck, ended=not possible and not stuck,
+                initials=len(session.initials), first=run.path[0],
+            ),
+            "steps": _template(
+                "steps", offers=wanted[:MOST_SHOWN], found=len(wanted), every=len(offers),
+                beside=None if beside is None else beside.instance.protocol,
+                own=session.instance.protocol,
+                lost=[] if beside is None else list(_only_beside(session, beside, state)),
+            ),
+        }  # fmt: skip
+
+    def blocked(self, run: Run) -> str:
+        """Why what isn't possible isn't."""
+        by_machine: dict[str, list[BlockedTable]] = {}
+        for table in self.session.blocked(run.state):
+            by_machine.setdefault(table.table.partition(".")[0], []).append(table)
+        return _template("blocked", machines=by_machine.items())
+
+    def _offers(
+        self, state: FullState, possible: Sequence[Step], beside: Session | None
+    ) -> Iterator[Offer]:
+        others = {} if beside is None else _by_event(beside, state)
+        for number, step in enumerate(possible):
+            shown = self.session.shown(state, step)
+            row = self._rows.get((shown.table, shown.row))
+            other: tuple[str, ...] = ()
+            if beside is not None:
+                other = tuple(_otherwise(step, others.get(_event(step)), self.session, beside))
+            yield Offer(number, shown, "" if row is None else row.source, step.fault, other)
+
+
+def _event(step: Step) -> tuple[str, tuple[Any, ...]]:
+    """What happens to whom, which has the same name in any release."""
+    return step.action.table, tuple(value for _, value in step.bound)
+
+
+def _by_event(session: Session, state: FullState) -> dict[tuple[str, tuple[Any, ...]], Step]:
+    return {_event(step): step for step in session.steps(state)}
+
+
+def _otherwise(step: Step, other: Step | None, session: Session, beside: Session) -> Iterator[str]:
+    """What another release does on the same event in the same state, where it isn't the same."""
+    if other is None:
+        yield "can't happen"
+        return
+    ours, theirs = _row(session.instance, step), _row(beside.instance, other)
+    if ours != theirs:
+        yield f"row {theirs}"
+    if step.state is None or other.state is None:
+        if step.fault != other.fault:
+            yield other.fault or "reaches a state"
+        return
+    if step.state == other.state:
+        if ours != theirs:
+            yield "with the same result"
+        return
+    yield from _between(session.instance, step.state, other.state)
+
+
+def _between(instance: Instance, ours: FullState, theirs: FullState) -> Iterator[str]:
+    for variable, a, b in zip(instance.variables, ours, theirs, strict=True):
+        for where, mine, other in differences(variable.type, variable.name, a, b):
+            yield f"{where}: {other}" + (f" (here {mine})" if mine else "")
+
+
+def _only_beside(session: Session, beside: Session, state: FullState) -> Iterator[str]:
+    """What can happen in the release beside alone."""
+    ours = {_event(step) for step in session.steps(state)}
+    for event, step in _by_event(beside, state).items():
+        if event not in ours:
+            shown = beside.shown(state, step)
+            yield f"{shown.actor}: {shown.action} [{shown.row}]"
+
+
+def _row(instance: Instance, step: Step) -> str:
+    return instance.row_names[step.row].partition("/")[2]
+
+
+def _text(offer: Offer) -> str:
+    return f"{offer.step.actor} {offer.step.action} {offer.step.row}".casefold()
+
+
+def _texts(first: Sequence[str], changes: Sequence[Sequence[tuple[int, str]]]) -> list[str]:
+    texts = list(first)
+    for each in changes:
+        for cell, text in each:
+            texts[cell] = text
+    return texts
+
+
+def comparable(a: Instance, b: Instance) -> bool:
+    """Whether a state of the one is a state of the other, too."""
+    return [(v.name, str(v.type)) for v in a.variables] == [
+        (v.name, str(v.type)) for v in b.variables
+    ]
+
+
+def first_states(session: Session) -> list[str]:
+    """What tells the first states apart, where there are several."""
+    chosen = [
+        at for at, variable in enumerate(session.instance.variables) if len(variable.initials) > 1
+    ]
+    found: list[str] = []
+    for state in session.initials:
+        shown = (
+            f"{session.instance.variables[at].name}: "
+            f"{show_value(session.instance.variables[at].type, state[at])}"
+            for at in chosen
+        )
+        found.append("; ".join(shown))
+    return found
+
+
+def _template(name: str, **values: Any) -> str:
+    return _environment().get_template(f"{name}.html").render(**values)
+
+
+def page(**values: Any) -> str:
+    """The page around all views."""
+    return _template("page", **values)
+
+
+@cache
+def _environment() -> Environment:
+    files = [REPORT / "chart.html", *HERE.glob("*.html")]
+    loader = DictLoader({file.name: file.read_text("utf-8") for file in files})
+    return Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
