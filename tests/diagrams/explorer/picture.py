@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 import uvicorn
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import ViewportSize, sync_playwright
 
 from epochfence.diagrams.explorer.app import Explorer, application
 from epochfence.diagrams.explorer.session import as_text
@@ -17,7 +17,7 @@ from epochfence.diagrams.explorer.until import until
 from epochfence.tests.diagrams.explorer.test_app import lease_at
 
 PICTURE = Path(__file__).parents[3] / "docs" / "explore.png"
-SIZE = {"width": 1280, "height": 760}
+SIZE: ViewportSize = {"width": 1280, "height": 760}
 
 
 def main() -> None:

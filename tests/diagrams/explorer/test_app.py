@@ -124,7 +124,7 @@ def test_another_name_for_this_machine_is_refused(port: int, host: str) -> None:
      ({"Sec_Fetch_Site": "same-origin"}, 200)],
 )  # fmt: skip
 def test_another_sites_page_is_refused(port: int, headers: dict[str, str], code: int) -> None:
-    assert ask(port, "/api/view", **headers)[0] == code
+    assert ask(port, "/api/view", "GET", b"", **headers)[0] == code
     posted = ask(port, "/api/trace", "POST", b"{}", **headers)
     assert posted[0] == (403 if code == 403 else 400)
 
