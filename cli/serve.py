@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import signal
 import threading
-from contextlib import nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..files import CantWrite, Output
 from ..spec.features import NEWEST, RELEASED
 from .endings import fail, internal, needing
+from .options import output_of
 
 if TYPE_CHECKING:
     from ..model.serve.server import Server
@@ -60,6 +62,13 @@ def serve(
             help="Take faults over HTTP, at this port on loopback; 0 takes any.",
         ),
     ] = None,
+    history: Annotated[
+        Output | None,
+        typer.Option(
+            "--history", metavar="FILE", parser=output_of,
+            help="Record what is asked and told, for judge: a line of JSON for each.",
+        ),
+    ] = None,
     seconds: Annotated[
         float | None,
         typer.Option("--seconds", min=0, metavar="S", help="End by itself after so long."),
@@ -68,6 +77,7 @@ def serve(
     """Serve a cluster in memory, with the oracle in it, to Kafka's clients until Ctrl-C."""
     with needing("broker"):
         from ..model.serve.control import Control
+        from ..model.serve.history import History
         from ..model.serve.server import Server
         from ..model.serve.wire import CantListen
     if protocol not in RELEASED:
@@ -87,12 +97,16 @@ def serve(
 
     before = {which: signal.signal(which, stop) for which in (signal.SIGINT, signal.SIGTERM)}
     try:
-        with server, nullcontext() if control is None else Control(server, control) as http:
+        with ExitStack() as stack:
+            if history is not None:
+                server.history = History(stack.enter_context(history.writing()))
+            stack.enter_context(server)
+            http = None if control is None else stack.enter_context(Control(server, control))
             print(f"Kafka {protocol} in memory: bootstrap.servers={server.bootstrap}", flush=True)
             if http is not None:
                 print(f"faults at {http.address}/faults", flush=True)
             stopped.wait(seconds)
-    except CantListen as error:
+    except (CantListen, CantWrite) as error:
         fail(error)
     except Exception as error:
         internal(error)

@@ -25,7 +25,7 @@ from ..broker.transaction_metadata import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from ..broker.transaction_state_manager import PENDING
 from ..engine.machine import Machine, Taken, watched
 from ..engine.values import Sparse
-from .operations import Operation, Rest, Settings, matches
+from .operations import Operation, Rest, Settings, matches, transaction_version
 
 T = TypeVar("T")
 COORDINATOR_REQUESTS = ("InitProducerId", "AddPartitionsToTxn", "EndTxn")
@@ -399,6 +399,9 @@ class Leader:
         for request, fields, *_ in operations:
             if request == "Produce" and fields.get("transactional") and fields["producer_id"] >= 0:
                 epochs.setdefault(fields["producer_id"], set()).add(fields["producer_epoch"])
+        # a marker has its transaction's version, which may allow what a newer one doesn't
+        produced = (fields for request, fields, *_ in operations if request == "Produce")
+        self.versions = list(dict.fromkeys(map(transaction_version, produced)))
         if any(operation.request == "WriteTxnMarkers" for operation in operations):
             epochs = {}
         self.epochs = epochs
@@ -457,11 +460,11 @@ class Leader:
     def read(self, operation: Operation) -> Operation:
         """See Judged. Of a Produce's version a log sees the transaction version."""
         fields = dict(operation.fields)
-        version = fields.pop("api_version", None)
+        version = transaction_version(fields)
         if version is None:
             return operation
-        fields["transaction_version"] = api_versions.transaction_version("Produce", version)
-        return operation._replace(fields=fields)
+        del fields["api_version"]
+        return operation._replace(fields=fields | {"transaction_version": version})
 
     def key(self) -> Hashable:
         """See Judged."""
@@ -554,12 +557,8 @@ class Leader:
             for epoch in sorted(epochs):
                 if epoch > LARGEST_EPOCH:
                     continue
-                after = self._copy(until)
-                # what it decides makes no difference to what is judged here
-                answer = after.leader.append_marker(
-                    producer_id=producer_id, producer_epoch=epoch, result="ABORT"
-                )
-                if answer.error != "NONE":
+                after = self._marked(until, producer_id, epoch)
+                if after is None:
                     yield None
                     continue
                 if not is_open:
@@ -572,6 +571,19 @@ class Leader:
             after = self._copy(until)
             forget(after.leader)
             yield None if after.key() == here else (after, None)
+
+    def _marked(self, until: float, producer_id: int, epoch: int) -> Leader | None:
+        """The leader with a marker, of the first version that it takes; None where it takes none.
+        What the marker decides makes no difference to what is judged here."""
+        for version in self.versions:
+            after = self._copy(until)
+            answer = after.leader.append_marker(
+                producer_id=producer_id, producer_epoch=epoch, result="ABORT",
+                transaction_version=version,
+            )  # fmt: skip
+            if answer.error == "NONE":
+                return after
+        return None
 
 
 def _told(operation: Operation) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, cast
 
+from ...spec import api_versions
 from ...spec.features import KAFKA
 from ..engine.machine import Taken
 
@@ -154,3 +155,9 @@ def _parts(fields: Mapping[str, Any]) -> Sequence[str]:
 def matches(response: Mapping[str, Any] | None, answer: Mapping[str, Any]) -> bool:
     """Whether the answer is the response that was seen, as far as that was recorded."""
     return response is None or response.items() <= answer.items()
+
+
+def transaction_version(fields: Mapping[str, Any]) -> int | None:
+    """The transaction version that a Produce asks for; None where its own isn't told."""
+    asked = fields.get("api_version")
+    return None if asked is None else api_versions.transaction_version("Produce", asked)

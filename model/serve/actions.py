@@ -16,13 +16,18 @@ _TRIES: Final = 3
 
 
 class Actions:
-    """Faults of a cluster. Each action says None where it came about, else why it didn't."""
+    """Faults of a cluster. Each action says None where it came about, else why it didn't.
+
+    `rivals` sends InitProducerId for an id, with a timeout in ms; `later` has work done beside the
+    requests; `wake` is called when logs may have grown.
+    """
 
     def __init__(
-        self, cluster: Cluster, nodes: Nodes, later: Callable[[Coroutine[Any, Any, None]], None],
-        wake: Callable[[], None],
+        self, cluster: Cluster, nodes: Nodes, rivals: Callable[[str, int], str],
+        later: Callable[[Coroutine[Any, Any, None]], None], wake: Callable[[], None],
     ) -> None:  # fmt: skip
-        self._cluster, self._nodes, self._later, self._wake = cluster, nodes, later, wake
+        self._cluster, self._nodes, self._rivals = cluster, nodes, rivals
+        self._later, self._wake = later, wake
         self._act: dict[str, Callable[[Fault, str], str | None]] = {
             "fail_over_coordinator": self.fail_over_coordinator,
             "time_out_transaction": self.time_out_transaction,
@@ -70,7 +75,7 @@ class Actions:
         timeout_ms = self._cluster.coordinator.entries[transactional_id]["txn_timeout_ms"]
         told = ""
         for _try in range(_TRIES):
-            told = self._cluster.init_producer_id(transactional_id, timeout_ms).error
+            told = self._rivals(transactional_id, timeout_ms)
             if told == "NONE":
                 return None
         return f"the rival is told {told}"

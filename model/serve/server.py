@@ -15,6 +15,7 @@ from ..cluster import Cluster
 from .actions import Actions
 from .faults import REQUEST_FAULTS, BadFault, Fault, Faults
 from .groups import GroupApis
+from .history import History
 from .logs import LogApis
 from .metadata import MetadataApis, Nodes
 from .offsets import OffsetApis
@@ -85,7 +86,9 @@ class Server:
             supported={"metadata.version": level} if level else {},
         )  # fmt: skip
         self.faults = Faults()
-        self.actions = Actions(self.cluster, self.nodes, self._later, self.logs.wake)
+        self.history: History | None = None
+        """Where what is asked and told is recorded, if anywhere."""
+        self.actions = Actions(self.cluster, self.nodes, self._rivals, self._later, self.logs.wake)
         self._working: set[asyncio.Task[None]] = set()
 
     @property
@@ -124,6 +127,17 @@ class Server:
             self.cluster.pass_time(passed)
 
     async def _handle(self, request: Request) -> Answer | Silence:
+        begun = _now_ms()
+        answer = await self._with_faults(request)
+        self._record(request, begun, answer)
+        return answer
+
+    def _record(self, request: Request, begun: float, answer: Answer | Silence | None) -> None:
+        if self.history is not None:
+            told = answer if isinstance(answer, Answer) else None
+            self.history.record(request, begun, _now_ms(), told)
+
+    async def _with_faults(self, request: Request) -> Answer | Silence:
         """Answers a request, with the faults that it brings about."""
         faults = self.faults.at(request)
         for fault in faults:
@@ -182,7 +196,21 @@ class Server:
         """The request comes once more, and nobody gets the answer."""
         if fault.until is not None:
             await fault.wait()
+        begun = _now_ms()
         await self._answer(request)
+        self._record(request, begun, None)
+
+    def _rivals(self, transactional_id: str, timeout_ms: int) -> str:
+        """A rival's InitProducerId: what it is told."""
+        request = Request(
+            "InitProducerId", self.brokers.versions["InitProducerId"][1],
+            {"transactional_id": transactional_id, "transaction_timeout": timeout_ms},
+            client_id="rival", connection=-1, node=self.nodes.coordinator(transactional_id),
+        )  # fmt: skip
+        begun = _now_ms()
+        answer = self.transactions.init_producer_id(request)
+        self._record(request, begun, answer)
+        return answer.fields["error_code"]
 
     async def _frees_markers(self, fault: Fault) -> None:
         await fault.wait()
@@ -218,5 +246,9 @@ _MOVE: Final = frozenset(("InitProducerId", "EndTxn"))
 """What writes markers."""
 
 
+def _now_ms() -> float:
+    return time.time() * 1000
+
+
 def _wall_ms() -> int:
-    return round(time.time() * 1000)
+    return round(_now_ms())
