@@ -163,3 +163,13 @@ class _Search:
             name in off or name not in self.present or self._never(sending.when)
             for name, sending in senders
         )
+
+
+def declared_rows(instance: Instance) -> dict[tuple[str, str], Row]:
+    """The rows that there are at the instance's release and features, by table and name."""
+    return {
+        (table.name, row.name): row
+        for table in instance.system.tables
+        for row in table.rows
+        if truth(row.during, instance.constants, instance.features)
+    }

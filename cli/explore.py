@@ -31,6 +31,7 @@ from .options import (
     Ranges,
     ReportFile,
     Results,
+    SarifFile,
     SparkUi,
     Strict,
     SystemName,
@@ -120,6 +121,7 @@ def check(
     trace: TraceFile = None,
     page: ReportFile = None,
     junit: JUnitFile = None,
+    sarif: SarifFile = None,
     output: Json = None,
 ) -> None:  # fmt: skip
     """Explore every interleaving of SYSTEM within its bounds and tell what holds."""
@@ -198,7 +200,7 @@ def check(
     if baseline is not None:
         told |= _tell_moved(result, baseline, str(against), console)
     write_trace(trace, result, instance, system)
-    write_pages(page, junit, result, instance)
+    write_pages(page, junit, sarif, result, instance)
     write_json(output, told)
     raise typer.Exit(told["exit_code"])
 

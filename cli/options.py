@@ -170,6 +170,13 @@ JUnitFile = Annotated[
         help="Write a test case for each property, as test runners do.",
     ),
 ]  # fmt: skip
+SarifFile = Annotated[
+    Output | None,
+    typer.Option(
+        "--sarif", metavar="FILE", parser=output_of, callback=_alone,
+        help="Write what is broken as SARIF, at the line of the row whose step breaks it.",
+    ),
+]  # fmt: skip
 JsonLines = Annotated[Output | None, _json("A line of JSON for each row,")]
 
 

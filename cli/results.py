@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -36,8 +37,9 @@ def needed_for(page: Output | None) -> None:
 
 
 def write_pages(
-    page: Output | None, junit: Output | None, result: Result, instance: Instance
-) -> None:
+    page: Output | None, junit: Output | None, sarif: Output | None, result: Result,
+    instance: Instance,
+) -> None:  # fmt: skip
     """Writes the result to where it is wanted. Raises CantWrite."""
     if page is not None:
         from ..diagrams.report.page import to_html
@@ -47,3 +49,7 @@ def write_pages(
         from ..checker.junit import to_junit
 
         junit.write(to_junit(instance, result))
+    if sarif is not None:
+        from ..checker.sarif import to_sarif
+
+        sarif.write(to_sarif(instance, result, Path.cwd()))

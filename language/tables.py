@@ -26,6 +26,7 @@ from .expressions import (
 from .given import check_kind, check_name, items, pairs
 from .machines import Event, Machine
 from .messages import SENDER, TO, Dropping, Loss, Message, Sending, fields_of, instance_field
+from .places import Place, here
 from .scopes import check_scopes, free_variables
 from .typecheck import check_constant, check_during, fits, type_of
 from .types import Bool, Sequence
@@ -57,8 +58,12 @@ class Row:
     drop: tuple[Message | Dropping, ...] = ()
     only_real: bool = False
     only_bounded: bool = False
+    declared: Place | None = field(default=None, repr=False)
+    """Where it is written, which it finds by itself."""
 
     def __post_init__(self) -> None:
+        if self.declared is None:
+            object.__setattr__(self, "declared", here())
         check_name("a row", self.name)
         where = f"row {self.name!r}"
         for name, kinds, what in (

@@ -35,7 +35,8 @@ OWN: dict[str, list[tuple[str, ...]]] = {
     "check": [
         *COMMON, *options("--threads", (*NUMBERS, "65")), *options("--memory", REALS),
         *options("--trace", (".", "no/a")), *options("--report", (".", "no/a", "")),
-        *options("--junit", (".", "no/a")), *options("--shards", ("4",)),
+        *options("--junit", (".", "no/a")), *options("--sarif", (".", "no/a")),
+        *options("--shards", ("4",)),
         *options("--storage", ("a",)),
         *options("--hand-over", ("0",)), *(("{system}", *more) for more in ENGINES),
         ("{system}", "--resume", "none"),

@@ -14,6 +14,7 @@ from typing import Any
 from jinja2 import DictLoader, Environment, StrictUndefined
 
 from ...checker.chart.chart import chart_of
+from ...checker.settled import declared_rows
 from ...checker.trace import Trace, TraceStep, differences
 from ...language import Instance, Row
 from ...language.types import show_value
@@ -63,7 +64,7 @@ class Views:
 
     @cached_property
     def _rows(self) -> dict[tuple[str, str], Row]:
-        return report.declared_rows(self.session.instance)
+        return declared_rows(self.session.instance)
 
     def of(self, run: Run, beside: Session | None, find: str) -> dict[str, Any]:
         """The view of a run as data for the page; of the possible steps those that have the words

@@ -18,7 +18,7 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 
 from ...checker.chart.chart import Chart, ChartStep, chart_of
 from ...checker.report import TITLES
-from ...checker.settled import truth
+from ...checker.settled import declared_rows
 from ...checker.vacuity import ENDED_EARLY, NO_REASON
 from ...checker.verdict import PropertyVerdict, Result, Verdict
 from ...language import Instance, Row
@@ -115,16 +115,6 @@ def _switches(instance: Instance) -> list[tuple[str, str, str]]:
 
 
 # Coverage ----------------------------------------------------------------------------------------
-
-
-def declared_rows(instance: Instance) -> dict[tuple[str, str], Row]:
-    """The rows that there are at the instance's release and features, by table and name."""
-    return {
-        (table.name, row.name): row
-        for table in instance.system.tables
-        for row in table.rows
-        if truth(row.during, instance.constants, instance.features)
-    }
 
 
 def _rows(instance: Instance, result: Result) -> Iterator[CoveredRow]:
