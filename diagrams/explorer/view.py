@@ -31,13 +31,14 @@ HERE = File(__file__).parent
 
 @dataclass(frozen=True)
 class Offer:
-    """A step that is possible: its number in the path, and what it would do. `other` says what is
-    otherwise in the release beside, where there is one."""
+    """A step that is possible: its number in the path, and what it would do, or that the state
+    `stays`. `other` says what is otherwise in the release beside, where there is one."""
 
     number: int
     step: TraceStep
     source: str
     fault: str
+    stays: bool
     other: tuple[str, ...] = ()
 
     @property
@@ -71,7 +72,7 @@ class Views:
         `find`."""
         session, state = self.session, run.state
         possible = session.steps(state)
-        offers = list(self._offers(state, possible, beside))
+        offers = sorted(self._offers(state, possible, beside), key=lambda item: item.stays)
         words = find.casefold().split()
         wanted = [item for item in offers if all(w in _text(item) for w in words)]
         taken = zip(run.states, run.steps, strict=False)
@@ -120,7 +121,8 @@ class Views:
             other: tuple[str, ...] = ()
             if beside is not None:
                 other = tuple(_otherwise(step, others.get(_event(step)), self.session, beside))
-            yield Offer(number, shown, "" if row is None else row.source, step.fault, other)
+            source, stays = "" if row is None else row.source, step.state == state
+            yield Offer(number, shown, source, step.fault, stays, other)
 
 
 def _event(step: Step) -> tuple[str, tuple[Any, ...]]:

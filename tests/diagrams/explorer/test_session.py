@@ -182,3 +182,16 @@ def test_another_release_beside_says_what_it_does_otherwise() -> None:
     assert "<b>2:</b> row " in shown
     assert "2: the same" in shown
     assert "can&#39;t happen" not in shown
+
+
+def test_steps_that_change_nothing_come_last() -> None:
+    machine = Machine("machine")
+    x = machine.field("x", lang.Int(0, 3))
+    look = Table(machine, event("look"), (Row("see"),))
+    tick = Table(machine, event("tick"), (Row("up", when=x < 3, set={x: x + 1}),))
+    small = invariant("I", x >= 0, "I.")
+    session = Session(instantiate(System("looks", (look, tick), (small,), terminal=True)))
+    shown = Views(session).of(session.run((0,)), None, "")["steps"]
+    places = [shown.index(f'data-take="{number}"') for number in (1, 0)]
+    assert places == sorted(places)
+    assert shown.count("changes nothing") == 1
