@@ -399,9 +399,8 @@ class Leader:
         for request, fields, *_ in operations:
             if request == "Produce" and fields.get("transactional") and fields["producer_id"] >= 0:
                 epochs.setdefault(fields["producer_id"], set()).add(fields["producer_epoch"])
-        # a marker has its transaction's version, which may allow what a newer one doesn't
         produced = (fields for request, fields, *_ in operations if request == "Produce")
-        self.versions = list(dict.fromkeys(map(transaction_version, produced)))
+        self.versions = list(dict.fromkeys(map(transaction_version, produced)))  # of markers
         if any(operation.request == "WriteTxnMarkers" for operation in operations):
             epochs = {}
         self.epochs = epochs
@@ -557,8 +556,7 @@ class Leader:
             for epoch in sorted(epochs):
                 if epoch > LARGEST_EPOCH:
                     continue
-                after = self._marked(until, producer_id, epoch)
-                if after is None:
+                if (after := self._marked(until, producer_id, epoch)) is None:
                     yield None
                     continue
                 if not is_open:
@@ -567,20 +565,19 @@ class Leader:
                 if fills:
                     is_filled = True
                     break
-        for forget in (_idle, _deleted):
+        for forget in (PartitionLeader.remove_expired_producers, _deleted):
             after = self._copy(until)
             forget(after.leader)
             yield None if after.key() == here else (after, None)
 
     def _marked(self, until: float, producer_id: int, epoch: int) -> Leader | None:
-        """The leader with a marker, of the first version that it takes; None where it takes none.
-        What the marker decides makes no difference to what is judged here."""
+        """The leader with a marker of the first version that it takes, whatever that decides."""
         for version in self.versions:
             after = self._copy(until)
+            given: dict[str, Any] = {"producer_id": producer_id, "producer_epoch": epoch}
             answer = after.leader.append_marker(
-                producer_id=producer_id, producer_epoch=epoch, result="ABORT",
-                transaction_version=version,
-            )  # fmt: skip
+                **given, result="ABORT", transaction_version=version
+            )
             if answer.error == "NONE":
                 return after
         return None
@@ -589,10 +586,6 @@ class Leader:
 def _told(operation: Operation) -> int:
     """The offset that an operation was answered with, -1 without one."""
     return (operation.response or {}).get("base_offset", -1)
-
-
-def _idle(leader: PartitionLeader) -> None:
-    leader.remove_expired_producers()
 
 
 def _deleted(leader: PartitionLeader) -> None:

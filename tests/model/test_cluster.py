@@ -88,3 +88,53 @@ def test_a_system_may_be_asked_again_before_or_after_it_completes(error: str) ->
     assert states.ask({**ABORT, **held}, bumped) == []
     refused = {"error": error, "producer_id": -1, "producer_epoch": -1}
     assert states.ask({**ABORT, **held}, bumped if error == "NONE" else refused) == []
+
+
+def test_another_broker_takes_over_and_goes_on_with_what_was_decided() -> None:
+    kafka = Cluster(protocol="4.3", holds_markers=True)
+    held = kafka.init_producer_id("id")[1:]
+    kafka.add_partitions("id", *held, ["t-0"])
+    assert kafka.end_txn("id", *held, "COMMIT").error == "NONE"
+    end = kafka.fail_over("id")
+    assert kafka.init_producer_id("id").error == "COORDINATOR_LOAD_IN_PROGRESS"
+    end()
+    kafka.deliver_markers()
+    assert kafka.coordinator.entries["id"]["state"] == "COMPLETE_COMMIT"
+    # the marker of the term before wasn't sent any more
+    assert [batch.coordinator_epoch for batch in kafka.leader("t-0").batches] == [1]
+
+
+def test_a_transaction_is_timed_out_and_another_one_isn_t() -> None:
+    kafka = Cluster(protocol="4.3")
+    for name in ("a", "b"):
+        held = kafka.init_producer_id(name)[1:]
+        kafka.add_partitions(name, *held, ["t-0"])
+    assert kafka.time_out("a")
+    assert not kafka.time_out("a")
+    assert not kafka.time_out("nobody")
+    states = {name: entry["state"] for name, entry in kafka.coordinator.entries.items()}
+    assert states == {"a": "COMPLETE_ABORT", "b": "ONGOING"}
+
+
+def test_markers_are_held_and_let_go() -> None:
+    kafka = Cluster(protocol="4.3")
+    held = kafka.init_producer_id("id")[1:]
+    kafka.add_partitions("id", *held, ["t-0"])
+    kafka.hold_markers(True)
+    kafka.end_txn("id", *held, "COMMIT")
+    assert kafka.init_producer_id("id").error == "CONCURRENT_TRANSACTIONS"
+    kafka.hold_markers(False)
+    assert kafka.init_producer_id("id").error == "NONE"
+
+
+def test_a_producer_is_forgotten_unless_its_transaction_is_open() -> None:
+    kafka = Cluster(protocol="4.3")
+    kafka.produce("t-0", producer_id=7, producer_epoch=0, base_sequence=0)
+    _, producer_id, epoch = kafka.init_producer_id("id")
+    kafka.add_partitions("id", producer_id, epoch, ["t-0"])
+    kafka.produce(
+        "t-0", producer_id=producer_id, producer_epoch=epoch, base_sequence=0, transactional_id="id"
+    )
+    leader = kafka.leader("t-0")
+    assert [leader.expire_producer(each) for each in (7, 7, producer_id)] == [True, False, False]
+    assert list(leader.producers) == [producer_id]

@@ -75,6 +75,7 @@ def test_a_request_that_is_lost_has_done_nothing() -> None:
         assert read(server.bootstrap, "orders") == ["once"]
 
 
+@pytest.mark.sample(3)
 @RELEASES
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("at", ["AddPartitionsToTxn", "EndTxn"])

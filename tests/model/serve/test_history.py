@@ -59,6 +59,7 @@ def judged(path: Path, release: str) -> int:
     return CliRunner().invoke(app, ["judge", str(path), "--protocol", release]).exit_code
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("release", ["2.5", "3.6", "4.1", "4.3"])
 def test_what_was_served_is_explained(release: str, tmp_path: Path) -> None:
     path = recorded(release, tmp_path)

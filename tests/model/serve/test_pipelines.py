@@ -32,6 +32,7 @@ def committed(server: Server, topic: str, group: str = GROUP) -> list[int]:
     return found
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("client", PIPELINES)
 @pytest.mark.parametrize("release", ["2.5", "4.3"])
 def test_each_record_is_processed_once(client: str, release: str) -> None:
