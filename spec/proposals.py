@@ -13,6 +13,13 @@ fence_by_entry = feature(
     "coordinator's broker.",
     source="TransactionCoordinator.endTransaction, a way to mend it (docs/findings.md, 10)",
 )
+retry_by_entry = feature(
+    "retry_by_entry",
+    None,
+    parts=(COORDINATOR,),
+    sentence="An EndTxn of version 2 is a retry only of an end that was of version 2, too.",
+    source="TransactionCoordinator.endTransaction, a way to mend it (docs/findings.md, 12)",
+)
 newest_question_tells = feature(
     "newest_question_tells",
     None,
@@ -30,4 +37,4 @@ downgrade_waits = feature(
     source="TransactionManager.beginCompletingTransaction, a way to mend it (docs/findings.md, 9)",
 )
 
-PROPOSED = (fence_by_entry, newest_question_tells, downgrade_waits)
+PROPOSED = (fence_by_entry, retry_by_entry, newest_question_tells, downgrade_waits)

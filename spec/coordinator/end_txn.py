@@ -37,6 +37,7 @@ from ..messages import (
     producer_id_manager,
     transaction,
 )
+from ..proposals import retry_by_entry
 from .entry import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
@@ -295,6 +296,13 @@ def _version_2(end: _End) -> tuple[Row, ...]:
             "transition in flight", Errors.CONCURRENT_TRANSACTIONS, _END_2, when=in_transition
         ),
         end.other_producer(_END_2, unless=is_retry & retry_of_overflow),
+        *end.from_client(
+            end.refuse(
+                "retry of an end without a new epoch", fenced, _END_2,
+                when=is_retry & (is_prepared | ends) & (client_transaction_version != 2),
+                during=retry_by_entry,
+            ),
+        ),
         end.refuse(
             "other epoch", fenced, _END_2,
             when=~if_(

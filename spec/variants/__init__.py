@@ -6,6 +6,7 @@ Each rule is a feature that holds unless it is switched off: on, the machine doe
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 
 from ...language import System
@@ -49,10 +50,21 @@ def _upgrade() -> System:
     return varying(shipped("transactions"), upgrade)
 
 
+@cache
+def _two_phase_commit() -> System:
+    from .two_phase_commit import BROKEN_BY_DESIGN, variant
+
+    system = varied(shipped("transactions"), variant)
+    protocols = system.protocols.settling(dict.fromkeys(variant.features, True))
+    kept = tuple(each for each in system.properties if each.name not in BROKEN_BY_DESIGN)
+    return replace(system, protocols=protocols, properties=kept)
+
+
 VARIED: dict[str, Callable[[], System]] = {
     "transactions+franz-go": _franz_go,
     "transactions+librdkafka": _librdkafka,
     "idempotence+librdkafka": _librdkafka_idempotent,
     "transactions+redpanda": _redpanda,
     "transactions+upgrade": _upgrade,
+    "transactions+two-phase-commit": _two_phase_commit,
 }

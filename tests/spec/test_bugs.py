@@ -75,7 +75,8 @@ def test_an_unknown_bug_lists_what_there_is() -> None:
 
 
 def test_every_rule_of_a_variant_is_a_bugs() -> None:
-    for name, varied in VARIED.items():
+    products = {bug.system for bug in BUGS}
+    for name, varied in ((name, made) for name, made in VARIED.items() if name in products):
         own = {info.name for info in varied().protocols.infos} - {
             info.data.name for info in KAFKA.features
         }

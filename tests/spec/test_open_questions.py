@@ -11,10 +11,12 @@ import pytest
 from epochfence.checker.check import check
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import Instance, System, all_of, instantiate, invariant
+from epochfence.language.expressions import children_first
 from epochfence.language.instance import ending_anywhere
 from epochfence.model.engine.interpreter import FullState, Interpreter, Step
 from epochfence.spec.api_versions import VERSION_1
 from epochfence.spec.bugs.bug import idempotence, transactions
+from epochfence.spec.explored import declared_tables
 from epochfence.spec.leader.isolation import DATA, log_entry
 from epochfence.spec.messages import LARGEST_EPOCH, PARTITION
 from epochfence.spec.systems import shipped
@@ -232,3 +234,24 @@ def test_with_verification_it_takes_a_new_epoch_after_the_abort() -> None:
         assert run(["OutcomeAsTold"], more, release).verdict is Verdict.HOLDS
     unverified = run(["OutcomeAsTold"], late, "3.5")
     assert_breaks(unverified, 35, "WriteTxnMarkers/end the transaction")
+
+
+# 8 ----------------------------------------------------------------------------------------------
+
+LAST_EPOCH = ("last_producer_epoch", "pending_last_epoch")
+
+
+def test_the_epoch_before_is_asked_by_one_row_alone_which_grants_a_retry() -> None:
+    """Question 8: without it, as after a failover, less is granted and never more."""
+    asking: set[str] = set()
+    for table in declared_tables():
+        for row in table.rows:
+            nodes = [*children_first(table.guard), *children_first(row.guard)]
+            fields = {node.data.name for node in nodes if node.op == "field"}
+            parts = {node.data for node in nodes if node.op == "get"}
+            if fields & {*LAST_EPOCH} or "last_producer_epoch" in parts:
+                asking.add(table.label(row))
+    assert asking == {"transaction.InitProducerId/retry of a bump"}
+    (table,) = (each for each in declared_tables() if each.name == "transaction.InitProducerId")
+    names = [row.name for row in table.rows]
+    assert names[names.index("retry of a bump") + 1 :] == ["stale producer"]

@@ -104,6 +104,16 @@ def test_a_downgrade_breaks_what_each_version_keeps(
         assert run(still, (name,)).verdict is Verdict.HOLDS
 
 
+@pytest.mark.slow(10)
+def test_a_fenced_client_of_version_2_takes_the_end_of_another_for_its_own() -> None:
+    """docs/findings.md, 12: no fault, in an upgrade as in a downgrade."""
+    for constants in ({}, DOWN):
+        bounds = transactions(producers=2, transactions=2, **constants)
+        assert broken(run(bounds, ("OneLiveEpoch",))) == {"OneLiveEpoch": 30}
+        result = run(bounds, ("OneLiveEpoch",), (*MENDED, "retry_by_entry"))
+        assert result.verdict is Verdict.HOLDS
+
+
 @pytest.mark.slow(6)
 def test_a_fence_that_goes_over_to_version_2_takes_two_epochs() -> None:
     """docs/findings.md, 10: its first record could not be written."""

@@ -1,0 +1,442 @@
+"""KIP-939: transactions that a database, or whoever decides, has prepared and that outlive their
+client.
+
+Clients are participants of two-phase commit: their transactions don't time out, and an instance
+that starts keeps what is open (initTransactions(true), InitProducerId version 6). The coordinator
+then leaves it open under its own epoch, which its markers follow, and gives the new instance the
+next one: the client's epoch, by which the transaction is ended. That instance asks the database,
+and commits what was prepared and decided so; it aborts everything else. The broker's half is
+in no release (TransactionCoordinator answers UNSUPPORTED_VERSION); it is declared as KIP-939 and
+pull request 21735 have it. Not declared: a new producer id while a transaction is kept, and an
+operator who terminates one that is kept already.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ...language import (
+    Bool,
+    Expression,
+    Machine,
+    Optional,
+    Row,
+    Sending,
+    Table,
+    after,
+    any_of,
+    event,
+    feature,
+    if_,
+    lift,
+    minimum,
+    some,
+    step_property,
+    to_each,
+)
+from ...language.expressions import Operand
+from ...language.variants import Variant
+from ..client import state as client
+from ..coordinator.add_partitions import add_partitions_by_leader, adding
+from ..coordinator.end_txn import end_txn
+from ..coordinator.entry import (
+    ENDED,
+    ONGOING,
+    PREPARE_ABORT,
+    PREPARE_COMMIT,
+    asked_by,
+    asks,
+    c,
+    client_transaction_version,
+    fence_epoch,
+    fence_to_come,
+    fence_with,
+    fenced,
+    in_transition,
+    is_prepared,
+    last_producer_epoch,
+    partitions,
+    pending,
+    pending_epoch,
+    pending_last_epoch,
+    producer_epoch,
+    producer_id,
+    state,
+)
+from ..coordinator.failover import failover, fails_over
+from ..coordinator.init_producer_id import init_producer_id
+from ..coordinator.log import (
+    NOBODY_ASKS,
+    NOTHING_PENDING,
+    RECORDS,
+    begin_completion,
+    completion_begins,
+    log_append,
+    log_appended,
+    logged_epoch,
+    unsettled,
+)
+from ..features import two_phase_commit
+from ..messages import (
+    APPEND_FAILURES,
+    EPOCH,
+    LARGEST_EPOCH,
+    NO_EPOCH,
+    PRODUCER,
+    TRANSACTION,
+    TRANSACTIONS,
+    AddPartitionsByLeader,
+    AddPartitionsByLeaderResponse,
+    EndTxn,
+    EndTxnResponse,
+    Errors,
+    InitProducerId,
+    InitProducerIdResponse,
+    Result,
+    answer_on,
+    connection,
+    producer,
+    transaction,
+)
+
+prepared_kept = feature(
+    "prepared_kept",
+    None,
+    sentence="InitProducerId with keepPreparedTxn leaves an open transaction open, and gives its "
+    "sender the next epoch to end it by.",
+    source="KIP-939, pull request 21735",
+)
+kept_epoch_in_log = feature(
+    "kept_epoch_in_log",
+    None,
+    sentence="That epoch is in the transaction log (NextProducerEpoch).",
+    source="KIP-939, TransactionLogValue",
+)
+database_fences = feature(
+    "database_fences",
+    None,
+    sentence="A database takes nothing from a client that a newer one has replaced.",
+    source="KIP-939, which leaves that to the database",
+)
+
+database = Machine("database", doc="Who decides on a transaction that takes part in its own.")
+prepared = database.field(
+    "prepared", Optional(TRANSACTION), doc="What a client has prepared: PreparedTxnState."
+)
+decision = database.field("decision", Optional(Result))
+kept = Machine("kept", doc="What KIP-939 adds to the coordinator's entry.")
+client_epoch = kept.field(
+    "client_epoch", EPOCH, NO_EPOCH,
+    doc="Of the instance that keeps the open transaction; none, where nobody does.",
+)  # fmt: skip
+logged_client_epoch = kept.field(
+    "logged_client_epoch", EPOCH, NO_EPOCH, doc="As the log's last record has it."
+)
+pending_client_epoch = kept.field("pending_client_epoch", EPOCH, NO_EPOCH)
+
+prepare_transaction = event("prepareTransaction")
+decide = event("database decides", commit=Bool())
+force_terminate = event(
+    "forceTerminateTransaction",
+    event_doc="An operator aborts what its database has given up.",
+)
+
+i = PRODUCER.variable("i")
+_KIP = "KIP-939"
+_is_kept = client_epoch != NO_EPOCH
+_keeps = _is_kept & (client.producer_epoch == client_epoch)
+_is_newest = (
+    (state == ONGOING) & ~pending.is_set & ~_is_kept & (client.producer_epoch == producer_epoch)
+)
+_facing = if_(_is_kept, client_epoch, producer_epoch)
+_is_keeping = pending_client_epoch != NO_EPOCH
+_AFTER_END: dict[Expression, Operand] = {
+    producer_epoch: minimum(client_epoch + 1, LARGEST_EPOCH),
+    logged_epoch: minimum(client_epoch + 1, LARGEST_EPOCH),
+    last_producer_epoch: client_epoch,
+    client_epoch: NO_EPOCH,
+    logged_client_epoch: NO_EPOCH,
+}
+
+
+def _row(table: Table, name: str) -> Row:
+    return next(row for row in table.rows if row.name == name)
+
+
+def _tell_keeper(error: Expression, epoch: Operand, when: Expression) -> Sending:
+    """The answer to whose InitProducerId keeps the transaction."""
+    return to_each(
+        c,
+        when & (asked_by[c] == connection.at(c)),
+        InitProducerIdResponse(
+            producer=c, error=error, connection=connection.at(c), producer_id=producer_id,
+            producer_epoch=epoch,
+        ),
+    )  # fmt: skip
+
+
+# The client and the database --------------------------------------------------------------------
+
+_OF_CLIENTS = (
+    Table(
+        producer,
+        on=prepare_transaction,
+        others=(database, transaction, kept),
+        when=(client.state == client.IN_TRANSACTION)
+        & client.settled
+        & client.started
+        & ~prepared.is_set
+        & ~_keeps
+        & (_is_newest | ~database_fences),
+        rows=(
+            Row(
+                "prepared",
+                set={prepared: client.txn},
+                source="KafkaProducer.prepareTransaction, TransactionManager.prepareTransaction",
+            ),
+        ),
+    ),
+    Table(
+        database,
+        on=decide,
+        when=prepared.is_set & ~decision.is_set,
+        rows=(
+            Row(
+                "decided",
+                set={decision: some(if_(decide.commit, Result.COMMIT, Result.ABORT))},
+                source=_KIP,
+            ),
+        ),
+    ),
+    Table(
+        producer,
+        on=InitProducerIdResponse,
+        others=(transaction, kept),
+        rows=(
+            Row(
+                "the open transaction is kept",
+                when=(InitProducerIdResponse.connection == connection)
+                & (InitProducerIdResponse.error == Errors.NONE)
+                & (client.state == client.INITIALIZING)
+                & _is_kept
+                & (client_epoch == InitProducerIdResponse.producer_epoch)
+                & (state == ONGOING),
+                goto=client.IN_TRANSACTION,
+                set={
+                    client.producer_id: InitProducerIdResponse.producer_id,
+                    client.producer_epoch: InitProducerIdResponse.producer_epoch,
+                    **client.NEW_SEQUENCES,
+                    client.txn: some(0),
+                    client.added: partitions,
+                },
+                source="TransactionManager.InitProducerIdHandler, State.PREPARED_TRANSACTION",
+                note="Whether there is one is in the response (OngoingTxnProducerId).",
+            ),
+        ),
+    ),
+)
+
+# The coordinator ---------------------------------------------------------------------------------
+
+
+def _refused(name: str, when: Expression, error: Expression) -> Row:
+    answer = answer_on(
+        connection.at(EndTxn.producer), EndTxnResponse, EndTxn.connection,
+        producer=EndTxn.producer, error=error, producer_id=producer_id, producer_epoch=NO_EPOCH,
+    )  # fmt: skip
+    return Row(name, when=_is_kept & when, reply=answer, source=_KIP)
+
+
+_wanted = if_(EndTxn.result == Result.COMMIT, PREPARE_COMMIT, PREPARE_ABORT)
+_ended = _row(completion_begins, "answer and send markers")
+
+
+def _completed(name: str) -> Row:
+    row = _row(log_appended, name)
+    return dataclasses.replace(
+        row,
+        name=f"{name}, and the client's epoch with it",
+        when=row.guard & _is_kept,
+        set={**row.set, **_AFTER_END},
+    )
+
+
+def _found(row: Row) -> Row:
+    """A row of a failover, with what the log says of the client's epoch."""
+    is_new = _is_keeping & failover.record_kept
+    logged = if_(is_new, pending_client_epoch, logged_client_epoch)
+    there = if_(kept_epoch_in_log, logged, NO_EPOCH)
+    more: dict[Expression, Operand] = {
+        client_epoch: there,
+        logged_client_epoch: there,
+        pending_client_epoch: NO_EPOCH,
+    }
+    if "completed" in row.name:
+        more |= {each: if_(_is_kept, value, each) for each, value in _AFTER_END.items()
+                 if each is not last_producer_epoch}  # fmt: skip
+    return dataclasses.replace(
+        row,
+        name=f"{row.name}, and what is kept",
+        set={**row.set, **more},
+        send=(*row.send, _tell_keeper(Errors.NOT_COORDINATOR, NO_EPOCH, _is_keeping)),
+    )
+
+
+_OF_COORDINATORS = (
+    Table(
+        transaction,
+        on=InitProducerId,
+        others=(*init_producer_id.others, kept),
+        rows=(
+            Row(
+                "keep the open transaction",
+                when=(state == ONGOING) & ~pending.is_set,
+                during=prepared_kept,
+                set=adding(partitions, client_transaction_version)
+                | asks(InitProducerId)
+                | {pending_client_epoch: minimum(_facing + 1, LARGEST_EPOCH)},
+                source=f"{_KIP}, TransactionMetadata.prepareIncrementProducerEpochForOngoing",
+            ),
+        ),
+    ),
+    Table(
+        transaction,
+        on=log_append,
+        others=(*log_appended.others, kept),
+        rows=(
+            Row(
+                "open transaction kept",
+                when=(pending == ONGOING) & _is_keeping,
+                goto=ONGOING,
+                set={**NOTHING_PENDING, **RECORDS[ONGOING], **NOBODY_ASKS, unsettled: None}
+                | {
+                    client_epoch: pending_client_epoch,
+                    logged_client_epoch: pending_client_epoch,
+                    pending_client_epoch: NO_EPOCH,
+                },
+                send=(_tell_keeper(Errors.NONE, pending_client_epoch, _is_keeping),),
+                source=_KIP,
+            ),
+            _completed("commit completed"),
+            _completed("abort completed"),
+        ),
+    ),
+    Table(
+        transaction,
+        on=EndTxn,
+        others=(*end_txn.others, kept),
+        rows=(
+            _refused("kept, transition in flight", in_transition, Errors.CONCURRENT_TRANSACTIONS),
+            _refused("kept by another", EndTxn.producer_epoch != client_epoch, fenced),
+            Row(
+                "end what is kept",
+                when=_is_kept & (state == ONGOING),
+                set={
+                    pending: _wanted,
+                    pending_epoch: minimum(producer_epoch + 1, LARGEST_EPOCH),
+                    pending_last_epoch: producer_epoch,
+                }
+                | ENDED
+                | asks(EndTxn),
+                source=f"{_KIP}, TransactionMetadata.prepareAbortOrCommit",
+                note="Markers have the epoch after that of the transaction.",
+            ),
+            _refused("kept, end under way", state == _wanted, Errors.CONCURRENT_TRANSACTIONS),
+            _refused("kept, other end under way", is_prepared, Errors.INVALID_TXN_STATE),
+        ),
+    ),
+    Table(
+        transaction,
+        on=begin_completion,
+        others=(*completion_begins.others, kept),
+        rows=(
+            dataclasses.replace(
+                _ended,
+                name="answer with the client's next epoch and send markers",
+                when=_is_kept,
+                send=(
+                    *_ended.send[:1],
+                    to_each(
+                        c,
+                        asked_by[c] == connection.at(c),
+                        EndTxnResponse(
+                            producer=c,
+                            error=Errors.NONE,
+                            connection=connection.at(c),
+                            producer_id=producer_id,
+                            producer_epoch=client_epoch + 1,
+                        ),
+                    ),
+                ),
+            ),
+        ),
+    ),
+    Table(
+        transaction,
+        on=AddPartitionsByLeader,
+        others=(*add_partitions_by_leader.others, kept),
+        response=AddPartitionsByLeaderResponse,
+        rows=(
+            Row(
+                "kept by a newer instance",
+                when=_is_kept,
+                reply=AddPartitionsByLeaderResponse(error=fenced),
+                source=_KIP,
+            ),
+        ),
+    ),
+    Table(
+        transaction,
+        on=failover,
+        others=(*fails_over.others, kept),
+        rows=tuple(map(_found, fails_over.rows)),
+    ),
+    Table(
+        transaction,
+        on=force_terminate,
+        others=(database, kept, producer),
+        when=(state == ONGOING)
+        & ~pending.is_set
+        & ~fence_to_come
+        & ~_is_kept
+        & (decision == some(Result.ABORT))
+        & ~any_of(i, client.txn.at(i).is_set),
+        rows=(
+            Row(
+                "fence the prepared transaction",
+                set=fence_with(fence_epoch),
+                source="KafkaAdminClient.forceTerminateTransaction, InitProducerId",
+            ),
+        ),
+    ),
+)
+
+# What must hold ----------------------------------------------------------------------------------
+
+prepared_stands = step_property(
+    "PreparedStands",
+    (prepared.is_set & (state == ONGOING) & after(is_prepared)).implies(
+        decision == some(if_(after(state == PREPARE_COMMIT), Result.COMMIT, Result.ABORT))
+    ),
+    "A prepared transaction is ended as its database has decided, and not before.",
+    _KIP,
+)
+BROKEN_BY_DESIGN = ("AnswerStands", "EpochsInTurn")
+"""An instance that keeps a transaction has an epoch of its own, which the log takes over at the
+end."""
+
+variant = Variant(
+    "two-phase-commit",
+    "Clients take part in two-phase commit (KIP-939): one transaction, which outlives its client.",
+    _OF_CLIENTS + _OF_COORDINATORS,
+    features=(prepared_kept, kept_epoch_in_log, database_fences),
+    only_when={
+        "producer.drain": ~_keeps & ~prepared.is_set,
+        "producer.commitTransaction": decision == some(Result.COMMIT),
+        "producer.abortTransaction": ~prepared.is_set | (decision == some(Result.ABORT)),
+        "transaction.transaction timeout": ~lift(two_phase_commit),
+        "transaction.append failure": ~_is_keeping & ~_is_kept,
+    },
+    properties=(prepared_stands,),
+    bounds={TRANSACTIONS: 1, LARGEST_EPOCH: 6, APPEND_FAILURES: 0},
+)
