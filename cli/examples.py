@@ -53,4 +53,5 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 
 def shown(command: str) -> str:
     """The examples of a command, below its options."""
-    return "\n\n".join(["Examples:", *(f"  epochfence {line}" for line in EXAMPLES[command])])
+    lines = [f"  epochfence {line}" for line in EXAMPLES.get(command, ())]
+    return "\n\n".join(["Examples:", *lines]) if lines else ""

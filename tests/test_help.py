@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from epochfence.cli import completion
+from epochfence.cli import app, completion
 from epochfence.cli.examples import EXAMPLES
 from epochfence.tests.documentation import PAGES, commands
 from epochfence.tests.test_cli import ROOT, Ended, epochfence
@@ -39,6 +39,10 @@ def complete(line: str) -> list[str]:
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.split()
+
+
+def test_every_command_has_examples() -> None:
+    assert {command.name for command in app.registered_commands} == EXAMPLES.keys()
 
 
 @pytest.mark.parametrize("command", EXAMPLES)
