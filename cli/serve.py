@@ -17,6 +17,7 @@ from .endings import fail, internal, needing
 from .options import output_of
 
 if TYPE_CHECKING:
+    from ..model.serve.control import Control
     from ..model.serve.server import Server
 
 INCONCLUSIVE = 20
@@ -76,7 +77,6 @@ def serve(
 ) -> None:  # fmt: skip
     """Serve a cluster in memory, with the oracle in it, to Kafka's clients until Ctrl-C."""
     with needing("broker"):
-        from ..model.serve.control import Control
         from ..model.serve.history import History
         from ..model.serve.server import Server
         from ..model.serve.wire import CantListen
@@ -90,6 +90,7 @@ def serve(
     except ValueError as error:
         fail(f"--topic: {error}")
     _put(server, faults or [], script)
+    controls = None if control is None else _controls()
     stopped = threading.Event()
 
     def stop(_: int, __: FrameType | None) -> None:
@@ -101,7 +102,7 @@ def serve(
             if history is not None:
                 server.history = History(stack.enter_context(history.writing()))
             stack.enter_context(server)
-            http = None if control is None else stack.enter_context(Control(server, control))
+            http = controls and stack.enter_context(controls(server, control or 0))
             print(f"Kafka {protocol} in memory: bootstrap.servers={server.bootstrap}", flush=True)
             if http is not None:
                 print(f"faults at {http.address}/faults", flush=True)
@@ -116,6 +117,12 @@ def serve(
     print(server.report())
     if server.faults.unfired:
         raise typer.Exit(INCONCLUSIVE)
+
+
+def _controls() -> type[Control]:
+    with needing("broker", "explore"):
+        from ..model.serve.control import Control
+    return Control
 
 
 def _put(server: Server, faults: list[str], script: Path | None) -> None:

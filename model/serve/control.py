@@ -7,19 +7,25 @@
 | POST /faults/NAME/release | what it holds goes on |
 | GET /transactions | the transactional ids and their states |
 
-Bodies and answers are JSON. Only requests to this host by name are taken, with the media type
-application/json where there is a body, so that no page in a browser can send them.
+Bodies and answers are JSON. Only requests to this host by name are taken, and bodies of the media
+type application/json alone, so that no page in a browser can send them. Needs the extra `explore`.
 """
 
 from __future__ import annotations
 
-import json
-import threading
-from collections.abc import Coroutine
-from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import asyncio
+import socket
 from types import TracebackType
-from typing import Any, Final
+from typing import Final
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from .faults import BadFault, fault_of, read_object
 from .server import Server
@@ -28,16 +34,6 @@ from .wire import CantListen
 HOST: Final = "127.0.0.1"
 LARGEST: Final = 1 << 20
 """Bytes of the largest body."""
-TIMEOUT_S: Final = 10
-_NAMES: Final = frozenset((HOST, "localhost"))
-
-
-class Refused(Exception):
-    """A request that isn't taken: its status, and one line why."""
-
-    def __init__(self, status: HTTPStatus, why: str) -> None:
-        super().__init__(why)
-        self.status = status
 
 
 class Control:
@@ -45,121 +41,109 @@ class Control:
     CantListen."""
 
     def __init__(self, server: Server, port: int = 0) -> None:
-        handler = type("Handler", (_Handler,), {"kafka": server})
+        self._kafka = server
+        self._socket = socket.socket()
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            self._http = ThreadingHTTPServer((HOST, port), handler)
-        except (OSError, OverflowError) as error:
-            why = getattr(error, "strerror", None) or error
-            raise CantListen(f"can't listen on {HOST}:{port}: {why}") from None
-        self._http.daemon_threads = True
-        self._thread = threading.Thread(target=self._http.serve_forever, daemon=True)
+            self._socket.bind((HOST, port))
+            self._socket.listen()
+        except OSError as error:
+            self._socket.close()
+            raise CantListen(f"can't listen on {HOST}:{port}: {error.strerror}") from None
+        application = Starlette(
+            routes=[
+                Route("/faults", self.faults),
+                Route("/faults", self.add, methods=["POST"]),
+                Route("/faults/{name}/release", self.release, methods=["POST"]),
+                Route("/transactions", self.transactions),
+            ],
+            middleware=[
+                Middleware(
+                    TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"], www_redirect=False
+                )
+            ],
+            exception_handlers={HTTPException: _wrong, BadFault: _no_fault},
+        )
+        self._http = uvicorn.Server(
+            uvicorn.Config(
+                application, log_level="error", access_log=False, server_header=False,
+                lifespan="off", timeout_graceful_shutdown=1,
+            )
+        )  # fmt: skip
 
     @property
     def address(self) -> str:
         """Where it is: a URL."""
-        return f"http://{HOST}:{self._http.server_address[1]}"
+        return f"http://{HOST}:{self._socket.getsockname()[1]}"
 
     def __enter__(self) -> Control:
-        self._thread.start()
+        self._kafka.brokers.do(self._start())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
+        self._kafka.brokers.do(self._stop())
 
+    async def _start(self) -> None:
+        serving = self._http.serve(sockets=[self._socket])
+        self._serving = asyncio.get_running_loop().create_task(serving)
 
-class _Handler(BaseHTTPRequestHandler):
-    kafka: Server
-    timeout = TIMEOUT_S
-    server_version = "epochfence"
-    sys_version = ""
+    async def _stop(self) -> None:
+        self._http.should_exit = True
+        await self._serving
 
-    def do_GET(self) -> None:
-        self._reply(self._got)
+    # Requests -----------------------------------------------------------------------------------
 
-    def do_POST(self) -> None:
-        self._reply(self._posted)
+    async def faults(self, _: Request) -> Response:
+        """GET /faults."""
+        return JSONResponse([fault.told() for fault in self._kafka.faults.all.values()])
 
-    def log_message(self, format: str, *args: Any) -> None:
-        """Nothing is logged."""
-
-    def _reply(self, work: Any) -> None:
-        try:
-            self._check_host()
-            status, told = HTTPStatus.OK, self.kafka.brokers.do(work())
-        except Refused as refused:
-            status, told = refused.status, {"error": str(refused)}
-        except BadFault as error:
-            status, told = HTTPStatus.BAD_REQUEST, {"error": str(error)}
-        data = json.dumps(told).encode() + b"\n"
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def _check_host(self) -> None:
-        """A page whose name was made to lead here by DNS sends that name."""
-        if self.headers.get("Host", "").rpartition(":")[0] not in _NAMES:
-            raise Refused(HTTPStatus.FORBIDDEN, f"ask for {HOST} or localhost, with the port")
-
-    def _body(self) -> Any:
-        if self.headers.get_content_type() != "application/json":
-            raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send application/json")
-        size = self.headers.get("Content-Length", "")
-        if not (size.isascii() and size.isdigit()) or int(size[:10]) > LARGEST:
-            raise Refused(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"send a body of at most {LARGEST} bytes"
-            )
-        return read_object(self.rfile.read(int(size)))
-
-    def _got(self) -> Coroutine[Any, Any, Any]:
-        match self.path:
-            case "/faults":
-                return self._faults()
-            case "/transactions":
-                return self._transactions()
-            case _:
-                raise Refused(HTTPStatus.NOT_FOUND, "GET /faults or /transactions")
-
-    def _posted(self) -> Coroutine[Any, Any, Any]:
-        match self.path.split("/"):
-            case ["", "faults"]:
-                return self._add(self._body())
-            case ["", "faults", name, "release"]:
-                return self._release(name)
-            case _:
-                raise Refused(HTTPStatus.NOT_FOUND, "POST /faults or /faults/NAME/release")
-
-    async def _faults(self) -> Any:
-        return [fault.told() for fault in self.kafka.faults.all.values()]
-
-    async def _transactions(self) -> Any:
-        coordinator = self.kafka.cluster.coordinator
+    async def transactions(self, _: Request) -> Response:
+        """GET /transactions."""
+        coordinator = self._kafka.cluster.coordinator
         known = filter(None, (coordinator.metadata(name) for name in coordinator.entries))
-        return [
-            {
-                "transactional_id": entry.transactional_id, "state": entry.state,
-                "producer_id": entry.producer_id, "producer_epoch": entry.producer_epoch,
-                "partitions": sorted(entry.partitions),
-            }
-            for entry in known
-        ]  # fmt: skip
+        return JSONResponse(
+            [
+                {
+                    "transactional_id": entry.transactional_id, "state": entry.state,
+                    "producer_id": entry.producer_id, "producer_epoch": entry.producer_epoch,
+                    "partitions": sorted(entry.partitions),
+                }
+                for entry in known
+            ]
+        )  # fmt: skip
 
-    async def _add(self, given: Any) -> Any:
+    async def add(self, request: Request) -> Response:
+        """POST /faults."""
+        if request.headers.get("content-type", "").partition(";")[0] != "application/json":
+            raise HTTPException(415, "send application/json")
+        body = bytearray()
+        async for part in request.stream():
+            body += part
+            if len(body) > LARGEST:
+                raise HTTPException(413, f"a body has at most {LARGEST} bytes")
+        given = read_object(bytes(body))
         if not isinstance(given, dict) or "on" in given:
-            return self.kafka.faults.add(given).told()
+            return JSONResponse(self._kafka.faults.add(given).told())
         fault = fault_of(given, name="at-once")
-        self.kafka.act(fault)
-        return fault.told()
+        self._kafka.act(fault)
+        return JSONResponse(fault.told())
 
-    async def _release(self, name: str) -> Any:
-        fault = self.kafka.faults.all.get(name)
+    async def release(self, request: Request) -> Response:
+        """POST /faults/NAME/release."""
+        fault = self._kafka.faults.all.get(request.path_params["name"])
         if fault is None:
-            raise Refused(HTTPStatus.NOT_FOUND, f"no fault is called {name[:100]}")
+            raise HTTPException(404, "no fault is called so")
         fault.release()
-        return fault.told()
+        return JSONResponse(fault.told())
+
+
+async def _wrong(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": error.detail}, error.status_code)
+
+
+async def _no_fault(_: Request, error: Exception) -> Response:
+    return JSONResponse({"error": str(error)}, 400)
