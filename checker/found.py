@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -70,8 +71,8 @@ class Found:
         store = self.explorer.store
         for level in range(self.explorer.depth):
             ranges = self.explorer.level_ranges(level)
-            parts = (store.rows(shard)[start:end] for shard, (start, end) in enumerate(ranges))
-            for states in gathered(parts):
+            parts = (store.rows(shard, *where) for shard, where in enumerate(ranges))
+            for states in gathered(chain.from_iterable(parts)):
                 yield level, in_words(states, self.prepared.packing)
 
 

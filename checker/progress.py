@@ -188,9 +188,8 @@ class Progress:
         whether that holds in any state at all."""
         packing, store = self.prepared.packing, self.explorer.store
         begins, ends = formula(premise, packing), formula(goal, packing)
-        rows = (store.rows(shard) for shard in range(len(store.counts)))
         met, at = False, 0
-        for part in gathered(rows):
+        for part in gathered(store.all_rows()):
             words = in_words(part, packing)
             owed, open_ = begins(words), ~ends(words)
             met = met or bool(owed.any())

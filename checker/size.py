@@ -7,11 +7,13 @@ still, or others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any
+
+import numpy as np
 
 from ..language import Expression
 from ..language.expressions import Operand, children_first
@@ -115,9 +117,8 @@ class _Explanation:
         self.packing = packing
         self.stride = store.stride
         self.threads = threads
-        shards = range(SHARDS)
-        self.all = [(int(store.states[s]), int(store.counts[s])) for s in shards]
-        self.states = sum(count for _, count in self.all)
+        self.store = store
+        self.states = int(store.counts.sum())
         self.kept = [leaf for leaf in grounded.leaves if leaf.index in packing.places]
 
     def size(self) -> Size:
@@ -143,7 +144,7 @@ class _Explanation:
                         key=lambda pair: (-pair[1], pair[0]),
                     )
                 ),
-                sum(count for _, count in sample),
+                int(self.store.counts[: sample.stop].sum()),
             )
 
     def _at_most_all(self, count: Count) -> Count:
@@ -151,22 +152,21 @@ class _Explanation:
 
     # States ----------------------------------------------------------------------------------
 
-    def _sample(self) -> list[tuple[int, int]]:
+    def _sample(self) -> range:
         """Whole shards: a hash deals states out, so that they are as good as drawn at random."""
-        taken: list[tuple[int, int]] = []
-        for shard in self.all:
-            if taken and sum(count for _, count in taken) + shard[1] > SAMPLE:
-                break
-            taken.append(shard)
-        return taken
+        counts = np.cumsum(self.store.counts)
+        return range(max(1, int(np.searchsorted(counts, SAMPLE, side="right"))))
 
-    def _distinct(
-        self, leaves: Iterable[Leaf], among: Sequence[tuple[int, int]] | None = None
-    ) -> Count:
+    def _states(self, shards: range) -> Iterator[tuple[int, int]]:
+        """Where packed states lie, and how many: until the next ones are asked for."""
+        for rows in chain.from_iterable(map(self.store.rows, shards)):
+            yield int(rows.ctypes.data), len(rows)
+
+    def _distinct(self, leaves: Iterable[Leaf], among: range = range(SHARDS)) -> Count:
         """How many different values the leaves have together."""
         bits = self._bits(leaves)
         found = Distinct()
-        for states, count in among or self.all:
+        for states, count in self._states(among):
             found.keep_masked(states, count, self.stride, bits)
         return found.count
 
@@ -214,7 +214,7 @@ class _Explanation:
         bits = self._bits(there)
         most, total = 0, 0
         found = Distinct()
-        for states, count in self.all:
+        for states, count in self._states(range(SHARDS)):
             here, every = bits_set(states, count, self.stride, bits)
             most, total = max(most, here), total + every
             for slot in slots:

@@ -22,123 +22,24 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import psutil
-from numba import njit, uint64
 
 from .coverage import Sought, met
 from .lower import Kernel
-from .memory import Region, call_expand, prefetch
 from .pack import Packing
-from .store import (
-    BLOCK,
-    SHARD_BITS,
-    SHARDS,
-    SLACK,
-    Store,
-    copy_exactly,
-    copy_state,
-    hash_state,
-    same_state,
-)
+from .parts import Parts
+from .planning import SAMPLE, plan
+from .store import SHARDS, Store
+from .vectors import gathered
+from .worker import MOST_FILLED, SPAN, Worker
 
-SLICE = 32  # states expanded between two looks at what they gave
-SPAN = 1 << 12  # states that a thread takes at a time
-LEAST_FILLED, MOST_FILLED = 1 << 10, 1 << 17  # states in a bucket from which on it is emptied first
+LEAST_FILLED = 1 << 10  # states in a bucket from which on it is emptied first
 LEAST_ROUND, MOST_ROUND = 1 << 14, 1 << 17  # states expanded between two turns of insertion
 TURNS = 32  # parts of the shards, each of which a thread fills in one go
 INTERRUPTED = "interrupted"  # what stopped a search that no limit did
 NO_PREDECESSOR = "a state of the search has no predecessor in the level before it"
-PER_ROUND = 256  # states found for each that a round expands, between these ends
-
-
-@njit(nogil=True, cache=True)
-def deal(states, count, stride, buckets, filled):
-    """Puts states into the buckets of the shards that own them; returns the fullest's count."""
-    shift = uint64(64 - SHARD_BITS)
-    fullest = 0
-    for i in range(count):
-        state = states + i * stride
-        owner = np.int64(hash_state(state, stride) >> shift)
-        here = filled[owner]
-        copy_state(state, buckets[owner] + here * stride, stride)
-        filled[owner] = here + 1
-        fullest = max(fullest, here + 1)
-    return fullest
-
-
-@njit(nogil=True, cache=True)
-def drop_sent(states, count, stride, sent, mask):
-    """Drops states that the table `sent` holds, which keeps the others; returns how many are left.
-
-    The table has `mask` + 1 places, each for the last state that was to go there. A place of zeros
-    is empty: so the state of zeros, whose hash is 0, is never dropped.
-    """
-    places = np.empty(BLOCK, dtype=np.int64)
-    kept = 0
-    for first in range(0, count, BLOCK):
-        block = min(BLOCK, count - first)
-        for i in range(block):
-            h = hash_state(states + (first + i) * stride, stride)
-            places[i] = 0
-            if h != uint64(0):
-                places[i] = sent + np.int64((h >> uint64(16)) & uint64(mask)) * stride
-                prefetch(places[i])
-        for i in range(block):
-            state = states + (first + i) * stride
-            if places[i] != 0:
-                if same_state(state, places[i], stride):
-                    continue
-                copy_exactly(state, places[i], stride)
-            copy_state(state, states + kept * stride, stride)
-            kept += 1
-    return kept
-
-
-@njit(nogil=True, cache=True)
-def scatter(
-    expand, states, count, stride, out, rows, bad, bad_count, taken, buckets, filled, most_filled,
-    sent, mask,
-):  # fmt: skip
-    """Expands states and puts each successor into the bucket of the shard that owns it, but for
-    those that the table at `sent` holds, where there is one (see `drop_sent`).
-
-    Returns how many were expanded: fewer than `count` where a bucket holds over `most_filled`.
-    """
-    done = 0
-    fullest = 0
-    while done < count and fullest <= most_filled:
-        part = min(SLICE, count - done)
-        before = bad_count[0]
-        written = call_expand(
-            expand, states + done * stride, part, out, rows.ctypes.data, bad.ctypes.data,
-            bad_count.ctypes.data,
-        )  # fmt: skip
-        for i in range(before, bad_count[0]):
-            bad[i] += uint64(done) << uint64(8)
-        for i in range(written):
-            taken[rows[i]] += 1
-        if sent:
-            written = drop_sent(out, written, stride, sent, mask)
-        fullest = max(fullest, deal(out, written, stride, buckets, filled))
-        done += part
-    return done
-
-
-@njit(nogil=True, cache=True)
-def find(expand, states, count, stride, out, rows, bad, bad_count, target, hits):
-    """Notes in `hits` which of `count` states have the packed state at `target` as a successor."""
-    found = 0
-    for i in range(count):
-        bad_count[0] = 0
-        written = call_expand(
-            expand, states + i * stride, 1, out, rows.ctypes.data, bad.ctypes.data,
-            bad_count.ctypes.data,
-        )  # fmt: skip
-        for j in range(written):
-            if same_state(out + j * stride, target, stride):
-                hits[found] = i
-                found += 1
-                break
-    return found
+DIVIDED_FROM = 1 << 17  # states from which on they are kept by their parts, where that pays
+LEAST_BYTES = 7  # of a state that is kept by its parts, and its entry in a table
+PER_ROUND = 256  # bytes of states for each that a round expands, between these ends
 
 
 @dataclass(frozen=True)
@@ -179,99 +80,6 @@ class Search:
     memory: int = 0
 
 
-class Worker:
-    """One thread's buffers. `buckets` and `filled` have a place for each shard.
-
-    A bucket that holds over `most_filled` states is to be emptied before more is expanded.
-    """
-
-    def __init__(
-        self,
-        kernel: Kernel,
-        stride: int,
-        rows: int,
-        buckets: Any,
-        filled: Any,
-        most_filled: int = MOST_FILLED,
-    ) -> None:
-        self.kernel = kernel
-        self.stride = stride
-        self.most_filled = most_filled
-        burst = SLICE * max(1, kernel.most_successors)
-        self.out = Region(burst * stride + SLACK)
-        self.rows = np.zeros(burst, dtype=np.uint32)
-        self.bad = np.zeros(SPAN, dtype=np.uint64)
-        self.bad_count = np.zeros(1, dtype=np.int64)
-        self.taken = np.zeros(rows, dtype=np.int64)
-        size = ((most_filled + burst) * stride + SLACK + 4095) // 4096 * 4096
-        self.area = Region(size * SHARDS)
-        self.buckets = buckets
-        self.buckets[:] = self.area.address + size * np.arange(SHARDS, dtype=np.int64)
-        self.filled = filled
-        self.fullest = np.zeros(SHARDS, dtype=np.int64)
-
-    @property
-    def touched(self) -> int:
-        """Bytes of the buckets that have been in use."""
-        return int(self.fullest.sum()) * self.stride
-
-    def put(self, states: bytes, store: Store) -> bool:
-        """Puts packed states, one behind the other, into a store; False without room there."""
-        area = Region(len(states) + SLACK)
-        area.array[: len(states)] = np.frombuffer(states, dtype=np.uint8)
-        for at in range(0, len(states) // self.stride, self.most_filled):
-            part = min(self.most_filled, len(states) // self.stride - at)
-            base = area.address + at * self.stride
-            deal(base, part, self.stride, self.buckets, self.filled)
-            filled = self.filled[np.newaxis]
-            if not store.insert(0, 1, self.buckets[np.newaxis], filled, np.zeros_like(filled)):
-                return False
-            self.empty()
-        return True
-
-    def empty(self) -> None:
-        """Empties the buckets, and remembers how full they have been."""
-        np.maximum(self.fullest, self.filled, out=self.fullest)
-        self.filled[:] = 0
-
-    def scatter(self, states: int, count: int, sent: int = 0, mask: int = 0) -> int:
-        """Expands up to SPAN states; returns how many (see the function `scatter`)."""
-        self.bad_count[0] = 0
-        return int(
-            scatter(
-                self.kernel.address, states, count, self.stride, self.out.address, self.rows,
-                self.bad, self.bad_count, self.taken, self.buckets, self.filled, self.most_filled,
-                sent, mask,
-            )
-        )  # fmt: skip
-
-    def noted(self) -> Iterator[tuple[int, int]]:
-        """What was wrong in the states expanded last: a state's index among them, and flags."""
-        for note in self.bad[: self.bad_count[0]]:
-            yield int(note) >> 8, int(note) & 0xFF
-
-    def least_predecessor(
-        self, store: Store, ranges: list[tuple[int, int]], state: bytes
-    ) -> bytes | None:
-        """The least packed state that has `state` as a successor, of the positions per shard."""
-        target = Region(self.stride + SLACK)
-        target.array[: self.stride] = np.frombuffer(state, dtype=np.uint8)
-        hits = np.zeros(SPAN, dtype=np.int64)
-        best: bytes | None = None
-        for shard, (start, end) in enumerate(ranges):
-            for at in range(start, end, SPAN):
-                part = min(SPAN, end - at)
-                base = int(store.states[shard]) + at * self.stride
-                found = find(
-                    self.kernel.address, base, part, self.stride, self.out.address, self.rows,
-                    self.bad, self.bad_count, target.address, hits,
-                )  # fmt: skip
-                for hit in hits[:found]:
-                    one = store.bytes_of(shard, at + int(hit), at + int(hit) + 1)
-                    best = one if best is None else min(best, one)
-        return best
-
-
 Span: TypeAlias = tuple[int, int, int]
 """States of a shard, by their positions: the shard, from, up to."""
 
@@ -290,9 +98,12 @@ class Explorer:
         self.threads = threads
         self.memory_limit = memory_limit
         self.base = psutil.Process().memory_info().rss
-        room = max(0, memory_limit - self.base)
+        self.rows = rows
+        self.room = room = max(0, memory_limit - self.base)
         most = max(1 << 12, 2 * room // (SHARDS * stride))
         self.store = Store(stride, most, self.may_take)
+        self.divided: Store | None = None  # which takes over the states
+        self.asked = False  # whether parts pay
         self.levels: list[list[int]] = []
         self.buckets = np.zeros((threads, SHARDS), dtype=np.int64)
         self.filled = np.zeros_like(self.buckets)
@@ -320,7 +131,12 @@ class Explorer:
     @property
     def memory(self) -> int:
         """Bytes of the process, by count of what was touched."""
-        return self.base + self.store.memory + sum(worker.touched for worker in self.workers)
+        stores = (each for each in (self.store, self.divided) if each is not None)
+        return (
+            self.base
+            + sum(store.memory for store in stores)
+            + sum(worker.touched for worker in self.workers)
+        )
 
     def insert(self, states: bytes) -> bool:
         """Puts packed states, one behind the other, into their shards; False without room."""
@@ -329,6 +145,32 @@ class Explorer:
     def begin_level(self) -> None:
         """What was inserted since the last call is the next level."""
         self.levels.append(self.store.counts.tolist())
+        if not self.asked and self.count >= DIVIDED_FROM:
+            self.asked = True
+            self._divide()
+
+    def _divide(self) -> None:
+        """Keeps the states by their parts from now on, where that pays and there is room."""
+        found = gathered(self.store.all_rows())
+        sample = np.concatenate([states[:: max(1, self.count // SAMPLE)] for states in found])
+        cut = plan(sample)
+        if cut is None:
+            return
+        try:
+            parts = Parts(cut, self.room // 2, self.may_take)
+            most = max(1 << 12, 2 * self.room // (SHARDS * LEAST_BYTES))
+            self.divided = Store(self.stride, most, self.may_take, parts=parts)
+        except MemoryError:
+            return
+        for worker in self.workers:
+            worker.work_on(len(cut.ends))
+        levels: list[list[int]] = []
+        for level in range(len(self.levels)):
+            if not self.workers[0].put(b"".join(self.level_bytes(level)), self.divided):
+                self.divided = None
+                return
+            levels.append(self.divided.counts.tolist())
+        self.store, self.levels, self.divided = self.divided, levels, None
 
     @property
     def depth(self) -> int:
@@ -381,14 +223,17 @@ class Explorer:
         bad: list[Bad] = []
         # the longer a round, the more often it finds a part of the table in the cache; its buckets
         # stay small beside the states that were found
-        round_size = min(max(LEAST_ROUND, self.count // PER_ROUND), MOST_ROUND)
+        fair = self.count * self.stride // (PER_ROUND * self.store.width)
+        round_size = min(max(LEAST_ROUND, fair), MOST_ROUND)
         left = sum(end - start for _, start, end in spans)
         while spans:
             # a successor takes its place in a bucket, and if it is new in a shard
             ratio = 1 + self.found.transitions // max(1, self.found.states)
-            affordable = (self.memory_limit - self.memory) // (2 * ratio * self.stride)
+            free = self.memory_limit - self.memory
+            affordable = free // (2 * ratio * self.store.width)
             if affordable < SPAN:
                 return bad, False
+            self.store.allow(free // 2)
             round_size = min(round_size, affordable)
             todo = deque[Span]()
             total = 0
@@ -403,6 +248,8 @@ class Explorer:
             if not all(self._each(self._insert, [(turns,)] * self.threads)):
                 return bad, False
             self._clear_buckets()
+            if not self.store.ready():
+                return bad, False
             if on_round is not None:
                 left_now = sum(end - start for _, start, end in spans)
                 on_round(left - left_now)
@@ -423,8 +270,7 @@ class Explorer:
                 shard, start, end = spans.popleft()
             except IndexError:
                 return [], bad
-            base = int(self.store.states[shard]) + start * self.stride
-            done = worker.scatter(base, end - start)
+            done = worker.scatter(self.store, shard, start, end - start)
             for index, flags in worker.noted():
                 at = start + index
                 bad.append(Bad(self.store.bytes_of(shard, at, at + 1), flags))
@@ -439,7 +285,7 @@ class Explorer:
 
     def _clear_buckets(self) -> None:
         for worker in self.workers:
-            worker.empty()
+            worker.empty(self.store.width)
         self.emptied[:] = 0
 
     def predecessor(self, state: bytes, level: int) -> bytes:
@@ -454,7 +300,7 @@ class Explorer:
 
     def met(self, every: Sequence[Sought], packing: Packing) -> list[bool]:
         """Of each of what is sought whether it is among the states found."""
-        return met(every, packing, map(self.store.rows, range(SHARDS)))
+        return met(every, packing, self.store.all_rows())
 
     def close(self) -> None:
         """Ends the threads."""

@@ -54,6 +54,41 @@ load64 = intrinsic(_load(types.uint64, 64))
 load32 = intrinsic(_load(types.uint32, 32))
 store64 = intrinsic(_store(types.uint64))
 store32 = intrinsic(_store(types.uint32))
+store8 = intrinsic(_store(types.uint8))
+
+
+@intrinsic
+def load32_acquire(typing_context: Any, address: Any) -> Any:
+    """A word that other threads may write, and what they wrote before it."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = builder.inttoptr(args[0], _POINTER)
+        return builder.load_atomic(pointer, "acquire", 4, typ=ir.IntType(32))
+
+    return types.uint32(types.int64), generate
+
+
+@intrinsic
+def compare_exchange32(typing_context: Any, address: Any, expected: Any, new: Any) -> Any:
+    """Stores a word where another one is expected, in one go; returns the one that was there."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = builder.inttoptr(args[0], _POINTER)
+        pair = builder.cmpxchg(pointer, args[1], args[2], "acq_rel", "acquire")
+        return builder.extract_value(pair, 0)
+
+    return types.uint32(types.int64, types.uint32, types.uint32), generate
+
+
+@intrinsic
+def fetch_add(typing_context: Any, address: Any, number: Any) -> Any:
+    """Adds to a word of 64 bits in one go; returns what was there."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = builder.inttoptr(args[0], _POINTER)
+        return builder.atomic_rmw("add", pointer, args[1], "monotonic")
+
+    return types.int64(types.int64, types.int64), generate
 
 
 @intrinsic

@@ -1,9 +1,12 @@
 """The visited set: shards that each own the states whose hash names them.
 
-A shard keeps its states one behind the other in the order in which they were found, so that a
-level of the search is a range of them. It finds them by a table of open addressing, in groups of
-eight entries: eight bytes of tags, each 8 bits of a hash (0: the entry is empty), looked at in one
-word, then eight positions of three bytes. States are compared whole.
+A shard keeps a record of each of its states, one behind the other in the order in which they were
+found, so that a level of the search is a range of them. It finds them by a table of open
+addressing, in groups of eight entries: eight bytes of tags, each 8 bits of a hash (0: the entry is
+empty), looked at in one word, then eight positions of three bytes. Records are compared whole.
+
+A record is the packed state itself, or the numbers of its parts (see `parts`), but for eight bits
+that follow from the others and the shard.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -14,13 +17,15 @@ word, then eight positions of three bytes. States are compared whole.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numba import njit, uint64
 
 from .memory import Region, load32, load64, prefetch, store32, store64, trailing_zeros
+from .parts import BITS, FIELDS, Parts, read_record, rewrite_records, unfold
 
 SHARD_BITS = 8
 SHARDS = 1 << SHARD_BITS
@@ -29,6 +34,9 @@ LEAST_GROUPS = 1 << 5
 GROUP = 32  # bytes of a group of the table: 8 tags of a byte, 8 positions of 3 bytes
 ROOM = 6  # states of a shard for each group
 BLOCK = 128  # states that are asked for in memory before the first is looked at
+STRIDE, WIDTH = range(2)  # what a store's form says: bytes of a packed state and of a record
+AT_ONCE = 1 << 12  # states that are put together for who looks at them
+NO_PARTS = np.zeros((0, FIELDS), dtype=np.int64)
 SLACK = 16  # bytes behind a run of states that a whole-word access may touch
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
@@ -38,10 +46,20 @@ _TOP_BITS = np.uint64(0x8080808080808080)
 
 
 @njit(nogil=True, cache=True, inline="always")
+def low_bytes(count):
+    """A mask of so many bytes of a word, fewer than 8."""
+    return (uint64(1) << uint64(8 * count)) - uint64(1)
+
+
+@njit(nogil=True, cache=True, inline="always")
 def hash_state(address, stride):
-    """64 bits from a packed state."""
+    """64 bits from a packed state, or a record."""
     mixed = uint64(0)
     offset = 0
+    if stride < 8:
+        mixed = (load64(address) & low_bytes(stride)) * _MULTIPLIER
+        mixed ^= mixed >> uint64(29)
+        offset = stride
     while offset + 8 <= stride:
         mixed = (mixed ^ load64(address + offset)) * _MULTIPLIER
         mixed ^= mixed >> uint64(29)
@@ -55,7 +73,9 @@ def hash_state(address, stride):
 
 @njit(nogil=True, cache=True, inline="always")
 def same_state(a, b, stride):
-    """Whether two packed states are equal."""
+    """Whether two packed states, or records, are equal."""
+    if stride < 8:
+        return (load64(a) ^ load64(b)) & low_bytes(stride) == uint64(0)
     offset = 0
     while offset + 8 <= stride:
         if load64(a + offset) != load64(b + offset):
@@ -121,7 +141,7 @@ def add(group, tags, tag, position):
 
 @njit(nogil=True, cache=True)
 def insert(incoming, count, stride, states, found, most, table, groups):
-    """Puts packed states from `incoming` into a shard, up to `count` of them.
+    """Puts records from `incoming`, of `stride` bytes, into a shard, up to `count` of them.
 
     `states` and `table` are the shard's addresses, `found` its number of states, `groups` the
     size of its table. Stops before the shard might hold more than `most` states. Returns how many
@@ -207,6 +227,23 @@ def insert_all(first, step, stride, states, counts, most, tables, groups, bucket
     return SHARDS
 
 
+@njit(nogil=True, cache=True)
+def packed_states(states, first, count, shard, form, parts, numbers, at, room):
+    """The address of packed states, of the shard at `states` from position `first` on.
+
+    Where records are numbers, these are put into `numbers` from place `at` on, and the states into
+    the `room`, with some bytes behind them.
+    """
+    stride, width, several = form[STRIDE], form[WIDTH], parts.shape[0]
+    if several == 0:
+        return states + first * stride
+    for i in range(count):
+        own = numbers[at + several * i : at + several * (i + 1)]
+        read_record(states + (first + i) * width, shard, parts, own)
+        unfold(own, room + i * stride, stride, parts)
+    return room
+
+
 def _whole_pages(size: int) -> int:
     return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
 
@@ -220,7 +257,7 @@ def _divided(region: Region, owned: range) -> Any:
 
 
 class Store:
-    """The states found so far.
+    """The states found so far, by their parts where these are given.
 
     At most `most` states in each shard; `may_take` is asked before a table grows, in bytes. A
     state's position in its shard tells when it was found, and nothing moves or leaves. `region`
@@ -234,15 +271,20 @@ class Store:
         may_take: Callable[[int], bool],
         region: Callable[[str, int], Region] = lambda _, size: Region(size),
         owned: range = range(SHARDS),
+        parts: Parts | None = None,
     ) -> None:
         self.may_take = may_take
         self.stride = stride
+        self.parts = parts
+        self.rows_of_parts = NO_PARTS if parts is None else parts.rows
+        self.form = np.array([stride, stride if parts is None else parts.width], dtype=np.int64)
+        widest = stride if parts is None else parts.widest
         self.most = min(most, MOST_PER_SHARD)
         most_groups = LEAST_GROUPS
         while most_groups * ROOM < self.most:
             most_groups *= 2
         # each of the greatest size it could need, of which only what is in use takes memory
-        self._states = region("states", _whole_pages(self.most * stride + SLACK) * len(owned))
+        self._states = region("states", _whole_pages(self.most * widest + SLACK) * len(owned))
         self._tables = region("tables", most_groups * GROUP * len(owned))
         self.states = _divided(self._states, owned)
         self.tables = _divided(self._tables, owned)
@@ -253,7 +295,7 @@ class Store:
         """Empties buckets into shards, as `insert_all` does; False where there is no room."""
         while True:
             first = insert_all(
-                first, step, self.stride, self.states, self.counts, self.most, self.tables,
+                first, step, self.width, self.states, self.counts, self.most, self.tables,
                 self.groups, buckets, filled, emptied,
             )  # fmt: skip
             if first >= SHARDS:
@@ -267,21 +309,65 @@ class Store:
         if ROOM * groups >= self.most or not self.may_take(GROUP * groups):
             return False
         self.groups[shard] = 2 * groups
+        self._index(shard)
+        return True
+
+    def _index(self, shard: int) -> None:
         index_states(
-            self.stride, self.states[shard], self.counts[shard], self.tables[shard], 2 * groups
-        )
+            self.width, self.states[shard], self.counts[shard], self.tables[shard],
+            self.groups[shard],
+        )  # fmt: skip
+
+    def allow(self, free: int) -> None:
+        """Lets parts take so many bytes until the next call of `ready`."""
+        if self.parts is not None:
+            self.parts.allow(free)
+
+    def ready(self) -> bool:
+        """Makes room for more parts, where there was none; False where memory is short. Nothing
+        may be in buckets."""
+        if self.parts is None or not self.parts.full:
+            return True
+        before, width = self.rows_of_parts.copy(), self.width
+        if not self.parts.grow():
+            return False
+        wider = self.parts.width
+        if (before[:, BITS] == self.rows_of_parts[:, BITS]).all():
+            return True
+        if not self.may_take((wider - width) * int(self.counts.sum())):
+            return False
+        rewrite_records(self.states, self.counts, width, before, wider, self.rows_of_parts)
+        self.form[WIDTH] = wider
+        for shard in range(SHARDS):
+            self._index(shard)
         return True
 
     def bytes_of(self, shard: int, start: int, end: int) -> bytes:
         """A shard's packed states from position `start` up to `end`, one behind the other."""
-        base = int(self.states[shard]) - self._states.address
-        return self._states.array[base + start * self.stride : base + end * self.stride].tobytes()
+        return self._packed(shard, start, end).tobytes()
 
-    def rows(self, shard: int) -> Any:
-        """A shard's packed states as rows of bytes; not a copy."""
-        base = int(self.states[shard]) - self._states.address
-        size = int(self.counts[shard]) * self.stride
-        return self._states.array[base : base + size].reshape(-1, self.stride)
+    def _packed(self, shard: int, start: int, end: int) -> Any:
+        size = (end - start) * self.stride
+        if self.parts is None:
+            base = int(self.states[shard]) - self._states.address + start * self.stride
+            return self._states.array[base : base + size]
+        unfolded = np.empty(size + SLACK, dtype=np.uint8)
+        numbers = np.empty((end - start) * len(self.rows_of_parts), dtype=np.int64)
+        packed_states(
+            self.states[shard], start, end - start, shard, self.form, self.rows_of_parts, numbers,
+            0, unfolded.ctypes.data,
+        )  # fmt: skip
+        return unfolded[:size]
+
+    def rows(self, shard: int, start: int = 0, end: int | None = None) -> Iterator[Any]:
+        """A shard's packed states as rows of bytes, some thousands at a time."""
+        last = int(self.counts[shard]) if end is None else end
+        for at in range(start, last, AT_ONCE):
+            yield self._packed(shard, at, min(at + AT_ONCE, last)).reshape(-1, self.stride)
+
+    def all_rows(self) -> Iterator[Any]:
+        """The packed states of all shards as rows of bytes, some thousands at a time."""
+        return chain.from_iterable(map(self.rows, range(SHARDS)))
 
     def index(self, shard: int) -> None:
         """Fills a shard's table anew, as large as it has to be for the shard's states."""
@@ -290,9 +376,15 @@ class Store:
         while groups * ROOM < count + BLOCK:
             groups *= 2
         self.groups[shard] = groups
-        index_states(self.stride, self.states[shard], count, self.tables[shard], groups)
+        self._index(shard)
+
+    @property
+    def width(self) -> int:
+        """Bytes of a record."""
+        return int(self.form[WIDTH])
 
     @property
     def memory(self) -> int:
         """Bytes touched."""
-        return int(self.counts.sum()) * self.stride + int(self.groups.sum()) * GROUP
+        parts = 0 if self.parts is None else self.parts.memory
+        return int(self.counts.sum()) * self.width + int(self.groups.sum()) * GROUP + parts

@@ -19,9 +19,23 @@ from typing import Any
 import numpy as np
 from numba import njit, uint64
 
-from .explore import SLICE, Explorer, Worker
+from .explore import Explorer
 from .memory import call_expand, load64, prefetch, trailing_zeros
-from .store import GROUP, SHARD_BITS, alike, group_of, hash_state, position_in, same_state, tag_of
+from .parts import begin_fold, end_fold, owner_of, write_record
+from .store import (
+    GROUP,
+    SHARD_BITS,
+    STRIDE,
+    WIDTH,
+    alike,
+    group_of,
+    hash_state,
+    packed_states,
+    position_in,
+    same_state,
+    tag_of,
+)
+from .worker import SLICE, Worker
 
 BLOCK_BITS = 12
 IN_BLOCK = 1 << BLOCK_BITS  # states of a block
@@ -29,8 +43,8 @@ MOST_STATES = 1 << 31
 
 
 @njit(nogil=True, cache=True)
-def locate(state, h, stride, states, table, groups):
-    """The position of a packed state in its shard; -1 where it isn't there."""
+def locate(record, h, stride, states, table, groups):
+    """The position of a record in its shard; -1 where it isn't there."""
     tag = tag_of(h)
     group = group_of(h, table, groups)
     while True:
@@ -38,7 +52,7 @@ def locate(state, h, stride, states, table, groups):
         likely = alike(tags, tag)
         while likely:
             position = position_in(group, trailing_zeros(likely) >> 3)
-            if same_state(state, states + position * stride, stride):
+            if same_state(record, states + position * stride, stride):
                 return position
             likely &= likely - uint64(1)
         if alike(tags, uint64(0)):
@@ -50,37 +64,53 @@ def locate(state, h, stride, states, table, groups):
 
 @njit(nogil=True, cache=True)
 def link(
-    expand, base, count, stride, out, rows, hashes, bad, bad_count, starts, states, tables, groups,
-    targets, labels, offsets, written,
+    expand, first, count, shard, form, parts, own, room, known, numbers, sought, out, rows,
+    bad, bad_count, starts, states, tables, groups, targets, labels, offsets, written,
 ):  # fmt: skip
-    """Writes the steps from `count` packed states from address `base` on behind the `written` ones
-    of their block; returns how many there are then, -1 where a step leads to an unknown state."""
-    shift = uint64(64 - SHARD_BITS)
+    """Writes the steps from `count` states of a shard from position `first` on behind the `written`
+    ones of their block; returns how many there are then, -1 where a step leads to an unknown state.
+    """
+    stride, width, several = form[STRIDE], form[WIDTH], parts.shape[0]
+    owners = np.empty(rows.size, dtype=np.int64)
+    hashes = np.empty(rows.size, dtype=np.uint64)
     done = 0
     while done < count:
         part = min(SLICE, count - done)
-        total = 0
+        base = packed_states(states[shard], first + done, part, shard, form, parts, known, 0, room)
+        total, left = 0, 0
         for i in range(part):
             bad_count[0] = 0
             offsets[done + i] = written + total
-            total += call_expand(
-                expand, base + (done + i) * stride, 1, out + total * stride,
-                rows.ctypes.data + 4 * total, bad.ctypes.data, bad_count.ctypes.data,
+            state, successors = base + i * stride, out + total * stride
+            new = call_expand(
+                expand, state, 1, successors, rows.ctypes.data + 4 * total, bad.ctypes.data,
+                bad_count.ctypes.data,
             )  # fmt: skip
+            left = begin_fold(
+                successors, new, stride, state, known[several * i :], parts, numbers,
+                several * total, sought, left,
+            )  # fmt: skip
+            total += new
+        if not end_fold(stride, parts, own, numbers, sought, left):
+            return -1
         for j in range(total):
-            h = hash_state(out + j * stride, stride)
-            hashes[j] = h
-            shard = np.int64(h >> shift)
-            prefetch(group_of(h, tables[shard], groups[shard]))
+            # each becomes the record that it is sought by
+            record = out + j * width
+            if several:
+                owners[j] = owner_of(numbers, several * j, several)
+                write_record(numbers, several * j, parts, record)
+            hashes[j] = hash_state(record, width)
+            if several == 0:
+                owners[j] = np.int64(hashes[j] >> uint64(64 - SHARD_BITS))
+            prefetch(group_of(hashes[j], tables[owners[j]], groups[owners[j]]))
         for j in range(total):
-            h = hashes[j]
-            shard = np.int64(h >> shift)
+            owner = owners[j]
             position = locate(
-                out + j * stride, h, stride, states[shard], tables[shard], groups[shard]
+                out + j * width, hashes[j], width, states[owner], tables[owner], groups[owner]
             )
             if position < 0:
                 return -1
-            targets[written + j] = starts[shard] + position
+            targets[written + j] = starts[owner] + position
             labels[written + j] = rows[j]
         written += total
         done += part
@@ -137,11 +167,10 @@ class Transitions:
 
     def _fill(self, worker: Worker, turns: count[int]) -> None:
         """Takes one block after the other."""
-        store, stride = self.explorer.store, worker.stride
+        store = self.explorer.store
         most = IN_BLOCK * max(1, worker.kernel.most_successors)
         targets = np.empty(most, dtype=np.uint32)
         labels = np.empty(most, dtype=self.labels.dtype)
-        hashes = np.empty(len(worker.rows), dtype=np.uint64)
         for block in takewhile(len(self.bases).__gt__, turns):
             first, end = block * IN_BLOCK, min((block + 1) * IN_BLOCK, self.states)
             written, at = 0, first
@@ -150,9 +179,10 @@ class Transitions:
                 position = at - int(self.starts[shard])
                 part = min(end, int(self.starts[shard + 1])) - at
                 written = link(
-                    worker.kernel.address, int(store.states[shard]) + position * stride, part,
-                    stride, worker.out.address, worker.rows, hashes, worker.bad, worker.bad_count,
-                    self.starts, store.states, store.tables, store.groups, targets, labels,
+                    worker.kernel.address, position, part, shard, store.form, store.rows_of_parts,
+                    worker.own, worker.room.address, worker.known, worker.numbers, worker.sought,
+                    worker.out.address, worker.rows, worker.bad, worker.bad_count, self.starts,
+                    store.states, store.tables, store.groups, targets, labels,
                     self.offsets[at + block :], written,
                 )  # fmt: skip
                 if written < 0:

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 import psutil
 
-from ..native.explore import Worker
 from ..native.memory import Region
 from ..native.store import MOST_PER_SHARD, SHARDS, Store
+from ..native.worker import Worker
 from ..sealed import Damaged
 from .runs import Run
 

@@ -19,12 +19,13 @@ import numpy as np
 
 from ..ground import Leaf
 from ..native.coverage import Sought, met
-from ..native.explore import SPAN, Bad, Worker
+from ..native.explore import Bad
 from ..native.lower import BROKEN, DEADLOCK, FAULT, Kernel
 from ..native.machine_code import Code
 from ..native.pack import Packing
 from ..native.store import SHARDS
 from ..native.vectors import in_ranges
+from ..native.worker import SPAN, Worker
 from ..sealed import Damaged
 from .runs import Run, read_run, to_merge, write_run
 from .shards import NoRoom, ShardSet, block_of, owned_by
@@ -152,8 +153,7 @@ def _expanded(kit: Kit, held: ShardSet, told: Told) -> Iterator[tuple[int, bytes
     for part in held.owned:
         at, end = ranges[part]
         while at < end:
-            base = int(store.states[part]) + at * kit.stride
-            done = worker.scatter(base, min(SPAN, end - at), sent.address, mask)
+            done = worker.scatter(store, part, at, min(SPAN, end - at), sent.address, mask)
             for index, flags in worker.noted():
                 state = store.bytes_of(part, at + index, at + index + 1)
                 for kind in (BROKEN, DEADLOCK, FAULT):
@@ -175,7 +175,7 @@ def _blocks(kit: Kit, held: ShardSet, told: Told) -> Iterator[tuple[int, bytes]]
             told.sent += count
             told.sent_bytes += len(block)
             yield owner, block
-    held.worker.empty()
+    held.worker.empty(kit.stride)
 
 
 def insert(
@@ -264,6 +264,6 @@ def look_for(
     try:
         with _shard_set(kit, shard) as held:
             held.bring_to(place.totals[shard], place.runs[shard], kit.states_of)
-            yield met(every, packing, map(held.store.rows, held.owned)), ""
+            yield met(every, packing, chain.from_iterable(map(held.store.rows, held.owned))), ""
     except (Damaged, NoRoom) as error:
         yield [], str(error)

@@ -26,7 +26,7 @@ from epochfence.checker.native import lower, machine_code, object_cache, object_
 from epochfence.checker.native.explore import Progress
 from epochfence.checker.native.memory import Region
 from epochfence.checker.native.object_code import target_machine
-from epochfence.checker.native.store import SHARDS, SLACK
+from epochfence.checker.native.store import SLACK
 from epochfence.checker.native.vectors import in_words
 from epochfence.checker.reference import search
 from epochfence.checker.solver.bound import bound
@@ -351,13 +351,13 @@ def taken(result: Result) -> set[str]:
 
 def states_of(found: Found) -> set[bytes]:
     """The packed states that a run found."""
-    return _split(np.concatenate([found.explorer.store.rows(at) for at in range(SHARDS)]))
+    return _split(np.concatenate(list(found.explorer.store.all_rows())))
 
 
 def represented(plain: Found, reduced: Found) -> set[bytes]:
     """What stands, with a run's reductions, for the states of a run without any."""
     before, packing = plain.prepared.packing, reduced.prepared.packing
-    rows = np.concatenate([plain.explorer.store.rows(at) for at in range(SHARDS)])
+    rows = np.concatenate(list(plain.explorer.store.all_rows()))
     words = in_words(rows, before)
     packed = np.zeros((len(words), packing.words), dtype=np.uint64)
     for index, place in packing.places.items():

@@ -1,0 +1,356 @@
+"""Packed states cut into parts, of which equal ones are kept once.
+
+A part is some words of a state that lie side by side. Each different content of it is kept once and
+has a number; a state is then its parts' numbers, of as many bits as there are contents. Nothing is
+hashed away. A successor differs from the state that it comes from in few parts: the others' numbers
+are known without a look.
+
+That is the recursive state compression of Laarman, van de Pol and Weber (SPIN 2011) with a tree of
+one level, Holzmann's COLLAPSE (1997), but for where parts begin and end: a sample of the states
+says (`planning`).
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportMissingParameterType=false
+# pyright: reportUnknownArgumentType=false, reportUntypedFunctionDecorator=false
+# pyright: reportCallIssue=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit, uint32, uint64
+
+from .memory import (
+    Region,
+    compare_exchange32,
+    fetch_add,
+    load32,
+    load32_acquire,
+    load64,
+    prefetch,
+    store8,
+    store32,
+    store64,
+)
+from .planning import Plan
+
+CHUNK = 64  # numbers that a thread takes at a time
+LEAST_SLOTS = 1 << 10
+LEAST_BITS, MORE_BITS, MOST_BITS = 10, 2, 32  # of a number, which gets some more at a time
+OWNER_BITS = 8  # of the first number, which follow from the others and the shard
+KEYS, SLOTS, SIZE, LIMIT, USED, FIRST, WORDS, BITS = range(8)
+"""What a part's row says: where contents lie, where the slots lie that find them, how many slots
+there are, the most numbers that may be given and how many were; its first word and how many it has;
+the bits of its numbers."""
+FIELDS = 8
+
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_MIXER = np.uint64(0xD6E8FEB86659FD93)
+
+
+@njit(nogil=True, cache=True, inline="always")
+def last_bits(end, stride):
+    """Which bits of the word before word `end` belong to a packed state; up to 7 bytes behind the
+    state are read with its last word."""
+    return ~uint64(0) >> uint64(8 * max(0, 8 * end - stride))
+
+
+@njit(nogil=True, cache=True, inline="always")
+def slot_of(h, size):
+    """The slot where the search for a content begins."""
+    return np.int64(((h >> uint64(32)) * uint64(size)) >> uint64(32))
+
+
+@njit(nogil=True, cache=True, inline="always")
+def hash_part(state, first, words, stride):
+    """64 bits from a part of a packed state."""
+    mixed = uint64(0)
+    end = first + words
+    for at in range(first, end - 1):
+        mixed = (mixed ^ load64(state + 8 * at)) * _MULTIPLIER
+        mixed ^= mixed >> uint64(29)
+    mixed = (mixed ^ (load64(state + 8 * end - 8) & last_bits(end, stride))) * _MULTIPLIER
+    mixed ^= mixed >> uint64(29)
+    mixed *= _MIXER
+    return mixed ^ (mixed >> uint64(32))
+
+
+@njit(nogil=True, cache=True, inline="always")
+def same_words(a, b, words, last):
+    """Whether there are the same words at two addresses: of the last one, those bits."""
+    different = (load64(a + 8 * words - 8) ^ load64(b + 8 * words - 8)) & last
+    for at in range(words - 1):
+        different |= load64(a + 8 * at) ^ load64(b + 8 * at)
+    return different == uint64(0)
+
+
+@njit(nogil=True, cache=True, inline="always")
+def number_at(address, place):
+    """A number of 64 bits, by its place behind an address."""
+    return np.int64(load64(address + 8 * place))
+
+
+@njit(nogil=True, cache=True)
+def intern(state, stride, h, row, own):
+    """The number of what a packed state has in a part, which gets one where it has none; -1 where
+    there are no more.
+
+    `row` is the address of the part's row, `own` that of the numbers that the thread may give: from
+    the first up to the second.
+    """
+    keys, slots, size = number_at(row, KEYS), number_at(row, SLOTS), number_at(row, SIZE)
+    first, words = number_at(row, FIRST), number_at(row, WORDS)
+    content, last = state + 8 * first, last_bits(first + words, stride)
+    at = slot_of(h, size)
+    while True:
+        seen = np.int64(load32_acquire(slots + 4 * at))
+        if seen == 0:
+            free = number_at(own, 0)
+            if free == number_at(own, 1):
+                free = fetch_add(row + 8 * USED, CHUNK)
+                if free + CHUNK > number_at(row, LIMIT):
+                    fetch_add(row + 8 * USED, -CHUNK)
+                    return -1
+                store64(own, uint64(free))
+                store64(own + 8, uint64(free + CHUNK))
+            key = keys + 8 * words * free
+            for word in range(words):
+                store64(key + 8 * word, load64(content + 8 * word))
+            end = key + 8 * words - 8
+            store64(end, load64(end) & last)
+            # whoever sees the number sees the content
+            seen = np.int64(compare_exchange32(slots + 4 * at, uint32(0), uint32(free + 1)))
+            if seen == 0:
+                store64(own, uint64(free + 1))
+                return free
+        if same_words(content, keys + 8 * words * (seen - 1), words, last):
+            return seen - 1
+        at += 1
+        if at == size:
+            at = 0
+
+
+@njit(nogil=True, cache=True)
+def begin_fold(states, count, stride, before, known, parts, numbers, at, sought, left):
+    """Finds the numbers of packed states, from place `at` of `numbers` on, where the state at
+    `before` has the same content: `known` has its numbers, and 0 is no state.
+
+    What is left to be found is noted in `sought` behind the `left` rows there: a state's address,
+    a part, a place and a hash. Returns how many rows there are then.
+    """
+    rows = parts.ctypes.data
+    for i in range(count):
+        state = states + i * stride
+        for part in range(parts.shape[0]):
+            row = rows + 8 * FIELDS * part
+            first, words = number_at(row, FIRST), number_at(row, WORDS)
+            last = last_bits(first + words, stride)
+            if before != 0 and same_words(state + 8 * first, before + 8 * first, words, last):
+                numbers[at] = known[part]
+            else:
+                h = hash_part(state, first, words, stride)
+                prefetch(number_at(row, SLOTS) + 4 * slot_of(h, number_at(row, SIZE)))
+                sought[left, 0], sought[left, 1], sought[left, 2] = state, part, at
+                sought[left, 3] = np.int64(h)
+                left += 1
+            at += 1
+    return left
+
+
+@njit(nogil=True, cache=True)
+def end_fold(stride, parts, own, numbers, sought, left):
+    """Finds the numbers that are left; False where there are no more."""
+    rows = parts.ctypes.data
+    for i in range(left):
+        row = rows + 8 * FIELDS * sought[i, 1]
+        slot = slot_of(uint64(sought[i, 3]), number_at(row, SIZE))
+        seen = np.int64(load32_acquire(number_at(row, SLOTS) + 4 * slot))
+        prefetch(number_at(row, KEYS) + 8 * number_at(row, WORDS) * max(0, seen - 1))
+    for i in range(left):
+        part = sought[i, 1]
+        number = intern(
+            sought[i, 0], stride, uint64(sought[i, 3]), rows + 8 * FIELDS * part,
+            own.ctypes.data + 16 * part,
+        )  # fmt: skip
+        if number < 0:
+            return False
+        numbers[sought[i, 2]] = number
+    return True
+
+
+@njit(nogil=True, cache=True)
+def unfold(numbers, state, stride, parts):
+    """Writes the packed state of these numbers, and up to 7 bytes behind it."""
+    for part in range(parts.shape[0]):
+        words = parts[part, WORDS]
+        key = parts[part, KEYS] + 8 * words * numbers[part]
+        target = state + 8 * parts[part, FIRST]
+        for word in range(words):
+            store64(target + 8 * word, load64(key + 8 * word))
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _dealt(numbers, at, several):
+    """Eight bits that come of all but the lowest bits of the first number."""
+    mixed = uint64(numbers[at]) >> uint64(OWNER_BITS)
+    for part in range(1, several):
+        mixed = (mixed ^ uint64(numbers[at + part])) * _MULTIPLIER
+        mixed ^= mixed >> uint64(29)
+    return np.int64((mixed * _MIXER) >> uint64(64 - OWNER_BITS))
+
+
+@njit(nogil=True, cache=True, inline="always")
+def owner_of(numbers, at, several):
+    """The shard that owns a state, by its numbers from place `at` on."""
+    return _dealt(numbers, at, several) ^ (numbers[at] & ((1 << OWNER_BITS) - 1))
+
+
+@njit(nogil=True, cache=True)
+def write_record(numbers, at, parts, place):
+    """Writes the bits of a state's numbers, and some bytes behind them; returns both words."""
+    low, high, offset = uint64(0), uint64(0), 0
+    for part in range(parts.shape[0]):
+        number, bits = uint64(numbers[at + part]), parts[part, BITS]
+        if part == 0:
+            number >>= uint64(OWNER_BITS)
+            bits -= OWNER_BITS
+        if offset < 64:
+            low |= number << uint64(offset)
+            if offset + bits > 64:
+                high |= number >> uint64(64 - offset)
+        else:
+            high |= number << uint64(offset - 64)
+        offset += bits
+    store64(place, low)
+    if offset > 64:
+        store64(place + 8, high)
+    return low, high
+
+
+@njit(nogil=True, cache=True)
+def read_record(place, shard, parts, numbers):
+    """Reads a state's numbers from its record."""
+    low, high, offset = load64(place), load64(place + 8), 0
+    several = parts.shape[0]
+    for part in range(several):
+        bits = parts[part, BITS] - (OWNER_BITS if part == 0 else 0)
+        if offset < 64:
+            number = low >> uint64(offset)
+            if offset + bits > 64:
+                number |= high << uint64(64 - offset)
+        else:
+            number = high >> uint64(offset - 64)
+        numbers[part] = np.int64(number & ((uint64(1) << uint64(bits)) - uint64(1)))
+        offset += bits
+    numbers[0] <<= OWNER_BITS
+    numbers[0] |= shard ^ _dealt(numbers, 0, several)
+
+
+@njit(nogil=True, cache=True)
+def rewrite_records(states, counts, width, parts, wider, widened):
+    """Rewrites all shards' records as other bits of the parts' numbers have them."""
+    numbers = np.zeros(parts.shape[0], dtype=np.int64)
+    scratch = np.zeros(2, dtype=np.uint64)
+    for shard in range(counts.size):
+        for at in range(counts[shard] - 1, -1, -1):
+            read_record(states[shard] + at * width, shard, parts, numbers)
+            low, high = write_record(numbers, 0, widened, scratch.ctypes.data)
+            for byte in range(wider):
+                word = low if byte < 8 else high
+                store8(
+                    states[shard] + at * wider + byte,
+                    np.uint8((word >> uint64(8 * (byte % 8))) & uint64(255)),
+                )
+
+
+@njit(nogil=True, cache=True)
+def move_slots(slots, size, parts, part):
+    """Fills a part's slots, which are empty, with what other slots held."""
+    words = parts[part, WORDS]
+    for old in range(size):
+        held = load32(slots + 4 * old)
+        if held != 0:
+            key = parts[part, KEYS] + 8 * words * (np.int64(held) - 1)
+            at = slot_of(hash_part(key, 0, words, 8 * words), parts[part, SIZE])
+            while load32(parts[part, SLOTS] + 4 * at) != 0:
+                at += 1
+                if at == parts[part, SIZE]:
+                    at = 0
+            store32(parts[part, SLOTS] + 4 * at, held)
+
+
+class Parts:
+    """The contents of all states' parts.
+
+    Reserves `most` bytes for the contents of each, and asks `may_take` before it grows. Raises
+    MemoryError where the system won't reserve them.
+    """
+
+    def __init__(self, plan: Plan, most: int, may_take: Callable[[int], bool]) -> None:
+        self.may_take = may_take
+        ends = plan.ends
+        self.rows = np.zeros((len(ends), FIELDS), dtype=np.int64)
+        self.rows[:, FIRST] = 0, *ends[:-1]
+        self.rows[:, WORDS] = np.array(ends) - self.rows[:, FIRST]
+        self.rows[:, SIZE] = LEAST_SLOTS
+        # so that records needn't be rewritten often
+        self.rows[:, BITS] = [max(LEAST_BITS, n.bit_length() + 1) for n in plan.contents]
+        self._most = np.minimum(most // (8 * self.rows[:, WORDS]), (1 << MOST_BITS) - 1)
+        self.regions = [Region(most) for _ in ends]
+        self._slots = [Region(4 * LEAST_SLOTS) for _ in ends]
+        self.rows[:, KEYS] = [region.address for region in self.regions]
+        self.rows[:, SLOTS] = [region.address for region in self._slots]
+        self.allow(most)
+
+    @property
+    def width(self) -> int:
+        """Bytes of a record."""
+        return (int(self.rows[:, BITS].sum()) - OWNER_BITS + 7) // 8
+
+    @property
+    def widest(self) -> int:
+        """The most bytes that a record may ever have."""
+        return (MOST_BITS * len(self.rows) - OWNER_BITS + 7) // 8
+
+    @property
+    def memory(self) -> int:
+        """Bytes touched."""
+        contents = self.rows[:, USED] * self.rows[:, WORDS] * 8
+        return int((contents + 4 * self.rows[:, SIZE]).sum())
+
+    @property
+    def full(self) -> bool:
+        """Whether threads may have been refused a number."""
+        return bool((self.rows[:, USED] + CHUNK > self.rows[:, LIMIT]).any())
+
+    def _room(self) -> Any:
+        slots, numbers = self.rows[:, SIZE] * 3 // 4, 1 << self.rows[:, BITS]
+        return np.minimum(np.minimum(slots, numbers), self._most)
+
+    def allow(self, free: int) -> None:
+        """Lets contents be added of so many bytes, as far as there are slots and numbers."""
+        more = max(0, free) // (8 * int(self.rows[:, WORDS].sum()))
+        self.rows[:, LIMIT] = np.minimum(self._room(), self.rows[:, USED] + more)
+
+    def grow(self) -> bool:
+        """Makes room where there was none; False where memory is short. Records may have to be
+        rewritten then: `width`, or the bits of rows, are others."""
+        room = self._room()
+        for part in np.flatnonzero(self.rows[:, USED] + CHUNK > self.rows[:, LIMIT]):
+            row = self.rows[part]
+            if row[LIMIT] < room[part] or room[part] == self._most[part]:
+                return False
+            if row[SIZE] * 3 // 4 == room[part]:
+                size = int(row[SIZE])
+                if not self.may_take(8 * size + 6 * size * int(row[WORDS])):
+                    return False
+                old, self._slots[part] = self._slots[part], Region(8 * size)
+                row[SLOTS], row[SIZE] = self._slots[part].address, 2 * size
+                move_slots(old.address, size, self.rows, part)
+            else:
+                row[BITS] += MORE_BITS
+        self.rows[:, LIMIT] = self._room()
+        return True

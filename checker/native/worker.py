@@ -1,0 +1,317 @@
+"""What a thread does with states: expand them, sort the successors by owner, look back."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportMissingParameterType=false
+# pyright: reportUnknownArgumentType=false, reportUntypedFunctionDecorator=false
+# pyright: reportCallIssue=false
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numba import njit, uint64
+
+from .lower import Kernel
+from .memory import Region, call_expand, prefetch
+from .parts import begin_fold, end_fold, owner_of, write_record
+from .store import (
+    BLOCK,
+    SHARD_BITS,
+    SHARDS,
+    SLACK,
+    STRIDE,
+    WIDTH,
+    Store,
+    copy_exactly,
+    copy_state,
+    hash_state,
+    packed_states,
+    same_state,
+)
+
+LINE = 8  # numbers of 64 bits in a line of the cache
+SLICE = 32  # states expanded between two looks at what they gave
+SPAN = 1 << 12  # states that a thread takes at a time
+MOST_FILLED = 1 << 17  # states in a bucket from which on it is emptied first
+
+
+@njit(nogil=True, cache=True)
+def deal(states, count, stride, buckets, filled):
+    """Puts packed states into the buckets of the shards that own them; returns the fullest's
+    count."""
+    shift = uint64(64 - SHARD_BITS)
+    fullest = 0
+    for i in range(count):
+        state = states + i * stride
+        owner = np.int64(hash_state(state, stride) >> shift)
+        here = filled[owner]
+        copy_state(state, buckets[owner] + here * stride, stride)
+        filled[owner] = here + 1
+        fullest = max(fullest, here + 1)
+    return fullest
+
+
+@njit(nogil=True, cache=True)
+def drop_sent(states, count, stride, sent, mask):
+    """Drops states that the table `sent` holds, which keeps the others; returns how many are left.
+
+    The table has `mask` + 1 places, each for the last state that was to go there. A place of zeros
+    is empty: so the state of zeros, whose hash is 0, is never dropped.
+    """
+    places = np.empty(BLOCK, dtype=np.int64)
+    kept = 0
+    for first in range(0, count, BLOCK):
+        block = min(BLOCK, count - first)
+        for i in range(block):
+            h = hash_state(states + (first + i) * stride, stride)
+            places[i] = 0
+            if h != uint64(0):
+                places[i] = sent + np.int64((h >> uint64(16)) & uint64(mask)) * stride
+                prefetch(places[i])
+        for i in range(block):
+            state = states + (first + i) * stride
+            if places[i] != 0:
+                if same_state(state, places[i], stride):
+                    continue
+                copy_exactly(state, places[i], stride)
+            copy_state(state, states + kept * stride, stride)
+            kept += 1
+    return kept
+
+
+@njit(nogil=True, cache=True)
+def deal_numbers(numbers, count, width, parts, buckets, filled):
+    """Puts the records of states, of which the parts' numbers are given, into the buckets of the
+    shards that own them; returns the fullest's count."""
+    several = parts.shape[0]
+    fullest = 0
+    for at in range(0, several * count, several):
+        owner = owner_of(numbers, at, several)
+        here = filled[owner]
+        write_record(numbers, at, parts, buckets[owner] + width * here)
+        filled[owner] = here + 1
+        fullest = max(fullest, here + 1)
+    return fullest
+
+
+@njit(nogil=True, cache=True)
+def expand_each(
+    expand, states, count, stride, out, rows, bad, bad_count, parts, known, numbers, sought
+):
+    """Expands states one by one, and begins to find the numbers of their successors' parts.
+
+    `known` has the states' own numbers. Returns how many successors were written to `out`, and how
+    much is left to be found (see `begin_fold`).
+    """
+    several = parts.shape[0]
+    written, left = 0, 0
+    for i in range(count):
+        noted, state, successors = bad_count[0], states + i * stride, out + written * stride
+        new = call_expand(
+            expand, state, 1, successors, rows.ctypes.data + 4 * written, bad.ctypes.data,
+            bad_count.ctypes.data,
+        )  # fmt: skip
+        if bad_count[0] > noted:
+            bad[noted] += uint64(i) << uint64(8)
+        left = begin_fold(
+            successors, new, stride, state, known[several * i :], parts, numbers, several * written,
+            sought, left,
+        )  # fmt: skip
+        written += new
+    return written, left
+
+
+@njit(nogil=True, cache=True)
+def scatter(
+    expand, states, first, count, shard, form, parts, own, room, known, numbers, sought, out, rows,
+    bad, bad_count, taken, buckets, filled, most_filled, sent, mask,
+):  # fmt: skip
+    """Expands a shard's states from position `first` on and puts each successor into the bucket of
+    the shard that owns it, but for those that the table at `sent` holds, where there is one (see
+    `drop_sent`).
+
+    Returns how many were expanded: fewer than `count` where a bucket holds over `most_filled`, and
+    where there is no room for parts.
+    """
+    stride, width, several = form[STRIDE], form[WIDTH], parts.shape[0]
+    done = 0
+    fullest = 0
+    while done < count and fullest <= most_filled:
+        part = min(SLICE, count - done)
+        before = bad_count[0]
+        base = packed_states(states, first + done, part, shard, form, parts, known, 0, room)
+        if several:
+            written, left = expand_each(
+                expand, base, part, stride, out, rows, bad, bad_count, parts, known, numbers, sought
+            )
+            if not end_fold(stride, parts, own, numbers, sought, left):
+                bad_count[0] = before
+                return done
+        else:
+            written = call_expand(
+                expand, base, part, out, rows.ctypes.data, bad.ctypes.data, bad_count.ctypes.data
+            )
+        for i in range(before, bad_count[0]):
+            bad[i] += uint64(done) << uint64(8)
+        for i in range(written):
+            taken[rows[i]] += 1
+        if several:
+            here = deal_numbers(numbers, written, width, parts, buckets, filled)
+        else:
+            if sent:
+                written = drop_sent(out, written, stride, sent, mask)
+            here = deal(out, written, stride, buckets, filled)
+        fullest = max(fullest, here)
+        done += part
+    return done
+
+
+@njit(nogil=True, cache=True)
+def find(
+    expand, states, first, count, shard, form, parts, room, known, out, rows, bad, bad_count,
+    target, hits,
+):  # fmt: skip
+    """Notes in `hits` which of a shard's `count` states from position `first` on have the packed
+    state at `target` as a successor."""
+    stride = form[STRIDE]
+    found = 0
+    for i in range(count):
+        bad_count[0] = 0
+        state = packed_states(states, first + i, 1, shard, form, parts, known, 0, room)
+        written = call_expand(
+            expand, state, 1, out, rows.ctypes.data, bad.ctypes.data, bad_count.ctypes.data
+        )
+        for j in range(written):
+            if same_state(out + j * stride, target, stride):
+                hits[found] = i
+                found += 1
+                break
+    return found
+
+
+class Worker:
+    """One thread's buffers. `buckets` and `filled` have a place for each shard.
+
+    A bucket that holds over `most_filled` states is to be emptied before more is expanded.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        stride: int,
+        rows: int,
+        buckets: Any,
+        filled: Any,
+        most_filled: int = MOST_FILLED,
+    ) -> None:
+        self.kernel = kernel
+        self.stride = stride
+        self.most_filled = most_filled
+        self.burst = SLICE * max(1, kernel.most_successors)
+        self.out = Region(self.burst * stride + SLACK)
+        self.room = Region(SLICE * stride + SLACK)
+        self.rows = np.zeros(self.burst, dtype=np.uint32)
+        self.bad = np.zeros(SPAN, dtype=np.uint64)
+        self.bad_count = np.zeros(1, dtype=np.int64)
+        self.taken = np.zeros(rows, dtype=np.int64)
+        size = ((most_filled + self.burst) * stride + SLACK + 4095) // 4096 * 4096
+        self.area = Region(size * SHARDS)
+        self.buckets = buckets
+        self.buckets[:] = self.area.address + size * np.arange(SHARDS, dtype=np.int64)
+        self.filled = filled
+        self.fullest = np.zeros(SHARDS, dtype=np.int64)  # in bytes
+        self.work_on(0)
+
+    def work_on(self, parts: int) -> None:
+        """Prepares for states of so many parts."""
+        # threads write here all the time: none of them shares a line of the cache with another
+        self.own = np.zeros((LINE + parts, 2), dtype=np.int64)[LINE // 2 :]
+        self.known = np.zeros(parts * SLICE, dtype=np.int64)
+        self.numbers = np.zeros(parts * self.burst, dtype=np.int64)
+        self.sought = np.zeros((parts * self.burst, 4), dtype=np.int64)
+
+    @property
+    def touched(self) -> int:
+        """Bytes of the buckets that have been in use."""
+        return int(self.fullest.sum())
+
+    def put(self, states: bytes, store: Store) -> bool:
+        """Puts packed states, one behind the other, into a store; False without room there."""
+        area = Region(len(states) + SLACK)
+        area.array[: len(states)] = np.frombuffer(states, dtype=np.uint8)
+        most = self.most_filled if store.parts is None else self.burst
+        for at in range(0, len(states) // self.stride, most):
+            part = min(most, len(states) // self.stride - at)
+            if not self._deal(area.address + at * self.stride, part, store):
+                return False
+            filled = self.filled[np.newaxis]
+            if not store.insert(0, 1, self.buckets[np.newaxis], filled, np.zeros_like(filled)):
+                return False
+            self.empty(store.width)
+        return True
+
+    def _deal(self, states: int, count: int, store: Store) -> bool:
+        if store.parts is None:
+            deal(states, count, self.stride, self.buckets, self.filled)
+            return True
+        parts = store.rows_of_parts
+        while not self.fold(states, count, parts):
+            if not store.ready():
+                return False
+        deal_numbers(self.numbers, count, store.width, parts, self.buckets, self.filled)
+        return True
+
+    def fold(self, states: int, count: int, parts: Any) -> bool:
+        """Finds the numbers of packed states, one behind the other; False without room for parts.
+        There are at most `burst` of them."""
+        left = begin_fold(
+            states, count, self.stride, 0, self.known, parts, self.numbers, 0, self.sought, 0
+        )
+        return end_fold(self.stride, parts, self.own, self.numbers, self.sought, left)
+
+    def empty(self, width: int) -> None:
+        """Empties the buckets of records of so many bytes, and remembers how full they were."""
+        np.maximum(self.fullest, self.filled * width, out=self.fullest)
+        self.filled[:] = 0
+
+    def scatter(
+        self, store: Store, shard: int, first: int, count: int, sent: int = 0, mask: int = 0
+    ) -> int:
+        """Expands up to SPAN states; returns how many (see the function `scatter`)."""
+        self.bad_count[0] = 0
+        return int(
+            scatter(
+                self.kernel.address, store.states[shard], first, count, shard, store.form,
+                store.rows_of_parts, self.own, self.room.address, self.known, self.numbers,
+                self.sought, self.out.address, self.rows, self.bad, self.bad_count, self.taken,
+                self.buckets, self.filled, self.most_filled, sent, mask,
+            )
+        )  # fmt: skip
+
+    def noted(self) -> Iterator[tuple[int, int]]:
+        """What was wrong in the states expanded last: a state's index among them, and flags."""
+        for note in self.bad[: self.bad_count[0]]:
+            yield int(note) >> 8, int(note) & 0xFF
+
+    def least_predecessor(
+        self, store: Store, ranges: list[tuple[int, int]], state: bytes
+    ) -> bytes | None:
+        """The least packed state that has `state` as a successor, of the positions per shard."""
+        target = Region(self.stride + SLACK)
+        target.array[: self.stride] = np.frombuffer(state, dtype=np.uint8)
+        hits = np.zeros(SPAN, dtype=np.int64)
+        best: bytes | None = None
+        for shard, (start, end) in enumerate(ranges):
+            for at in range(start, end, SPAN):
+                part = min(SPAN, end - at)
+                found = find(
+                    self.kernel.address, store.states[shard], at, part, shard, store.form,
+                    store.rows_of_parts, self.room.address, self.known, self.out.address,
+                    self.rows, self.bad, self.bad_count, target.address, hits,
+                )  # fmt: skip
+                for hit in hits[:found]:
+                    one = store.bytes_of(shard, at + int(hit), at + int(hit) + 1)
+                    best = one if best is None else min(best, one)
+        return best
