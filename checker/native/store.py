@@ -32,9 +32,11 @@ SHARDS = 1 << SHARD_BITS
 MOST_PER_SHARD = 1 << 24
 LEAST_GROUPS = 1 << 5
 GROUP = 32  # bytes of a group of the table: 8 tags of a byte, 8 positions of 3 bytes
-ROOM = 6  # states of a shard for each group
+FEW, MANY = 6, 7  # states of a shard for each group: of whole states, and of their parts' numbers
 BLOCK = 128  # states that are asked for in memory before the first is looked at
-STRIDE, WIDTH = range(2)  # what a store's form says: bytes of a packed state and of a record
+STRIDE, WIDTH, ROOM = range(3)
+"""What a store's form says: bytes of a packed state and of a record, and how many states there are
+for each group of a table at most."""
 AT_ONCE = 1 << 12  # states that are put together for who looks at them
 NO_PARTS = np.zeros((0, FIELDS), dtype=np.int64)
 SLACK = 16  # bytes behind a run of states that a whole-word access may touch
@@ -205,21 +207,22 @@ def index_states(stride, states, found, table, groups):
 
 
 @njit(nogil=True, cache=True)
-def insert_all(first, step, stride, states, counts, most, tables, groups, buckets, filled, emptied):
+def insert_all(first, step, form, states, counts, most, tables, groups, buckets, filled, emptied):
     """Empties the buckets of each `step`-th shard from shard `first` on into those shards.
 
     `buckets`, `filled` and `emptied` have a line for each worker and a column for each shard: the
     bucket's address, its number of states, and how many of them were put into the shard. Stops at
     a shard whose table is too small, and returns its index; SHARDS where all is done.
     """
+    width = form[WIDTH]
     for shard in range(first, SHARDS, step):
+        room = min(most, form[ROOM] * groups[shard])
         for worker in range(buckets.shape[0]):
             left = filled[worker, shard] - emptied[worker, shard]
             if left:
                 done, counts[shard] = insert(
-                    buckets[worker, shard] + emptied[worker, shard] * stride, left, stride,
-                    states[shard], counts[shard], min(most, ROOM * groups[shard]), tables[shard],
-                    groups[shard],
+                    buckets[worker, shard] + emptied[worker, shard] * width, left, width,
+                    states[shard], counts[shard], room, tables[shard], groups[shard],
                 )  # fmt: skip
                 emptied[worker, shard] += done
                 if done < left:
@@ -277,15 +280,15 @@ class Store:
         self.stride = stride
         self.parts = parts
         self.rows_of_parts = NO_PARTS if parts is None else parts.rows
-        self.form = np.array([stride, stride if parts is None else parts.width], dtype=np.int64)
+        self.form = np.array([stride, stride, FEW], dtype=np.int64)
+        if parts is not None:
+            self.form[:] = stride, parts.width, MANY
         widest = stride if parts is None else parts.widest
         self.most = min(most, MOST_PER_SHARD)
-        most_groups = LEAST_GROUPS
-        while most_groups * ROOM < self.most:
-            most_groups *= 2
+        self.most_groups = max(LEAST_GROUPS, -(-self.most // self.room))
         # each of the greatest size it could need, of which only what is in use takes memory
         self._states = region("states", _whole_pages(self.most * widest + SLACK) * len(owned))
-        self._tables = region("tables", most_groups * GROUP * len(owned))
+        self._tables = region("tables", self.most_groups * GROUP * len(owned))
         self.states = _divided(self._states, owned)
         self.tables = _divided(self._tables, owned)
         self.groups = np.full(SHARDS, LEAST_GROUPS, dtype=np.int64)
@@ -295,7 +298,7 @@ class Store:
         """Empties buckets into shards, as `insert_all` does; False where there is no room."""
         while True:
             first = insert_all(
-                first, step, self.width, self.states, self.counts, self.most, self.tables,
+                first, step, self.form, self.states, self.counts, self.most, self.tables,
                 self.groups, buckets, filled, emptied,
             )  # fmt: skip
             if first >= SHARDS:
@@ -304,11 +307,14 @@ class Store:
                 return False
 
     def _grow(self, shard: int) -> bool:
-        """Doubles a table; False where the shard can't hold more states, or memory is short."""
+        """Doubles a table, or makes it half as large again where it takes more than the records;
+        False where the shard can't hold more states, or memory is short."""
         groups = int(self.groups[shard])
-        if ROOM * groups >= self.most or not self.may_take(GROUP * groups):
+        more = groups if self.parts is None else groups // 2
+        more = min(more, self.most_groups - groups)
+        if self.room * groups >= self.most or not self.may_take(GROUP * more):
             return False
-        self.groups[shard] = 2 * groups
+        self.groups[shard] += more
         self._index(shard)
         return True
 
@@ -373,10 +379,15 @@ class Store:
         """Fills a shard's table anew, as large as it has to be for the shard's states."""
         count = int(self.counts[shard])
         groups = LEAST_GROUPS
-        while groups * ROOM < count + BLOCK:
-            groups *= 2
+        while groups * self.room < count + BLOCK and groups < self.most_groups:
+            groups = min(groups * 2, self.most_groups)
         self.groups[shard] = groups
         self._index(shard)
+
+    @property
+    def room(self) -> int:
+        """How many states there are for each group of a table at most."""
+        return int(self.form[ROOM])
 
     @property
     def width(self) -> int:

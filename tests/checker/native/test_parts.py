@@ -124,7 +124,8 @@ def test_records_get_wider_and_the_order_of_a_shard_stays() -> None:
     narrow, counts = store.width, store.counts.tolist()
     first = [store.bytes_of(shard, 0, count) for shard, count in enumerate(counts)]
     kernel: Any = SimpleNamespace(most_successors=4)
-    worker = Worker(kernel, 24, 1, *np.zeros((2, SHARDS), dtype=np.int64))
+    buckets, numbers = np.zeros((2, SHARDS), dtype=np.int64)
+    worker = Worker(kernel, 24, 1, buckets, numbers)
     worker.work_on(2)
     assert worker.put(b"".join(states), store)
     assert store.width > narrow
