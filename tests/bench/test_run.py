@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "performance.md"
 
 
-@pytest.mark.parametrize("name", ["measured", "compile", "spark", "solver", "oracle"])
+@pytest.mark.parametrize("name", ["measured", "store", "compile", "spark", "solver", "oracle"])
 def test_the_page_has_one_place_for_the_result(name: str) -> None:
     text = PAGE.read_text()
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
@@ -37,6 +37,7 @@ QUICK: dict[tuple[str, ...], dict[str, int]] = {
         "| seconds until ": len(SHIPPED),
         "| of these to lower and compile": len(SHIPPED),
     },
+    ("store.py",): {"| bytes a state of transactions": 1},
     ("oracle.py",): {"| at least": 5},
 }
 

@@ -1,0 +1,69 @@
+"""Bytes for each state that a search has found, by system: records, tables, parts, buckets.
+
+.venv/bin/python bench/store.py            renews a table of docs/performance.md
+.venv/bin/python bench/store.py --quick    the small bounds; writes nothing
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from run import Aim, publish, tell
+
+from epochfence.checker.check import prepare
+from epochfence.checker.native.explore import Explorer, search
+from epochfence.checker.native.memory import fair_limit
+from epochfence.language import Instance, instantiate
+from epochfence.spec.load import load_system
+from epochfence.spec.systems import shipped
+
+MOST = 14
+"""Bytes a state of `transactions`, its default bounds explored to the end."""
+
+
+def systems(*, quick: bool) -> Iterator[tuple[str, Instance, int]]:
+    """Those of which a search finds 100,000 states and more, each with the most bytes to take."""
+    if quick:
+        yield "transactions, small bounds", instantiate(shipped("transactions"), bounds="small"), 30
+        return
+    yield "transactions", instantiate(shipped("transactions")), MOST
+    yield "producer-ids", instantiate(shipped("producer-ids")), MOST
+    size_x = instantiate(load_system(str(Path(__file__).parent / "ktx.py")))
+    yield "the benchmark protocol, X (2-2-2-1)", size_x, 20
+
+
+def bytes_a_state(instance: Instance) -> tuple[int, int, float]:
+    """The states that two threads find, the bytes of a packed one, and what each takes in all."""
+    prepared = prepare(instance)
+    stride = prepared.packing.stride
+    explorer = Explorer(prepared.kernel, stride, len(prepared.labels), 2, fair_limit())
+    try:
+        explorer.insert(prepared.initials())
+        explorer.begin_level()
+        search(explorer)
+        return explorer.count, stride, (explorer.memory - explorer.base) / explorer.count
+    finally:
+        explorer.close()
+
+
+def aims(*, quick: bool) -> Iterator[Aim]:
+    """A figure for each system."""
+    for name, instance, most in systems(quick=quick):
+        states, stride, taken = bytes_a_state(instance)
+        tell(f"{name}: {states:,} states of {stride} bytes, {taken:.2f} bytes each")
+        what = f"bytes a state of {name}: {states:,} states, {stride} bytes packed"
+        yield Aim(what, most, taken, at_most=True)
+
+
+def main() -> int:
+    """Runs the command line; returns the exit code."""
+    parser = argparse.ArgumentParser(description="Bytes for each state that was found.")
+    parser.add_argument("--quick", action="store_true", help="small bounds, nothing written")
+    given = parser.parse_args()
+    publish("store", list(aims(quick=given.quick)), quick=given.quick)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
