@@ -43,6 +43,10 @@ TRANSACTIONS = (
         ("transaction.EndTxn/commit of nothing",),
     ),
     Unreached(
+        "can't be: transaction.version doesn't change within a run (transactions+upgrade)",
+        ("transaction.EndTxn/retry of an end without a new epoch",),
+    ),
+    Unreached(
         "can't be: no leader learns of a newer epoch before the decision is completed",
         ("transaction.WriteTxnMarkersResponse/refused for good",),
     ),

@@ -174,6 +174,8 @@ HARMLESS = {
     "last_epoch_ends_open": "nothing is written with the largest epoch",
     "unknown_id_fatal": "with version 2 a client asks for no new epoch after an abort that failed",
     "expires_in_flight": "fewer batches expire",
+    "version_looked_up": "transaction.version is one throughout",
+    "upgrade_bumps_epoch": "transaction.version is one throughout",
     "commit_may_bump": "with version 2 a client asks for no new epoch after a commit",
     "illegal_state_fatal": "with version 2 no end asks for what its client's state doesn't allow",
     "failed_abort_fatal": "no coordinator calls the end of a transaction abortable",
