@@ -11,7 +11,7 @@ READY := $(VENV)/.ready
 PIP_INSTALL := install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test brokers fuzz agreement cases mutation kill slips lint bench docs dist audit lock clean python
+.PHONY: help setup check test brokers fuzz agreement cases crosscheck mutation kill slips lint bench docs dist audit lock clean python
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -46,6 +46,9 @@ mutation: $(READY) ## how many mutants of the tables the properties and tests ki
 
 kill: $(READY) ## signal 9, full disks and short memory, at random moments, to docs/reliability.md
 	$(BIN)/python tests/kill/run.py $(or $(ARGS),--record)
+
+crosscheck: $(READY) ## TLC on systems written in TLA+; TLA2TOOLS_JAR=FILE names its jar
+	$(BIN)/python tests/checker/tla/run.py
 
 slips: $(READY) ## slips planted into declarations, and which are noticed; COUNT=2000, SEED= to repeat
 	$(BIN)/python tests/slips/run.py $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) $(ARGS)

@@ -13,6 +13,7 @@ from . import (
     bugs,
     examples,
     explore,
+    export,
     live,
     matrix,
     oracle,
@@ -71,6 +72,7 @@ for _command in (
     tables.diff,
     bugs.bugs,
     vectors.vectors,
+    export.export,
     tables.list_,
 ):
     _name = _command.__name__.rstrip("_")

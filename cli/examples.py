@@ -47,6 +47,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "bugs": ("bugs", "bugs KAFKA-14402"),
     "vectors": ("vectors vectors",),
+    "export": ("export tla docs/examples/lease.py -o lease",),
     "list": ("list",),
 }
 

@@ -1,0 +1,1 @@
+"""Systems written in TLA+, for TLC and whoever reads it."""

@@ -1,0 +1,230 @@
+"""A system as a TLA+ module and TLC's configuration of it: the same states, steps and properties.
+
+Each table is an action: for each choice of who acts and what is taken, the first row whose guard
+holds. Each row is a definition of its own, with its source in Kafka.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ...language import Action, DeclarationError, Expression, Instance, Map, Record
+from ...language.expressions import folded, lift
+from ...language.instance import ActionRow
+from ...language.typecheck import type_of
+from .expressions import Scope, Writer, conjuncts
+from .layout import AND, WIDTH, Changed, Choice, Formula, Headed, Listed, hung, joined, lines
+from .names import Names
+
+
+@dataclass(frozen=True)
+class Module:
+    """A module's name, its text and TLC's configuration."""
+
+    name: str
+    text: str
+    configuration: str
+
+
+def module(instance: Instance) -> Module:
+    """The instance as a module. Raises DeclarationError for what TLA+ can't say here."""
+    return _Module(instance).written()
+
+
+class _Module:
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.names = Names()
+        self.name = self.names.operator(instance.system.name)
+        # all names before any expression: what is bound there takes none of them
+        named = sorted((self.names.constant(n), value) for n, value in instance.constants.items())
+        self.constants = {name: value for name, value in named if value >= 0}
+        self.below_0 = {name: value for name, value in named if value < 0}
+        self.variables = {v.name: self.names.variable(v.name) for v in instance.variables}
+        self.properties = [self.names.operator(item.name) for item in instance.properties]
+        self.actions = [self.names.operator(action.table) for action in instance.actions]
+        self.rows = [
+            [self.names.operator(f"{action.table} {row.name}") for row in action.rows]
+            for action in instance.actions
+        ]
+        self.writer = Writer(self.names, instance.constants)
+
+    def written(self) -> Module:
+        parts = [
+            self.head(),
+            self.start(),
+            *self.every_action(),
+            self.next(),
+            *self.every_property(),
+        ]
+        body = "\n\n".join(parts)
+        return Module(self.name, f"{body}\n{'=' * 80}\n", self.configuration())
+
+    def head(self) -> str:
+        system = self.instance.system
+        about = f"{system.name}, protocol {self.instance.protocol}. {system.doc}"
+        lines = [
+            f" MODULE {self.name} ".center(80, "-"),
+            *_comment(about),
+            "EXTENDS Epochfence",
+        ]
+        if self.constants:
+            lines += ["", *_listed("CONSTANTS", self.constants)]
+        # TLC's configuration has no numbers below 0
+        lines += [f"{name} == {value}" for name, value in self.below_0.items()]
+        lines += ["", *_listed("VARIABLES", self.variables.values())]
+        lines += ["", *_wrapped(f"vars == <<{', '.join(self.variables.values())}>>", "  ")]
+        return "\n".join(lines)
+
+    def start(self) -> str:
+        writer = self.writer
+        types = [writer.belongs(self.variables[v.name], v.type) for v in self.instance.variables]
+        starts = ["TypeOK ==", *_bullets(types), "", "Init =="]
+        first: list[Formula] = []
+        for variable in self.instance.variables:
+            values = tuple(writer.value(variable.type, value) for value in variable.initials)
+            name = self.variables[variable.name]
+            one = len(values) == 1
+            first.append(f"{name} = {values[0]}" if one else Listed(f"{name} \\in {{", values, "}"))
+        return "\n".join((*starts, *_bullets(first)))
+
+    # Actions --------------------------------------------------------------------------------------
+
+    def every_action(self) -> Iterator[str]:
+        sources = {
+            (table.name, row.name): row.source
+            for table in self.instance.system.tables
+            for row in table.rows
+        }
+        each = zip(self.instance.actions, self.actions, self.rows, strict=True)
+        for action, name, rows in each:
+            scope: dict[Expression, str] = {}
+            for bound in action.bounds:
+                scope[bound] = self.names.bound(bound.data.name, scope.values())
+            if action.choice is not None:
+                scope[action.choice] = self.names.bound("message", scope.values())
+            for row, row_name in zip(action.rows, rows, strict=True):
+                yield self.row(row, row_name, scope, sources.get((action.table, row.name), ""))
+            yield self.action(action, name, rows, scope)
+
+    def row(self, row: ActionRow, name: str, scope: Scope, source: str) -> str:
+        updates: dict[str, list[tuple[str, Formula]]] = {}
+        for target, value in row.updates:
+            variable, path = self.target(target, scope)
+            new = self.writer.of_type(folded(lift(value)), type_of(target), scope)
+            updates.setdefault(variable, []).append((path, new))
+        said = ". ".join(part for part in (row.name, source) if part)
+        parts: list[Formula] = list(self.conditions(row.room, scope))
+        for variable, changes in updates.items():
+            paths = [path for path, _ in changes]
+            if "" not in paths:
+                parts.append(Changed(f"{variable}' = [{variable} EXCEPT", tuple(changes)))
+            elif len(paths) == 1:
+                parts.append(Headed(f"{variable}' =", changes[0][1]))
+            else:
+                raise DeclarationError(f"{name} sets {variable} twice")
+        same = [variable for variable in self.variables.values() if variable not in updates]
+        if same:
+            parts.append(Listed("UNCHANGED <<", tuple(same), ">>"))
+        return "\n".join((*_comment(said), f"{_call(name, scope)} ==", *_bullets(parts)))
+
+    def conditions(self, e: Expression, scope: Scope) -> Iterator[Formula]:
+        """The conditions that all have to hold for `e` to."""
+        for part in conjuncts(folded(e)):
+            yield self.writer.formula(part, scope)
+
+    def target(self, target: Expression, scope: Scope) -> tuple[str, str]:
+        """The variable that an update sets, and the place in it."""
+        path, node = "", target
+        while node.op != "field":
+            if node.op == "index":
+                path = f"[{self.writer.text(node.args[1], scope)}]{path}"
+            else:
+                assert isinstance(type_of(node.args[0]), (Record, Map))
+                path = f".{node.data}{path}"
+            node = node.args[0]
+        if node.args:
+            path = f"[{self.writer.text(node.args[0], scope)}]{path}"
+        return self.variables[f"{node.data.machine}.{node.data.name}"], path
+
+    def action(self, action: Action, name: str, rows: list[str], scope: Scope) -> str:
+        """For each choice of what is bound, the first row whose guard holds."""
+        lines = [
+            *_comment(f"{action.table}: the first of its rows whose guard holds"),
+            f"{name} ==",
+        ]
+        for bound in action.bounds:
+            lines.append(f"  \\E {scope[bound]} \\in {self.writer.values(bound.data.type)} :")
+        if action.choice is not None:
+            bag = self.writer.text(action.choice.args[0], scope)
+            lines.append(f"  \\E {scope[action.choice]} \\in DOMAIN {bag} :")
+        choice: Formula = "FALSE"
+        for row, row_name in reversed(list(zip(action.rows, rows, strict=True))):
+            guard = tuple(self.conditions(row.guard, scope))
+            taken = _call(row_name, scope)
+            choice = Choice(joined(AND, *guard), taken, choice) if guard else taken
+        lines += [f"  {text}" for text in _bullets([*self.conditions(action.when, scope), choice])]
+        return "\n".join(lines)
+
+    def next(self) -> str:
+        terminal = (*self.conditions(self.instance.terminal, {}), "UNCHANGED vars")
+        lines = [
+            *_comment("A run may end here: TLC calls any other end a deadlock."),
+            "Terminated ==",
+            *_bullets(terminal),
+            "",
+            "Next ==",
+            *(f"  \\/ {name}" for name in (*self.actions, "Terminated")),
+            "",
+            "Spec == Init /\\ [][Next]_vars",
+        ]
+        return "\n".join(lines)
+
+    # Properties -----------------------------------------------------------------------------------
+
+    def every_property(self) -> Iterator[str]:
+        for item, name in zip(self.instance.properties, self.properties, strict=True):
+            body = lines(self.writer.formula(item.expression, {}), WIDTH - 6)
+            if item.kind == "step":
+                body = [f"[][ {body[0]}", *(f"    {text}" for text in body[1:-1]), *body[1:][-1:]]
+                body[-1] = f"{body[-1]} ]_vars" if len(body) == 1 else f"    {body[-1]} ]_vars"
+            text = "\n".join(f"  {part}" for part in body)
+            yield "\n".join((*_comment(item.sentence), f"{name} ==", text))
+
+    def configuration(self) -> str:
+        """What TLC is told: values of constants, and what to look for."""
+        kinds = {"invariant": "INVARIANT", "step": "PROPERTY"}
+        lines = ["SPECIFICATION Spec", "INVARIANT TypeOK"]
+        lines += [
+            f"{kinds[item.kind]} {name}"
+            for item, name in zip(self.instance.properties, self.properties, strict=True)
+        ]
+        if self.constants:
+            lines += [
+                "CONSTANTS",
+                *(f"  {name} = {value}" for name, value in self.constants.items()),
+            ]
+        return "\n".join(lines) + "\n"
+
+
+def _bullets(parts: Iterable[Formula]) -> list[str]:
+    """The parts as a list of what all has to hold."""
+    return [f"  {text}" for part in parts for text in hung(f"{AND} ", part, WIDTH - 4)]
+
+
+def _call(name: str, scope: Scope) -> str:
+    return f"{name}({', '.join(scope.values())})" if scope else name
+
+
+def _comment(text: str) -> list[str]:
+    return [f"\\* {line}" for line in textwrap.wrap(text, WIDTH - 3)]
+
+
+def _listed(word: str, names: Iterable[str]) -> list[str]:
+    return _wrapped(f"{word} {', '.join(names)}", "  ")
+
+
+def _wrapped(line: str, indent: str) -> list[str]:
+    return textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_long_words=False)

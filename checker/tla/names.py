@@ -1,0 +1,62 @@
+"""Names that TLA+ takes: letters, digits and underscores, none twice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+LIBRARY = Path(__file__).with_name("Epochfence.tla")
+"""The module that each of ours extends."""
+WORDS = (
+    "ASSUME ASSUMPTION AXIOM BOOLEAN CASE CHOOSE CONSTANT CONSTANTS DOMAIN ELSE ENABLED EXCEPT "
+    "EXTENDS FALSE IF IN INSTANCE LAMBDA LET LOCAL MODULE OTHER RECURSIVE STRING SUBSET THEN "
+    "THEOREM TRUE UNCHANGED UNION VARIABLE VARIABLES WITH Append Cardinality Head Int IsFiniteSet "
+    "Len Nat SelectSeq Seq SubSeq Tail Init Next Spec Terminated TypeOK vars x k"
+)
+"""TLA+'s own, those of its modules that ours extends, and what each of ours defines."""
+
+
+class Names:
+    """What the parts of a system are called in a module: a name is given once."""
+
+    def __init__(self) -> None:
+        self._given: dict[tuple[str, str], str] = {}
+
+    def variable(self, name: str) -> str:
+        """That of a variable: `transaction_state` for `transaction.state`."""
+        return self._global("variable", name)
+
+    def constant(self, name: str) -> str:
+        """That of a constant."""
+        return self._global("constant", name)
+
+    def operator(self, name: str) -> str:
+        """That of a definition, such as a row's."""
+        return self._global("operator", name)
+
+    def bound(self, name: str, around: Iterable[str]) -> str:
+        """One for a bound variable, where these are bound around it."""
+        return _free(name, {*self._given.values(), *around})
+
+    def _global(self, kind: str, name: str) -> str:
+        if (kind, name) not in self._given:
+            self._given[kind, name] = _free(name, {*self._given.values()})
+        return self._given[kind, name]
+
+
+@cache
+def reserved() -> frozenset[str]:
+    """What no module of ours may call anything."""
+    library = LIBRARY.read_text(encoding="utf-8")
+    return frozenset({*WORDS.split(), *re.findall(r"^(?:RECURSIVE )?([A-Z]\w*)", library, re.M)})
+
+
+def _free(name: str, taken: set[str]) -> str:
+    words = re.sub(r"\W+", "_", name.replace("'", "")).strip("_")
+    readable = words if words[:1].isalpha() else f"x_{words}"
+    free, number = readable, 2
+    while free in taken or free in reserved():
+        free, number = f"{readable}_{number}", number + 1
+    return free
