@@ -15,9 +15,6 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
 from epochfence.checker.check import Options, check
 from epochfence.checker.tla.module import module
 from epochfence.checker.tla.names import LIBRARY
@@ -133,17 +130,14 @@ def main() -> int:
     if (why := missing()) is not None:
         print(why)
         return 1
-    shown = Table("system", "verdict", "states", "depth", "TLC", box=None)
     wrong = 0
     for case in SYSTEMS:
         with tempfile.TemporaryDirectory() as folder:
             ours, tlcs = by_us(case.instance()), by_tlc(case.instance(), Path(folder))
         wrong += ours != tlcs
-        verdict, states, depth = ours.verdict.name, ours.states or "", ours.depth or ""
-        shown.add_row(
-            str(case), verdict, str(states), str(depth), "the same" if ours == tlcs else str(tlcs)
-        )
-    Console(width=120).print(shown)
+        counts = "" if ours.states is None else f", {ours.states:,} states, depth {ours.depth}"
+        said = "TLC too" if ours == tlcs else f"TLC: {tlcs}"
+        print(f"{case}: {ours.verdict.name}{counts}; {said}", flush=True)
     return 1 if wrong else 0
 
 
