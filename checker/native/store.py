@@ -335,12 +335,12 @@ class Store:
         if self.parts is None or not self.parts.full:
             return True
         before, width = self.rows_of_parts.copy(), self.width
-        if not self.parts.grow():
-            return False
+        grown = self.parts.grow()
         wider = self.parts.width
-        if (before[:, BITS] == self.rows_of_parts[:, BITS]).all():
+        if grown and (before[:, BITS] == self.rows_of_parts[:, BITS]).all():
             return True
-        if not self.may_take((wider - width) * int(self.counts.sum())):
+        if not grown or not self.may_take((wider - width) * int(self.counts.sum())):
+            self.rows_of_parts[:, BITS] = before[:, BITS]  # the records still have these
             return False
         rewrite_records(self.states, self.counts, width, before, wider, self.rows_of_parts)
         self.form[WIDTH] = wider
