@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -59,11 +60,16 @@ def by_parts(monkeypatch: pytest.MonkeyPatch) -> list[Parts]:
     return made
 
 
-def filled(states: list[bytes], ends: list[int], threads: int) -> Store:
+def filled(
+    states: list[bytes],
+    ends: list[int],
+    threads: int,
+    may_take: Callable[[int], bool] | None = None,
+) -> Store:
     """A store of parts with these states; each thread puts a share of their parts first."""
-    stride = len(states[0])
-    parts = Parts(Plan(tuple(ends), (1,) * len(ends)), ROOM, lambda _: True)
-    store = Store(stride, 1 << 16, lambda _: True, parts=parts)
+    stride, may = len(states[0]), may_take or (lambda _: True)
+    parts = Parts(Plan(tuple(ends), (1,) * len(ends)), ROOM, may)
+    store = Store(stride, 1 << 16, may, parts=parts)
 
     def worker() -> Worker:
         kernel: Any = SimpleNamespace(most_successors=4)
@@ -131,6 +137,31 @@ def test_records_get_wider_and_the_order_of_a_shard_stays() -> None:
     assert store.width > narrow
     assert [store.bytes_of(shard, 0, count) for shard, count in enumerate(counts)] == first
     assert {bytes(row) for rows in store.all_rows() for row in rows} == set(states)
+
+
+@pytest.mark.parametrize("refused", [1, 2, 3])
+def test_without_memory_for_wider_records_they_are_read_as_they_are(refused: int) -> None:
+    asked = refused
+
+    def may_take(_: int) -> bool:
+        nonlocal asked
+        asked -= is_short
+        return asked > 0
+
+    is_short = False
+    drawn = random.Random(1)
+    states = [drawn.randbytes(24) for _ in range(30_000)]
+    store = filled(states[:200], [2, 3], 1, may_take)
+    first = [store.bytes_of(shard, 0, count) for shard, count in enumerate(store.counts.tolist())]
+    kernel: Any = SimpleNamespace(most_successors=4)
+    buckets, numbers = np.zeros((2, SHARDS), dtype=np.int64)
+    worker = Worker(kernel, 24, 1, buckets, numbers)
+    worker.work_on(2)
+    is_short = True
+    assert not worker.put(b"".join(states), store)
+    found = [store.bytes_of(shard, 0, len(whole) // 24) for shard, whole in enumerate(first)]
+    assert found == first
+    assert {bytes(row) for rows in store.all_rows() for row in rows} <= set(states)
 
 
 def test_a_plan_divides_where_parts_are_independent() -> None:
