@@ -25,12 +25,12 @@ b = lang.element("b", boxes)
 STATE: FullState = (4, (3, 0, 9), ((7, True), (2, False)))
 
 
-def why(condition: lang.Expression, *after: FullState) -> list[str]:
+def why(condition: lang.Expression, after: FullState | None = None) -> list[str]:
     """What is told of a condition that is false in STATE."""
     up = Table(store, tick, (lang.Row("up", set={x: x + 1, limits: limits, boxes: boxes}),))
     item = invariant("Some", x >= 0, "Some.")
     instance = instantiate(System("storing", (up,), (item,), terminal=True))
-    return list(why_broken(instance, condition, STATE, *after))
+    return list(why_broken(instance, condition, STATE, after))
 
 
 def test_a_comparison_is_told_with_the_values_of_both_sides() -> None:
