@@ -17,9 +17,10 @@ from typing import Any, Final
 from kio.index import load_request_schema, load_response_schema
 from kio.schema.index import api_key_map
 from kio.serial import entity_reader, entity_writer
+from kio.serial.errors import SerialError
 from kio.static.primitive import i64
 
-from ..records.codec import shapes
+from ..records.codec import RecordError, decode, shapes
 from .shapes import plain, shaped
 
 KEYS: Final = {name.title().replace("_", ""): key for key, name in api_key_map.items()}
@@ -27,6 +28,8 @@ KEYS: Final = {name.title().replace("_", ""): key for key, name in api_key_map.i
 NAMES: Final = {key: name for name, key in KEYS.items()}
 PORT: Final = 9092
 TIMEOUT_S: Final = 30
+LARGEST: Final = 100 * 1024 * 1024
+"""The most bytes of a response, as of a request to Kafka (socket.request.max.bytes)."""
 _CLIENT_ID: Final = "epochfence"
 
 
@@ -156,14 +159,24 @@ class Connection:
         data = b""
         try:
             for _ in range(times):
-                data = self._bytes(int.from_bytes(self._bytes(4)))
+                size = int.from_bytes(self._bytes(4))
+                if size > LARGEST:
+                    self.close()
+                    raise BrokerError(f"{self.place} begins a response of {size:,} bytes to {name}")
+                data = self._bytes(size)
         except OSError as error:
             raise self._gone(name, error) from None
         if name == "ApiVersions" and version and int.from_bytes(data[4:6]) == 35:
             return {"error_code": "UNSUPPORTED_VERSION"}  # which comes in version 0
-        _, at = entity_reader(response.__header_schema__)(data, 0)
-        found, _ = entity_reader(response)(data, at)
-        return plain(found)
+        try:
+            _, at = entity_reader(response.__header_schema__)(data, 0)
+            # not by kio, which makes room for an array of any length that is claimed
+            return plain(decode(response, data, at).entity)
+        except (RecordError, SerialError, LookupError, ValueError) as error:
+            self.close()
+            raise BrokerError(
+                f"{self.place}: its response to {name} can't be read: {error}"
+            ) from None
 
     def _bytes(self, size: int) -> bytes:
         assert self._reader is not None

@@ -59,6 +59,40 @@ def test_a_broker_that_closes_the_connection_is_gone() -> None:
     server.close()
 
 
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (b"GET / HTTP/1.1\r\n", "begins a response of 1,195,725,856 bytes to Metadata"),
+        (
+            bytes.fromhex("0000000c 00000000 00000000 7fffffff"),
+            "response to Metadata can't be read",
+        ),
+        (bytes.fromhex("00000006 00000000 0000"), "response to Metadata can't be read"),
+        (bytes.fromhex("00000002 0000"), "response to Metadata can't be read"),
+        (bytes.fromhex("00000040 00000000"), "is gone, at Metadata"),
+    ],
+)
+def test_a_response_that_is_none_is_told_in_a_line(answer: bytes, told: str) -> None:
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def respond() -> None:
+        accepted, _ = server.accept()
+        accepted.recv(4)
+        accepted.sendall(answer)
+        accepted.shutdown(socket.SHUT_WR)
+        accepted.recv(1 << 10)
+        accepted.close()
+
+    thread = threading.Thread(target=respond)
+    thread.start()
+    with pytest.raises(BrokerError, match=told):
+        Connection("127.0.0.1", server.getsockname()[1], Security()).ask(
+            "Metadata", 4, {"topics": None}
+        )
+    thread.join()
+    server.close()
+
+
 def test_nothing_secret_is_shown() -> None:
     how = security(PLAIN)
     assert (how.username, how.password) == ("bob", "a secret")
