@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...language import Bool, Event, Expression, Machine, Message, Row, Table, event, if_, some
 from ...language.expressions import Operand
-from ..errors import Errors
+from ..errors import Errors, is_retriable
 from ..messages import (
     NO_EPOCH,
     PARTITION,
@@ -32,6 +32,11 @@ answer_end = event(
 )  # fmt: skip
 
 
+def passes(error: Expression) -> Expression:
+    """Whether a broker has no such error for ever: it is retriable, or its transaction ends."""
+    return is_retriable(error) | (error == Errors.CONCURRENT_TRANSACTIONS)
+
+
 def _is_asked(client: Expression, request: Expression, error: Expression) -> Expression:
     is_sent = request_in_flight.at(client) & ~answered.at(client)
     return (current.at(client) == some(request)) & is_sent & is_answer(error)
@@ -47,21 +52,17 @@ def _answered(
     """The answer to a request that is under way, with any error that a client tells apart."""
     client, error = on.client, on.error
     asked = _is_asked(client, request, error)
+    told: dict[Expression, Operand] = {answered.at(client): True}
+    sent = (response(producer=client, connection=connection.at(client), error=error, **fields),)
     return Table(
         broker,
         on=on,
         others=(producer,),
         when=asked if when is None else asked & when,
         rows=(
-            Row(
-                "answer",
-                set={answered.at(client): True},
-                send=(
-                    response(
-                        producer=client, connection=connection.at(client), error=error, **fields
-                    ),
-                ),
-            ),
+            Row("answer for now", when=passes(error), set=told, send=sent),
+            Row("refuse", when=error != Errors.NONE, set=told, send=sent),
+            Row("answer", set=told, send=sent),
         ),
     )
 

@@ -56,6 +56,7 @@ from .state import (
     ABORTING,
     COMMITTING,
     ENDED,
+    FAILED_FOR_GOOD,
     FATAL_ERROR,
     IN_TRANSACTION,
     INITIALIZING,
@@ -74,6 +75,7 @@ from .state import (
 from .transaction_manager import (
     COMPLETING,
     CallResponse,
+    aborts_as_it_closes,
     adds_implicitly,
     call_acknowledged,
     finalized_version,
@@ -242,6 +244,7 @@ _JOINS: dict[Expression, Operand] = {
     queued: queued
     | if_(_bumps, set_of(Request.END_TXN, Request.INIT_PRODUCER_ID), set_of(Request.END_TXN))
 }
+_ABORTS = _pending(ABORTING) | COMPLETING | _JOINS | {new_partitions: set_of()}
 _may_end = (size(adding) == 0) & (settled | (EARLY_ENDS > 0))
 
 
@@ -313,7 +316,7 @@ abort = Table(
             "begun",
             f"{_MANAGER}.beginAbort",
             goto=ABORTING,
-            set=_pending(ABORTING) | COMPLETING | _JOINS | {new_partitions: set_of()},
+            set=_ABORTS,
             only_real=True,
         ),
         _at_once(
@@ -434,7 +437,7 @@ offsets_sent = Table(
         ),
     ),
 )
-_is_over = pending_call.is_set & ~any_true(
+is_over = pending_call.is_set & ~any_true(
     *(
         request.is_in(queued) | (current == some(request))
         for request in (Request.INIT_PRODUCER_ID, Request.END_TXN)
@@ -443,10 +446,30 @@ _is_over = pending_call.is_set & ~any_true(
 acknowledged = Table(
     producer,
     on=acknowledge,
-    when=(QUEUE == 0) | (_is_over & ~answered),
+    when=(QUEUE == 0) | (is_over & ~answered),
     rows=(Row("heard", set={call_acknowledged: True}),),
 )
 closed = Table(producer, on=call_close, when=in_order, rows=(Row("close", set={is_closed: True}),))
 
+abort_at_close = event(
+    "abort as it closes", event_doc="The sending thread ends what is open before it ends itself."
+)
+aborted_at_close = Table(
+    producer,
+    on=abort_at_close,
+    when=is_closed & aborts_as_it_closes & (size(queued) == 0) & ~current.is_set,
+    rows=(
+        Row(
+            "forced, as it can't be aborted",
+            when=~transactional | (calls_in_turn & _unfinished & (pending_call != some(ABORTING))),
+            goto=FATAL_ERROR,
+            set=FAILED_FOR_GOOD
+            | {last_error: some(Errors.KAFKA_EXCEPTION), new_partitions: set_of()},
+            source="Sender.run, TransactionManager.close",
+        ),
+        Row("abort", goto=ABORTING, set=_ABORTS, source="Sender.run, KAFKA-6635"),
+    ),
+)
+"""For a system with the queue of requests: whoever drives a client makes it abort as it closes."""
 
 TABLES = (initialize, begin, commit, abort, send, offsets_sent, acknowledged, closed)

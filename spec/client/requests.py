@@ -224,13 +224,18 @@ request_sent = Table(
             offsets_name_members,
         ),
         Row(
+            "send to anyone",
+            when=_to_anyone,
+            set={request_in_flight: True},
+            reply=react(ClientStep.SEND),
+            source=_SENDS,
+        ),
+        Row(
             "send",
             set={
                 request_in_flight: True,
                 coordinator_version: if_(
-                    _to_anyone | _to_group,
-                    coordinator_version,
-                    minimum(init_version, BUMPING_VERSION),
+                    _to_group, coordinator_version, minimum(init_version, BUMPING_VERSION)
                 ),
             },
             reply=react(ClientStep.SEND),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...language import Expression, after, invariant, size, some, step_property
+from ...language import Expression, after, invariant, leads_to, size, some, step_property
 from ...language.expressions import any_true
 from ..client import queue
 from ..client import state as client
@@ -150,3 +150,60 @@ PROPERTIES = (
         source="Sender.maybeSendAndPollTransactionalRequest",
     ),
 )
+
+
+def _waits(*requests: Expression) -> Expression:
+    """Whether one of the requests is in the queue, to be sent, or under way."""
+    return any_true(*(each.is_in(_queued) | (_current == some(each)) for each in requests))
+
+
+_call_waits = _pending.is_set & _waits(Request.INIT_PRODUCER_ID, Request.END_TXN)
+_partitions_wait = (size(_my(manager.new_partitions)) > 0) | _waits(Request.ADD_PARTITIONS_TO_TXN)
+_added_first = _waits(Request.ADD_OFFSETS_TO_TXN)
+_offsets_wait = _waits(Request.TXN_OFFSET_COMMIT)
+_is_busy = (size(_queued) > 0) | _current.is_set | (size(_my(manager.new_partitions)) > 0)
+_more_offsets = _added_first | (
+    Request.TXN_OFFSET_COMMIT.is_in(_queued) & (_current == some(Request.TXN_OFFSET_COMMIT))
+)
+# Where calls aren't in turn (before 3.3) what an earlier one has left in the queue may end the next
+# transaction while its partitions wait. No broker of this system answers about those.
+_is_forgotten = _waits(Request.ADD_PARTITIONS_TO_TXN) & (size(_my(client.adding)) == 0)
+_in_between = transactional & ((_state == client.INITIALIZING) | client.is_completing(_state))
+_closes = close_ends & transactional & _my(manager.is_closed)
+_nothing_follows = _my(client.can_only_close)
+_is_closed = ~_is_busy & ~_my(manager.has_ongoing_transaction)
+PROGRESS = (
+    leads_to(
+        "ClientCallEnds", _call_waits, ~_call_waits | _is_forgotten,
+        "A call that an application waits in ends, with its result or an error.",
+        source="TransactionalRequestResult.await",
+    ),
+    leads_to(
+        "PartitionsAnswered", calls_in_turn & _partitions_wait,
+        ~_partitions_wait | _added_first | _offsets_wait,
+        "A partition that is written to gets into its transaction, or that fails, if no offsets "
+        "are sent in between.",
+        source="TransactionManager.maybeAddPartition",
+    ),
+    leads_to(
+        "OffsetsAdded", calls_in_turn & _added_first, ~_added_first | _offsets_wait,
+        "The group of offsets that are sent gets into the transaction, or the call fails.",
+        source="TransactionManager.sendOffsetsToTransaction",
+    ),
+    leads_to(
+        "OffsetsAnswered", calls_in_turn & _offsets_wait, ~_offsets_wait | _more_offsets,
+        "Offsets are committed, or the call fails, if no more are sent in between.",
+        source="TransactionManager.sendOffsetsToTransaction",
+    ),
+    leads_to(
+        "CloseEnds", _closes, ~_closes | _is_closed | _nothing_follows | _is_forgotten,
+        "A client that is closed answers what was asked for, aborts what is open, and ends.",
+        source="KAFKA-6635, Sender.run",
+    ),
+    leads_to(
+        "UsableAgain", _in_between, ~_in_between | _is_forgotten,
+        "A client that initializes or ends a transaction gets to a state in which it can go on or "
+        "abort, or has failed for good.",
+        source="TransactionManager.State, abortableErrorIfPossible, transitionToAbortableError",
+    ),
+)  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...language import Channel, System
+from ...language import Channel, Fairness, System, Table, strong_fairness, weak_fairness
 from ..client import any_broker, calls, failures, queue, requests, transaction_manager
 from ..client.state import FIRST_EPOCH
 from ..features import CLIENT, COORDINATOR, KAFKA, transactional
@@ -23,16 +23,58 @@ from ..messages import (
     EndTxnResponse,
     InitProducerIdResponse,
 )
-from ..properties.calls import PROPERTIES
+from ..properties.calls import PROGRESS, PROPERTIES
 from .unreached import CALLS as UNREACHED
+
+_CHANNELS = (
+    Channel(InitProducerIdResponse),
+    Channel(AddPartitionsToTxnResponse),
+    Channel(EndTxnResponse),
+)
+_BEHIND_BATCHES = "the end waits for batches"
+_CHOSEN = tuple(r.name for r in requests.request_chosen.rows if r.name != _BEHIND_BATCHES)
+_PASSING = ("try again", "the coordinator has moved")
+
+
+def _answered(table: Table) -> tuple[Fairness, ...]:
+    """An answer comes at last that isn't to be asked for again."""
+    final = tuple(row.name for row in table.rows if row.name not in _PASSING)
+    return strong_fairness(table.on, rows=final)
+
+
+# What an application does, and errors from elsewhere, need never happen.
+_OF_THE_CLIENT = (
+    *weak_fairness(requests.ask_for_partitions, requests.send_request, calls.abort_at_close),
+    *weak_fairness(*(channel.message for channel in _CHANNELS)),
+)
+# Batches come to an end, a broker can be reached, and it answers other than for now.
+_OF_BROKERS = (
+    *weak_fairness(requests.next_request, rows=_CHOSEN),
+    *strong_fairness(requests.send_request, rows=("send to anyone",)),
+    *strong_fairness(requests.send_request, rows=("send",)),
+    *strong_fairness(any_broker.answer_init, rows=("answer",)),
+    *strong_fairness(any_broker.answer_partitions, rows=("refuse", "answer")),
+    *strong_fairness(any_broker.answer_end, rows=("refuse", "answer")),
+    *strong_fairness(requests.found, rows=("found",)),
+    *_answered(requests.offsets_added),
+    *_answered(requests.offset_committed),
+)
 
 system = System(
     name="calls",
     doc="A client, the queue of its requests and their coordinators: the application calls at any "
     "time and in any order, records and batches fail, requests are lost, and brokers answer with "
     "any error.",
-    tables=calls.TABLES + requests.TABLES + failures.TABLES + any_broker.TABLES,
+    tables=(
+        *calls.TABLES,
+        calls.aborted_at_close,
+        *requests.TABLES,
+        *failures.TABLES,
+        *any_broker.TABLES,
+    ),
     properties=PROPERTIES,
+    progress=PROGRESS,
+    fairness=_OF_THE_CLIENT + _OF_BROKERS,
     constants=(
         PARTITIONS,
         transaction_manager.OLDEST_VERSION,
@@ -59,11 +101,7 @@ system = System(
         "small": {transaction_manager.OLDEST_VERSION: 3},
     },
     protocols=KAFKA.assuming(transactional).of_parts(CLIENT, COORDINATOR),
-    channels=(
-        Channel(InitProducerIdResponse),
-        Channel(AddPartitionsToTxnResponse),
-        Channel(EndTxnResponse),
-    ),
+    channels=_CHANNELS,
     real=(
         *queue.QUEUE_FIELDS,
         transaction_manager.last_error,

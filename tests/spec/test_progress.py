@@ -9,8 +9,12 @@ import pytest
 
 from epochfence.checker.check import check
 from epochfence.checker.verdict import Result, Verdict
-from epochfence.language import Row, System, instantiate
+from epochfence.language import Fairness, Row, System, instantiate, set_of, strong_fairness
 from epochfence.language.instance import ending_anywhere
+from epochfence.spec.client import requests
+from epochfence.spec.client import transaction_manager as manager
+from epochfence.spec.client.queue import Request, queued
+from epochfence.spec.client.state import state
 from epochfence.spec.coordinator import entry, ownership
 from epochfence.spec.producer_ids import controller
 from epochfence.spec.systems import shipped
@@ -161,7 +165,9 @@ _PARTITION = ownership.LeaderAndIsr.state_partition
 SMALL_SYSTEMS = {
     "producer-ids": {"block_size": 2, "largest_producer_id": 7, "faults": 0},
     "coordinators": {"leader_epochs": 1},
+    "calls": {"oldest_version": 3},
 }
+CALLS = shipped("calls")
 SMALL_FAULTS = {
     "CallEnds": altered(
         shipped("producer-ids"), table="rpc_manager.take the prefetched block",
@@ -180,9 +186,32 @@ SMALL_FAULTS = {
         shipped("coordinators"), table="coordinator.LeaderAndIsr", row="take over",
         updates={ownership.loads[_PARTITION]: ownership.loads[_PARTITION]},
     ),
+    "ClientCallEnds": altered(
+        CALLS, table="producer.FindCoordinator answered", row="found",
+        updates={manager.transaction_coordinator: manager.transaction_coordinator},
+    ),
+    "PartitionsAnswered": altered(
+        CALLS, table="producer.AddPartitionsToTxnResponse", row="added",
+        updates={queued: queued | set_of(Request.ADD_PARTITIONS_TO_TXN)},
+    ),
+    "OffsetsAdded": altered(
+        CALLS, table="producer.AddOffsetsToTxn answered", row="commit them next",
+        updates={queued: queued | set_of(Request.ADD_OFFSETS_TO_TXN)},
+    ),
+    "OffsetsAnswered": altered(
+        CALLS, table="producer.FindCoordinator answered", row="found",
+        updates={manager.group_coordinator: manager.group_coordinator},
+    ),
+    "CloseEnds": altered(
+        CALLS, table="producer.abort as it closes", row="abort", when=False
+    ),
+    "UsableAgain": altered(CALLS, table="producer.EndTxnResponse", row="ended", goto=state),
 }  # fmt: skip
+HOLDS_AT = {"UsableAgain": "2.3"}
+"""The release where the newest one doesn't have the property itself (docs/findings.md)."""
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", SMALL_FAULTS)
 def test_a_property_of_the_small_systems_holds_and_breaks_without_what_it_needs(name: str) -> None:
     faulty = SMALL_FAULTS[name]
@@ -190,7 +219,7 @@ def test_a_property_of_the_small_systems_holds_and_breaks_without_what_it_needs(
     for system, verdict in (
         (shipped(faulty.name), Verdict.HOLDS), (faulty, Verdict.LEADS_TO_BROKEN)
     ):  # fmt: skip
-        instance = instantiate(system, constants=constants, properties=[name])
+        instance = instantiate(system, HOLDS_AT.get(name), constants, properties=[name])
         result = check(ending_anywhere(instance))
         assert result.verdict is verdict, result.reason
         assert name not in [item.subject for item in result.vacuous]
@@ -199,3 +228,67 @@ def test_a_property_of_the_small_systems_holds_and_breaks_without_what_it_needs(
 def test_every_property_of_the_small_systems_has_a_fault() -> None:
     declared = {item.name for name in SMALL_SYSTEMS for item in shipped(name).progress}
     assert SMALL_FAULTS.keys() == declared
+
+
+# A client's calls -------------------------------------------------------------------------------
+
+
+def calls_at(release: str, name: str, system: System = CALLS) -> Result:
+    instance = instantiate(system, release, bounds="small", properties=[name])
+    return check(ending_anywhere(instance))
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("release", ["2.5", "3.9", "4.3"])
+def test_a_lost_id_while_aborting_leaves_a_client_that_nobody_initializes(release: str) -> None:
+    """docs/findings.md: a new epoch is needed that nobody has asked for."""
+    result = calls_at(release, "UsableAgain")
+    assert result.verdict is Verdict.LEADS_TO_BROKEN
+    trace = result.trace
+    assert trace is not None
+    assert trace.loop is not None
+    rows = [step.row for step in trace.steps]
+    assert rows[trace.loop - 2 : trace.loop] == [
+        "unknown producer id: a new epoch after the abort", "nothing to end",
+    ]  # fmt: skip
+
+
+NEEDED = {
+    "ask for partitions": "PartitionsAnswered",
+    "send request": "ClientCallEnds",
+    "abort as it closes": "CloseEnds",
+    "InitProducerIdResponse": "ClientCallEnds",
+    "AddPartitionsToTxnResponse": "PartitionsAnswered",
+    "EndTxnResponse": "ClientCallEnds",
+    "next request": "ClientCallEnds",
+    "send request [send to anyone]": "ClientCallEnds",
+    "send request [send]": "ClientCallEnds",
+    "answer InitProducerId [answer]": "ClientCallEnds",
+    "answer AddPartitionsToTxn [refuse, answer]": "PartitionsAnswered",
+    "answer EndTxn [refuse, answer]": "ClientCallEnds",
+    "FindCoordinator answered [found]": "ClientCallEnds",
+    "AddOffsetsToTxn answered": "OffsetsAdded",
+    "TxnOffsetCommit for a partition": "OffsetsAnswered",
+}
+"""Of what runs of `calls` are supposed to be fair to: a property that needs it."""
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("fair", CALLS.fairness, ids=lambda item: item.name)
+def test_calls_suppose_nothing_that_no_property_needs(fair: Fairness) -> None:
+    needs = fair.name.partition(" fairness of ")[2]
+    name = NEEDED.get(needs) or NEEDED[needs.partition(" [")[0]]
+    rest = tuple(item for item in CALLS.fairness if item is not fair)
+    result = calls_at("4.3", name, replace(CALLS, fairness=rest))
+    assert result.verdict is Verdict.LEADS_TO_BROKEN
+
+
+def test_a_group_that_is_refused_for_good_keeps_an_abort_from_its_end() -> None:
+    """docs/findings.md: while aborting a client ignores it, and asks for the offsets again."""
+    found = strong_fairness(requests.found, rows=("found", "abortable"))
+    rest = tuple(item for item in CALLS.fairness if item.event is not requests.found)
+    result = calls_at("3.3", "ClientCallEnds", replace(CALLS, fairness=rest + found))
+    assert result.verdict is Verdict.LEADS_TO_BROKEN
+    assert result.trace is not None
+    again = [step.row for step in result.trace.steps[result.trace.loop :]]
+    assert {"abortable", "to whom?"} <= set(again)
