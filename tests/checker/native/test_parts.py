@@ -245,8 +245,8 @@ def explored(instance: Instance) -> Explorer:
     """A finished search."""
     from epochfence.checker.check import prepare
 
-    prepared = prepare(instance)
-    explorer = Explorer(prepared.kernel, prepared.packing.stride, len(prepared.labels), 1, 1 << 30)
+    prepared, memory = prepare(instance), psutil.Process().memory_info().rss + (1 << 30)
+    explorer = Explorer(prepared.kernel, prepared.packing.stride, len(prepared.labels), 1, memory)
     explorer.insert(prepared.initials())
     explorer.begin_level()
     search(explorer)
