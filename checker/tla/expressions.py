@@ -19,7 +19,7 @@ from ...language import (
     Sequence,
     Set,
 )
-from ...language.expressions import QUANTIFIERS, Bound, EnumValue, Operand
+from ...language.expressions import QUANTIFIERS, Bound, EnumValue
 from ...language.typecheck import type_of
 from ...language.types import Constants, Type, Value, initial_value
 from .layout import AND, IMPLIES, OR, Choice, Formula, Headed, Junction, joined, line
@@ -88,12 +88,11 @@ class Writer:
             case _:
                 return self.plain(e, scope)
 
-    def of_type(self, operand: Operand, kind: Type | None, scope: Scope) -> str:
+    def of_type(self, e: Expression, kind: Type | None, scope: Scope) -> str:
         """An expression as a value of a type that may be optional where it isn't."""
-        e = operand if isinstance(operand, Expression) else Expression("const", (), operand)
         text = self.text(e, scope)
-        is_plain = (e.op != "some" and e.data is not None) or e.op != "const"
-        if isinstance(kind, Optional) and is_plain and not isinstance(type_of(e), Optional):
+        is_none = e.op == "const" and e.data is None
+        if isinstance(kind, Optional) and not is_none and not isinstance(type_of(e), Optional):
             return f"Some({text})"
         return text
 
@@ -216,10 +215,11 @@ class Writer:
             return self.over(e, name, self.values(bound.data.type), holds)
         name = self.names.bound(bound.data, scope.values())
         inner = {**scope, bound: name}
+        kind = type_of(bound.args[0])
+        if isinstance(kind, Sequence):
+            return self.over_sequence(e, name, inner)
         whole = self.text(bound.args[0], inner)  # it may stand where the name is bound
-        match type_of(bound.args[0]):
-            case Sequence():
-                return self.over_sequence(e, name, whole, inner)
+        match kind:
             case Bag():
                 return self.over_bag(e, name, whole, self.formula(body, inner))
             case _:
@@ -262,7 +262,7 @@ class Writer:
             case _:
                 return self.over(e, name, each, body)
 
-    def over_sequence(self, e: Expression, name: str, whole: str, scope: Scope) -> Formula:
+    def over_sequence(self, e: Expression, name: str, scope: Scope) -> Formula:
         """Over the places of a sequence, which count from 1 in TLA+."""
         bound, body = e.args
         at = self.names.bound(f"at_{name}", scope.values())

@@ -65,18 +65,15 @@ class _Module:
     def head(self) -> str:
         system = self.instance.system
         about = f"{system.name}, protocol {self.instance.protocol}. {system.doc}"
-        lines = [
-            f" MODULE {self.name} ".center(80, "-"),
-            *_comment(about),
-            "EXTENDS Epochfence",
-        ]
+        head = [f" MODULE {self.name} ".center(80, "-"), *_comment(about), "EXTENDS Epochfence"]
         if self.constants:
-            lines += ["", *_listed("CONSTANTS", self.constants)]
+            head += ["", *lines(Listed("CONSTANTS ", tuple(self.constants), ""))]
         # TLC's configuration has no numbers below 0
-        lines += [f"{name} == {value}" for name, value in self.below_0.items()]
-        lines += ["", *_listed("VARIABLES", self.variables.values())]
-        lines += ["", *_wrapped(f"vars == <<{', '.join(self.variables.values())}>>", "  ")]
-        return "\n".join(lines)
+        head += [f"{name} == {value}" for name, value in self.below_0.items()]
+        variables = tuple(self.variables.values())
+        head += ["", *lines(Listed("VARIABLES ", variables, ""))]
+        head += ["", *lines(Listed("vars == <<", variables, ">>"))]
+        return "\n".join(head)
 
     def start(self) -> str:
         writer = self.writer
@@ -93,10 +90,12 @@ class _Module:
     # Actions --------------------------------------------------------------------------------------
 
     def every_action(self) -> Iterator[str]:
-        sources = {
+        protocols, features = self.instance.system.protocols, self.instance.features
+        sources = {  # of this release: another one may have a row of the same name
             (table.name, row.name): row.source
             for table in self.instance.system.tables
             for row in table.rows
+            if protocols.holds(row.during, features)
         }
         each = zip(self.instance.actions, self.actions, self.rows, strict=True)
         for action, name, rows in each:
@@ -186,10 +185,9 @@ class _Module:
 
     def every_property(self) -> Iterator[str]:
         for item, name in zip(self.instance.properties, self.properties, strict=True):
-            body = lines(self.writer.formula(item.expression, {}), WIDTH - 6)
-            if item.kind == "step":
-                body = [f"[][ {body[0]}", *(f"    {text}" for text in body[1:-1]), *body[1:][-1:]]
-                body[-1] = f"{body[-1]} ]_vars" if len(body) == 1 else f"    {body[-1]} ]_vars"
+            begin, end = ("[][ ", " ]_vars") if item.kind == "step" else ("", "")
+            body = hung(begin, self.writer.formula(item.expression, {}), WIDTH - 6 + len(begin))
+            body[-1] += end
             text = "\n".join(f"  {part}" for part in body)
             yield "\n".join((*_comment(item.sentence), f"{name} ==", text))
 
@@ -220,11 +218,3 @@ def _call(name: str, scope: Scope) -> str:
 
 def _comment(text: str) -> list[str]:
     return [f"\\* {line}" for line in textwrap.wrap(text, WIDTH - 3)]
-
-
-def _listed(word: str, names: Iterable[str]) -> list[str]:
-    return _wrapped(f"{word} {', '.join(names)}", "  ")
-
-
-def _wrapped(line: str, indent: str) -> list[str]:
-    return textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_long_words=False)
