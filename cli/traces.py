@@ -82,7 +82,7 @@ def explain(
 
     trace = outcome.trace
     assert trace is not None
-    told = [*story(chart_of(trace), instance.system), trace.conclusion]
+    told = [*story(chart_of(trace), instance), trace.conclusion]
     told += [line if line.startswith(" ") else f"- {line}" for line in trace.why]
     for line in told:
         print(

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...language import System
+from ...language import Instance
+from ..settled import declared_rows
 from .chart import Arrow, Chart, ChartStep
 
 MOST = 4  # changes that a sentence tells; the chart has all of them
 
 
-def story(chart: Chart, system: System) -> Iterator[str]:
+def story(chart: Chart, instance: Instance) -> Iterator[str]:
     """The steps of a chart as numbered sentences."""
-    sources = {(table.name, row.name): row.source for table in system.tables for row in table.rows}
+    declared = declared_rows(instance)
     for step in chart.steps:
         if step.number - 1 == chart.loop:
             yield "From here on, again and again:"
-        source = sources.get((step.table, step.row), "")
-        end = f" ({source})" if source else ""
+        row = declared.get((step.table, step.row))
+        end = f" ({row.source})" if row is not None and row.source else ""
         yield f"{step.number}. {' '.join(_sentences(step))}{end}"
     for arrow in chart.under_way:
         yield f"{arrow.message} of step {arrow.sent} is still under way to {arrow.target}."

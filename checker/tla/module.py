@@ -14,6 +14,7 @@ from ...language import Action, DeclarationError, Expression, Instance, Map, Rec
 from ...language.expressions import folded, lift
 from ...language.instance import ActionRow
 from ...language.typecheck import type_of
+from ..settled import declared_rows
 from .expressions import Scope, Writer, conjuncts
 from .layout import AND, WIDTH, Changed, Choice, Formula, Headed, Listed, hung, joined, lines
 from .names import Names
@@ -90,13 +91,7 @@ class _Module:
     # Actions --------------------------------------------------------------------------------------
 
     def every_action(self) -> Iterator[str]:
-        protocols, features = self.instance.system.protocols, self.instance.features
-        sources = {  # of this release: another one may have a row of the same name
-            (table.name, row.name): row.source
-            for table in self.instance.system.tables
-            for row in table.rows
-            if protocols.holds(row.during, features)
-        }
+        declared = declared_rows(self.instance)
         each = zip(self.instance.actions, self.actions, self.rows, strict=True)
         for action, name, rows in each:
             scope: dict[Expression, str] = {}
@@ -105,7 +100,8 @@ class _Module:
             if action.choice is not None:
                 scope[action.choice] = self.names.bound("message", scope.values())
             for row, row_name in zip(action.rows, rows, strict=True):
-                yield self.row(row, row_name, scope, sources.get((action.table, row.name), ""))
+                found = declared.get((action.table, row.name))  # none of the network's own rows
+                yield self.row(row, row_name, scope, "" if found is None else found.source)
             yield self.action(action, name, rows, scope)
 
     def row(self, row: ActionRow, name: str, scope: Scope, source: str) -> str:

@@ -10,6 +10,7 @@ import pytest
 from epochfence.checker.chart.chart import chart_of
 from epochfence.checker.chart.story import story
 from epochfence.checker.chart.text import to_lines
+from epochfence.checker.settled import declared_rows
 from epochfence.checker.trace import Trace, TraceStep, told
 from epochfence.language import instantiate
 from epochfence.model.engine.interpreter import FullState, Interpreter, Step
@@ -134,13 +135,13 @@ def test_a_story_has_a_sentence_and_a_source_for_each_step(name: str, seed: int)
     instance = instantiate(shipped(name))
     states, steps = walk(Interpreter(instance), Random(seed))
     chart = chart_of(told(instance, states, steps, "It ended."))
-    sentences = list(story(chart, instance.system))
+    sentences = list(story(chart, instance))
     for step, sentence in zip(chart.steps, sentences, strict=False):
         assert sentence.startswith(f"{step.number}. ")
         assert f": {step.row}." in sentence
         assert step.lane in sentence
-        rows = (row for table in instance.system.tables for row in table.rows)
-        sources = {row.source for row in rows if row.name == step.row}
+        rows = declared_rows(instance).items()  # not those of other releases
+        sources = {row.source for (_, name), row in rows if name == step.row}
         assert any(sentence.endswith(f" ({source})" if source else ".") for source in sources)
     assert len(sentences) == len(chart.steps) + len(chart.under_way)
 
@@ -149,7 +150,9 @@ def test_a_story_tells_what_became_of_messages() -> None:
     taken = step("server", "Ask(number=2)", AGAIN, [ASK])
     ask = step("client", "ask(once)", sent=[ASK, AGAIN])
     lost = step("server", "lost Ask(number=1)", ASK)
-    told_of = list(story(chart_of(trace(ask, taken, lost, loop=1)), shipped("transactions")))
+    told_of = list(
+        story(chart_of(trace(ask, taken, lost, loop=1)), instantiate(shipped("transactions")))
+    )
     assert told_of == [
         "1. client: ask(once): row. It sends Ask to server, which is lost at step 3. "
         "It sends Ask to server.",
