@@ -1,5 +1,5 @@
 """The pages in Chinese say what those in English do: section by section they have the same
-commands, pictures, links and figures."""
+commands, pictures, links and figures. They are set as Chinese is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ TRANSLATED = {"docs/zh/README.md": "README.md", "docs/zh/tour.md": "docs/tour.md
 NOT_LINKED = {"SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/zh/README.md"}
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-FIGURE = re.compile(r"(?<![\w.-])\d+(?:\.\d+)*(?![\w-])")
+FIGURE = re.compile(r"(?<![\w.-])\d+(?:\.\d+)*(?: million| 万)?(?![A-Za-z\d_-])")
+CODE = re.compile(r"`[^`]*`")
+CHINESE = r"[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]"
 
 
 def told(page: str, text: str) -> list[tuple[list[str], Counter[str], Counter[str]]]:
@@ -35,7 +37,15 @@ def links(page: str, section: str) -> Counter[str]:
 
 def figures(section: str) -> Counter[str]:
     """The numbers that a section tells in digits, but for those of commands and links."""
-    return Counter(FIGURE.findall(re.sub(r"`[^`]*`", "", LINK.sub("", FENCE.sub("", section)))))
+    found = FIGURE.findall(CODE.sub("", LINK.sub("", FENCE.sub("", section))))
+    return Counter(map(figure, found))
+
+
+def figure(text: str) -> str:
+    """A number that is told in millions, or in wan (ten thousands), in full."""
+    number, _, unit = text.partition(" ")
+    times = {"": 0, "million": 1_000_000, "万": 10_000}[unit]
+    return f"{float(number) * times:.0f}" if times else number
 
 
 @pytest.mark.parametrize("page", TRANSLATED)
@@ -59,3 +69,15 @@ def test_what_is_out_of_step_is_seen(right: str, wrong: str) -> None:
     page = "docs/zh/README.md"
     text = (ROOT / page).read_text(encoding="utf-8")
     assert told(page, text.replace(right, wrong, 1)) != told(page, text)
+
+
+@pytest.mark.parametrize("page", TRANSLATED)
+def test_chinese_is_set_as_chinese_is(page: str) -> None:
+    """Signs between Chinese words are full width. A line of a paragraph ends only where a space
+    may stand: browsers show its end as one."""
+    text = FENCE.sub("", (ROOT / page).read_text(encoding="utf-8"))
+    prose = CODE.sub("", LINK.sub("]", text))
+    assert re.findall(rf"{CHINESE}[ ]?[,:;?()]|[,:;?()]{CHINESE}", prose) == []
+    assert (
+        re.findall(rf"{CHINESE}[*`\])]*\n *[*`\[(]*{CHINESE}", text.replace("\n* ", "\n\n")) == []
+    )
