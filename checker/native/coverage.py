@@ -6,15 +6,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain, compress, islice
 from typing import Any
+
+import numpy as np
 
 from ..graph import Node
 from ..ground import GroundAction, Grounded, Steps, choice_leaf
 from ..probes import Probe
 from .pack import Packing
+from .seeker import Seeker
 from .vectors import Formula, formula, gathered, in_words
+
+INTERPRETED = 1 << 14  # states from which on what is still sought is compiled
 
 
 @dataclass(frozen=True)
@@ -130,18 +137,36 @@ class Choices:
             yield partial(self.graph.substitute, leaves=leaves, done=done), possible
 
 
-def met(every: Sequence[Sought], packing: Packing, states: Iterable[Any]) -> list[bool]:
-    """Of each of what is sought whether it is among the packed states, given as rows of bytes."""
+def met(
+    every: Sequence[Sought], packing: Packing, states: Iterable[Any], threads: int = 1
+) -> list[bool]:
+    """Of each of what is sought whether it is among the packed states, given as rows of bytes.
+
+    Most is among the first states. What isn't is compiled, and sought among the others by so many
+    threads.
+    """
     left = {at: one for at, one in enumerate(every) if one.cases}
-    found = [False] * len(every)
-    if not left:
-        return found
-    for part in gathered(states):
-        words = in_words(part, packing)
+    parts = (in_words(part, packing) for part in gathered(states))
+    asked = 0
+    while left and asked < INTERPRETED and (words := next(parts, None)) is not None:
         known: dict[int, Any] = {}
-        for at in [at for at, one in left.items() if one.among(words, known)]:
-            found[at] = True
+        left = {at: one for at, one in left.items() if not one.among(words, known)}
+        asked += len(words)
+    if left and (words := next(parts, None)) is not None:
+        seeker = Seeker([case for one in left.values() for case in one.cases], packing)
+        found = _asked(seeker, chain([words], parts), threads)
+        owners = chain.from_iterable([at] * len(one.cases) for at, one in left.items())
+        for at in set(compress(owners, found)):
             del left[at]
-        if not left:
-            break
+    return [at not in left and bool(one.cases) for at, one in enumerate(every)]
+
+
+def _asked(seeker: Seeker, parts: Iterator[Any], threads: int) -> Any:
+    """Of each pair of conditions whether some part has it."""
+    found = np.zeros(seeker.count, dtype=np.bool_)
+    with ThreadPoolExecutor(threads) as pool:
+        while asked := [pool.submit(seeker, part) for part in islice(parts, 2 * threads)]:
+            found |= np.logical_or.reduce([one.result() for one in asked])
+            if found.all():
+                break
     return found

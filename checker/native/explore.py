@@ -300,7 +300,7 @@ class Explorer:
 
     def met(self, every: Sequence[Sought], packing: Packing) -> list[bool]:
         """Of each of what is sought whether it is among the states found."""
-        return met(every, packing, self.store.all_rows())
+        return met(every, packing, self.store.all_rows(), self.threads)
 
     def close(self) -> None:
         """Ends the threads."""

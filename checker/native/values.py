@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ..graph import Node
 from .instructions import I1, I64, Builder, Value, number, truth
-from .pack import Packing
+from .pack import Packing, Place
 
 
 class Values:
@@ -30,13 +32,11 @@ class Values:
 
     def truth(self, node: Node) -> Value:
         """The node as an i1."""
-        value = self.value(node)
-        return value if value.type == I1 else self.b.icmp("ne", value, number(0))
+        return as_truth(self.b, self.value(node))
 
     def number(self, node: Node) -> Value:
         """The node as an i64."""
-        value = self.value(node)
-        return value if value.type == I64 else self.b.zext(value, I64)
+        return as_number(self.b, self.value(node))
 
     def value(self, node: Node) -> Value:
         found = self.known.get(node.number)
@@ -54,20 +54,10 @@ class Values:
                 return self.place
             case "leaf":
                 place = self.packing.places[node.value]
+                if not node.is_truth:
+                    return of_leaf(b, place, self.words)
                 raw = b.and_(self.words[place.word], number(place.mask))
-                if node.is_truth:
-                    return b.icmp("ne", raw, number(0))
-                if place.shift:
-                    raw = b.lshr(raw, number(place.shift))
-                return b.add(raw, number(place.low)) if place.low else raw
-            case "not":
-                return b.not_(self.truth(node.args[0]))
-            case "and" | "or":
-                result = self.truth(node.args[0])
-                for arg in node.args[1:]:
-                    other = self.truth(arg)
-                    result = b.and_(result, other) if node.op == "and" else b.or_(result, other)
-                return result
+                return b.icmp("ne", raw, number(0))
             case "eq":
                 left, right = node.args
                 for leaf, constant in ((left, right), (right, left)):
@@ -77,32 +67,71 @@ class Values:
                         raw = b.and_(self.words[place.word], number(place.mask))
                         wanted = (constant.value - place.low) << place.shift
                         return b.icmp("eq", raw, number(wanted))
-                if left.is_truth and right.is_truth:
-                    return b.icmp("eq", self.truth(left), self.truth(right))
-                return b.icmp("eq", self.number(left), self.number(right))
-            case "lt":
-                return b.icmp("slt", self.number(node.args[0]), self.number(node.args[1]))
-            case "add":
-                return b.add(self.number(node.args[0]), self.number(node.args[1]))
-            case "sub":
-                return b.sub(self.number(node.args[0]), self.number(node.args[1]))
-            case "mul":
-                return b.mul(self.number(node.args[0]), self.number(node.args[1]))
-            case "div":
-                whole = self.number(node.args[0])
-                return b.sdiv(b.sub(whole, self._rest(whole, node.value)), number(node.value))
-            case "mod":
-                return self._rest(self.number(node.args[0]), node.value)
             case _:
-                condition = self.truth(node.args[0])
-                if node.is_truth:
-                    then, otherwise = self.truth(node.args[1]), self.truth(node.args[2])
-                else:
-                    then, otherwise = self.number(node.args[1]), self.number(node.args[2])
-                return b.select(condition, then, otherwise)
+                pass
+        return applied(b, node.op, map(self.value, node.args), node.value)
 
-    def _rest(self, a: Value, size: int) -> Value:
-        """a modulo `size`, never negative."""
-        b = self.b
-        rest = b.srem(a, number(size))
-        return b.select(b.icmp("slt", rest, number(0)), b.add(rest, number(size)), rest)
+
+def of_leaf(b: Builder, place: Place, words: list[Value]) -> Value:
+    """The number of a leaf of a packed state, given as words."""
+    raw = b.and_(words[place.word], number(place.mask))
+    if place.shift:
+        raw = b.lshr(raw, number(place.shift))
+    return b.add(raw, number(place.low)) if place.low else raw
+
+
+def applied(b: Builder, op: str, args: Iterator[Value], value: int = 0) -> Value:
+    """What an operator makes of its arguments; `value` is a constant or a modulus."""
+    match op:
+        case "const":
+            return number(value)
+        case "not":
+            return b.not_(as_truth(b, next(args)))
+        case "and" | "or":
+            result = as_truth(b, next(args))
+            for arg in args:
+                other = as_truth(b, arg)
+                result = b.and_(result, other) if op == "and" else b.or_(result, other)
+            return result
+        case "eq":
+            return b.icmp("eq", *_alike(b, next(args), next(args)))
+        case "lt":
+            return b.icmp("slt", as_number(b, next(args)), as_number(b, next(args)))
+        case "add":
+            return b.add(as_number(b, next(args)), as_number(b, next(args)))
+        case "sub":
+            return b.sub(as_number(b, next(args)), as_number(b, next(args)))
+        case "mul":
+            return b.mul(as_number(b, next(args)), as_number(b, next(args)))
+        case "div":
+            whole = as_number(b, next(args))
+            return b.sdiv(b.sub(whole, _rest(b, whole, value)), number(value))
+        case "mod":
+            return _rest(b, as_number(b, next(args)), value)
+        case _:
+            assert op == "ite", op
+            condition = as_truth(b, next(args))
+            return b.select(condition, *_alike(b, next(args), next(args)))
+
+
+def as_truth(b: Builder, value: Value) -> Value:
+    """The value as an i1."""
+    return value if value.type == I1 else b.icmp("ne", value, number(0))
+
+
+def as_number(b: Builder, value: Value) -> Value:
+    """The value as an i64."""
+    return value if value.type == I64 else b.zext(value, I64)
+
+
+def _alike(b: Builder, one: Value, other: Value) -> tuple[Value, Value]:
+    """Both as they are where they are truths, else as numbers."""
+    if one.type == other.type:
+        return one, other
+    return as_number(b, one), as_number(b, other)
+
+
+def _rest(b: Builder, a: Value, size: int) -> Value:
+    """a modulo `size`, never negative."""
+    rest = b.srem(a, number(size))
+    return b.select(b.icmp("slt", rest, number(0)), b.add(rest, number(size)), rest)
