@@ -102,6 +102,13 @@ class Prepared:
             found[label.row] += count
         return found
 
+    def first_of_row(self, first: Sequence[int]) -> list[int]:
+        """The depth at which each row was first taken, of that of each label; 0 where none was."""
+        found: list[list[int]] = [[] for _ in self.instance.row_names]
+        for label, depth in zip(self.labels, first, strict=True):
+            found[label.row] += [depth] if depth else []
+        return [min(depths, default=0) for depths in found]
+
     def pack(self, state: FullState) -> bytes:
         """The packed state that stands for a state of the model."""
         state_bytes = self.packing.pack(self.grounded.vector(state))
@@ -283,9 +290,7 @@ def _search(
     def on_level(progress: Progress) -> None:
         level = progress.depth - 1
         found = explorer.found
-        checkpoint.save(
-            level, explorer.level_bytes(level), found.transitions, found.taken, found.seconds
-        )
+        checkpoint.save(level, explorer.level_bytes(level), found.taken, found.first, found.seconds)
         if on_progress is not None:
             on_progress(progress)
 
@@ -320,7 +325,7 @@ def _taken_over(prepared: Prepared, explorer: Explorer, checkpoint: Checkpoint) 
             raise CheckpointError(
                 f"{checkpoint.folder}: level {level} holds a state twice; {REMEDY}"
             )
-    explorer.resume(checkpoint.transitions, checkpoint.taken, checkpoint.seconds)
+    explorer.resume(checkpoint.taken, checkpoint.first, checkpoint.seconds)
     return True
 
 
@@ -381,6 +386,7 @@ def _result(prepared: Prepared, carrier: Carrier, engine: dict[str, Any]) -> Res
         kernel_from_cache=prepared.kernel.code.from_cache,
         memory=found.memory,
         rows=list(zip(names, taken, strict=True)),
+        first_depths=dict(zip(names, prepared.first_of_row(found.first), strict=True)),
         levels=carrier.level_sizes()[: found.depth],
         left_out=list(prepared.left_out),
         deadlocks=instance.may_deadlock,

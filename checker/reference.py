@@ -11,12 +11,14 @@ from .probes import Probe, probes
 
 @dataclass
 class Reference:
-    """What a search found: counts as the explorer states them, and the first faults by level."""
+    """What a search found: counts as the explorer states them, and the first faults by level.
+    `first` has the depth of the states to which each row led first, 0 where no step took it."""
 
     states: int = 0
     transitions: int = 0
     depth: int = 0
     taken: list[int] = field(default_factory=list[int])
+    first: list[int] = field(default_factory=list[int])
     broken: dict[str, int] = field(default_factory=dict[str, int])
     deadlock: int | None = None
     fault: int | None = None
@@ -32,7 +34,8 @@ def search(instance: Instance, limit: int = 200_000) -> Reference:
     more than `limit` states (ValueError).
     """
     machine = Interpreter(instance)
-    found = Reference(taken=[0] * len(instance.row_names))
+    rows = len(instance.row_names)
+    found = Reference(taken=[0] * rows, first=[0] * rows)
     left = set(probes(instance))
 
     def look(
@@ -55,6 +58,7 @@ def search(instance: Instance, limit: int = 200_000) -> Reference:
             for step in machine.steps(state):
                 enabled += 1
                 found.taken[step.row] += 1
+                found.first[step.row] = found.first[step.row] or found.depth
                 look("start", state)
                 look("way", state, table=step.action.table)
                 if step.state is None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table as Grid
 from rich.text import Text
 
 from .report import (
@@ -31,8 +32,8 @@ def tell(
     result: Result, console: Console, *, coverage: bool = False, resume: str | None = None
 ) -> None:
     """Prints the verdict and the counterexample where there is one, what was checked, and what was
-    not; with `coverage`, each row that no run takes. What can go on from the folder or URI `resume`
-    says so."""
+    not; with `coverage` each row: why no run takes it, or how often some do and how early. What can
+    go on from the folder or URI `resume` says so."""
     if result.verdict is Verdict.INTERRUPTED:
         line = f"{_interrupted(result, resume)} {_exit(result)}"
         console.print(line, markup=False, soft_wrap=True)
@@ -193,15 +194,15 @@ def _unknown(result: Outcome) -> Iterator[str]:
 
 
 def _tell_coverage(result: Result, console: Console) -> None:
-    """Prints what no run takes or meets, one by one."""
+    """Prints what no run takes or meets, one by one, then the rows that some run takes."""
     items = [(reason(item), item) for item in result.vacuous]
     named_rows = {row for _, item in items for row in item.rows}
     left = [row for row in result.never_taken if row not in named_rows]
     console.print()
-    if not items and not left:
+    if items or left:
+        console.print("[bold]What no run takes or meets[/bold], by why:")
+    else:
         console.print("Coverage: each row is taken.")
-        return
-    console.print("[bold]What no run takes or meets[/bold], by why:")
     for why, count in by_reason(result.vacuous).most_common():
         console.print(Text(f"{why} ({count})"))
         for item in (item for known, item in items if known == why):
@@ -212,6 +213,23 @@ def _tell_coverage(result: Result, console: Console) -> None:
         console.print(Text(f"{ENDED_EARLY} ({len(left)})"))
         for row in left:
             console.print(Text(f"  {row}"), soft_wrap=True)
+    taken = [(name, times) for name, times in result.rows if times]
+    if taken:
+        _tell_taken(taken, result.first_depths, console)
+
+
+def _tell_taken(
+    taken: list[tuple[str, int]], first_depths: Mapping[str, int], console: Console
+) -> None:
+    """Prints how often each of these rows was taken, and how early."""
+    table = Grid(box=None, pad_edge=False)
+    table.add_column("taken by some run", overflow="fold")
+    for name in ("times", "first at depth"):
+        table.add_column(name, justify="right")
+    for name, times in taken:
+        table.add_row(Text(name), f"{times:,}", f"{first_depths[name]}")
+    console.print()
+    console.print(table)
 
 
 # Form ---------------------------------------------------------------------------------------------

@@ -104,6 +104,8 @@ class Result(Outcome):
     kernel_from_cache: bool
     memory: int
     rows: list[tuple[str, int]]
+    first_depths: dict[str, int] = field(default_factory=dict[str, int])
+    """Of each row how many steps the shortest run has that takes it, 0 where none does."""
     levels: list[int] = field(default_factory=list[int])
     """How many states were first met at each depth, the initial ones first."""
     symmetry: list[str] = field(default_factory=list[str])
@@ -159,7 +161,10 @@ class Result(Outcome):
             "kernel_from_cache": self.kernel_from_cache,
             "states_per_second": rate,
             "memory_bytes": self.memory,
-            "rows": [{"name": name, "taken": taken} for name, taken in self.rows],
+            "rows": [
+                {"name": name, "taken": taken, "first_depth": self.first_depths.get(name) or None}
+                for name, taken in self.rows
+            ],
             "symmetry": self.symmetry,
             "size": None if self.size is None else self.size.as_json(),
             "vacuous": [item.as_json() for item in self.vacuous],

@@ -108,7 +108,7 @@ def check(
         bool, typer.Option("--progress", help="Look for what must come to happen as well.")
     ] = False,
     coverage: Annotated[
-        bool, typer.Option("--coverage", help="List the rows that no run takes, by why.")
+        bool, typer.Option("--coverage", help="List each row: why no run takes it, or how often.")
     ] = False,
     against: Annotated[
         Path | None,

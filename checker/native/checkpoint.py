@@ -17,7 +17,7 @@ from ...files import CantWrite, Output
 from ..locked import lock
 from ..sealed import Damaged, Summed, checksum, seal, unseal, validator
 
-FORMAT = 2
+FORMAT = 3
 MANIFEST = "manifest.json"
 REMEDY = "start the run again in another folder"
 
@@ -35,11 +35,11 @@ _LEVEL = {
 _valid = validator(
     {
         "type": "object",
-        "required": ["levels", "transitions", "taken", "seconds"],
+        "required": ["levels", "taken", "first", "seconds"],
         "properties": {
             "levels": {"type": "array", "minItems": 1, "items": _LEVEL},
-            "transitions": _COUNT,
             "taken": {"type": "array", "items": _COUNT},
+            "first": {"type": "array", "items": _COUNT},
             "seconds": {"type": "number", "minimum": 0},
         },
     }
@@ -68,8 +68,8 @@ class Checkpoint:
         self.identity = {"format": FORMAT, **identity}
         self.stride, self.rows = stride, rows
         self.levels: list[dict[str, Any]] = []
-        self.transitions = 0
         self.taken: list[int] = []
+        self.first: list[int] = []
         self.seconds = 0.0
         self._lock: int | None = None
 
@@ -113,8 +113,8 @@ class Checkpoint:
         self,
         level: int,
         states: Iterable[bytes],
-        transitions: int,
         taken: list[int],
+        first: list[int],
         seconds: float,
     ) -> None:
         """Adds a level, with the counts of the levels before it. Raises CheckpointError."""
@@ -128,12 +128,12 @@ class Checkpoint:
             size = summed.size
             told = {"states": size // self.stride, "size": size, "checksum": summed.checksum}
             self.levels.append(told)
-            self.transitions, self.taken, self.seconds = transitions, taken, seconds
+            self.taken, self.first, self.seconds = taken, first, seconds
             manifest = {
                 **self.identity,
                 "levels": self.levels,
-                "transitions": transitions,
                 "taken": taken,
+                "first": first,
                 "seconds": seconds,
             }
             Output(self.folder / MANIFEST).write(json.dumps(seal(manifest), indent=1))
@@ -160,12 +160,13 @@ class Checkpoint:
         if found:
             raise CheckpointError(f"{self.folder} holds another run: {'; '.join(found)}")
         self.levels, self.taken = manifest["levels"], manifest["taken"]
-        self.transitions, self.seconds = manifest["transitions"], float(manifest["seconds"])
+        self.first, self.seconds = manifest["first"], float(manifest["seconds"])
         sizes = [level["states"] * self.stride for level in self.levels]
         if (
             sizes != [level["size"] for level in self.levels]
-            or len(self.taken) != self.rows
-            or self.transitions != sum(self.taken)
+            or {len(self.taken), len(self.first)} != {self.rows}
+            or [times > 0 for times in self.taken] != [depth > 0 for depth in self.first]
+            or max(self.first, default=0) >= len(sizes)
         ):
             raise CheckpointError(f"{path}: its counts don't fit together; {REMEDY}")
         return map(self._read, range(len(self.levels)))

@@ -66,18 +66,32 @@ class Progress:
 class Search:
     """What a search found.
 
-    `stopped` says which limit ended the search early; `bad` what was wrong in the last level
-    looked at.
+    `taken` counts the steps of each row, `first` has the depth of the states that it led to first,
+    0 where no step took it. `stopped` says which limit ended the search early; `bad` what was wrong
+    in the last level looked at.
     """
 
     states: int = 0
     transitions: int = 0
     depth: int = 0
     taken: list[int] = field(default_factory=list[int])
+    first: list[int] = field(default_factory=list[int])
     bad: list[Bad] = field(default_factory=list[Bad])
     stopped: str = ""
     seconds: float = 0.0
     memory: int = 0
+
+    def count(self, taken: Sequence[int], depth: int) -> None:
+        """Takes over how often each row has been taken by the steps to states of `depth`."""
+        self.taken = [int(times) for times in taken]
+        self.transitions = sum(self.taken)
+        self.first = first_depths(self.first, self.taken, depth)
+
+
+def first_depths(known: Sequence[int], taken: Sequence[int], depth: int) -> list[int]:
+    """The depth at which each row was first taken: that of its first count, and 0 before."""
+    pairs = zip(known, taken, strict=True)
+    return [before or (depth if times else 0) for before, times in pairs]
 
 
 Span: TypeAlias = tuple[int, int, int]
@@ -117,7 +131,7 @@ class Explorer:
         ]
         self.pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self.taken = np.zeros(rows, dtype=np.int64)
-        self.found = Search(taken=[0] * rows)
+        self.found = Search(taken=[0] * rows, first=[0] * rows)
 
     def may_take(self, extra: int) -> bool:
         """Whether `extra` more bytes stay within the limit."""
@@ -192,9 +206,10 @@ class Explorer:
         ends = [0, *map(sum, self.levels)]
         return [end - start for start, end in pairwise(ends)]
 
-    def resume(self, transitions: int, taken: list[int], seconds: float) -> None:
+    def resume(self, taken: list[int], first: list[int], seconds: float) -> None:
         """Takes over the counts of the levels before the last one that was inserted."""
-        self.found.transitions, self.found.taken = transitions, taken
+        self.found.taken, self.found.first = taken, first
+        self.found.transitions = sum(taken)
         self.found.seconds = seconds
         self.taken += np.array(taken, dtype=np.int64)
 
@@ -399,6 +414,5 @@ def _levels(
         if not whole:
             found.stopped = "memory"
             return True
-        found.taken = [int(n) for n in carrier.taken]
-        found.transitions = sum(found.taken)
+        found.count(carrier.taken, found.depth)
         carrier.begin_level()

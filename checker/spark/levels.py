@@ -19,7 +19,7 @@ import numpy as np
 import psutil
 
 from ..native.coverage import Sought
-from ..native.explore import NO_PREDECESSOR, Bad, Explorer, Search
+from ..native.explore import NO_PREDECESSOR, Bad, Explorer, Search, first_depths
 from ..native.pack import Packing
 from .manifest import Level, Manifest
 from .options import SparkError
@@ -39,7 +39,7 @@ def take_over(manifest: Manifest, explorer: Explorer) -> None:
     """Makes what an explorer has found the levels of a run, of which the last is to be expanded."""
     depth = explorer.depth
     runs: list[tuple[int, list[Run]]] = []
-    levels = [Level([], [], 0.0) for _ in range(depth)]
+    levels = [Level([], [], [], 0.0) for _ in range(depth)]
     for shard in range(manifest.shards):
         owned = owned_by(shard, manifest.shards)
         pieces: list[tuple[int, bytes]] = []
@@ -53,7 +53,7 @@ def take_over(manifest: Manifest, explorer: Explorer) -> None:
             runs.append((shard, [write_run(manifest.storage, shard, pieces, explorer.stride)]))
     found = explorer.found
     for level in levels:
-        level.taken, level.seconds = found.taken, found.seconds
+        level.taken, level.first, level.seconds = found.taken, found.first, found.seconds
     manifest.levels = levels[:-1]
     manifest.finish(levels[-1], runs)
 
@@ -78,6 +78,7 @@ class SparkExplorer:
             transitions=sum(last.taken),
             depth=sum(any(level.states) for level in manifest.levels),
             taken=last.taken,
+            first=last.first,
             seconds=last.seconds,
         )
         self.under_way = 0
@@ -137,6 +138,7 @@ class SparkExplorer:
         level = Level(
             [item.states for item in told],
             taken.tolist(),
+            first_depths(self.found.first, taken, self.depth),
             self.before + time.perf_counter() - self.begun,
             sum(item.sent for item in told),
             sum(item.sent_bytes for item in told),

@@ -17,7 +17,7 @@ from ..sealed import Damaged, seal, unseal, validator
 from .runs import Run
 from .storage import Storage, Taken
 
-FORMAT = "spark 2"
+FORMAT = "spark 3"
 
 _COUNT = {"type": "integer", "minimum": 0}
 _COUNTS = {"type": "array", "items": _COUNT}
@@ -33,7 +33,7 @@ def _object(**properties: Any) -> dict[str, Any]:
 
 
 _LEVEL = _object(
-    states=_COUNTS, taken=_COUNTS, seconds={"type": "number", "minimum": 0},
+    states=_COUNTS, taken=_COUNTS, first=_COUNTS, seconds={"type": "number", "minimum": 0},
     sent=_COUNT, sent_bytes=_COUNT, written_bytes=_COUNT,
 )  # fmt: skip
 _RUN = _object(
@@ -53,10 +53,11 @@ _valid = validator(
 @dataclass
 class Level:
     """A finished level: its states in each shard, and the steps of each row in the levels before
-    it, all together."""
+    it, all together, with the depth of the states to which it led first."""
 
     states: list[int]
     taken: list[int]
+    first: list[int]
     seconds: float
     sent: int = 0
     """Candidates that were sent to their owners to find the level."""

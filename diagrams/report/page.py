@@ -31,11 +31,13 @@ GUARD = 64  # letters of a line of a guard
 
 @dataclass(frozen=True)
 class CoveredRow:
-    """A row of a table: how often a step took it, its source, and why none did."""
+    """A row of a table: how often a step took it, at which depth first (0: never), its source, and
+    why none did."""
 
     table: str
     name: str
     taken: int
+    first: int
     source: str
     why: str
     rest: str
@@ -126,7 +128,8 @@ def _rows(instance: Instance, result: Result) -> Iterator[CoveredRow]:
         row = declared.get((table, name))
         why, _, rest = reasons.get(full_name, "").partition(": ")
         why = why or (NO_REASON if seen else ENDED_EARLY)
-        yield CoveredRow(table, name, taken, "" if row is None else row.source, why, rest)
+        first = result.first_depths.get(full_name, 0)
+        yield CoveredRow(table, name, taken, first, "" if row is None else row.source, why, rest)
 
 
 def _by_table(rows: Iterable[CoveredRow]) -> dict[str, list[CoveredRow]]:

@@ -258,6 +258,7 @@ def interpreted(case: Case) -> Iterator[str]:
     if first.verdict is Verdict.HOLDS:
         assert (reference.transitions, reference.depth) == (first.transitions, first.depth)
         assert reference.taken == [count for _, count in first.rows]
+        assert reference.first == [*first.first_depths.values()]
     yield "interpreter"
 
 

@@ -94,6 +94,7 @@ def compare(instance: Instance, reference: Reference) -> None:
             assert counts == (
                 reference.states, reference.transitions, reference.depth, reference.taken
             )  # fmt: skip
+            assert [*result.first_depths.values()] == reference.first
         else:
             replay(instance, result)
         plain.append((*counts, result.trace))
@@ -106,10 +107,8 @@ def compare(instance: Instance, reference: Reference) -> None:
             continue
         assert result.states <= reference.states
         assert result.depth <= reference.depth
-        taken = {name for name, n in result.rows if n}
-        assert taken == {
-            name for name, n in zip(instance.row_names, reference.taken, strict=True) if n
-        }
+        assert [n > 0 for _, n in result.rows] == [n > 0 for n in reference.taken]
+        assert [*result.first_depths.values()] == reference.first
 
 
 def compare_with_some_properties(instance: Instance) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from io import StringIO
 
 from rich.console import Console
@@ -101,6 +102,8 @@ def test_what_no_run_takes_is_counted_by_reason_and_listed_on_demand() -> None:
     listed = told(result, coverage=True)
     assert "z is never 3 (1)\n  plain.tick/[known]: as is easy to see\n" in listed
     assert "for no reason that is known (1)\n  plain.tick/far\n" in listed
+    heads = r"taken by some run +times +first at depth"
+    assert re.search(rf"\n\n{heads} *\nplain\.tick/up +2 +1 *\n", listed)
 
 
 def test_a_search_that_ended_early_says_what_it_did_not_take() -> None:

@@ -33,6 +33,7 @@ def counted(result: Result) -> tuple[Any, ...]:
     """All that must be the same of a run that was interrupted."""
     return (
         result.verdict, result.states, result.transitions, result.depth, result.rows,
+        result.first_depths,
         result.properties, result.trace,
     )  # fmt: skip
 
@@ -194,8 +195,9 @@ def test_a_manifest_that_is_none_is_refused(run: Path, text: str) -> None:
     [
         ({"levels": []}, "levels must contain at least 1 items"),
         ({"taken": [1]}, "its counts don't fit together"),
-        ({"transitions": 1}, "its counts don't fit together"),
-        ({"transitions": "many"}, "transitions must be integer"),
+        ({"first": []}, "its counts don't fit together"),
+        ({"first": [0] * 8}, "its counts don't fit together"),
+        ({"taken": "many"}, "taken must be array"),
         ({"seconds": -1}, "seconds must be bigger than or equal to 0"),
         ({"program": "epochfence 0.0.1"}, "program is epochfence .* here and epochfence 0.0.1"),
     ],

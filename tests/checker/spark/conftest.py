@@ -57,5 +57,6 @@ def found(result: Result) -> tuple[Any, ...]:
     """All that must be the same whatever carries the search."""
     return (
         result.verdict, result.reason, result.states, result.transitions, result.depth,
-        result.rows, result.properties, result.trace, result.left_out, result.symmetry,
+        result.rows, result.first_depths, result.properties, result.trace, result.left_out,
+        result.symmetry,
     )  # fmt: skip

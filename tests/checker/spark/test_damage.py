@@ -33,7 +33,7 @@ def written(folder: Path, system: str) -> Path:
     run.begin()
     for number, states in enumerate(STATES):
         file = write_run(run.storage, 0, [(number, b"".join(states))], STRIDE)
-        run.finish(Level([len(states)], [number], 1.0), [(0, [file])])
+        run.finish(Level([len(states)], [number], [1], 1.0), [(0, [file])])
     return folder
 
 
@@ -81,7 +81,7 @@ def test_two_drivers_on_one_run(runs: tuple[Path, Path], tmp_path: Path) -> None
     first, second = manifest(tmp_path / "run"), manifest(tmp_path / "run")
     for driver in (first, second):
         driver.load(None)
-    level = Level([0], [9], 2.0)
+    level = Level([0], [9], [1], 2.0)
     as_before = first.storage.sizes()
     first.finish(level, [])
     with pytest.raises(CheckpointError, match="run is in use: another process has gone on"):

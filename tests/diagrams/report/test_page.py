@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Iterator, Mapping
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -76,10 +78,20 @@ def test_each_property_is_there_with_its_sentence_and_source(holding: Run) -> No
 
 def test_rows_that_no_step_took_stand_first_by_why(broken: Run) -> None:
     page = to_html(*run_of(hostile(bound=4))).partition('id="coverage"')[2]
-    places = [page.index(text) for text in (NO_REASON, "never &lt;/script&gt;", "taken, and how")]
+    places = [page.index(text) for text in (NO_REASON, "never &lt;/script&gt;", "taken, how often")]
     assert places == sorted(places)
     assert broken[1].never_taken
     assert ENDED_EARLY in to_html(*broken)
+
+
+def test_rows_that_some_step_took_have_their_count_and_first_depth(holding: Run) -> None:
+    result = holding[1]
+    depths = {name: depth for name, depth in result.first_depths.items() if depth}
+    assert {1, 2} < set(depths.values())
+    page = html.unescape(to_html(*holding).partition('class="taken"')[2])
+    for name, times in filter(itemgetter(1), result.rows):
+        cells = rf">{re.escape(name.partition('/')[2])}</span>.*>{times:,}<.*>{depths[name]}</td>"
+        assert re.search(cells, page)
 
 
 def test_what_a_declaration_says_is_no_markup() -> None:
