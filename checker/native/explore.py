@@ -22,6 +22,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import psutil
+from numba.core import event
 
 from .coverage import Sought, met
 from .lower import Kernel
@@ -68,7 +69,8 @@ class Search:
 
     `taken` counts the steps of each row, `first` has the depth of the states that it led to first,
     0 where no step took it. `stopped` says which limit ended the search early; `bad` what was wrong
-    in the last level looked at.
+    in the last level looked at. `seconds` are without those of `compiling`: what Numba compiles
+    stays on disk.
     """
 
     states: int = 0
@@ -79,6 +81,7 @@ class Search:
     bad: list[Bad] = field(default_factory=list[Bad])
     stopped: str = ""
     seconds: float = 0.0
+    compiling: float = 0.0
     memory: int = 0
 
     def count(self, taken: Sequence[int], depth: int) -> None:
@@ -92,6 +95,15 @@ def first_depths(known: Sequence[int], taken: Sequence[int], depth: int) -> list
     """The depth at which each row was first taken: that of its first count, and 0 before."""
     pairs = zip(known, taken, strict=True)
     return [before or (depth if times else 0) for before, times in pairs]
+
+
+_compiled = event.TimingListener()
+event.register("numba:compile", _compiled)
+
+
+def numba_seconds() -> float:
+    """How long this process has waited for Numba to compile: once for an installation."""
+    return _compiled.duration if _compiled.done else 0.0
 
 
 Span: TypeAlias = tuple[int, int, int]
@@ -382,7 +394,13 @@ def _levels(
     most: int | None,
 ) -> bool:
     found = carrier.found
+    before = numba_seconds()
     begun = time.perf_counter() - found.seconds
+
+    def seconds() -> float:
+        found.compiling = numba_seconds() - before
+        return time.perf_counter() - begun - found.compiling
+
     while True:
         frontier = carrier.frontier
         if not frontier:
@@ -391,10 +409,9 @@ def _levels(
         found.depth = carrier.depth
 
         def progress(done: int = 0, frontier: int = frontier) -> Progress:
-            seconds = time.perf_counter() - begun
             steps = found.transitions + carrier.under_way
             memory = carrier.memory
-            return Progress(carrier.count, steps, found.depth, frontier - done, seconds, memory)
+            return Progress(carrier.count, steps, found.depth, frontier - done, seconds(), memory)
 
         if on_level is not None:
             on_level(progress())
@@ -406,7 +423,7 @@ def _levels(
                 on_round(progress(done))
 
         bad, whole = carrier.expand_level(tell)
-        found.seconds = time.perf_counter() - begun
+        found.seconds = seconds()
         found.memory = carrier.memory
         if bad:
             found.bad = bad

@@ -11,6 +11,7 @@ import pytest
 from epochfence import language as lang
 from epochfence.checker.check import Options, check
 from epochfence.checker.fault import RANGE
+from epochfence.checker.native import explore
 from epochfence.checker.reference import search
 from epochfence.checker.trace import Trace
 from epochfence.checker.verdict import Result, Verdict
@@ -397,3 +398,16 @@ def test_memory_is_kept_and_what_is_known_is_told(threads: int) -> None:
 def test_a_fault_before_the_limit_is_told() -> None:
     limit = psutil.Process().memory_info().rss + (64 << 20)
     assert check(ktx(V=0), Options(memory=limit)).verdict is Verdict.BROKEN
+
+
+def test_what_numba_compiles_is_no_part_of_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = instantiate(load_system("docs/examples/lease.py"), "1", {"leases": 1})
+    check(instance)  # all is compiled from here on
+    before = check(instance)
+    asked = iter(range(0, 10**6, 1_000))
+    monkeypatch.setattr(explore, "numba_seconds", lambda: next(asked))
+    result = check(instance)
+    assert before.compile_seconds < 1_000 <= result.compile_seconds
+    assert before.kernel_from_cache
+    assert not result.kernel_from_cache
+    assert result.seconds < 0
