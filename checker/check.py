@@ -15,16 +15,18 @@ from typing import Any
 from ..language import DeclarationError, Instance
 from ..language.instance import ending_anywhere
 from ..model.engine.interpreter import FullState
+from .each import check_number, judge, tell_each
 from .fault import Kind, tell_fault
 from .found import Found
 from .ground import GroundAction, Grounded, GroundRow, ground
 from .lasso import Label
 from .native.checkpoint import REMEDY, Checkpoint, CheckpointError
 from .native.coverage import sought
-from .native.explore import INTERRUPTED, Bad, Carrier, Explorer, Progress, search
-from .native.lower import BROKEN, DEADLOCK, FAULT, Kernel, lower
+from .native.explore import INTERRUPTED, Carrier, Explorer, Progress, search
+from .native.lower import Kernel, lower
 from .native.memory import fair_limit
 from .native.pack import Packing, packed
+from .native.sharing import DEADLOCK, RANGE, Flags
 from .native.symmetry import NO_SYMMETRY, Sorter, Symmetry, find_symmetry, refused
 from .native.vectors import in_ranges
 from .probes import fields_read
@@ -52,7 +54,9 @@ class Options:
     Without `deadlock`, a run may end in any state. With `strict`, what holds and is vacuous, for no
     reason that is known, is inconclusive. With `keep_states`, the result has the states as tables,
     and with `explain_size` it says what makes states: neither where Spark searches. With `spark`,
-    Spark carries the search; `resume` may then be a URI.
+    Spark carries the search; `resume` may then be a URI. With `keep_going` a run doesn't end where
+    something breaks: the shortest counterexample of each property is found; no such run is saved,
+    nor carried by Spark.
     """
 
     threads: int = 1
@@ -65,6 +69,7 @@ class Options:
     resume: Path | str | None = None
     strict: bool = False
     keep_states: bool = False
+    keep_going: bool = False
     spark: SparkOptions | None = None
 
 
@@ -205,6 +210,10 @@ def check(
     options = options or Options()
     if instance.progress and options.spark is not None:
         raise DeclarationError("what must come to happen is looked for without Spark")
+    if options.keep_going:
+        if options.spark or options.checkpoint or options.resume:
+            raise DeclarationError("a run that goes on is neither saved nor carried by Spark")
+        check_number(instance)
     if not options.deadlock:
         instance = ending_anywhere(instance)
     prepared = prepare(instance, symmetry=options.symmetry, slicing=options.slicing)
@@ -214,9 +223,11 @@ def check(
     try:
         _search(prepared, explorer, options, on_progress)
         engine = {"name": "local", "threads": options.threads}
-        result = _result(prepared, explorer, engine)
+        result = _result(prepared, explorer, engine, keep_going=options.keep_going)
         if instance.progress and result.verdict is Verdict.HOLDS:
-            look_for_progress(prepared, explorer, result)
+            look_for_progress(prepared, explorer, result, every=options.keep_going)
+        if options.keep_going:
+            judge(instance, result)
         _look_strictly(result, options.strict)
         if options.keep_states:
             result.found = Found(prepared, explorer, result.trace)
@@ -282,7 +293,8 @@ def _search(
     folder = options.resume or options.checkpoint
     if folder is None:
         _begin(prepared, explorer)
-        search(explorer, on_level=on_progress, on_round=on_progress)
+        leave_out = explorer.leave_out if options.keep_going else None
+        search(explorer, on_level=on_progress, on_round=on_progress, leave_out=leave_out)
         return
     rows = len(prepared.labels)
     checkpoint = Checkpoint(Path(folder), identity(prepared), prepared.packing.stride, rows)
@@ -365,7 +377,9 @@ def _look_strictly(result: Result, strict: bool) -> None:
         result.reason = f"{len(result.unexplained)} things are vacuous (--strict)"
 
 
-def _result(prepared: Prepared, carrier: Carrier, engine: dict[str, Any]) -> Result:
+def _result(
+    prepared: Prepared, carrier: Carrier, engine: dict[str, Any], *, keep_going: bool = False
+) -> Result:
     instance = prepared.instance
     found = carrier.found
     names = instance.row_names
@@ -395,8 +409,8 @@ def _result(prepared: Prepared, carrier: Carrier, engine: dict[str, Any]) -> Res
         notes=[f"symmetry not used for {reason}" for reason in prepared.symmetry.refused],
         progress_left=len(instance.system.progress) - len(instance.progress),
     )
-    if found.bad:
-        _tell_fault(prepared, carrier, found.bad, result)
+    if found.wrong and not keep_going:
+        _tell_fault(prepared, carrier, result)
     elif found.stopped:
         interrupted = found.stopped == INTERRUPTED
         what = "it was interrupted" if interrupted else f"the {found.stopped} limit was met"
@@ -406,8 +420,10 @@ def _result(prepared: Prepared, carrier: Carrier, engine: dict[str, Any]) -> Res
     elif not found.states:
         result.verdict, result.reason = Verdict.INCONCLUSIVE, "no state was looked at"
         result.properties = [PropertyVerdict(p.name, "unknown") for p in result.properties]
-    else:
+    elif RANGE not in found.wrong:
         _tell_vacuity(prepared, carrier, taken, result)
+    if found.wrong and keep_going:
+        tell_each(prepared, carrier, result, _path)
     return result
 
 
@@ -427,12 +443,19 @@ def _tell_vacuity(prepared: Prepared, carrier: Carrier, taken: list[int], result
     ]
 
 
-def _tell_fault(prepared: Prepared, carrier: Carrier, bad: list[Bad], result: Result) -> None:
+def _tell_fault(prepared: Prepared, carrier: Carrier, result: Result) -> None:
     """The shortest counterexample: an invariant or a deadlock first, as a faulty step is longer."""
-    kinds = {BROKEN: Kind.STATE, DEADLOCK: Kind.DEADLOCK, FAULT: Kind.STEP}
-    flag = next(flag for flag in kinds if any(item.flags & flag for item in bad))
-    at_fault = sorted(item.state for item in bad if item.flags & flag)
-    path = [at_fault[0]]
-    for level in range(carrier.found.depth - 2, -1, -1):
-        path.insert(0, carrier.predecessor(path[0], level))
-    tell_fault(prepared.instance, kinds[flag], path, prepared.pack, result)
+    invariants = Flags(prepared.instance).invariants
+    kinds = {invariants: Kind.STATE, DEADLOCK: Kind.DEADLOCK, ~(invariants | DEADLOCK): Kind.STEP}
+    wrong = carrier.found.wrong
+    flags = next(flags for flags in kinds if any(flag & flags for flag in wrong))
+    first = min(state for flag, state in wrong.items() if flag & flags)
+    tell_fault(prepared.instance, kinds[flags], _path(carrier, *first), prepared.pack, result)
+
+
+def _path(carrier: Carrier, level: int, state: bytes) -> list[bytes]:
+    """The packed states of a shortest run to a state of a level."""
+    path = [state]
+    for before in range(level - 1, -1, -1):
+        path.insert(0, carrier.predecessor(path[0], before))
+    return path

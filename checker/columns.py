@@ -252,7 +252,7 @@ def transitions(columns: Sequence[Column], by: Expansion) -> Callable[[Any, Any]
     expand = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)(kernel.address)
     most = max(1, by.most_successors)
     rows, bad = np.zeros(most, dtype=np.uint32), np.zeros(2, dtype=np.uint64)
-    noted = np.zeros(1, dtype=np.int64)
+    noted = np.zeros(2, dtype=np.int64)  # of nothing that is looked for
     names = np.array(by.rows, dtype=object)
     schema = transitions_schema(columns)
 
@@ -265,7 +265,6 @@ def transitions(columns: Sequence[Column], by: Expansion) -> Callable[[Any, Any]
         targets: list[Any] = []
         taken: list[Any] = []
         for source in np.ascontiguousarray(sources):
-            noted[0] = 0
             places = (source, out, rows, bad, noted)
             first, into, *rest = (place.ctypes.data for place in places)
             count = expand(first, 1, into, *rest)

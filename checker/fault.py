@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TypeVar
 
 from ..language import Instance, Property
 from ..model.engine.interpreter import FullState, Interpreter, Step
 from .explain import why_broken
-from .trace import Disagreement, follow, told
+from .trace import Disagreement, Trace, follow, told
 from .verdict import Outcome, PropertyVerdict, Verdict
 
 RANGE = "every value stays in the range of its type"
+DEADLOCK = "no deadlock"
+"""The names of what is looked for beside the properties."""
 
 Packed = TypeVar("Packed")
 
@@ -38,39 +41,74 @@ def tell_fault(
     """Puts into the outcome what is wrong behind `path`, whose states `packed` makes of the model's
     own; a step out of range only with `ranges`. Raises Disagreement where the model sees no such
     thing."""
+    found = seen(instance, kind, path, packed, ranges=ranges)
+    outcome.verdict, outcome.reason, outcome.trace = found.verdict, found.conclusion, found.trace
+    outcome.properties = [
+        found.told(instance) if p.name == found.name else PropertyVerdict(p.name, "unknown")
+        for p in instance.properties
+    ]
+    if found.name == RANGE:
+        outcome.properties.append(found.told(instance))
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A fault as the executable model sees it: the property that is broken, RANGE or DEADLOCK."""
+
+    name: str
+    trace: Trace
+
+    @property
+    def verdict(self) -> Verdict:
+        """What the fault makes of a run."""
+        return Verdict.DEADLOCK if self.name == DEADLOCK else Verdict.BROKEN
+
+    @property
+    def conclusion(self) -> str:
+        """What is wrong, in a sentence."""
+        return self.trace.conclusion
+
+    def told(self, instance: Instance, *, with_trace: bool = False) -> PropertyVerdict:
+        """What becomes of the property."""
+        item = next((item for item in instance.properties if item.name == self.name), None)
+        note = "" if item is None else _known(instance, item)
+        trace = self.trace if with_trace else None
+        return PropertyVerdict(self.name, "broken", len(self.trace.steps), note, trace)
+
+
+def seen(
+    instance: Instance,
+    kind: Kind,
+    path: list[Packed],
+    packed: Callable[[FullState], Packed],
+    *,
+    ranges: bool = True,
+    among: Sequence[Property] | None = None,
+) -> Seen:
+    """What is wrong behind `path`, as `tell_fault` says; of properties one that is `among` these,
+    or of all. Raises Disagreement where the model sees no such thing."""
     machine = Interpreter(instance)
     states, steps = follow(machine, path, packed)
-    broken, why = "", ()
+    properties = instance.properties if among is None else among
+    name, why = DEADLOCK, ()
     if kind is Kind.STATE:
-        item = _broken_invariant(machine, states[-1])
-        broken, conclusion = item.name, f"{item.name} is broken in the last state: {item.sentence}"
+        item = _broken_invariant(machine, properties, states[-1])
+        name, conclusion = item.name, f"{item.name} is broken in the last state: {item.sentence}"
         why = why_broken(instance, item.expression, states[-1])
-        outcome.verdict = Verdict.BROKEN
     elif kind is Kind.DEADLOCK:
         conclusion = "Deadlock: no row can be taken in the last state."
         if next(machine.steps(states[-1]), None) is not None:
             raise Disagreement("an engine sees a deadlock where the model can take a step")
-        outcome.verdict = Verdict.DEADLOCK
     else:
-        step, item = _faulty_step(machine, states[-1], ranges)
+        step, item = _faulty_step(machine, properties, states[-1], ranges)
         steps.append(step)
-        broken, conclusion = RANGE, f"The last step is out of range: {step.fault}"
+        name, conclusion = RANGE, f"The last step is out of range: {step.fault}"
         if item is not None and step.state is not None:
-            broken = item.name
+            name = item.name
             conclusion = f"{item.name} is broken by the last step: {item.sentence}"
             why = why_broken(instance, item.expression, states[-1], step.state)
             states.append(step.state)
-        outcome.verdict = Verdict.BROKEN
-    outcome.reason = conclusion
-    outcome.trace = told(instance, states, steps, conclusion, why)
-    outcome.properties = [
-        PropertyVerdict(p.name, "broken", len(steps), _known(instance, p))
-        if p.name == broken
-        else PropertyVerdict(p.name, "unknown")
-        for p in instance.properties
-    ]
-    if kind is Kind.STEP and not any(p.name == broken for p in instance.properties):
-        outcome.properties.append(PropertyVerdict(RANGE, "broken", len(steps)))
+    return Seen(name, told(instance, states, steps, conclusion, why))
 
 
 def _known(instance: Instance, item: Property) -> str:
@@ -83,15 +121,17 @@ def _known(instance: Instance, item: Property) -> str:
     return f"{bug.what}; holds {' '.join(off)}" if off else ""
 
 
-def _broken_invariant(machine: Interpreter, state: FullState) -> Property:
-    for item in machine.instance.properties:
+def _broken_invariant(
+    machine: Interpreter, properties: Sequence[Property], state: FullState
+) -> Property:
+    for item in properties:
         if item.kind == "invariant" and not machine.holds(item.expression, state):
             return item
     raise Disagreement("an engine sees an invariant broken where the model sees none")
 
 
 def _faulty_step(
-    machine: Interpreter, state: FullState, ranges: bool
+    machine: Interpreter, properties: Sequence[Property], state: FullState, ranges: bool
 ) -> tuple[Step, Property | None]:
     """A step that leaves a range, or one with the property that it breaks."""
     for step in machine.steps(state):
@@ -99,7 +139,7 @@ def _faulty_step(
             if ranges:
                 return step, None
             continue
-        for item in machine.instance.properties:
+        for item in properties:
             if item.kind == "step" and not machine.step_holds(item, state, step.state):
                 return step, item
     raise Disagreement("an engine sees a faulty step where the model sees none")

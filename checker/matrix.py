@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from ..language import System
+from .fault import DEADLOCK
 from .journal import Kept
 from .sweep import Piece, sweep
 from .verdict import Verdict
 from .workers import Spread
 
-DEADLOCK = "no deadlock"
-"""The name of what is asked beside the properties: that no run is stuck."""
 _ALONE = Spread()
 T = TypeVar("T")
 Asking: TypeAlias = Generator[Piece, dict[str, Any], T]

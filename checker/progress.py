@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from .lasso import Fairnesses, Label, Lasso, Obligation, tell_dead_end, tell_las
 from .native import components as native
 from .native.transitions import Transitions
 from .native.vectors import formula, gathered, in_words
+from .trace import Trace
 from .vacuity import Vacuity, declared_unreached
 from .verdict import PropertyVerdict, Result, Verdict
 
@@ -55,14 +56,21 @@ class Broken:
     run: Lasso
 
 
-def look_for_progress(prepared: Prepared, explorer: Explorer, result: Result) -> None:
-    """Puts into the result of a search that found nothing wrong what becomes of the properties of
-    progress. Raises Disagreement where the executable model differs."""
+def look_for_progress(
+    prepared: Prepared, explorer: Explorer, result: Result, *, every: bool = False
+) -> None:
+    """Puts into the result of a search that saw all states what becomes of the properties of
+    progress, up to the first that is broken, or of `every` one. Raises Disagreement where the
+    executable model differs."""
     names = [item.name for item in prepared.instance.progress]
-    verdicts = dict.fromkeys(names, "unknown")
+    told = {name: PropertyVerdict(name, "unknown") for name in names}
     try:
         progress = Progress(prepared, explorer)
-        found = next(progress.broken(), None)
+        found: dict[str, Broken] = {}
+        for item in progress.broken(found):
+            found[item.aim.of.name] = item
+            if not every:
+                break
         result.progress = progress.effort
     except MemoryError as error:
         result.verdict = Verdict.INCONCLUSIVE
@@ -71,24 +79,23 @@ def look_for_progress(prepared: Prepared, explorer: Explorer, result: Result) ->
         result.verdict = Verdict.INTERRUPTED
         result.reason = "it was interrupted after the last level, while looking for progress"
     else:
-        if found is None:
-            verdicts = dict.fromkeys(names, "holds")
+        if every or not found:
+            told = {name: PropertyVerdict(name, "holds") for name in names}
             result.vacuous += _unmet(prepared, progress)
-        else:
-            _tell(prepared, found, result)
-            verdicts[found.aim.of.name] = "broken"
-    length = None if result.trace is None else len(result.trace.steps)
-    result.properties += [
-        PropertyVerdict(name, verdict, length if verdict == "broken" else None)
-        for name, verdict in verdicts.items()
-    ]
+        for name, item in found.items():
+            trace = trace_of(prepared, item)
+            kept = trace if every else None
+            told[name] = PropertyVerdict(name, "broken", len(trace.steps), trace=kept)
+            if not every:
+                result.trace, result.reason = trace, f"{item.aim.name} is broken."
+                result.verdict, result.vacuous = Verdict.LEADS_TO_BROKEN, []
+    result.properties += told.values()
 
 
-def _tell(prepared: Prepared, found: Broken, result: Result) -> None:
+def trace_of(prepared: Prepared, found: Broken) -> Trace:
+    """The run that shows it, on the executable model. Raises Disagreement."""
     tell = tell_lasso if found.aim.of.kind == "leads to" else tell_dead_end
-    result.trace = tell(prepared.instance, found.aim, found.run, prepared.pack)
-    result.verdict, result.vacuous = Verdict.LEADS_TO_BROKEN, []
-    result.reason = f"{found.aim.name} is broken."
+    return tell(prepared.instance, found.aim, found.run, prepared.pack)
 
 
 def _unmet(prepared: Prepared, progress: Progress) -> Iterator[Vacuity]:
@@ -138,9 +145,12 @@ class Progress:
         names = dict.fromkeys(aim.of.name for aim in self.prepared.grounded.aims)
         return [name for name in names if name not in self.met]
 
-    def broken(self) -> Iterator[Broken]:
-        """The aims that don't hold, each with a run that shows it."""
+    def broken(self, known: Container[str] = ()) -> Iterator[Broken]:
+        """The aims that don't hold, each with a run that shows it; properties that are `known` by
+        then are left out."""
         for aim in self.prepared.grounded.aims:
+            if aim.of.name in known:
+                continue
             look = self._always_possible if aim.of.kind != "leads to" else self._leads_to
             run = look(aim)
             if run is not None:

@@ -32,12 +32,20 @@ class Verdict(Enum):
 class PropertyVerdict:
     """A property's outcome: `holds` in every state within the bounds, `broken`, or `unknown`
     because the search ended before it could tell. `trace_length` counts the steps, `note` says
-    what is known of a broken one."""
+    what is known of a broken one; `trace` is its counterexample in a run that went on."""
 
     name: str
     verdict: str
     trace_length: int | None = None
     note: str = ""
+    trace: Trace | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The outcome as plain data."""
+        return {
+            "name": self.name, "verdict": self.verdict, "trace_length": self.trace_length,
+            "note": self.note, "trace": None if self.trace is None else self.trace.as_json(),
+        }  # fmt: skip
 
 
 @dataclass(kw_only=True)
@@ -71,15 +79,7 @@ class Outcome:
             "verdict": self.verdict.name.lower(),
             "reason": self.reason,
             "exit_code": self.verdict.value,
-            "properties": [
-                {
-                    "name": p.name,
-                    "verdict": p.verdict,
-                    "trace_length": p.trace_length,
-                    "note": p.note,
-                }
-                for p in self.properties
-            ],
+            "properties": [item.as_json() for item in self.properties],
             "deadlocks": "looked for" if self.deadlocks else "not looked for",
             "depth": self.depth,
             "seconds": round(self.seconds, 3),

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count, pairwise, takewhile
@@ -29,9 +29,10 @@ from .lower import Kernel
 from .pack import Packing
 from .parts import Parts
 from .planning import SAMPLE, plan
+from .sharing import RANGE, flags_in
 from .store import SHARDS, Store
 from .vectors import gathered
-from .worker import MOST_FILLED, SPAN, Worker
+from .worker import ALL, MOST_FILLED, SPAN, Worker
 
 LEAST_FILLED = 1 << 10  # states in a bucket from which on it is emptied first
 LEAST_ROUND, MOST_ROUND = 1 << 14, 1 << 17  # states expanded between two turns of insertion
@@ -68,9 +69,9 @@ class Search:
     """What a search found.
 
     `taken` counts the steps of each row, `first` has the depth of the states that it led to first,
-    0 where no step took it. `stopped` says which limit ended the search early; `bad` what was wrong
-    in the last level looked at. `seconds` are without those of `compiling`: what Numba compiles
-    stays on disk.
+    0 where no step took it. `stopped` says which limit ended the search early; `wrong` has for each
+    flag of what was wrong the first level with such a state, and the least one there. `seconds` are
+    without those of `compiling`: what Numba compiles stays on disk.
     """
 
     states: int = 0
@@ -78,11 +79,18 @@ class Search:
     depth: int = 0
     taken: list[int] = field(default_factory=list[int])
     first: list[int] = field(default_factory=list[int])
-    bad: list[Bad] = field(default_factory=list[Bad])
+    wrong: dict[int, tuple[int, bytes]] = field(default_factory=dict[int, tuple[int, bytes]])
     stopped: str = ""
     seconds: float = 0.0
     compiling: float = 0.0
     memory: int = 0
+
+    def note(self, bad: Iterable[Bad], level: int) -> None:
+        """Takes over what is wrong in the states of a level, if it is so for the first time."""
+        for item in bad:
+            for flag in flags_in(item.flags):
+                found = level, item.state
+                self.wrong[flag] = min(found, self.wrong.get(flag, found))
 
     def count(self, taken: Sequence[int], depth: int) -> None:
         """Takes over how often each row has been taken by the steps to states of `depth`."""
@@ -163,6 +171,11 @@ class Explorer:
             + sum(store.memory for store in stores)
             + sum(worker.touched for worker in self.workers)
         )
+
+    def leave_out(self, flags: int) -> None:
+        """From now on, what these flags stand for is not looked for."""
+        for worker in self.workers:
+            worker.bad_count[1] = ALL & ~flags
 
     def insert(self, states: bytes) -> bool:
         """Puts packed states, one behind the other, into their shards; False without room."""
@@ -372,8 +385,12 @@ def search(
     on_level: Callable[[Progress], None] | None = None,
     on_round: Callable[[Progress], None] | None = None,
     most: int | None = None,
+    leave_out: Callable[[int], None] | None = None,
 ) -> bool:
     """Expands level after level until nothing is new, something is wrong or memory runs out.
+
+    With `leave_out` it goes on where something is wrong, but for a step that leaves a range: it is
+    told the flags of all that is found by then, and has the carrier look for the rest.
 
     The last level inserted must be open for expansion. What was found is in the carrier's `found`;
     counts are those of whole levels. Ctrl-C ends it as a limit does. Returns False where
@@ -381,7 +398,7 @@ def search(
     carrier.
     """
     try:
-        return _levels(carrier, on_level, on_round, most)
+        return _levels(carrier, on_level, on_round, most, leave_out)
     except KeyboardInterrupt:
         carrier.found.stopped = INTERRUPTED
         return True
@@ -392,6 +409,7 @@ def _levels(
     on_level: Callable[[Progress], None] | None,
     on_round: Callable[[Progress], None] | None,
     most: int | None,
+    leave_out: Callable[[int], None] | None,
 ) -> bool:
     found = carrier.found
     before = numba_seconds()
@@ -425,9 +443,11 @@ def _levels(
         bad, whole = carrier.expand_level(tell)
         found.seconds = seconds()
         found.memory = carrier.memory
-        if bad:
-            found.bad = bad
+        found.note(bad, found.depth - 1)
+        if bad and (leave_out is None or RANGE in found.wrong):
             return True
+        if bad and leave_out is not None:
+            leave_out(sum(found.wrong))
         if not whole:
             found.stopped = "memory"
             return True

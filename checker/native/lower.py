@@ -6,13 +6,15 @@ For each of `count` packed states from address `states` on, every successor is w
 (packed, one behind the other, with room for one word beyond the last), the index of its row to
 `rows` (uint32). A state that breaks an invariant, has a step that breaks a step property or leaves
 a range, or has no successor where it should is noted in `bad` (uint64: the state's index in the
-block shifted by 8, and what is wrong in the lower bits).
+block shifted by FLAG_BITS, and what is wrong in the lower bits, see `Flags`), if any of that is
+among the flags behind `bad_count`: what is looked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 from ..graph import Node
@@ -29,15 +31,23 @@ from .instructions import (
     Value,
     module,
     number,
-    truth,
 )
 from .machine_code import Code, Compilation, load
 from .pack import Packing, Place
-from .sharing import INLINE, Faults, Own, conjuncts, cost, shared_nodes, updates_of_all
+from .sharing import (
+    DEADLOCK,
+    FLAG_BITS,
+    INLINE,
+    Faults,
+    Flags,
+    Own,
+    conjuncts,
+    cost,
+    shared_nodes,
+    updates_of_all,
+)
 from .symmetry import Orbit, Sorter
 from .values import Values
-
-BROKEN, FAULT, DEADLOCK = 1, 2, 4
 
 PART = 13_000  # instructions in rows from which on they are a module
 COPIED = 4  # words up to which a successor is written word by word
@@ -74,7 +84,8 @@ class _Writer:
         self.packing = packing
         self.canonical = canonical
         self.most_successors = sum(len(action.possible) for action in grounded.actions)
-        self.faults = Faults(grounded)
+        self.flags = Flags(grounded.instance)
+        self.faults = Faults(grounded, self.flags)
         self.compilation = Compilation()
         self.functions: list[Function] = []  # of the module that begins it all
         self.rows_functions: list[Function] = []  # that are in no module yet
@@ -111,7 +122,9 @@ class _Writer:
         states, count, out, rows, bad, bad_count = (
             b.inttoptr(arg) if at != 1 else arg for at, arg in enumerate(function.args)
         )
-        fault = b.alloca(I64, size=2)  # whether there is one; those that many rows would make
+        # flags of steps; the faults that many rows would make, and those that some did make
+        fault = b.alloca(I64, size=3)
+        watched = b.load(b.gep(bad_count, number(1), I64), I64)
         exchanged = b.alloca(I64, size=self.packing.words)
         head = b.append_basic_block("head")
         body = b.append_basic_block("body")
@@ -130,6 +143,7 @@ class _Writer:
         source = b.gep(states, b.mul(at, number(self.packing.stride)), I8)
         values = Values(self.packing, b, self.load(b, source))
         b.store(number(0), fault)
+        b.store(number(0), self.made(b, fault))
         cursor = written
         alone, alike = self.divided()
         self.note_common(b, values, fault)
@@ -147,12 +161,13 @@ class _Writer:
             self.call_represent(b, out, written, cursor)
         broken, terminal = self.judged(b, values, source)
         stuck = b.and_(b.icmp("eq", cursor, written), b.not_(terminal))
-        flags = b.zext(broken, I64)
-        flags = b.or_(flags, b.load(fault, I64))
-        flags = b.or_(flags, b.shl(b.zext(stuck, I64), number(2)))
+        self.tell_common(b, fault)
+        flags = b.or_(broken, b.load(fault, I64))
+        flags = b.or_(flags, self.flagged(b, stuck, DEADLOCK))
+        flags = b.and_(flags, watched)
         with b.if_unlikely(b.icmp("ne", flags, number(0))):
             noted = b.load(bad_count, I64)
-            note = b.or_(b.shl(at, number(8)), flags)
+            note = b.or_(b.shl(at, number(FLAG_BITS)), flags)
             b.store(note, b.gep(bad, noted, I64))
             b.store(b.add(noted, number(1)), bad_count)
         at_phi.add_incoming(b.add(at, number(1)), b.block)
@@ -218,24 +233,33 @@ class _Writer:
         b.position_at_end(after)
 
     def judged(self, b: Builder, values: Values, source: Value) -> tuple[Value, Value]:
-        """Whether an invariant is broken, and whether the run may end here."""
+        """The flags of invariants that are broken, and whether the run may end here."""
         nodes = [*self.grounded.invariants, self.grounded.terminal]
         if cost(nodes) <= INLINE:
             return self.judgement(b, values)
         function, inner = self.function("judge", I64, POINTER)
         words = self.load(inner, function.args[0])
         judged = self.judgement(inner, Values(self.packing, inner, words))
-        broken, terminal = (inner.zext(value, I64) for value in judged)
-        inner.ret(inner.or_(broken, inner.shl(terminal, number(1))))
+        inner.ret(inner.or_(judged[0], inner.zext(judged[1], I64)))  # no invariant has the bit 1
         both = b.call(function, [source])
-        broken, terminal = (b.icmp("ne", b.and_(both, number(bit)), number(0)) for bit in (1, 2))
-        return broken, terminal
+        terminal = b.icmp("ne", b.and_(both, number(1)), number(0))
+        return b.and_(both, number(~1)), terminal
 
     def judgement(self, b: Builder, values: Values) -> tuple[Value, Value]:
-        broken = truth(False)
-        for node in self.grounded.invariants:
-            broken = b.or_(broken, b.not_(values.truth(node)))
+        flagged = zip(self.grounded.invariants, self.flags.of_invariants, strict=True)
+        broken = self.united(
+            b, (self.flagged(b, b.not_(values.truth(node)), flag) for node, flag in flagged)
+        )
         return broken, values.truth(self.grounded.terminal)
+
+    def flagged(self, b: Builder, condition: Value, flag: int) -> Value:
+        """The flag where the condition holds, and 0 elsewhere."""
+        return b.shl(b.zext(condition, I64), number(flag.bit_length() - 1))
+
+    def united(self, b: Builder, every: Iterable[Value]) -> Value:
+        """All bits of some values."""
+        first, *others = [*every] or [number(0)]
+        return reduce(b.or_, others, first)
 
     def load(self, b: Builder, source: Value) -> list[Value]:
         words: list[Value] = []
@@ -264,12 +288,27 @@ class _Writer:
     def note_common(self, b: Builder, values: Values, fault: Value) -> None:
         """Stores which of the faults that many rows would make they would make in this state."""
         found = number(0)
-        for bit, node in enumerate(self.faults.common):
+        for bit, (node, _) in enumerate(self.faults.common):
             found = b.or_(found, b.shl(b.zext(values.truth(node), I64), number(bit)))
         b.store(found, self.common(b, fault))
 
     def common(self, b: Builder, fault: Value) -> Value:
         return b.gep(fault, number(1), I64)
+
+    def made(self, b: Builder, fault: Value) -> Value:
+        return b.gep(fault, number(2), I64)
+
+    def tell_common(self, b: Builder, fault: Value) -> None:
+        """Adds the flags of the faults that many rows would make, and some did make."""
+        if not self.faults.common:
+            return
+        made = b.load(self.made(b, fault), I64)
+        with b.if_unlikely(b.icmp("ne", made, number(0))):
+            found = b.load(fault, I64)
+            for flag, mask in self.faults.by_flag.items():
+                some = b.icmp("ne", b.and_(made, number(mask)), number(0))
+                found = b.or_(found, self.flagged(b, some, flag))
+            b.store(found, fault)
 
     # Rows ----------------------------------------------------------------------------------
 
@@ -398,7 +437,7 @@ class _Writer:
             b.position_at_end(inside)
             inner = tried.inner()
             words.append(self.updated(b, inner, values.words, each.updates))
-            faults.append(inner.truth(each.fault))
+            faults.append(self.fault_flags(b, inner, each))
             ends.append(inside)
             b.branch(taken)
             b.position_at_end(otherwise)
@@ -418,15 +457,25 @@ class _Writer:
         self.store(b, values.words, together, row, source, out, rows, cursor)
         if common.text != number(0).text:
             known = b.and_(b.load(self.common(b, fault), I64), common)
-            wrong = b.or_(wrong, b.icmp("ne", known, number(0)))
-        if wrong.text != truth(False).text:
-            with b.if_unlikely(wrong):
-                b.store(number(FAULT), fault)
+            self.note(b, known, self.made(b, fault))
+        if wrong.text != number(0).text:
+            self.note(b, wrong, fault)
         grown = b.add(cursor, number(1))
         end = b.block
         b.branch(after)
         b.position_at_end(after)
         return self.join(b, [(cursor, none), (grown, end)])
+
+    def fault_flags(self, b: Builder, values: Values, row: Own) -> Value:
+        """The flags of what is wrong with a step by the row, but for what many rows share."""
+        return self.united(
+            b, (self.flagged(b, values.truth(node), flag) for node, flag in row.faults)
+        )
+
+    def note(self, b: Builder, bits: Value, place: Value) -> None:
+        """Adds bits to those at an address, where there are any, which is rare."""
+        with b.if_unlikely(b.icmp("ne", bits, number(0))):
+            b.store(b.or_(b.load(place, I64), bits), place)
 
     def apart(self, rows: Sequence[GroundRow], alike: Mapping[int, Node]) -> Iterator[Own]:
         """What each row does that the others don't, tried one after the other."""
@@ -440,7 +489,8 @@ class _Writer:
 
     def nodes(self, row: GroundRow) -> list[Node]:
         """What a row computes for itself."""
-        return [row.guard, self.faults.of(row)[1], *row.updates.values()]
+        own = (node for node, _ in self.faults.of(row)[1])
+        return [row.guard, *own, *row.updates.values()]
 
     def updated(
         self, b: Builder, values: Values, words: list[Value], updates: Mapping[int, Node]

@@ -3,14 +3,51 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
+from ...language import Instance
 from ..graph import Node
 from ..ground import Grounded, GroundRow
 
 COMMON = 8  # rows for which the same fault is looked for once, in the state before the step
 INLINE = 120  # nodes up to which rows are written where they are tried
+
+FLAG_BITS = 48  # of a note: the others are a state's place among those that are looked at
+RANGE, DEADLOCK, FIRST = 1, 2, 4
+MOST_PROPERTIES = FLAG_BITS - 4
+"""Properties that have a flag of their own. Any others share one, those of steps another."""
+
+
+def flags_in(flags: int) -> Iterator[int]:
+    """Each flag that is among some."""
+    return (1 << bit for bit in range(flags.bit_length()) if flags >> bit & 1)
+
+
+class Flags:
+    """The bits that say what is wrong with a state: a step from it leaves a range, it has none, or
+    it or such a step breaks a property. `of` has the flags of properties by their names."""
+
+    def __init__(self, instance: Instance) -> None:
+        kinds = [(item.name, item.kind) for item in instance.properties]
+        places = (
+            at if at < MOST_PROPERTIES else MOST_PROPERTIES + (kind == "step")
+            for at, (_, kind) in enumerate(kinds)
+        )  # fmt: skip
+        self.of = {name: FIRST << at for (name, _), at in zip(kinds, places, strict=True)}
+        self.of_invariants = [self.of[name] for name, kind in kinds if kind == "invariant"]
+        self.of_steps = [self.of[name] for name, kind in kinds if kind == "step"]
+        self.told_apart = len(kinds) <= MOST_PROPERTIES
+
+    @property
+    def invariants(self) -> int:
+        """Those of properties of a state, all together."""
+        return sum(set(self.of_invariants))
+
+
+Fault: TypeAlias = tuple[Node, int]
+"""When something is wrong with a step, and its flag."""
 
 
 @dataclass(frozen=True)
@@ -19,32 +56,41 @@ class Own:
     updates."""
 
     condition: Node
-    fault: Node
+    faults: tuple[Fault, ...]
     updates: dict[int, Node]
 
     @property
     def nodes(self) -> list[Node]:
-        return [self.condition, self.fault, *self.updates.values()]
+        return [self.condition, *(node for node, _ in self.faults), *self.updates.values()]
 
 
 class Faults:
     """What is wrong with a step by a row: what many rows have in common, and what is the row's own.
 
     A step that has nothing to do with a property breaks it if the state before does by itself:
-    `common` are such nodes, each for a bit.
+    `common` are such faults, each for a bit, `by_flag` the bits of each flag.
     """
 
-    def __init__(self, grounded: Grounded) -> None:
+    def __init__(self, grounded: Grounded, flags: Flags) -> None:
         self.graph = grounded.graph
+        self.flags = (RANGE, *flags.of_steps)
         rows = [row for action in grounded.actions for row in action.rows]
-        parts = {id(row): self._disjuncts(self.graph.or_(row.fault, *row.broken)) for row in rows}
-        users = Counter(node for of_row in parts.values() for node in of_row)
+        parts = {id(row): self._parts(row) for row in rows}
+        users = Counter(fault for of_row in parts.values() for fault in of_row)
         self.common = [
-            node
-            for node, count in users.most_common(64)
-            if count >= COMMON and not node.is_constant
+            fault
+            for fault, count in users.most_common(64)
+            if count >= COMMON and not fault[0].is_constant
         ]
+        self.by_flag: dict[int, int] = {}
+        for bit, (_, flag) in enumerate(self.common):
+            self.by_flag[flag] = self.by_flag.get(flag, 0) | 1 << bit
         self.found = {row: self._divided(of_row) for row, of_row in parts.items()}
+
+    def _parts(self, row: GroundRow) -> list[Fault]:
+        every = zip((row.fault, *row.broken), self.flags, strict=True)
+        found = ((part, flag) for node, flag in every for part in self._disjuncts(node))
+        return [fault for fault in dict.fromkeys(found) if fault[0] is not self.graph.false]
 
     def _disjuncts(self, node: Node) -> list[Node]:
         """The nodes one of which holds if the node does."""
@@ -54,13 +100,17 @@ class Faults:
             return [p for arg in node.args[0].args for p in self._disjuncts(self.graph.not_(arg))]
         return [node]
 
-    def of(self, row: GroundRow) -> tuple[int, Node]:
-        """The bits of the common ones among a row's, and the others."""
+    def of(self, row: GroundRow) -> tuple[int, tuple[Fault, ...]]:
+        """The bits of the common ones among a row's, and the others by flag."""
         return self.found[id(row)]
 
-    def _divided(self, parts: list[Node]) -> tuple[int, Node]:
-        bits = sum(1 << bit for bit, node in enumerate(self.common) if node in parts)
-        return bits, self.graph.or_(*(node for node in parts if node not in self.common))
+    def _divided(self, parts: list[Fault]) -> tuple[int, tuple[Fault, ...]]:
+        bits = sum(1 << bit for bit, fault in enumerate(self.common) if fault in parts)
+        own: dict[int, list[Node]] = {}
+        for node, flag in parts:
+            if (node, flag) not in self.common:
+                own.setdefault(flag, []).append(node)
+        return bits, tuple((self.graph.or_(*nodes), flag) for flag, nodes in own.items())
 
 
 def updates_of_all(rows: Sequence[GroundRow]) -> dict[int, Node]:

@@ -16,6 +16,7 @@ from numba import njit, uint64
 from .lower import Kernel
 from .memory import Region, call_expand, prefetch
 from .parts import begin_fold, end_fold, owner_of, write_record
+from .sharing import FLAG_BITS
 from .store import (
     BLOCK,
     SHARD_BITS,
@@ -34,6 +35,7 @@ from .store import (
 LINE = 8  # numbers of 64 bits in a line of the cache
 SLICE = 32  # states expanded between two looks at what they gave
 SPAN = 1 << 12  # states that a thread takes at a time
+ALL = (1 << FLAG_BITS) - 1  # flags of what is looked for
 MOST_FILLED = 1 << 17  # states in a bucket from which on it is emptied first
 
 
@@ -114,7 +116,7 @@ def expand_each(
             bad_count.ctypes.data,
         )  # fmt: skip
         if bad_count[0] > noted:
-            bad[noted] += uint64(i) << uint64(8)
+            bad[noted] += uint64(i) << uint64(FLAG_BITS)
         left = begin_fold(
             successors, new, stride, state, known[several * i :], parts, numbers, several * written,
             sought, left,
@@ -154,7 +156,7 @@ def scatter(
                 expand, base, part, out, rows.ctypes.data, bad.ctypes.data, bad_count.ctypes.data
             )
         for i in range(before, bad_count[0]):
-            bad[i] += uint64(done) << uint64(8)
+            bad[i] += uint64(done) << uint64(FLAG_BITS)
         for i in range(written):
             taken[rows[i]] += 1
         if several:
@@ -214,7 +216,7 @@ class Worker:
         self.room = Region(SLICE * stride + SLACK)
         self.rows = np.zeros(self.burst, dtype=np.uint32)
         self.bad = np.zeros(SPAN, dtype=np.uint64)
-        self.bad_count = np.zeros(1, dtype=np.int64)
+        self.bad_count = np.array([0, ALL], dtype=np.int64)
         self.taken = np.zeros(rows, dtype=np.int64)
         size = ((most_filled + self.burst) * stride + SLACK + 4095) // 4096 * 4096
         self.area = Region(size * SHARDS)
@@ -293,7 +295,7 @@ class Worker:
     def noted(self) -> Iterator[tuple[int, int]]:
         """What was wrong in the states expanded last: a state's index among them, and flags."""
         for note in self.bad[: self.bad_count[0]]:
-            yield int(note) >> 8, int(note) & 0xFF
+            yield int(note) >> FLAG_BITS, int(note) & ALL
 
     def least_predecessor(
         self, store: Store, ranges: list[tuple[int, int]], state: bytes

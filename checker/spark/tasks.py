@@ -20,9 +20,10 @@ import numpy as np
 from ..ground import Leaf
 from ..native.coverage import Sought, met
 from ..native.explore import Bad
-from ..native.lower import BROKEN, DEADLOCK, FAULT, Kernel
+from ..native.lower import Kernel
 from ..native.machine_code import Code
 from ..native.pack import Packing
+from ..native.sharing import flags_in
 from ..native.store import SHARDS
 from ..native.vectors import in_ranges
 from ..native.worker import SPAN, Worker
@@ -156,15 +157,14 @@ def _expanded(kit: Kit, held: ShardSet, told: Told) -> Iterator[tuple[int, bytes
             done = worker.scatter(store, part, at, min(SPAN, end - at), sent.address, mask)
             for index, flags in worker.noted():
                 state = store.bytes_of(part, at + index, at + index + 1)
-                for kind in (BROKEN, DEADLOCK, FAULT):
-                    if flags & kind:
-                        least[kind] = min(state, least.get(kind, state))
+                for flag in flags_in(flags):
+                    least[flag] = min(state, least.get(flag, state))
             at += done
             if worker.filled.max() > worker.most_filled:
                 yield from _blocks(kit, held, told)
     yield from _blocks(kit, held, told)
     told.taken = worker.taken.tolist()
-    told.bad = [Bad(state, kind) for kind, state in least.items()]
+    told.bad = [Bad(state, flag) for flag, state in least.items()]
 
 
 def _blocks(kit: Kit, held: ShardSet, told: Told) -> Iterator[tuple[int, bytes]]:

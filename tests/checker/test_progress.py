@@ -92,8 +92,7 @@ def native(instance: Instance, threads: int = 1) -> set[str]:
                  for aim in prepared.grounded.aims}  # fmt: skip
         found: set[str] = set()
         for item in Progress(prepared, explorer).broken():
-            result = Result.__new__(Result)
-            native_progress._tell(prepared, item, result)  # pyright: ignore[reportPrivateUsage]
+            native_progress.trace_of(prepared, item)
             found |= {name for name, aim in names.items() if aim is item.aim}
         return found
     finally:

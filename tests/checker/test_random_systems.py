@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, reject, settings
 
 from epochfence.checker.check import Options, check
-from epochfence.checker.fault import RANGE
+from epochfence.checker.fault import DEADLOCK, RANGE
 from epochfence.checker.native import lower, pack, symmetry
 from epochfence.checker.reference import Reference, search
 from epochfence.checker.verdict import Outcome as Ran
@@ -72,7 +72,7 @@ def replay(instance: Instance, result: Ran) -> None:
     broken = [p.name for p in result.properties if p.verdict == "broken"]
     if result.verdict is Verdict.DEADLOCK:
         assert not last
-        assert not broken
+        assert broken in ([], [DEADLOCK])
     elif broken == [RANGE]:
         assert any(step.fault for step in last)
         assert len(states) == len(result.trace.steps)
@@ -111,6 +111,39 @@ def compare(instance: Instance, reference: Reference) -> None:
         assert [*result.first_depths.values()] == reference.first
 
 
+def compare_going_on(instance: Instance, reference: Reference) -> None:
+    """A run that goes on finds the shortest counterexample of everything, and all states; unless a
+    step leaves a range, where it ends with what there is up to then."""
+    steps = {item.name for item in instance.properties if item.kind == "step"}
+    wanted = {name: length - 1 for name, length in reference.broken.items()}
+    if reference.deadlock is not None:
+        wanted[DEADLOCK] = reference.deadlock - 1
+    rest = "holds"
+    if reference.fault is not None:
+        rest, last = "unknown", reference.fault - 1
+        wanted = {name: at for name, at in wanted.items() if at < last + (name in steps)}
+        wanted[RANGE] = last
+    plain = Options(symmetry=False, slicing=False, keep_going=True)
+    for options in (plain, Options(threads=2, keep_going=True)):
+        result = check(instance, options)
+        found = {item.name: item for item in result.properties}
+        assert set(found) == {item.name for item in instance.properties} | set(wanted)
+        for name, item in found.items():
+            verdict = "broken" if name in wanted else rest
+            assert (item.verdict, item.trace_length) == (verdict, wanted.get(name))
+            if name in wanted:
+                alone = Verdict.DEADLOCK if name == DEADLOCK else Verdict.BROKEN
+                replay(
+                    instance, replace(result, properties=[item], trace=item.trace, verdict=alone)
+                )
+        assert (result.trace is not None) == bool(wanted)
+        if options is plain and rest == "holds":
+            counts = (result.states, result.transitions, result.depth, [n for _, n in result.rows])
+            assert counts == (
+                reference.states, reference.transitions, reference.depth, reference.taken
+            )  # fmt: skip
+
+
 def compare_with_some_properties(instance: Instance) -> None:
     """The system with the properties that hold in it, and with one that takes longest to break."""
     try:
@@ -124,11 +157,12 @@ def compare_with_some_properties(instance: Instance) -> None:
     names = [item.name for item in instance.properties]
     holding = [name for name in names if name not in reference.broken]
     compare(only(holding) if holding else instance, reference)
+    compare_going_on(instance, reference)
     if holding and reference.broken:
         compare(only([max(reference.broken, key=lambda n: reference.broken[n])]), reference)
 
 
-@pytest.mark.slow(10)
+@pytest.mark.slow(14)
 @settings(max_examples=20, suppress_health_check=unhurried)
 @given(instances())
 def test_native_code_finds_what_a_plain_search_finds(instance: Instance) -> None:

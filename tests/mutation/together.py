@@ -18,8 +18,8 @@ import numpy as np
 
 from epochfence import language as lang
 from epochfence.checker.graph import Node
-from epochfence.checker.native.explore import Bad, Explorer, Progress, search
-from epochfence.checker.native.lower import BROKEN, DEADLOCK
+from epochfence.checker.native.explore import Explorer, Progress, search
+from epochfence.checker.native.sharing import DEADLOCK, Flags
 from epochfence.language import Expression, Machine, Row, Sending, System, Table
 from epochfence.tests.mutation.mutants import Mutant
 from epochfence.tests.mutation.scenarios import (
@@ -154,7 +154,7 @@ class Compiled:
             raise TooLarge
         rows = dict(zip(self.prepared.instance.row_names, found.taken, strict=True))
         size = (found.states, found.transitions, found.depth)
-        return self._broken(found.bad), Counts(self.holds, self.broken, *size, rows)
+        return self._broken(found.wrong), Counts(self.holds, self.broken, *size, rows)
 
     def levels(self, number: int, like: list[str] | None = None) -> list[str] | None:
         """A digest of the states of each level; none where they aren't those of `like`."""
@@ -185,15 +185,15 @@ class Compiled:
             explorer.begin_level()
             yield explorer
 
-    def _broken(self, bad: list[Bad]) -> str:
+    def _broken(self, wrong: Mapping[int, tuple[int, bytes]]) -> str:
         """The first property that doesn't hold in the last level, or what else is wrong there."""
-        if not bad:
+        invariants = Flags(self.prepared.instance).invariants
+        states = [state for flag, (_, state) in wrong.items() if flag & invariants]
+        if not wrong:
             return ""
-        if all(item.flags & (BROKEN | DEADLOCK) == 0 for item in bad):
-            return "a step"
-        if all(item.flags & BROKEN == 0 for item in bad):
-            return "deadlock"
-        state = min(item.state for item in bad if item.flags & BROKEN)
+        if not states:
+            return "deadlock" if DEADLOCK in wrong else "a step"
+        state = min(states)
         graph, numbers = self.prepared.grounded.graph, self._numbers(state)
         invariants = (p for p in self.prepared.instance.properties if p.kind == "invariant")
         return next(
