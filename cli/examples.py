@@ -39,6 +39,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "serve": ("serve --protocol 4.3 --port 9092 --topic orders:3",),
     "diagram": (
         "diagram transaction -o transaction.svg",
+        "diagram transactions -o hanging.html --trace hanging.itf.json",
         "diagram docs/examples/lease.py --machine client -o client.svg",
     ),
     "diff": (

@@ -14,6 +14,7 @@ from ..spec.systems import SHIPPED, shipped
 from .endings import fail, needing, tell_wait, write_json
 from .options import Constants, Json, bounds_of, constants_of
 from .results import screen
+from .traces import run_of
 
 
 def list_(
@@ -45,8 +46,9 @@ def diagram(
         Path | None,
         typer.Option(
             "--output", "-o", metavar="FILE",
-            help="Its ending says what is drawn: .svg, .png, .dot or .gv, .mmd (Mermaid). "
-            "Without it, DOT goes to standard output.",
+            help="Its ending says what is drawn: .html (a page with every row, and a slider of "
+            "releases), .svg, .png, .dot or .gv, .mmd (Mermaid). Without it, DOT goes to standard "
+            "output.",
         ),
     ] = None,
     machine: Annotated[
@@ -54,7 +56,10 @@ def diagram(
         typer.Option("--machine", metavar="NAME", help="Draw this machine of the system."),
     ] = None,
     protocol: Annotated[
-        str | None, typer.Option("--protocol", metavar="R", help="One release (default: all).")
+        str | None,
+        typer.Option(
+            "--protocol", metavar="R", help="One release (default: all); a page begins with it."
+        ),
     ] = None,
     detail: Annotated[
         Literal["states", "rows"],
@@ -73,17 +78,48 @@ def diagram(
             "--all-rows", help="Draw rows that leave the state alone as well (--detail rows)."
         ),
     ] = False,
+    trace: Annotated[
+        Path | None,
+        typer.Option("--trace", metavar="FILE", help="Lay this trace, in ITF, over a page."),
+    ] = None,
 ) -> None:  # fmt: skip
     """Draw a machine's states, or who sends what to whom in a system."""
     from ..diagrams.find import find_graph
     from ..diagrams.render import DrawingError, into, to_dot
 
+    if output is not None and output.suffix.lower() == ".html":
+        if detail != "states" or event is not None or all_rows:
+            fail("--detail, --event and --all-rows aren't for .html: a page has every row")
+        return diagram_page(name, machine, protocol, output, trace)
+    if trace is not None:
+        fail("--trace is for a page: -o FILE.html")
     try:
         draw = None if output is None else into(output)
         graph = find_graph(
             name, machine, protocol, rows=detail == "rows", all_rows=all_rows, event=event
         )
         print(to_dot(graph), end="") if draw is None else draw(graph)
+    except (DeclarationError, DrawingError) as error:
+        fail(error)
+
+
+def diagram_page(
+    name: str, machine: str | None, protocol: str | None, output: Path, trace: Path | None
+) -> None:
+    """Writes the states of a system's machines, or of one machine, as a page, with a trace."""
+    with needing("check"):
+        from ..diagrams.levels.page import diagrams_of, to_html
+    from ..diagrams.find import find
+    from ..diagrams.render import DrawingError
+
+    page = Output(output)
+    try:
+        system, found = find(name, machine)
+        run = None if trace is None else run_of(system, name, protocol, trace)
+        machines = [] if found is None else [found]
+        shown = protocol if run is None else run[0].protocol
+        diagrams = diagrams_of(system, machines, shown)
+        page.write(to_html(system, diagrams, shown=shown, run=run))
     except (DeclarationError, DrawingError) as error:
         fail(error)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import textwrap
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..files import Output
-from ..language import DEFAULT, DeclarationError, Instance, instantiate
+from ..language import DEFAULT, DeclarationError, Instance, System, instantiate
 from ..spec.load import load_system
 from .endings import fail, needing, tell_wait, write_json
 from .options import Bounds, Constants, Json, Off, On, Protocol, constants_of
@@ -18,6 +19,7 @@ from .results import screen
 
 if TYPE_CHECKING:
     from ..checker.itf import Settings
+    from ..checker.trace import Trace
     from ..checker.verdict import Outcome
 
 CHARTS = (".svg", ".mmd")
@@ -106,7 +108,7 @@ def _taken(
         if found.settings is not None and (any(given) or system is not None or bounds != DEFAULT):
             fail(f"{file} says of which system, release and constants it is: leave them to it")
         if found.settings is not None:
-            instance = _instance(found.settings)
+            instance = instance_of(load_system(found.settings.system), found.settings)
         elif system is not None:
             instance = instantiate(
                 load_system(system), protocol, constants_of(constants), bounds=bounds,
@@ -121,9 +123,40 @@ def _taken(
         fail(f"{file}: {error}")
 
 
-def _instance(of: Settings) -> Instance:
-    """The instance that a trace is of; progress included."""
-    declared = load_system(of.system)
+def run_of(system: System, name: str, protocol: str | None, file: Path) -> tuple[Instance, Trace]:
+    """The run of a trace of this system, which is called `name` here, at this release if one is
+    given; or the end with one line that says what is wrong. What else a trace names isn't loaded.
+    """
+    from ..checker.itf import TraceError, read_trace
+    from ..checker.replay import replay as run
+
+    tell_wait(file)
+    try:
+        found = read_trace(file.read_bytes())
+        of = found.settings
+        if of is not None and not _same(of.system, name, system.name):
+            fail(f"{file} is of {of.system}, not of {system.name}")
+        if of is not None and protocol not in (None, of.protocol):
+            fail(f"{file} is of release {of.protocol}, not of {protocol}")
+        instance = instantiate(system, protocol) if of is None else instance_of(system, of)
+        outcome = run(instance, found)
+    except OSError as error:
+        fail(f"can't read {file}: {error.strerror}")
+    except (TraceError, DeclarationError) as error:
+        fail(f"{file}: {error}")
+    assert outcome.trace is not None
+    return instance, outcome.trace
+
+
+def _same(system: str, *names: str) -> bool:
+    """Whether it is one of these names, or a file that one of them names in another way."""
+    path = os.path.realpath(system.partition(":")[0])
+    files = [os.path.realpath(name.partition(":")[0]) for name in names if ".py" in name]
+    return system in names or path in files
+
+
+def instance_of(declared: System, of: Settings) -> Instance:
+    """The instance of a system that a trace is of; progress included."""
     usual = declared.protocols.features_at(of.protocol)
     return instantiate(
         declared, of.protocol, of.constants, progress=True,

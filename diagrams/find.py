@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..language import DeclarationError, Machine, System, Table
 from ..spec.load import load_system
 from ..spec.systems import SHIPPED, shipped
+from ..spec.variants import VARIED
 from .graph import Graph
 from .overview import overview
 from .state import state_diagram
@@ -26,7 +27,7 @@ def find_graph(
     at a glance, or with `rows`: each row that moves it, with `all_rows` each row, or those of one
     `event`. Raises DeclarationError, which names what there is, for a name that nothing has.
     """
-    system, found = _find(name, machine)
+    system, found = find(name, machine)
     if protocol is not None:
         system.protocols.features_at(protocol)
     releases = system.protocols.releases if protocol is None else (protocol,)
@@ -53,7 +54,7 @@ def find_tables(name: str | None = None) -> list[tuple[System, tuple[Table, ...]
     systems = [shipped(each) for each in SHIPPED]
     if name is None:
         return [(system, system.tables) for system in systems]
-    found, machine = _find(name, None)
+    found, machine = find(name, None)
     if machine is None:
         return [(found, found.tables)]
     return [(s, tuple(t for t in s.tables if t.machine.name == machine.name)) for s in systems]
@@ -65,7 +66,7 @@ def find_system(name: str) -> tuple[System, list[str] | None]:
 
     Raises DeclarationError for a name that nothing has, and where no property looks at the machine.
     """
-    system, machine = _find(name, None)
+    system, machine = find(name, None)
     if machine is None:
         return system, None
     found = [item.name for item in system.properties if machine.name in item.machines]
@@ -74,8 +75,10 @@ def find_system(name: str) -> tuple[System, list[str] | None]:
     return system, found
 
 
-def _find(name: str, machine: str | None) -> tuple[System, Machine | None]:
-    if name in SHIPPED or name.partition(":")[0].endswith(".py"):
+def find(name: str, machine: str | None) -> tuple[System, Machine | None]:
+    """The system of that name, with the machine of it that is named, or else the first shipped
+    system with a machine of that name. Raises DeclarationError, as `find_graph` does."""
+    if name in (*SHIPPED, *VARIED) or name.partition(":")[0].endswith(".py"):
         system = load_system(name)
         return system, None if machine is None else _machine(system, machine)
     systems = [shipped(each) for each in SHIPPED]

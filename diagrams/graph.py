@@ -12,7 +12,8 @@ NONE = "none"
 
 @dataclass(frozen=True)
 class Node:
-    """A state or a machine; `lines` stand below its name, `inside` is a list in it.
+    """A state or a machine; `lines` stand below its name, `inside` is a list in it. `when` has for
+    each line of that list the releases that it is of (none: all).
 
     `partial`: only some releases have it. `prepared`: a state that never comes into force.
     `unused`: nothing leads here. `plain`: stands for others.
@@ -27,11 +28,13 @@ class Node:
     prepared: bool = False
     unused: bool = False
     plain: bool = False
+    when: tuple[frozenset[str], ...] = ()
 
 
 @dataclass(frozen=True)
 class Edge:
-    """An arrow between two nodes, by their names.
+    """An arrow between two nodes, by their names. `when` has for each of its lines the releases
+    that it is of (none: all).
 
     `partial`: only some releases have it. `silent`: no message goes along it. `prepared`: leads to
     what never comes into force. `faint`: only a fault leads along it. `main`: the normal path.
@@ -45,6 +48,7 @@ class Edge:
     prepared: bool = False
     faint: bool = False
     main: bool = False
+    when: tuple[frozenset[str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import TypeAlias
 
 from .graph import Edge, Graph, Node, span
 from .state import ENOUGH, State, StateDiagram, Transition
@@ -19,6 +20,9 @@ WORDS = 6
 """Words that these names have at most, beside the first name."""
 _NOTE_WIDTH = 90
 _INSIDE_WIDTH = 30
+
+
+_Line: TypeAlias = tuple[str, frozenset[str]]  # with the releases that it is of
 
 
 @dataclass
@@ -41,18 +45,18 @@ class _Arrow:
         return {release for of in (self.names or self.faults).values() for release in of}
 
 
-def overview(diagram: StateDiagram) -> Graph:
+def overview(diagram: StateDiagram, *, past: bool = False) -> Graph:
     """The first level of a state diagram; `StateDiagram.graph` has the rows.
 
     Left out are states that aren't reached, what a fault does while a transition is pending, and
-    arrows that the newest release doesn't have. What leads to a state from all others, or by a
-    fault or in some releases only from three or more, is told in the state.
+    but for `past` the arrows that the newest release doesn't have. What leads to a state from all
+    others, or by a fault or in some releases only from three or more, is told in the state.
     """
-    return _Overview(diagram).graph()
+    return _Overview(diagram, past=past).graph()
 
 
 class _Overview:
-    def __init__(self, diagram: StateDiagram) -> None:
+    def __init__(self, diagram: StateDiagram, *, past: bool) -> None:
         self.diagram = diagram
         self.bounded = diagram.faults | diagram.aftermath
         self.states = {state.name: state for state in diagram.states if state.releases}
@@ -62,17 +66,17 @@ class _Overview:
         happens = {release for t in moving for release in t.releases}
         self.base = tuple(r for r in diagram.releases if r in happens) or diagram.releases
         self.arrows: dict[tuple[str, str], _Arrow] = {}
-        self.inside: dict[str, list[str]] = {name: [] for name in self.states}
+        self.inside: dict[str, list[_Line]] = {name: [] for name in self.states}
         for transition in moving:
             self.add(transition)
         for name in self.states:
             self.gather(name)
-        past = [ends for ends, arrow in self.arrows.items() if self.base[-1] not in arrow.releases]
-        self.past = {ends for ends in past if ends[0] != ends[1]}
-        for ends in past:
-            del self.arrows[ends]
         newest = self.base[-1]
-        self.states = {n: s for n, s in self.states.items() if newest in s.releases}
+        gone = [e for e, arrow in self.arrows.items() if not past and newest not in arrow.releases]
+        self.past = {ends for ends in gone if ends[0] != ends[1]}
+        for ends in gone:
+            del self.arrows[ends]
+        self.states = {n: s for n, s in self.states.items() if past or newest in s.releases}
         for name in self.states:
             self.fold(name)
 
@@ -146,8 +150,9 @@ class _Overview:
     def tell(self, target: str, arrow: _Arrow, sources: str) -> None:
         """Writes into a state what leads there."""
         lines = self.inside[target]
-        lines += [""] if lines else []
-        lines += textwrap.wrap(f"from {sources}:", _INSIDE_WIDTH)
+        of = frozenset(arrow.releases)
+        lines += [("", of)] if lines else []
+        lines += [(text, of) for text in textwrap.wrap(f"from {sources}:", _INSIDE_WIDTH)]
         lines += self.label(arrow)
 
     def when(self, arrow: _Arrow) -> str:
@@ -155,10 +160,12 @@ class _Overview:
         when = span([r for r in self.base if r in arrow.releases], self.base)
         return when and f"in {when}"
 
-    def label(self, arrow: _Arrow) -> list[str]:
+    def label(self, arrow: _Arrow) -> list[_Line]:
         """What stands on an arrow."""
         when = self.when(arrow)
-        return [*named(arrow.names, arrow.faults), *([when] if when else [])]
+        of = {**arrow.faults, **arrow.names}
+        texts = [*named(arrow.names, arrow.faults), *([when] if when else [])]
+        return [(text, frozenset(of.get(text.rstrip(","), arrow.releases))) for text in texts]
 
     def graph(self) -> Graph:
         """The arrows and states as they are drawn."""
@@ -177,12 +184,15 @@ class _Overview:
         """The state, with what writes it again."""
         lines = (f"{' and '.join(state.prepared)} only",) if state.prepared else ()
         when = span([r for r in self.base if r in state.releases], self.base)
-        again = self.arrows.get((state.name, state.name))
-        names = tuple(named(again.names, ())) if again else ()
+        again = self.arrows.get((state.name, state.name), _Arrow({}, {}))
+        loop = self.label(_Arrow(again.names, {}))[: len([*named(again.names, ())])]
+        inside = [("again:", frozenset(again.releases)), *loop] if loop else []
+        inside += self.inside[state.name]
         return Node(
             state.name,
             (*lines, *((f"in {when}",) if when else ())),
-            inside=(*(("again:", *names) if names else ()), *self.inside[state.name]),
+            inside=tuple(text for text, _ in inside),
+            when=tuple(of for _, of in inside),
             initial=state.initial,
             terminal=state.terminal,
             partial=bool(when),
@@ -191,9 +201,11 @@ class _Overview:
 
     def edge(self, ends: tuple[str, str], arrow: _Arrow) -> Edge:
         """The arrow between two states."""
+        label = self.label(arrow)
         return Edge(
             *ends,
-            tuple(self.label(arrow)),
+            tuple(text for text, _ in label),
+            when=tuple(of for _, of in label),
             partial=bool(self.when(arrow)),
             prepared=bool(self.states[ends[1]].prepared),
             faint=not arrow.names,

@@ -17,10 +17,11 @@ from ..spec.systems import SHIPPED, shipped
 from .decision_table import CODE_WIDTH, code, decision_table, plain, wrapped
 from .facts import happening
 from .graph import Graph
+from .levels.page import to_html
 from .notation import in_brief, readable
 from .overview import overview
 from .render import to_same_svg
-from .state import state_diagram
+from .state import StateDiagram, state_diagram
 from .system import system_graph
 
 PAGE = "protocol.md"
@@ -49,8 +50,10 @@ parameter of the table's own event is `event.x`, a field of its message `request
 In a state diagram, an arrow names the events that lead from one state to another: where a state is
 prepared first and then put in force, those that ask for it. A double border marks a state that no
 arrow leaves. What is dashed is there only in the releases that stand with it. Click a drawing to
-see it large. `epochfence diagram MACHINE --detail rows -o FILE.svg` draws each row, and
-`--event NAME` those of one event.
+see it large. As a page of its own, linked below each drawing, an edge opens its rows, a row its
+guard and source, and a slider fades what a release doesn't have; `epochfence diagram MACHINE -o
+FILE.html` writes it, with `--trace FILE.itf.json` laid over it. `--detail rows -o FILE.svg` draws
+each row, and `--event NAME` those of one event.
 """
 
 
@@ -63,7 +66,8 @@ def pages(systems: Iterable[System]) -> dict[str, bytes]:
 def write(folder: Path) -> None:
     """Writes the files on the shipped systems, and removes those of what is gone."""
     files = pages(map(shipped, SHIPPED))
-    for old in [*(folder / DRAWINGS).glob("*.svg"), *(folder / FOLDER).glob("*.md")]:
+    drawings, told = folder / DRAWINGS, folder / FOLDER
+    for old in [*drawings.glob("*.svg"), *drawings.glob("*.html"), *told.glob("*.md")]:
         if old.relative_to(folder).as_posix() not in files:
             old.unlink()
     for name, content in files.items():
@@ -78,6 +82,7 @@ class _Pages:
     def __init__(self, systems: tuple[System, ...]) -> None:
         self.systems = systems
         self.drawings: dict[str, bytes] = {}
+        self.diagrams: dict[str, list[tuple[Machine, StateDiagram]]] = {}
         self.live = {
             (system, release): happening(system, release)
             for system in systems
@@ -97,7 +102,13 @@ class _Pages:
         texts = {PAGE: [_HEAD, *(part for s in self.systems for part in self.system(s))]}
         for machine, name in self.names.items():
             texts[f"{FOLDER}/{name}.md"] = [_NOTE + "\n", *self.machine(machine)]
-        return {path: "\n".join(text).encode() for path, text in texts.items()} | self.drawings
+        told = {path: "\n".join(text).encode() for path, text in texts.items()}
+        named = {system.name: system for system in self.systems}
+        levels = {
+            f"{DRAWINGS}/{name}.html": to_html(named[name], diagrams).encode()
+            for name, diagrams in self.diagrams.items()
+        }
+        return told | self.drawings | levels
 
     def system(self, system: System) -> Iterator[str]:
         """Its releases, its messages and its machines."""
@@ -126,9 +137,13 @@ class _Pages:
                 told.setdefault(table, []).append(system)
             if machine.state is not None and tables not in drawn:
                 drawn.append(tables)
-                graph = overview(state_diagram(system, machine))
+                diagram = state_diagram(system, machine)
+                self.diagrams.setdefault(system.name, []).append((machine, diagram))
                 title = f"The states of {machine.name} in {system.name}, by event"
-                yield self.drawn(graph, f"{system.name}-{machine.name}", title, f"../{DRAWINGS}")
+                name = f"{system.name}-{machine.name}"
+                yield self.drawn(overview(diagram), name, title, f"../{DRAWINGS}")
+                page = f"../{DRAWINGS}/{system.name}.html#{machine.name}"
+                yield f"[With every row, release by release]({page})\n"
         for table, systems in told.items():
             yield from self.table(table, systems, everywhere=len(systems) == len(owners))
 

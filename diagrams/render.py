@@ -93,7 +93,7 @@ def _digraph(graph: Graph) -> graphviz.Digraph:
     )  # fmt: skip
     if graph.notes:
         drawn.attr(label=_left(graph.notes), labelloc="b", labeljust="l", fontsize="12", **text)
-    ids = _ids(graph)
+    ids = node_ids(graph)
     if graph.notes:  # a picture to be read at a page's width
         drawn.attr(nodesep="0.25", ranksep="0.35")
         drawn.attr("node", fontsize="12", margin="0.12,0.08")
@@ -169,7 +169,8 @@ _RESERVED = {
 }  # fmt: skip
 
 
-def _ids(graph: Graph) -> dict[str, str]:
+def node_ids(graph: Graph) -> dict[str, str]:
+    """What stands for a node's name in a drawing's own notation."""
     ids: dict[str, str] = {}
     for node in graph.nodes:
         word = re.sub(r"\W*\(.*|\W+", "_", node.name).strip("_") or "_"
@@ -181,7 +182,7 @@ def _ids(graph: Graph) -> dict[str, str]:
 
 def to_mermaid(graph: Graph) -> str:
     """Mermaid: a state diagram for states, a flowchart for machines."""
-    ids = _ids(graph)
+    ids = node_ids(graph)
     states = graph.kind == "states"
     lines = ["stateDiagram-v2" if states else "flowchart LR"]
     for node in graph.nodes:

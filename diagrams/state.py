@@ -62,6 +62,28 @@ class Transition:
 
 
 @dataclass(frozen=True)
+class Place:
+    """Where a machine is drawn, by what its `fields` hold: the state field, then those that hold a
+    state as well. A state that is `only_prepared` counts while one of them has it."""
+
+    fields: tuple[str, ...]
+    only_prepared: frozenset[str]
+    initials: tuple[Values, ...]
+
+    def at_rest(self, known: Known) -> bool:
+        """Whether nothing is prepared."""
+        pairs = zip(known[1:], self.initials[1:], strict=True)
+        return all(value in initial for value, initial in pairs)
+
+    def shown(self, known: Known, before: str, *, moves: bool) -> str:
+        """The state behind a step from the state `before`; `moves`: it sets the state field."""
+        for value in known[1:]:
+            if value in self.only_prepared:
+                return str(value)
+        return str(known[0]) if moves or self.at_rest(known) else before
+
+
+@dataclass(frozen=True)
 class StateDiagram:
     """The states that a machine can be in and its transitions, over `releases`; `faults` are the
     events that a budget bounds, `aftermath` those that happen only after a fault."""
@@ -70,6 +92,7 @@ class StateDiagram:
     releases: tuple[str, ...]
     states: tuple[State, ...]
     transitions: tuple[Transition, ...]
+    place: Place
     faults: frozenset[str] = frozenset()
     aftermath: frozenset[str] = frozenset()
 
@@ -168,7 +191,9 @@ def state_diagram(
     shown = tuple(releases or system.protocols.checked)
     search = _Search(system, machine, shown)
     states, transitions = tuple(search.states()), tuple(search.transitions())
-    return StateDiagram(machine.name, shown, states, transitions, faults(system), aftermath(system))
+    return StateDiagram(
+        machine.name, shown, states, transitions, search.place, faults(system), aftermath(system)
+    )
 
 
 class _Search:
@@ -195,7 +220,9 @@ class _Search:
         self.places = {table: tuple(self.named_by(table)) for table in system.tables}
         self.steps = {release: self.explored(release) for release in releases}
         in_force = {known[0] for steps in self.steps.values() for known in steps}
-        self.only_prepared = set(kind.names) - in_force
+        self.only_prepared = frozenset(kind.names) - in_force
+        names = tuple(field.data.name for field in self.fields)
+        self.place = Place(names, self.only_prepared, tuple(self.initials))
         self.reached: dict[str, dict[str, None]] = {name: {} for name in kind.names}
         self.found: dict[Transition, dict[str, None]] = {}
         for release in releases:
@@ -243,7 +270,7 @@ class _Search:
         for known, state, after in waiting:  # grows meanwhile
             self.reached[state][release] = None
             for following, step in self.steps[release][known]:
-                target = self.shown(following, state, step)
+                target = self.place.shown(following, state, moves=step.moves)
                 prepared = known[1:] != following[1:]
                 moves = step.moves or target != state
                 here = replace(
@@ -255,7 +282,7 @@ class _Search:
                 )
                 self.found.setdefault(here, {})[release] = None
                 behind = after
-                if self.at_rest(following) or (moves and target in self.only_prepared):
+                if self.place.at_rest(following) or (moves and target in self.only_prepared):
                     behind = ()
                 elif prepared:
                     this = step.event, step.row
@@ -264,18 +291,6 @@ class _Search:
                 if place not in seen:
                     seen.add(place)
                     waiting.append(place)
-
-    def at_rest(self, known: Known) -> bool:
-        """Whether nothing is prepared."""
-        pairs = zip(known[1:], self.initials[1:], strict=True)
-        return all(value in initial for value, initial in pairs)
-
-    def shown(self, known: Known, before: str, step: Transition) -> str:
-        """Where the machine is drawn: a state that is only ever prepared counts while it is."""
-        for value in known[1:]:
-            if value in self.only_prepared:
-                return str(value)
-        return str(known[0]) if step.moves or self.at_rest(known) else before
 
     def states(self) -> Iterator[State]:
         """All members, reached or not."""

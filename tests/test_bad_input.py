@@ -98,6 +98,8 @@ OWN: dict[str, list[tuple[str, ...]]] = {
         (), ("nothing",), ("{file}:nope",), ("none.py",), ("{system}", "--machine", "nope"),
         ("{system}", "--protocol", "9"), ("{system}", "-o", "a"), ("{system}", "-o", "a.jpg"),
         ("{system}", "-o", "no/a.svg"), ("{system}", "-o", "{folder}"),
+        ("{system}", "-o", "no/a.html"), ("{system}", "-o", "a.html", "--trace", "{file}"),
+        ("{system}", "-o", "a.html", "--event", "a"), ("{system}", "--trace", "{file}"),
     ],
     "diff": [
         ("--protocols", "1"), ("--protocols", "1", "9", KTX), ("--protocols", "1", "9"),

@@ -13,7 +13,7 @@ from epochfence.spec.systems import SHIPPED, shipped
 
 DOCS = Path(__file__).parents[2] / "docs"
 ORDERS = load_system(str(Path(__file__).parent / "orders.py"))
-LINK = re.compile(r"\((\S+?\.(?:svg|md))\)")
+LINK = re.compile(r"\((\S+?\.(?:svg|md|html))(?:#\w+)?\)")
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,8 @@ def shipped_pages() -> dict[str, bytes]:
 
 @pytest.mark.slow
 def test_the_committed_pages_are_up_to_date(shipped_pages: dict[str, bytes]) -> None:
-    kept = [*(DOCS / DRAWINGS).glob("*.svg"), *(DOCS / FOLDER).glob("*.md")]
+    drawings, told = DOCS / DRAWINGS, DOCS / FOLDER
+    kept = [*drawings.glob("*.svg"), *drawings.glob("*.html"), *told.glob("*.md")]
     assert {path.relative_to(DOCS).as_posix() for path in kept} == shipped_pages.keys() - {PAGE}
     stale = [name for name, text in shipped_pages.items() if (DOCS / name).read_bytes() != text]
     assert stale == [], "run make docs"

@@ -1,0 +1,150 @@
+"""The second level of a state diagram: the rows that lead from one state to another, and of each
+row its guard, what it does, its source and its releases."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from ...language import Expression, Row, System, Table
+from ..decision_table import effects, replies
+from ..facts import happening, rewritten, taken
+from ..graph import span
+from ..notation import in_brief, readable
+from ..state import StateDiagram, Steps, Transition
+
+WIDTH = 48  # letters of a line of a guard
+
+Name = tuple[str, str]  # of a table, and of a row of it
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What a row is in some releases; `at` is its place among the rows that are tried."""
+
+    when: str
+    span: str
+    at: int
+    rows: int
+    guard: str
+    does: tuple[str, ...]
+    source: str
+    note: str
+
+
+@dataclass(frozen=True)
+class ToldRow:
+    """A row of a table, and what it is in which releases."""
+
+    event: str
+    name: str
+    machine: str
+    waits: str
+    """What the whole table asks for."""
+    variants: tuple[Variant, ...]
+
+
+@dataclass(frozen=True)
+class Way:
+    """A row that leads along an edge, after one of these runs of rows that prepared the state."""
+
+    row: Name
+    when: str
+    span: str
+    after: tuple[tuple[Name, ...], ...]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """All that leads from one state to another."""
+
+    source: str
+    target: str
+    when: str
+    span: str
+    ways: tuple[Way, ...]
+
+
+def bits(some: Collection[str], releases: tuple[str, ...]) -> str:
+    """Of each release whether it is one of them; empty where all are."""
+    text = "".join("1" if release in some else "0" for release in releases)
+    return text if "0" in text else ""
+
+
+def pairs_of(system: System, diagram: StateDiagram) -> list[Pair]:
+    """The pairs of states of a diagram, with every row that leads from the one to the other."""
+    found: dict[tuple[str, str], list[Transition]] = {}
+    for transition in diagram.transitions:
+        if transition.moves:
+            found.setdefault((transition.source, transition.target), []).append(transition)
+    return [
+        Pair(*ends, *_when(ways, diagram), tuple(_ways(system, ways, diagram)))
+        for ends, ways in found.items()
+    ]
+
+
+def _when(ways: Iterable[Transition], diagram: StateDiagram) -> tuple[str, str]:
+    some = {release for way in ways for release in way.releases}
+    return bits(some, diagram.releases), span(some, diagram.releases) or "all releases"
+
+
+def _ways(system: System, ways: list[Transition], diagram: StateDiagram) -> Iterator[Way]:
+    alike: dict[Name, list[Transition]] = {}
+    for way in ways:
+        alike.setdefault((way.table, way.row), []).append(way)
+    for row, same in alike.items():
+        after = tuple(_names(system, diagram.machine, way.after) for way in same if way.after)
+        yield Way(row, *_when(same, diagram), tuple(dict.fromkeys(after)))
+
+
+def _names(system: System, machine: str, steps: Steps) -> tuple[Name, ...]:
+    """The tables of rows that are given by their events, the machine's own before another's."""
+    tables = sorted(system.tables, key=lambda table: table.machine.name != machine)
+    return tuple(
+        next(
+            (table.name, row.name)
+            for table in tables if table.on.name == event
+            for row in table.rows if row.name == name
+        )
+        for event, name in steps
+    )  # fmt: skip
+
+
+def rows_of(system: System, releases: tuple[str, ...], names: Iterable[Name]) -> list[ToldRow]:
+    """These rows, in the order of the names, as they are in these releases."""
+    tables = {table.name: table for table in system.tables}
+    live = {release: set(happening(system, release)) for release in releases}
+    told: list[ToldRow] = []
+    for table_name, name in names:
+        table = tables[table_name]
+        there: dict[Row, list[str]] = {}
+        places: dict[Row, tuple[int, int]] = {}
+        for release in (r for r in releases if table in live[r]):
+            rows = [row for row, _ in taken(table, system.protocols, release, {})]
+            for at, row in enumerate(rows, 1):
+                if row.name == name:
+                    there.setdefault(row, []).append(release)
+                    places[row] = at, len(rows)
+        variants = tuple(
+            _variant(table, row, some, releases, *places[row]) for row, some in there.items()
+        )
+        waits = "" if table.guard.op == "const" else _text(in_brief(table.guard, table.on))
+        told.append(ToldRow(table.on.name, name, table.machine.name, waits, variants))
+    return told
+
+
+def _variant(
+    table: Table, row: Row, some: list[str], releases: tuple[str, ...], at: int, rows: int
+) -> Variant:
+    brief = rewritten(row, partial(in_brief, on=table.on))
+    does = ["\n".join(lines) for lines in effects(table, brief, WIDTH)]
+    does += ["reply " + "\n      ".join(lines) for lines in replies(table, brief, WIDTH - 6)]
+    return Variant(
+        bits(some, releases), span(some, releases) or "all releases", at, rows,
+        "" if row.guard.op == "const" else _text(brief.guard), tuple(does), row.source, row.note,
+    )  # fmt: skip
+
+
+def _text(condition: Expression) -> str:
+    return "\n".join(readable(condition, WIDTH))
