@@ -170,12 +170,14 @@ def tell_proofs(result: Proofs, console: Console) -> None:
         if proof.trace is not None and proof.verdict == "refuted":
             show_trace(proof.trace, console)
         elif proof.trace is not None:
-            console.print(
-                f"{proof.name}: a step that breaks it, from a state that no run may reach:"
-            )
+            what = "a step that breaks it, from a state" if proof.trace.steps else "a state"
+            console.print(f"{proof.name}: {what} that no run may reach:")
             for where, value in proof.trace.initial:
                 console.print(Text(f"  {where} = {value}"))
-            show_trace(proof.trace, console, "The step", begins=False)
+            if proof.trace.steps:
+                show_trace(proof.trace, console, "The step", begins=False)
+            else:
+                console.print(proof.trace.conclusion, markup=False)
     table = Grid(box=None, pad_edge=False, show_header=False)
     for proof in (*result.proofs, *result.lemmas):
         lemmas = f"with {', '.join(proof.lemmas)}" if proof.lemmas else ""

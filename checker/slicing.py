@@ -83,6 +83,14 @@ def _settled(grounded: Grounded, known: set[int], settle: Callable[[Node], Node]
             replace(aim, premise=settle(aim.premise), goal=settle(aim.goal))
             for aim in grounded.aims
         ],
+        rankings=[
+            replace(
+                item,
+                rank=tuple(map(settle, item.rank)),
+                helpful=tuple(replace(help_, when=settle(help_.when)) for help_ in item.helpful),
+            )
+            for item in grounded.rankings
+        ],
     )
 
 
@@ -91,6 +99,8 @@ def _nodes(grounded: Grounded) -> Iterator[Node]:
     yield from (*grounded.invariants, grounded.terminal)
     for aim in grounded.aims:
         yield from (aim.premise, aim.goal)
+    for item in grounded.rankings:
+        yield from item.nodes
     for action in grounded.actions:
         yield from action.possible
         for row in action.rows:
@@ -109,6 +119,7 @@ def sliced(grounded: Grounded) -> Grounded:
     writers: dict[int, list[Node]] = {}
     read = leaves_of([*grounded.invariants, grounded.terminal])
     read |= leaves_of(node for aim in grounded.aims for node in (aim.premise, aim.goal))
+    read |= leaves_of(node for item in grounded.rankings for node in item.nodes)
     for index in leaves_of(node for _, node in grounded.probes):
         following = grounded.next_leaves.get(index)
         read |= {index} if following is None else leaves_of([following])

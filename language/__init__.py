@@ -60,6 +60,7 @@ from .properties import (
     step_property,
 )
 from .protocols import ONE_PROTOCOL, Protocols, feature
+from .rankings import Helpful, Ranking, helps, ranking
 from .systems import DEFAULT, Channel, System, Unreached
 from .tables import Row, Table, only
 from .types import (
@@ -95,6 +96,7 @@ __all__ = [
     "Event",
     "Expression",
     "Fairness",
+    "Helpful",
     "Instance",
     "Int",
     "Key",
@@ -107,6 +109,7 @@ __all__ = [
     "Optional",
     "Property",
     "Protocols",
+    "Ranking",
     "Record",
     "Row",
     "Sending",
@@ -134,6 +137,7 @@ __all__ = [
     "feature",
     "first",
     "first_of",
+    "helps",
     "if_",
     "in_flight",
     "in_transit",
@@ -157,6 +161,7 @@ __all__ = [
     "position",
     "push",
     "put",
+    "ranking",
     "record",
     "replace",
     "sequence_of",

@@ -19,6 +19,7 @@ from .expressions import (
 from .interned import Interned
 from .messages import Message
 from .properties import Property
+from .rankings import Ranking
 from .systems import System
 from .types import (
     Type,
@@ -74,7 +75,8 @@ class Action(Interned):
 class Instance:
     """A system under check. Constants that are left `open` have no value: whatever is found out
     holds for all that they may have, from their lowest on. `properties` are those of states and
-    steps, `progress` those of whole runs that are to be looked at."""
+    steps, `progress` those of whole runs that are to be looked at, `rankings` why these hold, where
+    they are to be proved."""
 
     system: System
     protocol: str
@@ -86,6 +88,7 @@ class Instance:
     terminal: Expression
     open: tuple[ConstantInfo, ...] = ()
     progress: tuple[Property, ...] = ()
+    rankings: tuple[Ranking, ...] = ()
 
     @cached_property
     def row_names(self) -> tuple[str, ...]:

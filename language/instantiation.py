@@ -62,11 +62,12 @@ def instantiate(
     properties: Iterable[str] | None = None,
     leave_open: Iterable[str] = (),
     progress: bool = False,
+    rankings: bool = False,
 ) -> Instance:
     """The system with `protocol`, its constants as the bounds of that name have them where
     `constants` doesn't set them, single features switched, and the named properties or lemmas alone
-    (none: all properties); with `progress` those of progress as well. Constants in `leave_open` get
-    no value.
+    (none: all properties); with `progress` those of progress as well, with `rankings` why these
+    hold. Constants in `leave_open` get no value.
 
     Raises DeclarationError for an unknown protocol or one that is `driven_only`, an unknown
     constant, feature or property, bounds of another name, and a constant outside its range.
@@ -95,7 +96,7 @@ def instantiate(
     if progress:
         named = [item.name for item in system.properties] if properties is None else properties
         properties = [*named, *(item.name for item in system.progress)]
-    return _Builder(system, protocol, features, settled, opened).build(properties)
+    return _Builder(system, protocol, features, settled, opened).build(properties, rankings)
 
 
 def with_constants(instance: Instance, values: Mapping[str, int]) -> Instance:
@@ -104,7 +105,7 @@ def with_constants(instance: Instance, values: Mapping[str, int]) -> Instance:
     names = [item.name for item in (*instance.properties, *instance.progress)]
     opened = tuple(info for info in instance.open if info.name not in values)
     builder = _Builder(instance.system, instance.protocol, instance.features, constants, opened)
-    return builder.build(names)
+    return builder.build(names, bool(instance.rankings))
 
 
 def _settled(system: System, bounds: str, given: Mapping[str, int]) -> dict[str, int]:
@@ -147,7 +148,7 @@ class _Builder:
             self.budgets[name] = self.limit(most)
             self.budget_of |= dict.fromkeys(shared, name)
 
-    def build(self, wanted: Iterable[str] | None) -> Instance:
+    def build(self, wanted: Iterable[str] | None, rankings: bool) -> Instance:
         system = self.system
         chosen = system.properties
         if wanted is not None:
@@ -171,6 +172,11 @@ class _Builder:
             self.fold(system.end),
             tuple(self.open.values()),
             tuple(self.settled(p) for p in chosen if p.is_progress),
+            tuple(
+                ranking.over(self.fold)
+                for ranking in system.rankings
+                if rankings and any(p.name == ranking.name for p in chosen)
+            ),
         )
 
     def settled(self, item: Property) -> Property:

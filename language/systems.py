@@ -16,6 +16,7 @@ from .machines import Event, FieldInfo, Machine
 from .messages import End, Loss, Message, Sending, instance_field
 from .properties import Property, bounded_property, check_from_outside
 from .protocols import ONE_PROTOCOL, Protocols
+from .rankings import Ranking, bounded_ranking
 from .tables import Table, bounded_view
 from .typecheck import type_of
 from .types import Bool, Key, Type, named
@@ -73,7 +74,7 @@ NETWORK, BUDGET = "network", "budget"  # what is in flight and what is spent, am
 _COLLECTIONS: dict[str, type] = {
     "tables": Table, "properties": Property, "constants": Expression, "channels": Channel,
     "interchangeable": Key, "lemmas": Property, "unreached": Unreached, "real": Expression,
-    "progress": Property, "fairness": Fairness,
+    "progress": Property, "fairness": Fairness, "rankings": Ranking,
 }  # fmt: skip
 _NAMED = ("field", "constant")  # what rows and traces show by its name alone
 _MAPPINGS = {
@@ -98,8 +99,9 @@ class System:
     bounds reach and what they don't, `unreached` which rows and premises runs don't reach. `real`
     are fields of runs at real ranges alone that this system has nevertheless, with the rows of
     those runs. `progress` are properties of what must come to happen, in runs that have the
-    `fairness` which is supposed of them. `initials` are first values of fields that are
-    others here than their machines declare.
+    `fairness` which is supposed of them; `rankings` say to proofs why these hold, and those of
+    other properties are left out. `initials` are first values of fields that are others here than
+    their machines declare.
 
     Raises DeclarationError for a feature that the protocols don't declare, a constant that the
     system doesn't, a bound outside of its constant's range, a message without a channel, a property
@@ -129,6 +131,7 @@ class System:
     real: tuple[Expression, ...] = ()
     progress: tuple[Property, ...] = ()
     fairness: tuple[Fairness, ...] = ()
+    rankings: tuple[Ranking, ...] = ()
     initials: Mapping[Expression, Operand] = field(default_factory=dict[Expression, Operand])
 
     def __post_init__(self) -> None:
@@ -142,6 +145,9 @@ class System:
         for name in ("properties", "lemmas", "progress"):
             seen = tuple(bounded_property(item, self.having) for item in getattr(self, name))
             object.__setattr__(self, name, seen)
+        named = {item.name for item in self.progress}
+        ranked = (bounded_ranking(item, self.having) for item in self.rankings)
+        object.__setattr__(self, "rankings", tuple(r for r in ranked if r.name in named))
         for name, form in _MAPPINGS.items():
             pairs(f"system {self.name}, {name}", getattr(self, name), form)
         self._check_kinds()
@@ -223,6 +229,10 @@ class System:
                         f"{place}="
                     )
         self._unique("fairness", [item.name for item in self.fairness])
+        self._unique("ranking", [item.name for item in self.rankings])
+        for item in self.progress:
+            if item.kind != "leads to" and any(item.name == of.name for of in self.rankings):
+                raise DeclarationError(f"{where}, rankings: {item.name} is no leads-to")
         for item in self.fairness:
             tables = [table for table in self.tables if table.on is item.event]
             if not tables:
@@ -299,6 +309,8 @@ class System:
             if item.known_bug is not None:
                 for part in (item.known_bug.during, *item.known_bug.mended_by):
                     yield f"property {item.name}, known_bug", part
+        for item in self.rankings:
+            yield from ((f"ranking of {item.name}", part) for part in item.parts)
         yield f"system {self.name}, terminal", self.end
 
     @cached_property

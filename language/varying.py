@@ -59,8 +59,8 @@ class Varying:
 
 
 def varying(system: System, change: Varying) -> System:
-    """The system in which a feature changes within a run, called after both. It has no lemmas, and
-    says nothing of what no run reaches.
+    """The system in which a feature changes within a run, called after both. It has no lemmas
+    and rankings, and says nothing of what no run reaches.
 
     Raises DeclarationError for a table or machine that isn't there.
     """
@@ -85,6 +85,7 @@ def varying(system: System, change: Varying) -> System:
         properties=(*map(made.property, system.properties), *change.properties),
         progress=tuple(map(made.property, system.progress)),
         lemmas=(),
+        rankings=(),
         unreached=(),
         constants=(*system.constants, *own),
         fixed=fixed,

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import product
 
-from ...language import Action, DeclarationError, Expression, Instance, Record, Sequence
+from ...language import (
+    Action,
+    DeclarationError,
+    Expression,
+    Instance,
+    Ranking,
+    Record,
+    Sequence,
+)
 from ...language.errors import TOO_DEEP, UnsettledError
 from ...language.typecheck import type_of
 from ...language.types import choices
@@ -15,7 +23,15 @@ from ..effort import check_effort
 from ..graph import Node, leaves_of
 from ..probes import Probe, probes
 from .expressions import Expressions, Scope
-from .grounded import Aim, GroundAction, Grounded, GroundRow, choice_leaf
+from .grounded import (
+    Aim,
+    GroundAction,
+    Grounded,
+    GroundHelp,
+    GroundRanking,
+    GroundRow,
+    choice_leaf,
+)
 from .shapes import Shape, Shapes, Slots
 from .state import State
 from .steps import Steps
@@ -80,6 +96,7 @@ class _Grounder:
             probes=probed,
             next_leaves=unchanged,
             aims=list(self.aims()),
+            rankings=list(self.rankings(actions)),
         )
 
     def well_formed(self) -> Iterator[Node]:
@@ -134,6 +151,44 @@ class _Grounder:
                     premise = self.expressions.node(item.premise, Scope(shapes))
                     goal = self.expressions.node(item.expression, Scope(shapes))
                 yield Aim(item, bound, premise, goal)
+
+    def rankings(self, actions: list[GroundAction]) -> Iterator[GroundRanking]:
+        """Why the properties of progress hold, for each value of their variables."""
+        every = {item.name: item for item in self.instance.rankings}
+        aims = [aim for aim in enumerate(self.aims()) if aim[1].of.name in every]
+        for place, aim in aims if every else ():
+            of = every[aim.of.name]
+            bound = {n: self.shapes.constant_shape(n.data.type, v) for n, v in aim.bound}
+            with _placed(f"ranking of {of.name}"):
+                rank = [self.expressions.node(part, Scope(bound)) for part in of.rank]
+                yield GroundRanking(
+                    place, of, tuple(map(self.graph.as_number, rank)),
+                    tuple(self.helpful(of, actions, bound)),
+                )  # fmt: skip
+
+    def helpful(
+        self, of: Ranking, actions: list[GroundAction], bound: Mapping[Expression, Shape]
+    ) -> Iterator[GroundHelp]:
+        """What a ranking names, for the instances that there are actions of."""
+        for place, item in enumerate(of.helpful):
+            tables = {t.name for t in self.instance.system.tables if t.on is item.event}
+            own = [action for action in actions if self.table_of(action) in tables]
+            for instances in dict.fromkeys(action.instances for action in own):
+                keys = [key for key, _ in instances]
+                if item.each and [name.data.type for name in item.each] != keys:
+                    known = ", ".join(str(key) for key in keys) or "no instances"
+                    raise DeclarationError(f"helps {item.event.name}, each: it is of {known}")
+                named = {
+                    name: self.shapes.constant_shape(key, number)
+                    for name, (key, number) in zip(item.each, instances, strict=False)
+                }
+                yield GroundHelp(
+                    place, instances, self.expressions.node(item.when, Scope({**bound, **named}))
+                )
+
+    def table_of(self, action: GroundAction) -> str:
+        """The table that an action is of."""
+        return self.instance.row_names[action.rows[0].row].partition("/")[0]
 
     def bindings(self, action: Action) -> Iterator[tuple[Scope, tuple[Node, ...]]]:
         g = self.graph

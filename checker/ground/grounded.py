@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ...language import Bool, Expression, Instance, Key, Optional, Property
+from ...language import Bool, Expression, Instance, Key, Optional, Property, Ranking
 from ...language.types import Type, Value, show_value
 from ..graph import Graph, Node
 from ..probes import Probe
@@ -104,6 +104,31 @@ class Aim:
         )
 
 
+@dataclass(frozen=True)
+class GroundHelp:
+    """An event that a ranking names, by its place there, for the `instances` that it is of; and
+    `when` it helps."""
+
+    place: int
+    instances: tuple[tuple[Key, int], ...]
+    when: Node
+
+
+@dataclass(frozen=True)
+class GroundRanking:
+    """Why an aim is come to: its place among the aims, numbers, and what lowers them."""
+
+    aim: int
+    of: Ranking
+    rank: tuple[Node, ...]
+    helpful: tuple[GroundHelp, ...]
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """Everything in it that reads the state."""
+        return (*self.rank, *(item.when for item in self.helpful))
+
+
 @dataclass
 class Grounded:
     """A system's state as leaves, and everything that reads or writes them.
@@ -116,7 +141,7 @@ class Grounded:
     leaves themselves, that nothing writes: `open` gives their names, and `limits` those that types
     are bounded by. `probes` are conditions that a run should meet; those of steps read the state
     after a step as the leaves `next_leaves`, each with what it is where a step leaves it alone.
-    `aims` are the properties of progress.
+    `aims` are the properties of progress, `rankings` why they are come to.
     """
 
     instance: Instance
@@ -136,3 +161,4 @@ class Grounded:
     next_leaves: Mapping[int, Node]
     constant: frozenset[int] = frozenset()
     aims: list[Aim] = field(default_factory=list[Aim])
+    rankings: list[GroundRanking] = field(default_factory=list[GroundRanking])

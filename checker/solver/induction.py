@@ -99,7 +99,7 @@ class Induction:
         row: GroundRow,
     ) -> Obligation | None:
         """That no step by this row breaks the subject; none where it can't touch it."""
-        graph, relation, last = self.grounded.graph, self.relation, k - 1
+        graph = self.grounded.graph
         if subject.step is not None:
             wrong = row.broken[subject.step]
         else:
@@ -107,6 +107,20 @@ class Induction:
             after = [graph.substitute(node, row.updates, done) for node in subject.nodes]
             pairs = zip(after, subject.nodes, strict=True)
             wrong = graph.not_(graph.and_(*(new for new, old in pairs if new is not old)))
+        return self.denied(subject, assumed, action, row, wrong, k)
+
+    def denied(
+        self,
+        subject: Subject,
+        assumed: Sequence[str],
+        action: GroundAction,
+        row: GroundRow,
+        wrong: Node,
+        k: int = 1,
+        said: str = "",
+    ) -> Obligation | None:
+        """That no step by this row is wrong, in so many words; none where it can't be."""
+        graph, relation, last = self.grounded.graph, self.relation, k - 1
         if wrong is graph.false or graph.and_(row.guard, wrong) is graph.false:
             return None
         here = relation.at(last)
@@ -121,9 +135,29 @@ class Induction:
             before = relation.at(depth)
             parts += [before(relation.choice), before(relation.change)]
             parts.append(z3.Not(before(relation.out_of_range)))
+        if subject.step is not None:
+            breaks = relation.breaks(subject.step) if last else z3.BoolVal(False)
+            parts += [z3.Not(relation.at(depth)(breaks)) for depth in range(last)]
+        read = leaves_of([*action.possible, row.guard, row.fault, wrong])
+        return self._claimed(subject, assumed, self.case(action, row) + said, k, parts, read)
+
+    def never(self, subject: Subject, assumed: Sequence[str], wrong: Node, said: str) -> Obligation:
+        """That no state is wrong."""
+        term = self.relation.at(0)(self.relation.terms.truth(wrong))
+        return self._claimed(subject, assumed, said, 1, [term], leaves_of([wrong]))
+
+    def _claimed(
+        self,
+        subject: Subject,
+        assumed: Sequence[str],
+        case: str,
+        k: int,
+        parts: Sequence[Term],
+        read: set[int],
+    ) -> Obligation:
+        """The obligation that these can't all be; they `read` these leaves, if of one state."""
         known, own = {name: self.facts[name] for name in assumed}, subject.nodes
         if k == 1:  # of what all states have in common, only what the rest speaks of
-            read = leaves_of([*action.possible, row.guard, row.fault, wrong])
             common = known.pop(WELL_FORMED, ())
             read = read.union(*(self._leaves(name) for name in known))
             near = tuple(node for node in common if leaves_of([node]) & read)
@@ -132,17 +166,13 @@ class Induction:
                 own = tuple(node for node in own if leaves_of([node]) & read)
             read |= leaves_of([*near, *own])
         else:
-            read = {leaf.index for leaf in relation.leaves}
-        if subject.step is not None:
-            breaks = relation.breaks(subject.step) if last else z3.BoolVal(False)
-            parts += [z3.Not(relation.at(depth)(breaks)) for depth in range(last)]
+            read = {leaf.index for leaf in self.relation.leaves}
         facts = [
             (name, [self._assumed(name, node, at) for at in range(k) for node in nodes])
             for name, nodes in (*known.items(), (subject.name, own))
         ]
         numbers = [index for index in sorted(read) if not self.grounded.leaves[index].is_truth]
         claim = [script(*parts), *(self._range(index, at) for at in range(k) for index in numbers)]
-        case = self.case(action, row)
         return Obligation(subject.name, case, k, claim, tuple(f for f in facts if f[1]))
 
     def case(self, action: GroundAction, row: GroundRow) -> str:

@@ -32,7 +32,7 @@ def lifted(
     def made() -> Instance:
         return instantiate(
             system, protocol, constants, bounds=bounds, switch_on=on, switch_off=off,
-            properties=wanted, leave_open=left,
+            properties=wanted, leave_open=left, rankings=True,
         )  # fmt: skip
 
     while True:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,10 @@ from .invariants import conditions, find_invariant, question
 from .lifted import lifted
 from .notation import shown
 from .obligations import Answers, Obligation, Settled, settle_all, write_certificates
+from .ranking import ranked
 from .terms import VERSION, SolverError, can_be, z3
+
+_FEW = 3  # obligations that fail, and that are told by their rows
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,8 @@ class Options:
 
 @dataclass
 class Proof:
-    """What became of a property: `proved`, `refuted`, `not inductive` or `unknown`.
+    """What became of a property: `proved`, `refuted`, `not inductive` (of progress `not ranked`) or
+    `unknown`.
 
     `lemmas` are the facts that its proof rests on, `invariant` what Spacer found. `trace` is a run
     that refutes it; or, of one that isn't inductive, a single step that breaks it from a state that
@@ -145,7 +150,7 @@ def prove(
     begun = time.perf_counter()
     options = options or Options()
     wanted = [item.name for item in system.properties] if properties is None else list(properties)
-    declared = {item.name: item for item in (*system.properties, *system.lemmas)}
+    declared = {item.name: item for item in system.every_property}
     for name in wanted:
         if name not in declared:
             told_names = ", ".join(declared)
@@ -166,10 +171,13 @@ def prove(
         attempt = _Attempt(run, induction([*lemmas, *wanted]))
         _check_steps(attempt.induction)
         try:
-            left = attempt.prove(wanted)
+            left = attempt.prove(run.with_rule(wanted, system))
             if left and not {*invariants} <= {*wanted}:  # the other properties may help
                 attempt = _Attempt(run, induction([*lemmas, *invariants, *left]))
                 left = attempt.prove(left)
+            for name in (name for name in left if name in attempt.ranked):
+                run.proof(name).trace = attempt.raised(name)
+            left = [name for name in left if name not in attempt.ranked]
             if left:
                 closed = instantiate(
                     system, protocol, constants, bounds=bounds, switch_on=switch_on,
@@ -228,6 +236,17 @@ class _Run:
         finally:  # Ctrl-C leaves what there is
             self.asked |= {key: answer for key, answer in found.items() if answer is not None}
 
+    def with_rule(self, names: Sequence[str], system: System) -> list[str]:
+        """Those that there is a way to prove; of the others that is said."""
+        ranked = {item.name for item in system.rankings}
+        for name in (n for n in names if self.declared[n].is_progress and n not in ranked):
+            has = f"it has those of {', '.join(sorted(ranked))}" if ranked else "it has none"
+            self.proof(name).reason = (
+                f"no ranking of it is declared in {system.name} ({has}); "
+                "check --progress looks at it within bounds"
+            )
+        return [name for name in names if not self.declared[name].is_progress or name in ranked]
+
     def interrupt(self, names: Iterable[str]) -> None:
         """Says of those that aren't settled why that is."""
         self.interrupted = True
@@ -265,6 +284,10 @@ class _Run:
         if wrong:
             proof.verdict = "not inductive"
             proof.reason = f"{len(wrong)} of {len(found)} obligations fail"
+            item = self.declared.get(name)  # none of what all states have in common
+            if item is not None and item.is_progress:
+                proof.verdict = "not ranked"
+                proof.reason += f": {_some([answer.case for answer in wrong])}"
         else:
             proof.reason = f"Z3 can't tell: {', '.join(sorted(reasons))}"
 
@@ -283,6 +306,7 @@ class _Attempt:
     def __init__(self, run: _Run, induction: Induction) -> None:
         self.run = run
         self.induction = induction
+        self.ranked = ranked(induction)
         self.facts = list(induction.facts)  # what may be assumed, as it hasn't failed
         self.pending: dict[str, list[Obligation]] = {}  # proved if the facts that they use are
         self.proved = {
@@ -338,12 +362,24 @@ class _Attempt:
         return asked
 
     def _obligations(self, name: str) -> Iterator[Obligation]:
+        if name in self.ranked:
+            return chain(*(item.obligations(name, self.facts) for item in self.ranked[name]))
         subject = self.induction.subject(name)
         if subject is None:
             return iter(())
         return self.induction.obligations(subject, [fact for fact in self.facts if fact != name])
 
+    def raised(self, name: str) -> Trace | None:
+        """The first step that isn't as a ranking has it."""
+        for answer in (each for each in self.failed[name] if each.verdict == "sat"):
+            for item in self.ranked[name]:
+                if answer.case.endswith(item.where):
+                    return item.counterexample(answer)
+        return None
+
     def _method(self, name: str) -> tuple[str, int]:
+        if name in self.ranked:
+            return "ranking", 1
         subject = self.induction.subject(name)
         if subject is None:
             return "nothing that a row writes bears on it", 0
@@ -459,6 +495,12 @@ class _Harder:
         proof.lemmas = tuple(lemma for lemma in proof.lemmas if lemma not in nodes)
         proof.invariant = tuple(shown(nodes[part], leaves) for part in kept if part not in own)
         return True
+
+
+def _some(cases: Sequence[str]) -> str:
+    """The first few."""
+    more = f"; and {len(cases) - _FEW} more" if len(cases) > _FEW else ""
+    return "; ".join(cases[:_FEW]) + more
 
 
 def _check_steps(induction: Induction) -> None:

@@ -16,9 +16,11 @@ from epochfence.language import (
     enum,
     event,
     feature,
+    helps,
     invariant,
     leads_to,
     message,
+    ranking,
     strong_fairness,
     weak_fairness,
 )
@@ -67,6 +69,8 @@ system = System(
     ),
     # who waits asks again, and what is sent again and again arrives
     fairness=weak_fairness(retry) + strong_fairness(Ask, Answer),
+    # an answer under way is taken, or else what is asked, or else it is asked again
+    rankings=(ranking("Answered", (), (helps(Answer), helps(Ask), helps(retry))),),
     protocols=Protocols(("1", "2"), (answers_again,)),
     channels=(Channel(Ask, lossy=True), Channel(Answer, lossy=True)),
     terminal=state == State.DONE,

@@ -14,6 +14,7 @@ from ..leader import markers as leader_markers
 from ..leader import produce, recovery, verification
 from ..leader.state import GUARDS, PRODUCER_ID_EXPIRATION
 from ..lemmas import batches, clients, coordinator, leaders
+from ..lemmas import completion as completing
 from ..messages import (
     APPEND_FAILURES,
     CACHED_BATCHES,
@@ -93,7 +94,11 @@ system = System(
     + sender.TABLES
     + expiry.TABLES,
     properties=PROPERTIES,
-    lemmas=coordinator.LEMMAS + clients.LEMMAS + leaders.LEMMAS + batches.LEMMAS,
+    lemmas=coordinator.LEMMAS
+    + clients.LEMMAS
+    + leaders.LEMMAS
+    + batches.LEMMAS
+    + completing.LEMMAS,
     constants=(
         PRODUCERS,
         PARTITIONS,
@@ -155,6 +160,7 @@ system = System(
     interchangeable=(PRODUCER,),
     terminal=progress.waits_for_nothing & progress.owes_nothing & progress.is_ended_by_timeout,
     progress=progress.TRANSACTIONS,
+    rankings=completing.RANKINGS,
     # what an application does, and faults, need never happen
     fairness=weak_fairness(
         transaction.continue_fence,

@@ -80,7 +80,7 @@ def test_what_is_well_formed_is_taken() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["check {} --engine spark", "bound {} --depth 2", "prove {}"],
+    ["check {} --engine spark", "bound {} --depth 2"],
 )
 def test_engines_that_cannot_look_for_it_refuse_it(command: str) -> None:
     words = command.format("docs/examples/retry.py").split()

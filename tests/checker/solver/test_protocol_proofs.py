@@ -21,7 +21,7 @@ from epochfence.checker.verdict import Verdict
 from epochfence.language import System, each, instantiate
 from epochfence.spec.leader import state as leader
 from epochfence.spec.leader.recovery import UNKNOWN
-from epochfence.spec.lemmas import batches, clients, coordinator, leaders
+from epochfence.spec.lemmas import batches, clients, completion, coordinator, leaders
 from epochfence.spec.producer_ids import controller as rpc
 from epochfence.spec.systems.producer_ids import system as producer_ids
 from epochfence.spec.systems.transactions import system as transactions
@@ -232,6 +232,6 @@ def test_each_lemma_is_an_invariant_to_the_explorer(
 
 
 def test_lemmas_are_of_the_coordinator_its_clients_leaders_and_batches() -> None:
-    parts = coordinator.LEMMAS, clients.LEMMAS, leaders.LEMMAS, batches.LEMMAS
-    assert transactions.lemmas == sum(parts, ())
+    parts = coordinator, clients, leaders, batches, completion
+    assert transactions.lemmas == sum((part.LEMMAS for part in parts), ())
     assert all(lemma.kind == "invariant" and lemma.sentence for lemma in transactions.lemmas)

@@ -1,0 +1,101 @@
+"""Rankings: why what must come to happen does, for proofs without bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+
+from .errors import DeclarationError
+from .expressions import TRUE, Expression, Field, Operand, as_bounded, children_first, lift
+from .given import check_kind, check_name, items
+from .interned import Interned
+from .machines import Event
+from .properties import check_from_outside
+from .scopes import free_variables
+from .typecheck import type_of
+from .types import Bool
+
+
+@dataclass(frozen=True, eq=False)
+class Helpful(Interned):
+    """An event that brings a run on where it is possible and `when` holds. `each` are variables for
+    the instances that it is of, in its order; without them `when` is the same for all."""
+
+    event: Event
+    when: Expression = TRUE
+    each: tuple[Expression, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking(Interned):
+    """Why the leads-to called `name` holds: numbers that no step raises as long as its premise
+    holds and its goal doesn't, and what lowers them at last."""
+
+    name: str
+    rank: tuple[Expression, ...]
+    helpful: tuple[Helpful, ...]
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        """Every expression in it."""
+        return (*self.rank, *(item.when for item in self.helpful))
+
+    def over(self, change: Callable[[Expression], Expression]) -> Ranking:
+        """The ranking with all its expressions changed."""
+        return replace(
+            self,
+            rank=tuple(map(change, self.rank)),
+            helpful=tuple(replace(item, when=change(item.when)) for item in self.helpful),
+        )
+
+
+def bounded_ranking(item: Ranking, having: Collection[Field] = ()) -> Ranking:
+    """The ranking with what fields of real ranges stand for in a bounded run, but for those that it
+    has itself."""
+    return item.over(lambda part: as_bounded(part, having))
+
+
+def helps(event: Event, when: Operand = True, *, each: tuple[Expression, ...] = ()) -> Helpful:
+    """A fair event that brings a run on where `when` holds, for each value of the variables `each`
+    of the instances that it is of: its machine's, the address, keys among its parameters.
+
+    Raises DeclarationError for what is no event, no variable, or no condition over a state.
+    """
+    check_kind("helps", event, Event)
+    where = f"helps {event.name}"
+    bound = items(f"{where}, each", each, Expression, "variable")
+    for variable in bound:
+        if variable.op != "variable":
+            raise DeclarationError(f"{where}, each: `{variable}` is no variable")
+    return Helpful(event, _of_state(where, lift(when)), bound)
+
+
+def ranking(name: str, rank: tuple[Operand, ...], helpful: tuple[Helpful, ...]) -> Ranking:
+    """Why the leads-to `name` holds. `rank` are numbers of which the first counts most (a truth
+    counts 1); what is left of budgets comes before them by itself. As long as the property's
+    premise holds and its goal doesn't, no step may raise the rank, one of the `helpful` events must
+    be possible, and a step of one must lower it or make one possible that is named before. Both may
+    use the variables of the property's `each`.
+
+    Raises DeclarationError for what is no number of a state, and where nothing is helpful.
+    """
+    check_name("a ranking", name)
+    where = f"ranking of {name}"
+    parts = items(f"{where}, rank", rank, (Expression, int), "number")
+    events = items(f"{where}, helpful", helpful, Helpful, "helps(...)")
+    if not events:
+        raise DeclarationError(f"{where}: nothing is helpful, so that runs may stop: name events")
+    numbers = (_of_state(where, lift(part), is_number=True) for part in parts)
+    return Ranking(name, tuple(numbers), events)
+
+
+def _of_state(where: str, part: Expression, *, is_number: bool = False) -> Expression:
+    """The part, if it is a condition, or a number, over a whole state."""
+    try:
+        compared = is_number and not isinstance(type_of(part), Bool)
+        check_from_outside(part >= 0 if compared else part, free_variables(part))
+    except DeclarationError as error:
+        raise DeclarationError(f"{where}: {error}") from None
+    if any(node.op == "after" for node in children_first(part)):
+        raise DeclarationError(f"{where}: `{part}` speaks of the next state")
+    return part

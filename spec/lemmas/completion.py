@@ -1,0 +1,144 @@
+"""Why what is decided is completed: markers that reach their leaders and aren't refused, and the
+ranking.
+
+The lemmas are of the newest release.
+"""
+
+from __future__ import annotations
+
+from ...language import (
+    all_of,
+    all_true,
+    count_of,
+    helps,
+    if_,
+    in_flight,
+    invariant,
+    lift,
+    position,
+    ranking,
+    size,
+    sum_of,
+)
+from ..coordinator.entry import (
+    asked_by,
+    coordinator_epoch,
+    fenced_for,
+    partitions,
+    pending,
+    producer_epoch,
+    producer_id,
+)
+from ..coordinator.log import begin_completion, log_append
+from ..coordinator.markers import marker_connection, marker_sent, send_marker
+from ..leader import state as leader
+from ..messages import (
+    NO_EPOCH,
+    PARTITION,
+    PRODUCER,
+    PRODUCER_ID,
+    EndTxnResponse,
+    Errors,
+    InitProducerIdResponse,
+    WriteTxnMarkers,
+    WriteTxnMarkersResponse,
+    connection,
+)
+
+i, p, n = PRODUCER.variable("i"), PARTITION.variable("p"), PRODUCER_ID.variable("n")
+_marker, _written = in_flight("m", WriteTxnMarkers, p), in_flight("w", WriteTxnMarkersResponse, p)
+_on = marker_connection[p]
+_known = leader.producers.at(p)[n]
+
+leader_behind = invariant(
+    "LeaderBehind",
+    all_of(
+        p,
+        all_of(
+            n,
+            all_true(
+                (n == producer_id).implies(_known.producer_epoch <= producer_epoch),
+                (position(n) > position(producer_id)).implies(_known.producer_epoch == NO_EPOCH),
+                _known.coordinator_epoch <= coordinator_epoch,
+            ),
+        ),
+    ),
+    "A leader knows of no newer epoch than the coordinator, of the producer or of the coordinator.",
+)
+
+marker_of_term = invariant(
+    "MarkerOfTerm",
+    all_of(
+        p,
+        all_of(
+            _marker,
+            (_marker.coordinator_epoch <= coordinator_epoch)
+            & (_marker.connection == _on).implies(_marker.coordinator_epoch == coordinator_epoch),
+        ),
+    ),
+    "A marker on the connection that is open has the coordinator's own epoch.",
+)
+
+marker_written = invariant(
+    "MarkerWritten",
+    all_of(
+        p,
+        all_of(
+            _written,
+            (_written.connection == _on).implies(_written.error == Errors.NONE),
+        ),
+    ),
+    "A leader refuses no marker on the connection that is open.",
+)
+
+marker_under_way = invariant(
+    "MarkerUnderWay",
+    all_of(
+        p,
+        p.is_in(marker_sent).implies(
+            count_of(_marker, _marker.connection == _on)
+            + count_of(_written, _written.connection == _on)
+            >= 1
+        ),
+    ),
+    "A marker that the coordinator has sent and nobody has answered is under way, or its answer.",
+)
+
+LEMMAS = (leader_behind, marker_of_term, marker_written, marker_under_way)
+
+_told = (
+    (in_flight("e", EndTxnResponse, i), asked_by),
+    (in_flight("t", InitProducerIdResponse, i), fenced_for),
+)
+_markers_left = size(partitions - marker_sent)
+_late_answers = sum_of(
+    i, sum((count_of(m, m.connection != connection.at(i)) for m, _ in _told), lift(0))
+)
+_under_way = sum_of(p, 2 * count_of(_marker, lift(True)) + count_of(_written, lift(True)))
+
+prepare_completes = ranking(
+    "PrepareCompletes",
+    (
+        ~pending.is_set,
+        if_(pending.is_set, 0, _late_answers),
+        size(partitions),
+        _markers_left,
+        _under_way,
+    ),
+    (
+        helps(log_append),
+        helps(begin_completion),
+        # answers on closed connections, behind which those that tell of the end wait
+        *(
+            helps(message, ~pending.is_set & (waits[i] == connection.at(i)), each=(i,))
+            for message, waits in (
+                (EndTxnResponse, asked_by), (InitProducerIdResponse, fenced_for),
+            )
+        ),
+        helps(send_marker),
+        helps(WriteTxnMarkersResponse),
+        helps(WriteTxnMarkers),
+    ),
+)  # fmt: skip
+
+RANKINGS = (prepare_completes,)
