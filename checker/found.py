@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..language.rendered import Rendered
 from .native.explore import Explorer
 from .native.vectors import gathered, in_words
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from .trace import Trace
 
 
-class Found:
+class Found(Rendered):
     """The states that a run in this process has found; they stay in memory as long as this does.
 
     `columns` of a state are described in `checker.columns`. Raises ModuleNotFoundError without
@@ -32,6 +33,11 @@ class Found:
         self.shown = trace
         unchanging = prepared.unchanging
         self.columns = _columns().columns_of(prepared.grounded, prepared.packing, unchanging)
+
+    @property
+    def count(self) -> int:
+        """How many states there are."""
+        return sum(self.explorer.level_sizes()[: self.explorer.depth])
 
     def states(self) -> Any:
         """All states as a table: `level`, 0 for initial ones, then a column for each part."""

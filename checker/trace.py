@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from ..language import Bag, Instance, Map, Message, Record, Sequence, Set
+from ..language.rendered import Rendered
 from ..language.systems import NETWORK
 from ..language.typecheck import type_of
 from ..language.types import Type, Value, show_value
@@ -44,7 +45,7 @@ class TraceStep:
 
 
 @dataclass(frozen=True)
-class Trace:
+class Trace(Rendered):
     """A run from an initial state to a fault.
 
     `states` are plain values by variable, `data` the same as JSON has them; there is one more of

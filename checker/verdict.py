@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from ..language.rendered import Rendered
 from .trace import Trace
 from .vacuity import Vacuity
 
@@ -49,7 +50,7 @@ class PropertyVerdict:
 
 
 @dataclass(kw_only=True)
-class Outcome:
+class Outcome(Rendered):
     """What a run of any engine comes to, `depth` steps deep. Times in seconds."""
 
     system: str

@@ -17,6 +17,7 @@ from .messages import End, Loss, Message, Sending, instance_field
 from .properties import Property, bounded_property, check_from_outside
 from .protocols import ONE_PROTOCOL, Protocols
 from .rankings import Ranking, bounded_ranking
+from .rendered import Rendered
 from .tables import Table, bounded_view
 from .typecheck import type_of
 from .types import Bool, Key, Type, named
@@ -86,7 +87,7 @@ _MAPPINGS = {
 
 
 @dataclass(frozen=True, eq=False)
-class System:
+class System(Rendered):
     """What is checked: tables, the channels between machines, and what must hold.
 
     `fixed` settles constants of shared machines that this system has no choice of. `bounds` names
