@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Container, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import compress, count, islice, starmap, takewhile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .graph import Node
 from .ground import Aim
 from .lasso import Fairnesses, Label, Lasso, Obligation, tell_dead_end, tell_lasso
 from .native import components as native
+from .native.coverage import INTERPRETED
+from .native.marker import BEGINS, WITHIN, Mark, compiled, interpreted
+from .native.store import SHARDS
 from .native.transitions import Transitions
-from .native.vectors import formula, gathered, in_words
+from .native.vectors import formula, in_words
 from .trace import Trace
 from .vacuity import Vacuity, declared_unreached
 from .verdict import PropertyVerdict, Result, Verdict
@@ -27,7 +31,7 @@ if TYPE_CHECKING:
     from .native.explore import Explorer
 
 WORD = 64
-PER_STATE = 18  # bytes beside the steps: what components, regions and marks take
+PER_STATE = 13  # bytes of a look, and what an iterator takes: components, regions and marks
 ON_A_WAY = 16  # bytes a state more where a way is looked for
 
 
@@ -109,27 +113,25 @@ def _unmet(prepared: Prepared, progress: Progress) -> Iterator[Vacuity]:
 class Progress:
     """What must come to happen, asked of the states that an explorer has found.
 
-    `unmet` are the properties of which no state meets the premise. Raises MemoryError where the
-    explorer's limit leaves no room.
+    Each thread looks at another aim, where there is room for that. `unmet` are the properties of
+    which no state meets the premise. Raises MemoryError where the explorer's limit leaves no room.
     """
 
     def __init__(self, prepared: Prepared, explorer: Explorer) -> None:
         self.begun = time.perf_counter()
         self.prepared = prepared
         self.explorer = explorer
-        self.steps = Transitions(explorer, len(prepared.labels))
-        states = self.steps.states
+        self.fair = _fair(prepared)
+        self.steps = Transitions(explorer, self.fair.kind_of)
         self.most = self.steps.bytes
-        self._take(PER_STATE * states)
-        self.region = np.zeros(states, dtype=np.uint32)
-        self.rindex = np.zeros(states, dtype=np.uint32)
-        self.stack = np.zeros(states + 1, dtype=np.uint32)
-        self.iterators = np.zeros(states + 1, dtype=np.uint32)
-        self.flags = np.zeros(states, dtype=np.uint8)
-        self.masks, self.weak, self.strong, self.obligations = _masks(prepared)
+        self.looks = [_Look(self)]
+        with suppress(MemoryError):
+            while len(self.looks) < explorer.threads:
+                self.looks.append(_Look(self))
         self.met: set[str] = set()
 
-    def _take(self, size: int) -> None:
+    def take(self, size: int) -> None:
+        """Counts so many bytes more. Raises MemoryError where there is no room for them."""
         if not self.explorer.may_take(self.most + size):
             raise MemoryError(f"{size:,} bytes for what states belong to")
         self.most += size
@@ -148,73 +150,107 @@ class Progress:
     def broken(self, known: Container[str] = ()) -> Iterator[Broken]:
         """The aims that don't hold, each with a run that shows it; properties that are `known` by
         then are left out."""
-        for aim in self.prepared.grounded.aims:
-            if aim.of.name in known:
-                continue
-            look = self._always_possible if aim.of.kind != "leads to" else self._leads_to
-            run = look(aim)
-            if run is not None:
-                yield Broken(aim, run)
+        packing, aims = self.prepared.packing, self.prepared.grounded.aims
+        pairs = [(formula(aim.premise, packing), formula(aim.goal, packing)) for aim in aims]
+        few = self.steps.states < INTERPRETED
+        marks = starmap(interpreted, pairs) if few else compiled(pairs, packing)
+        every = zip(aims, marks, strict=True)
+        todo = ((aim, mark) for aim, mark in every if aim.of.name not in known)
+        while some := list(islice(todo, len(self.looks))):
+            looks = [look.at(*one) for look, one in zip(self.looks, some, strict=False)]
+            self._mark(looks)
+            answers = self.explorer.each(_Look.breaks, [(look,) for look in looks])
+            for look in compress(looks, answers):
+                if look.aim.of.name not in known:
+                    yield Broken(look.aim, look.run())
 
-    def _leads_to(self, aim: Aim) -> Lasso | None:
-        if self._mark(aim.premise, aim.goal):
-            self.met.add(aim.of.name)
-        bases, offsets, targets, labels = self.steps.arrays
+    def _mark(self, looks: Sequence[_Look]) -> None:
+        """Marks the states for the aims that are looked at."""
+        store, starts = self.explorer.store, self.steps.starts
+        turns = count()
+
+        def mark() -> None:
+            for shard in takewhile(SHARDS.__gt__, turns):
+                at = int(starts[shard])
+                for rows in store.rows(shard):
+                    words = in_words(rows, self.prepared.packing)
+                    end = at + len(words)
+                    for look in looks:
+                        if look.mark(words, look.flags[at:end]):
+                            self.met.add(look.aim.of.name)
+                    at = end
+
+        self.explorer.each(mark, [()] * self.explorer.threads)
+
+
+class _Look:
+    """A look at one aim after the other: what each state is to it, and the run that breaks it."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+        self.steps, self.fair = progress.steps, progress.fair
+        states = self.steps.states
+        most = progress.prepared.kernel.most_successors
+        step = np.dtype(np.uint16 if most < 1 << 15 else np.uint32)
+        progress.take((PER_STATE + step.itemsize) * states)
+        self.aim: Aim
+        self.mark: Mark
+        self.region = np.zeros(states, dtype=np.uint32)
+        self.rindex = np.zeros(states, dtype=np.uint32)
+        self.stack = np.zeros(states + 1, dtype=np.uint32)
+        self.iterators = np.zeros(states + 1, dtype=step)
+        self.flags = np.zeros(states, dtype=np.uint8)
+
+    def at(self, aim: Aim, mark: Mark) -> _Look:
+        """The look, at this aim from now on."""
+        self.aim, self.mark = aim, mark
+        return self
+
+    def breaks(self) -> bool:
+        """Whether a run breaks the aim, once the states are marked. `run` tells it then."""
+        return self._leads_to() if self.aim.of.kind == "leads to" else self._always_possible()
+
+    def _leads_to(self) -> bool:
+        bases, offsets, targets, kinds = self.steps.arrays
+        fair = self.fair
         self.region[:] = 0
         if not native.reach(bases, offsets, targets, self.flags, self.region, self.stack):
-            return None
-        wanted = native.idle(bases, offsets, labels, self.flags, self.region, self.masks)
+            return False
+        wanted = native.idle(bases, offsets, kinds, self.flags, self.region, fair.masks)
         new, open_ = 2, 1
         while open_:
-            fair, open_, new = native.components(
-                bases, offsets, targets, labels, self.masks, self.weak, self.strong, self.region,
+            found, open_, new = native.components(
+                bases, offsets, targets, kinds, fair.masks, fair.weak, fair.strong, self.region,
                 self.rindex, self.stack, self.iterators, self.flags, new, False,
             )  # fmt: skip
-            wanted += fair
+            wanted += found
         if not wanted:
-            return None
+            return False
         self.flags[self.region >= native.FAIR] |= native.WANTED
-        return self._lasso()
+        return True
 
-    def _always_possible(self, aim: Aim) -> Lasso | None:
-        self.met.add(aim.of.name)
-        bases, offsets, targets, labels = self.steps.arrays
-        self._mark(aim.goal, self.prepared.grounded.graph.false)
-        self.flags[:] = native.WITHIN * ((self.flags & native.BEGINS) != 0)
+    def _always_possible(self) -> bool:
+        """With WITHIN for the states without the goal, as they were marked; other states come."""
+        bases, offsets, targets, kinds = self.steps.arrays
+        fair = self.fair
+        self.flags[:] = WITHIN * ((self.flags & WITHIN) == 0)
         self.region[:] = 1
         native.components(
-            bases, offsets, targets, labels, self.masks, self.weak, self.strong, self.region,
+            bases, offsets, targets, kinds, fair.masks, fair.weak, fair.strong, self.region,
             self.rindex, self.stack, self.iterators, self.flags, 2, True,
         )  # fmt: skip
-        never = (self.flags & native.WITHIN) == 0
-        if not never.any():
-            return None
-        self.flags[:] = native.BEGINS | native.WITHIN
+        never = (self.flags & WITHIN) == 0
+        self.flags[:] = BEGINS | WITHIN
         self.flags[never] |= native.WANTED
-        return self._run(self._stem())
-
-    def _mark(self, premise: Node, goal: Node) -> bool:
-        """Marks each state without the goal as WITHIN, and as BEGINS where the premise holds;
-        whether that holds in any state at all."""
-        packing, store = self.prepared.packing, self.explorer.store
-        begins, ends = formula(premise, packing), formula(goal, packing)
-        met, at = False, 0
-        for part in gathered(store.all_rows()):
-            words = in_words(part, packing)
-            owed, open_ = begins(words), ~ends(words)
-            met = met or bool(owed.any())
-            here = self.flags[at : at + len(words)]
-            here[:] = native.WITHIN * open_
-            here |= (native.BEGINS * (owed & open_)).astype(np.uint8)
-            at += len(words)
-        return met
+        self.region[:] = 0  # nothing has to happen where no way leads to the goal
+        return bool(never.any())
 
     # Ways -----------------------------------------------------------------------------------
 
     def _stem(self) -> list[int]:
         """The states of a shortest way to one that is wanted."""
         states = self.steps.states
-        self._take(ON_A_WAY * states)
+        self.progress.take(ON_A_WAY * states)
         parents = np.zeros(2 * states, dtype=np.uint32)
         queue = np.zeros(2 * states, dtype=np.uint32)
         bases, offsets, targets, _ = self.steps.arrays
@@ -223,16 +259,17 @@ class Progress:
         found = [int(at)]
         while int(parents[found[-1]]) != found[-1]:
             found.append(int(parents[found[-1]]))
-        self.most -= ON_A_WAY * states
+        self.progress.most -= ON_A_WAY * states
         return [at % states for at in reversed(found)]
 
-    def _lasso(self) -> Lasso:
+    def run(self) -> Lasso:
+        """The shortest way to where the aim is broken, and what is repeated there for ever."""
         stem = self._stem()
         start = stem[-1]
         if int(self.region[start]) < native.FAIR:  # nothing has to happen there
             return self._run(stem)
         way = _Way(self, start)
-        for obligation in range(len(self.obligations)):
+        for obligation in range(len(self.fair.obligations)):
             way.satisfy(obligation)
         way.close()
         return self._run(stem + way.states[1:], len(stem) - 1, dict(enumerate(way.taken)))
@@ -249,9 +286,11 @@ class Progress:
 
     def _label(self, step: int | None, state: int, following: int) -> Label:
         """What a step is of, or the first one that leads from a state to another."""
+        every = self.outgoing(state)
         if step is None:
-            step = next(at for at in self.outgoing(state) if self.steps.targets[at] == following)
-        return self.prepared.labels[int(self.steps.labels[step])]
+            step = next(at for at in every if self.steps.targets[at] == following)
+        label = self.steps.labels(state)[step - every.start]
+        return self.progress.prepared.labels[int(label)]
 
     def outgoing(self, state: int) -> range:
         """The steps from a state."""
@@ -263,17 +302,17 @@ class Progress:
 class _Way:
     """A way through a component that a fair run can stay in: its states, and the steps taken."""
 
-    def __init__(self, progress: Progress, start: int) -> None:
-        self.progress = progress
+    def __init__(self, look: _Look, start: int) -> None:
+        self.look = look
         self.states = [start]
         self.taken: list[int] = []
-        self.parents = progress.rindex  # both are free by now
-        self.queue = progress.stack
+        self.parents = look.rindex  # both are free by now
+        self.queue = look.stack
 
     def satisfy(self, obligation: int) -> None:
         """Goes on until the way is fair to an obligation, if it isn't so already."""
         word, bit = divmod(obligation, WORD)
-        weak = bool(self.progress.weak[word] >> np.uint64(bit) & np.uint64(1))
+        weak = bool(self.look.fair.weak[word] >> np.uint64(bit) & np.uint64(1))
         if any(self._counts(step, word, bit) for step in self.taken):
             return
         if weak and not all(self._is_possible(state, word, bit) for state in self.states):
@@ -289,21 +328,21 @@ class _Way:
         """Goes back to where it began, by a step at least."""
         start = self.states[0]
         if not self.taken:
-            region = self.progress.region
+            region = self.look.region
             inside = (
                 at
-                for at in self.progress.outgoing(start)
-                if region[self.progress.steps.targets[at]] == region[start]
+                for at in self.look.outgoing(start)
+                if region[self.look.steps.targets[at]] == region[start]
             )
             self._take(next(inside))
         self._nearest(start, 0, 0, False)
         self._go(start)
 
     def _nearest(self, goal: int, word: int, bit: int, rests: bool) -> tuple[int, int]:
-        bases, offsets, targets, labels = self.progress.steps.arrays
+        bases, offsets, targets, kinds = self.look.steps.arrays
         mask = np.uint64(1 << bit)
         state, step = native.nearest(
-            bases, offsets, targets, labels, self.progress.masks, self.progress.region,
+            bases, offsets, targets, kinds, self.look.fair.masks, self.look.region,
             self.states[-1], goal, word, mask, rests, self.parents, self.queue,
         )  # fmt: skip
         return int(state), int(step)
@@ -314,25 +353,35 @@ class _Way:
         while back[-1] != self.states[-1]:
             back.append(int(self.parents[back[-1]]))
         for following in reversed(back[:-1]):
-            steps = self.progress.outgoing(self.states[-1])
-            targets = self.progress.steps.targets
+            steps = self.look.outgoing(self.states[-1])
+            targets = self.look.steps.targets
             self._take(next(at for at in steps if targets[at] == following))
 
     def _take(self, step: int) -> None:
         self.taken.append(step)
-        self.states.append(int(self.progress.steps.targets[step]))
+        self.states.append(int(self.look.steps.targets[step]))
 
     def _counts(self, step: int, word: int, bit: int) -> bool:
-        mask = self.progress.masks[self.progress.steps.labels[step], word]
+        mask = self.look.fair.masks[self.look.steps.kinds[step], word]
         return bool(mask >> np.uint64(bit) & np.uint64(1))
 
     def _is_possible(self, state: int, word: int, bit: int) -> bool:
-        return any(self._counts(step, word, bit) for step in self.progress.outgoing(state))
+        return any(self._counts(step, word, bit) for step in self.look.outgoing(state))
 
 
-def _masks(prepared: Prepared) -> tuple[Any, Any, Any, list[Obligation]]:
-    """Of each label what it counts for, as bits of words; which of these are weakly and which are
-    strongly fair; and what they are."""
+@dataclass(frozen=True)
+class _Fair:
+    """What steps are fair to: `kind_of` each label its kind, `masks` of each kind what it counts
+    for, as bits of words; which of these `obligations` are weakly and which are strongly fair."""
+
+    kind_of: Any
+    masks: Any
+    weak: Any
+    strong: Any
+    obligations: list[Obligation]
+
+
+def _fair(prepared: Prepared) -> _Fair:
     fairnesses = Fairnesses(prepared.instance)
     every = [fairnesses.of(label) for label in prepared.labels]
     obligations = sorted(
@@ -348,4 +397,6 @@ def _masks(prepared: Prepared) -> tuple[Any, Any, Any, list[Obligation]]:
             word, bit = divmod(place[obligation], WORD)
             masks[label, word] |= np.uint64(1 << bit)
             fair[fairnesses.every[obligation[0]].kind][word] |= np.uint64(1 << bit)
-    return masks, fair["weak"], fair["strong"], obligations
+    masks, kind_of = np.unique(masks, axis=0, return_inverse=True)
+    small = kind_of.reshape(-1).astype(np.min_scalar_type(len(masks) - 1))
+    return _Fair(small, masks, fair["weak"], fair["strong"], obligations)

@@ -8,7 +8,7 @@ the states where it is possible.
 
 `region` says of each state what it still belongs to: 0 nothing, from FAIR on a component that a
 fair run can stay in, else a set that is still to be divided. What is fair is a bit of a mask of
-`masks` for each label, in as many words as there have to be.
+`masks` for each kind of step, in as many words as there have to be.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -21,13 +21,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from .marker import BEGINS, WITHIN
 from .transitions import BLOCK_BITS
 
 FAIR = 1 << 31
-BEGINS, WITHIN, WANTED = 1, 2, 4  # of a state: a run may begin to be bad, may stay so, has proof
+WANTED = 4  # of a state, beside BEGINS and WITHIN: it has proof
 NONE = 0xFFFFFFFF  # the number of no state
-_ROOT = np.uint32(1 << 31)
-_STEP = np.uint32(_ROOT - np.uint32(1))
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -68,7 +67,7 @@ def reach(bases, offsets, targets, flags, region, stack):
 
 
 @njit(nogil=True, cache=True)
-def idle(bases, offsets, labels, flags, region, masks):
+def idle(bases, offsets, kinds, flags, region, masks):
     """Marks as WANTED the states of a region in which no fair step is possible: a run may end
     there. Returns how many there are."""
     found = 0
@@ -78,7 +77,7 @@ def idle(bases, offsets, labels, flags, region, masks):
         fair = np.uint64(0)
         for at in range(_first(bases, offsets, state), _end(bases, offsets, state)):
             for word in range(masks.shape[1]):
-                fair |= masks[labels[at], word]
+                fair |= masks[kinds[at], word]
         if fair == np.uint64(0):
             flags[state] |= WANTED
             found += 1
@@ -86,17 +85,17 @@ def idle(bases, offsets, labels, flags, region, masks):
 
 
 @njit(nogil=True, cache=True)
-def _possible(bases, offsets, labels, masks, state, found):
+def _possible(bases, offsets, kinds, masks, state, found):
     """Puts into `found` which fair steps are possible in a state."""
     found[:] = 0
     for at in range(_first(bases, offsets, state), _end(bases, offsets, state)):
         for word in range(masks.shape[1]):
-            found[word] |= masks[labels[at], word]
+            found[word] |= masks[kinds[at], word]
 
 
 @njit(nogil=True, cache=True)
 def judge(
-    bases, offsets, targets, labels, masks, weak, strong, region, rindex, mine, members, new, fair
+    bases, offsets, targets, kinds, masks, weak, strong, region, rindex, mine, members, new, fair
 ):  # fmt: skip
     """Says of a component, whose members have the index `mine`, what is left of it: nothing, all of
     it, which is `fair`, or what belongs to the region `new`. Returns 1 for a fair one, 2 for one
@@ -113,9 +112,9 @@ def judge(
             inside = rindex[targets[at]] == mine
             has_step |= inside
             for word in range(words):
-                here[word] |= masks[labels[at], word]
+                here[word] |= masks[kinds[at], word]
                 if inside:
-                    taken[word] |= masks[labels[at], word]
+                    taken[word] |= masks[kinds[at], word]
         anywhere |= here
         everywhere &= here
     lost = not has_step
@@ -135,7 +134,7 @@ def judge(
         return 1
     left = 0
     for state in members:
-        _possible(bases, offsets, labels, masks, state, here)
+        _possible(bases, offsets, kinds, masks, state, here)
         out = False
         for word in range(words):
             out |= (here[word] & unfair[word]) != np.uint64(0)
@@ -144,17 +143,27 @@ def judge(
     return 2 if left else 0
 
 
+@njit(nogil=True, cache=True, inline="always")
+def _repeats(targets, first, end, state):
+    """Whether one of a state's steps leads back to it."""
+    found = False
+    for at in range(first, end):
+        found |= targets[at] == state
+    return found
+
+
 @njit(nogil=True, cache=True)
 def components(
-    bases, offsets, targets, labels, masks, weak, strong, region, rindex, stack, iterators, flags,
+    bases, offsets, targets, kinds, masks, weak, strong, region, rindex, stack, iterators, flags,
     new, can_come,
 ):  # fmt: skip
     """Divides each region into its components and judges them, with new regions from `new` on.
 
     With `can_come`, instead, marks as WITHIN every state from which one that is WITHIN is reached:
     components are found in the order in which nothing leads to a later one.
-    `rindex`, `stack` and `iterators` have a place for each state. Returns how many components are
-    fair, how many are to be divided, and the next new region.
+    `rindex`, `stack` and `iterators` have a place for each state; an iterator has the number of
+    steps that were followed, and in its last bit whether the state isn't its component's root.
+    Returns how many components are fair, how many are to be divided, and the next new region.
     """
     rindex[:] = 0
     states = len(region)
@@ -166,7 +175,7 @@ def components(
             continue
         index = 1
         stack[path] = start
-        iterators[path] = _ROOT
+        iterators[path] = 0
         rindex[start] = index
         path += 1
         index += 1
@@ -174,8 +183,8 @@ def components(
             state = np.int64(stack[path - 1])
             first = _first(bases, offsets, state)
             end = _end(bases, offsets, state)
-            at = first + np.int64(iterators[path - 1] & _STEP)
-            root = iterators[path - 1] & _ROOT
+            at = first + (np.int64(iterators[path - 1]) >> 1)
+            below = np.int64(iterators[path - 1]) & 1
             deeper = False
             target = state
             while at < end:
@@ -186,18 +195,18 @@ def components(
                         break
                     if rindex[target] < rindex[state]:
                         rindex[state] = rindex[target]
-                        root = np.uint32(0)
+                        below = 1
                 at += 1
-            iterators[path - 1] = root | np.uint32(at - first)
+            iterators[path - 1] = (at - first) << 1 | below
             if deeper:
                 stack[path] = target
-                iterators[path] = _ROOT
+                iterators[path] = 0
                 rindex[target] = index
                 path += 1
                 index += 1
                 continue
             path -= 1
-            if not root:
+            if below:
                 back -= 1
                 stack[back] = state
                 continue
@@ -213,9 +222,11 @@ def components(
             members = stack[low - 1 : back]
             if can_come:
                 _spread(bases, offsets, targets, flags, members)
+            elif len(members) == 1 and not _repeats(targets, first, end, state):
+                region[state] = 0  # as most are: no run stays in it
             else:
                 outcome = judge(
-                    bases, offsets, targets, labels, masks, weak, strong, region, rindex, mine,
+                    bases, offsets, targets, kinds, masks, weak, strong, region, rindex, mine,
                     members, new, FAIR + new,
                 )  # fmt: skip
                 fair += outcome == 1
@@ -277,7 +288,7 @@ def stem(bases, offsets, targets, flags, initials, parents, queue):
 
 @njit(nogil=True, cache=True)
 def nearest(
-    bases, offsets, targets, labels, masks, region, start, goal, word, bit, rests, parents, queue
+    bases, offsets, targets, kinds, masks, region, start, goal, word, bit, rests, parents, queue
 ):  # fmt: skip
     """Within the component of `start`, the nearest state that is `goal`; or without one (-1), where
     a step with this bit is taken that stays inside, or, if it `rests`, where none is possible.
@@ -297,7 +308,7 @@ def nearest(
         inside = -1
         for at in range(_first(bases, offsets, state), _end(bases, offsets, state)):
             stays = region[targets[at]] == region[start]
-            if goal < 0 and masks[labels[at], word] & bit:
+            if goal < 0 and masks[kinds[at], word] & bit:
                 possible = True
                 if stays and inside < 0:
                     inside = at

@@ -280,12 +280,12 @@ class Explorer:
             while spans and total < round_size:
                 todo.append(spans.pop())
                 total += todo[-1][2] - todo[-1][1]
-            for rest, noted in self._each(self._expand, [(w, todo) for w in self.workers]):
+            for rest, noted in self.each(self._expand, [(w, todo) for w in self.workers]):
                 spans.extend(rest)
                 bad.extend(noted)
             spans.extend(todo)
             turns = count()
-            if not all(self._each(self._insert, [(turns,)] * self.threads)):
+            if not all(self.each(self._insert, [(turns,)] * self.threads)):
                 return bad, False
             self._clear_buckets()
             if not self.store.ready():
@@ -298,7 +298,8 @@ class Explorer:
             worker.taken[:] = 0
         return bad, True
 
-    def _each(self, function, arguments):  # type: ignore[no-untyped-def]
+    def each(self, function, arguments):  # type: ignore[no-untyped-def]
+        """What a function gives for each of the arguments, by the threads there are."""
         if self.pool is None:
             return [function(*args) for args in arguments]
         return [f.result() for f in [self.pool.submit(function, *args) for args in arguments]]

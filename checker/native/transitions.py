@@ -1,8 +1,9 @@
 """The steps between the states that a search has found, kept compactly.
 
 A state has a number: how many there are before it, shard by shard. Its steps lie one behind the
-other: four bytes for the state that each leads to, two or four for what it is a step of. Where they
-begin is said in four bytes a state, counted from the beginning of its block of states.
+other: four bytes for the state that each leads to, and the kind of its label, in a byte where that
+is enough. Where they begin is said in four bytes a state, counted from the beginning of its block
+of states.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -65,7 +66,7 @@ def locate(record, h, stride, states, table, groups):
 @njit(nogil=True, cache=True)
 def link(
     expand, first, count, shard, form, parts, own, room, known, numbers, sought, out, rows,
-    bad, bad_count, starts, states, tables, groups, targets, labels, offsets, written,
+    bad, bad_count, starts, states, tables, groups, kind_of, targets, kinds, offsets, written,
 ):  # fmt: skip
     """Writes the steps from `count` states of a shard from position `first` on behind the `written`
     ones of their block; returns how many there are then, -1 where a step leads to an unknown state.
@@ -111,7 +112,7 @@ def link(
             if position < 0:
                 return -1
             targets[written + j] = starts[owner] + position
-            labels[written + j] = rows[j]
+            kinds[written + j] = kind_of[rows[j]]
         written += total
         done += part
     return written
@@ -120,27 +121,27 @@ def link(
 class Transitions:
     """The steps between the states of an explorer that has found all of them.
 
-    `targets` and `labels` have a place for each step: the number of the state that it leads to, and
-    the number that the kernel gives to what was taken. Those of state `i` begin at
+    `targets` and `kinds` have a place for each step: the number of the state that it leads to, and
+    `kind_of` of the label that the kernel gives to what was taken. Those of state `i` begin at
     `bases[i >> BLOCK_BITS] + offsets[i + (i >> BLOCK_BITS)]` and end where the next offset says.
     Raises MemoryError where the explorer's limit leaves no room.
     """
 
-    def __init__(self, explorer: Explorer, labels: int) -> None:
+    def __init__(self, explorer: Explorer, kind_of: Any) -> None:
         self.explorer = explorer
         counts = explorer.store.counts
         self.states = int(counts.sum())
         self.count = explorer.found.transitions
-        kind = np.uint16 if labels <= 1 << 16 else np.uint32
+        self.kind_of = kind_of
         self.starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         blocks = -(-self.states // IN_BLOCK)
         if self.states >= MOST_STATES:
             raise MemoryError(f"more than {MOST_STATES:,} states")
-        size = self.count * (4 + np.dtype(kind).itemsize) + 4 * (self.states + blocks) + 8 * blocks
+        size = self.count * (4 + kind_of.itemsize) + 4 * (self.states + blocks) + 8 * blocks
         if not explorer.may_take(size):
             raise MemoryError(f"{size:,} bytes for the steps between states")
         self.targets = np.zeros(self.count, dtype=np.uint32)
-        self.labels = np.zeros(self.count, dtype=kind)
+        self.kinds = np.zeros(self.count, dtype=kind_of.dtype)
         self.offsets = np.zeros(self.states + blocks, dtype=np.uint32)
         self.bases = np.zeros(blocks, dtype=np.int64)
         self._lock, self._used = Lock(), 0
@@ -157,36 +158,28 @@ class Transitions:
     @property
     def bytes(self) -> int:
         """What the steps take."""
-        parts = (self.targets, self.labels, self.offsets, self.bases)
+        parts = (self.targets, self.kinds, self.offsets, self.bases)
         return sum(part.nbytes for part in parts)
 
     @property
     def arrays(self) -> tuple[Any, Any, Any, Any]:
-        """Where states' steps begin, where they lead and what they are of."""
-        return self.bases, self.offsets, self.targets, self.labels
+        """Where states' steps begin, where they lead and of what kind they are."""
+        return self.bases, self.offsets, self.targets, self.kinds
 
     def _fill(self, worker: Worker, turns: count[int]) -> None:
         """Takes one block after the other."""
-        store = self.explorer.store
         most = IN_BLOCK * max(1, worker.kernel.most_successors)
         targets = np.empty(most, dtype=np.uint32)
-        labels = np.empty(most, dtype=self.labels.dtype)
+        kinds = np.empty(most, dtype=self.kinds.dtype)
         for block in takewhile(len(self.bases).__gt__, turns):
             first, end = block * IN_BLOCK, min((block + 1) * IN_BLOCK, self.states)
             written, at = 0, first
             while at < end:
-                shard = int(np.searchsorted(self.starts, at, side="right")) - 1
-                position = at - int(self.starts[shard])
-                part = min(end, int(self.starts[shard + 1])) - at
-                written = link(
-                    worker.kernel.address, position, part, shard, store.form, store.rows_of_parts,
-                    worker.own, worker.room.address, worker.known, worker.numbers, worker.sought,
-                    worker.out.address, worker.rows, worker.bad, worker.bad_count, self.starts,
-                    store.states, store.tables, store.groups, targets, labels,
-                    self.offsets[at + block :], written,
-                )  # fmt: skip
-                if written < 0:
-                    raise RuntimeError("a step of a search leads to a state that it hasn't found")
+                part = min(end, int(self.starts[self._shard(at) + 1])) - at
+                offsets = self.offsets[at + block :]
+                written = self._link(
+                    worker, at, part, self.kind_of, targets, kinds, offsets, written
+                )
                 at += part
             self.offsets[end + block] = written
             with self._lock:
@@ -195,11 +188,42 @@ class Transitions:
             if here + written <= self.count:
                 self.bases[block] = here
                 self.targets[here : here + written] = targets[:written]
-                self.labels[here : here + written] = labels[:written]
+                self.kinds[here : here + written] = kinds[:written]
+
+    def _link(
+        self, worker: Worker, state: int, part: int, kind_of: Any, targets: Any, kinds: Any,
+        offsets: Any, written: int,
+    ) -> int:  # fmt: skip
+        """Writes the steps of so many states of a shard behind those `written`; how many there are
+        then."""
+        store = self.explorer.store
+        shard = self._shard(state)
+        written = link(
+            worker.kernel.address, state - int(self.starts[shard]), part, shard, store.form,
+            store.rows_of_parts, worker.own, worker.room.address, worker.known, worker.numbers,
+            worker.sought, worker.out.address, worker.rows, worker.bad, worker.bad_count,
+            self.starts, store.states, store.tables, store.groups, kind_of, targets, kinds,
+            offsets, written,
+        )  # fmt: skip
+        if written < 0:
+            raise RuntimeError("a step of a search leads to a state that it hasn't found")
+        return written
+
+    def _shard(self, state: int) -> int:
+        return int(np.searchsorted(self.starts, state, side="right")) - 1
+
+    def labels(self, state: int) -> Any:
+        """The labels of a state's steps, in their order."""
+        worker = self.explorer.workers[0]
+        every = np.arange(len(self.kind_of), dtype=np.uint32)
+        most = max(1, worker.kernel.most_successors)
+        targets, labels = np.empty(most, dtype=np.uint32), np.empty(most, dtype=np.uint32)
+        offsets = np.empty(1, dtype=np.uint32)
+        return labels[: self._link(worker, state, 1, every, targets, labels, offsets, 0)]
 
     def packed(self, number: int) -> bytes:
         """The packed state of that number."""
-        shard = int(np.searchsorted(self.starts, number, side="right")) - 1
+        shard = self._shard(number)
         position = number - int(self.starts[shard])
         return self.explorer.store.bytes_of(shard, position, position + 1)
 

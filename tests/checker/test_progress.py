@@ -157,26 +157,26 @@ def test_random_systems_with_messages_are_judged_as_in_plain_python(
 
 
 def _no_strong(prepared: Any) -> Any:
-    masks, weak, strong, obligations = MASKS(prepared)
-    return masks, weak | strong, strong * 0, obligations
+    fair = FAIR(prepared)
+    return replace(fair, weak=fair.weak | fair.strong, strong=fair.strong * 0)
 
 
 def _no_weak(prepared: Any) -> Any:
-    masks, weak, strong, obligations = MASKS(prepared)
-    return masks, weak * 0, strong, obligations
+    fair = FAIR(prepared)
+    return replace(fair, weak=fair.weak * 0)
 
 
 def _all_strong(prepared: Any) -> Any:
-    masks, weak, strong, obligations = MASKS(prepared)
-    return masks, weak * 0, strong | weak, obligations
+    fair = FAIR(prepared)
+    return replace(fair, weak=fair.weak * 0, strong=fair.strong | fair.weak)
 
 
-MASKS = native_progress._masks  # pyright: ignore[reportPrivateUsage]
+FAIR = native_progress._fair  # pyright: ignore[reportPrivateUsage]
 REACH = components.reach
 PLANTED: dict[str, tuple[Any, str, Any]] = {
-    "strong fairness is weak": (native_progress, "_masks", _no_strong),
-    "weak fairness is none": (native_progress, "_masks", _no_weak),
-    "weak fairness is strong": (native_progress, "_masks", _all_strong),
+    "strong fairness is weak": (native_progress, "_fair", _no_strong),
+    "weak fairness is none": (native_progress, "_fair", _no_weak),
+    "weak fairness is strong": (native_progress, "_fair", _all_strong),
     "no run idles": (components, "idle", lambda *_: 0),
     "every state is on the way": (
         components, "reach", lambda *args: args[4].fill(1) or REACH(*args) or 1,

@@ -255,14 +255,14 @@ def explored(instance: Instance) -> Explorer:
 
 def test_a_content_that_is_damaged_is_noticed(by_parts: list[Parts]) -> None:
     explorer = explored(instantiate(shipped("coordinators")))
-    labels = len(explorer.taken)
-    assert Transitions(explorer, labels).states == 706
+    kind_of = np.zeros(len(explorer.taken), dtype=np.uint8)
+    assert Transitions(explorer, kind_of).states == 706
     part = by_parts[-1].rows[0]
     size = 8 * int(part[USED] * part[WORDS])
     region = next(r for r in by_parts[-1].regions if r.address == part[KEYS])
     region.array[:size] ^= 1
     with pytest.raises(RuntimeError, match="of a search"):
-        Transitions(explorer, labels)
+        Transitions(explorer, kind_of)
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -16,7 +16,7 @@ from epochfence.checker.ground import Leaf
 from epochfence.checker.native import coverage
 from epochfence.checker.native.pack import packed
 from epochfence.checker.native.seeker import Seeker
-from epochfence.checker.native.vectors import formula
+from epochfence.checker.native.vectors import formula, in_words
 from epochfence.language import Int, instantiate
 from epochfence.spec.systems import shipped
 
@@ -79,18 +79,20 @@ def conditions(draw: st.DrawFn) -> Node:
     return truth(draw(st.integers(0, 4)))
 
 
-def some_states(seed: int) -> Iterator[bytes]:
+def some_words(seed: int) -> Any:
+    """Packed states as rows of words."""
     draw = np.random.default_rng(seed)
-    for _ in range(50):
-        yield PACKING.pack(tuple(int(draw.integers(low, high + 1)) for low, high in RANGES))
+    vectors = (tuple(int(draw.integers(low, high + 1)) for low, high in RANGES) for _ in range(50))
+    states = b"".join(map(PACKING.pack, vectors))
+    rows = np.frombuffer(states, dtype=np.uint8).reshape(-1, PACKING.stride)
+    return in_words(rows, PACKING)
 
 
 @settings(max_examples=30)
 @given(st.lists(st.tuples(conditions(), conditions()), min_size=1, max_size=4), st.integers(0))
 def test_code_finds_what_numpy_finds(nodes: list[tuple[Node, Node]], seed: int) -> None:
     pairs = [(formula(first, PACKING), formula(second, PACKING)) for first, second in nodes]
-    rows = np.frombuffer(b"".join(some_states(seed)), dtype=np.uint8).reshape(-1, PACKING.stride)
-    words = coverage.in_words(rows, PACKING)
+    words = some_words(seed)
     seeker = Seeker(pairs, PACKING)
     for state in (words[at : at + 1] for at in range(len(words))):
         wanted = [bool((first(state) & second(state)).any()) for first, second in pairs]
