@@ -23,9 +23,10 @@ from starlette.routing import Route
 from ...checker.itf import TraceError, TraceFile, read_trace
 from ...checker.replay import run_of
 from ...language import DeclarationError, Instance
+from ..report.page import style
 from .session import Path, PathError, Run, Session, as_text, read_path
 from .until import GoalError, places, until
-from .view import HERE, REPORT, Views, comparable, first_states, page
+from .view import HERE, Views, comparable, first_states, page
 
 LARGEST = 16 << 20  # bytes of a trace
 LONGEST = 200  # characters of words to filter by
@@ -168,9 +169,11 @@ class Explorer:
         return JSONResponse({"path": as_text(self.session.run(path).path), "told": told})
 
 
-def _file(folder: str, media: str) -> Callable[[Request], Response]:
-    name = {"css": "explorer.css", "js": "explorer.js", "report": "page.css"}[folder]
-    text = ((REPORT if folder == "report" else HERE) / name).read_text("utf-8")
+def _own(name: str) -> str:
+    return (HERE / name).read_text("utf-8")
+
+
+def _file(text: str, media: str) -> Callable[[Request], Response]:
     return lambda _: Response(text, media_type=media)
 
 
@@ -191,9 +194,9 @@ def application(explorer: Explorer) -> Starlette:
     """The ASGI application of an explorer."""
     routes = [
         Route("/", explorer.page),
-        Route("/explorer.css", _file("css", "text/css")),
-        Route("/report.css", _file("report", "text/css")),
-        Route("/explorer.js", _file("js", "text/javascript")),
+        Route("/explorer.css", _file(_own("explorer.css"), "text/css")),
+        Route("/report.css", _file(style(), "text/css")),
+        Route("/explorer.js", _file(_own("explorer.js"), "text/javascript")),
         Route("/api/view", explorer.view),
         Route("/api/blocked", explorer.blocked),
         Route("/api/until", explorer.until),

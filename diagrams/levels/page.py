@@ -115,7 +115,7 @@ def _run(instance: Instance, trace: Trace, drawn: list[Drawn]) -> dict[str, Any]
 
 
 def _render(**values: Any) -> str:
-    style = (REPORT / "page.css").read_text("utf-8") + (HERE / "page.css").read_text("utf-8")
+    style = report.style(run=values["trace"] is not None) + (HERE / "page.css").read_text("utf-8")
     script = (HERE / "page.js").read_text("utf-8")
     templates = {"page": HERE / "page.html", "chart.html": REPORT / "chart.html"}
     environment = Environment(

@@ -55,10 +55,16 @@ class Told:
     note: str
 
 
+def style(*, run: bool = True) -> str:
+    """The style that pages share, with that of a report and of its run, or without."""
+    names = ("base.css", "page.css") if run else ("base.css",)
+    return "".join(Path(__file__).with_name(name).read_text("utf-8") for name in names)
+
+
 def to_html(instance: Instance, result: Result) -> str:
     """The page of a result of the instance."""
-    style, script, template = (
-        Path(__file__).with_suffix(f".{kind}").read_text("utf-8") for kind in ("css", "js", "html")
+    script, template = (
+        Path(__file__).with_suffix(f".{kind}").read_text("utf-8") for kind in ("js", "html")
     )
     lanes = Path(__file__).with_name("chart.html").read_text("utf-8")
     environment = Environment(
@@ -70,7 +76,7 @@ def to_html(instance: Instance, result: Result) -> str:
     rows = list(_rows(instance, result))
     trace = _trace(instance, result)
     return environment.get_template("page").render(
-        style=style, script=script, script_hash=base64.b64encode(digest).decode(),
+        style=style(), script=script, script_hash=base64.b64encode(digest).decode(),
         version=version("epochfence"), result=result, system=instance.system,
         title=TITLES[result.verdict], tone=_tone(result.verdict),
         properties=_properties(instance, result),
