@@ -56,7 +56,8 @@ class Options:
     and with `explain_size` it says what makes states: neither where Spark searches. With `spark`,
     Spark carries the search; `resume` may then be a URI. With `keep_going` a run doesn't end where
     something breaks: the shortest counterexample of each property is found; no such run is saved,
-    nor carried by Spark.
+    nor carried by Spark. If it is `brief` as well, the result has just verdicts and lengths: it
+    shows no counterexample, and isn't asked what is vacuous.
     """
 
     threads: int = 1
@@ -70,6 +71,7 @@ class Options:
     strict: bool = False
     keep_states: bool = False
     keep_going: bool = False
+    brief: bool = False
     spark: SparkOptions | None = None
 
 
@@ -223,9 +225,11 @@ def check(
     try:
         _search(prepared, explorer, options, on_progress)
         engine = {"name": "local", "threads": options.threads}
-        result = _result(prepared, explorer, engine, keep_going=options.keep_going)
+        result = _result(prepared, explorer, engine, options)
         if instance.progress and result.verdict is Verdict.HOLDS:
-            look_for_progress(prepared, explorer, result, every=options.keep_going)
+            look_for_progress(
+                prepared, explorer, result, every=options.keep_going, brief=options.brief
+            )
         if options.keep_going:
             judge(instance, result)
         _look_strictly(result, options.strict)
@@ -270,7 +274,7 @@ def _checked_on_spark(
         return explorer
 
     def tell(carrier: Carrier, figures: dict[str, Any], notes: list[str]) -> Result:
-        result = _result(prepared, carrier, figures)
+        result = _result(prepared, carrier, figures, options)
         _look_strictly(result, options.strict)
         result.notes += notes
         return result
@@ -378,7 +382,7 @@ def _look_strictly(result: Result, strict: bool) -> None:
 
 
 def _result(
-    prepared: Prepared, carrier: Carrier, engine: dict[str, Any], *, keep_going: bool = False
+    prepared: Prepared, carrier: Carrier, engine: dict[str, Any], options: Options
 ) -> Result:
     instance = prepared.instance
     found = carrier.found
@@ -409,7 +413,7 @@ def _result(
         notes=[f"symmetry not used for {reason}" for reason in prepared.symmetry.refused],
         progress_left=len(instance.system.progress) - len(instance.progress),
     )
-    if found.wrong and not keep_going:
+    if found.wrong and not options.keep_going:
         _tell_fault(prepared, carrier, result)
     elif found.stopped:
         interrupted = found.stopped == INTERRUPTED
@@ -420,10 +424,10 @@ def _result(
     elif not found.states:
         result.verdict, result.reason = Verdict.INCONCLUSIVE, "no state was looked at"
         result.properties = [PropertyVerdict(p.name, "unknown") for p in result.properties]
-    elif RANGE not in found.wrong:
+    elif RANGE not in found.wrong and not options.brief:
         _tell_vacuity(prepared, carrier, taken, result)
-    if found.wrong and keep_going:
-        tell_each(prepared, carrier, result, _path)
+    if found.wrong and options.keep_going:
+        tell_each(prepared, carrier, result, None if options.brief else _path)
     return result
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from ..language import DeclarationError, Instance
-from .fault import DEADLOCK, RANGE, Kind, Seen, seen
+from ..language import DeclarationError, Instance, Property
+from .fault import DEADLOCK, RANGE, Kind, seen
 from .native.explore import Carrier
 from .native.sharing import DEADLOCK as STUCK
 from .native.sharing import MOST_PROPERTIES, Flags
@@ -31,44 +31,56 @@ def tell_each(
     prepared: Prepared,
     carrier: Carrier,
     result: Result,
-    path: Callable[[Carrier, int, bytes], list[bytes]],
+    path: Callable[[Carrier, int, bytes], list[bytes]] | None,
 ) -> None:
-    """Puts a shortest counterexample of all that is wrong into the result of a search that went on.
-    What isn't stays as the result has it, and is unknown where a step left a range: nothing is
-    known of what comes behind. Raises Disagreement."""
-    found = {item.name: item for item in _every(prepared, carrier, path)}
+    """Puts a shortest counterexample of all that is wrong into the result of a search that went on,
+    or without a `path` that gives it just how long it is. What isn't wrong stays as the result has
+    it, and is unknown where a step left a range: nothing is known of what comes behind. Raises
+    Disagreement."""
+    every = _lengths(prepared, carrier) if path is None else _shown(prepared, carrier, path)
+    found = {item.name: item for item in every}
     names = dict.fromkeys((*(item.name for item in result.properties), *found))
     others = {item.name: item for item in result.properties}
     if RANGE in found:
         result.verdict = Verdict.BROKEN
         others = {name: PropertyVerdict(name, "unknown") for name in others}
-    result.properties = [
-        found[name].told(prepared.instance, with_trace=True) if name in found else others[name]
-        for name in names
-    ]
+    result.properties = [found[name] if name in found else others[name] for name in names]
     result.vacuous = [item for item in result.vacuous if item.subject not in found]
 
 
-def _every(
+def _shown(
     prepared: Prepared, carrier: Carrier, path: Callable[[Carrier, int, bytes], list[bytes]]
-) -> Iterator[Seen]:
+) -> Iterator[PropertyVerdict]:
     instance = prepared.instance
-    flags = Flags(instance).of
+    of = _by_flag(instance)
     for flag, first in carrier.found.wrong.items():
-        among = [item for item in instance.properties if flags[item.name] == flag]
         kind = Kind.DEADLOCK if flag == STUCK else Kind.STEP
-        if among and among[0].kind == "invariant":
+        if flag in of and of[flag].kind == "invariant":
             kind = Kind.STATE
         yield seen(
             instance, kind, path(carrier, *first), prepared.pack,
-            ranges=flag == OUT_OF_RANGE, among=among,
-        )  # fmt: skip
+            ranges=flag == OUT_OF_RANGE, among=[of[flag]] if flag in of else [],
+        ).told(instance, with_trace=True)  # fmt: skip
+
+
+def _lengths(prepared: Prepared, carrier: Carrier) -> Iterator[PropertyVerdict]:
+    of = _by_flag(prepared.instance)
+    beside = {STUCK: DEADLOCK, OUT_OF_RANGE: RANGE}
+    for flag, (level, _) in carrier.found.wrong.items():
+        of_state = flag == STUCK or (flag in of and of[flag].kind == "invariant")
+        name = beside[flag] if flag in beside else of[flag].name
+        yield PropertyVerdict(name, "broken", level if of_state else level + 1)
+
+
+def _by_flag(instance: Instance) -> dict[int, Property]:
+    flags = Flags(instance).of
+    return {flags[item.name]: item for item in instance.properties}
 
 
 def judge(instance: Instance, result: Result) -> None:
     """Makes the verdict that of the gravest that is broken, and a shortest run of that kind the
     counterexample; what ended a search early is a note then, unless it was interrupted."""
-    broken = [item for item in result.properties if item.trace is not None]
+    broken = [item for item in result.properties if item.verdict == "broken"]
     if not broken or result.verdict is Verdict.INTERRUPTED:
         return
     if result.verdict is Verdict.INCONCLUSIVE:
@@ -81,5 +93,4 @@ def judge(instance: Instance, result: Result) -> None:
     first = min(broken, key=lambda item: (gravity(item), item.trace_length))
     verdicts = Verdict.BROKEN, Verdict.DEADLOCK, Verdict.LEADS_TO_BROKEN
     result.verdict, result.trace = verdicts[gravity(first)], first.trace
-    assert first.trace is not None
-    result.reason = first.trace.conclusion
+    result.reason = f"{first.name} is broken." if first.trace is None else first.trace.conclusion

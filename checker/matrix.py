@@ -16,8 +16,8 @@ from .workers import Spread
 
 _ALONE = Spread()
 T = TypeVar("T")
-Asking: TypeAlias = Generator[Piece, dict[str, Any], T]
-"""What is found out by one exploration after the other: gives the next, is sent its result."""
+Asking: TypeAlias = Generator[list[Piece], list[dict[str, Any]], T]
+"""What is found out by some runs after others: gives the next, is sent their results."""
 OnResult: TypeAlias = Callable[[dict[str, Any]], None]
 
 
@@ -108,7 +108,7 @@ def matrix(
     """The properties that a piece names, or those of its system, with `progress` those of progress
     as well, at each of these protocols, all else as the piece has it.
 
-    A property that breaks is left out, and the others are looked for again. A known bug explains
+    A run of each goes on where a property breaks, so that it tells of all. A known bug explains
     what breaks if the same run with the bug's fix switched on doesn't break it.
     Raises what `sweep` and `instantiate` raise; Ctrl-C ends it with what is there.
     """
@@ -121,13 +121,9 @@ def matrix(
     )
     askings: list[Asking[list[Cell]]] = []
     for protocol in dict.fromkeys(alike.values()):
-        here = replace(piece, protocol=protocol)
-        bugs = [bug for bug in known if _has(system, protocol, bug)]
-        if safety or here.deadlock:
-            askings.append(_cells(replace(here, properties=safety), bugs))
-        if asked:
-            askings.append(_cells(replace(here, properties=asked, deadlock=False), bugs))
-    cells = _all_answered(askings, lambda pieces: sweep(pieces, spread, kept, on_result))
+        here = replace(piece, protocol=protocol, properties=(*safety, *asked), keep_going=True)
+        askings.append(_cells(here, [bug for bug in known if _has(system, protocol, bug)]))
+    cells = _all_answered(askings, _Runs(lambda new: sweep(new, spread, kept, on_result)))
     stuck = (DEADLOCK,) if piece.deadlock else ()
     names = tuple(dict.fromkeys((*safety, *stuck, *asked, *(cell.name for cell in cells))))
     return Matrix(
@@ -145,24 +141,65 @@ def _has(system: System, protocol: str, bug: Known) -> bool:
     return bug.since is None or max(places) >= protocols.releases.index(bug.since)
 
 
-def _all_answered(
-    askings: Sequence[Asking[list[Cell]]],
-    explore: Callable[[list[Piece]], list[dict[str, Any]]],
-) -> list[Cell]:
-    """Goes on with all of them at once, an exploration of each at a time. Ctrl-C ends it."""
+class _Runs:
+    """Runs that are made once: what one with the same features comes to, of those that anything in
+    the system asks for, answers another that looks for nothing more."""
+
+    def __init__(self, explore: Callable[[list[Piece]], list[dict[str, Any]]]) -> None:
+        self.explore = explore
+        self.made: dict[frozenset[str], list[tuple[frozenset[str], dict[str, Any]]]] = {}
+
+    def make(self, pieces: Iterable[Piece]) -> bool:
+        """Makes those that nothing answers by now; whether all came to something."""
+        left: list[Piece] = []
+        for piece in sorted(pieces, key=lambda each: (each.brief, -len(_asked(each)))):
+            answered = any(_answers(other, piece) for other in left)
+            if not answered and self.result(piece) is None:
+                left.append(piece)
+        results = self.explore(left)
+        if len(results) < len(left):
+            return False
+        for piece, result in zip(left, results, strict=True):
+            self.made.setdefault(_features(piece), []).append((_asked(piece), result))
+        return True
+
+    def result(self, piece: Piece) -> dict[str, Any] | None:
+        """What answers a run, if anything does by now."""
+        every = self.made.get(_features(piece), ())
+        return next((result for asked, result in every if _asked(piece) <= asked), None)
+
+
+def _features(piece: Piece) -> frozenset[str]:
+    protocols = piece.system.protocols
+    on = (protocols.features_at(piece.protocol) | {*piece.switch_on}) - {*piece.switch_off}
+    return on & piece.system.feature_names
+
+
+def _asked(piece: Piece) -> frozenset[str]:
+    """What a run looks for."""
+    return frozenset((*(piece.properties or ()), *([DEADLOCK] if piece.deadlock else [])))
+
+
+def _answers(run: Piece, other: Piece) -> bool:
+    alike = _features(other) == _features(run) and run.brief <= other.brief
+    return alike and _asked(other) <= _asked(run)
+
+
+def _all_answered(askings: Iterable[Asking[list[Cell]]], runs: _Runs) -> list[Cell]:
+    """Goes on with all of them at once, some runs of each at a time. Ctrl-C ends it."""
     cells: list[Cell] = []
     waiting = [(asking, next(asking)) for asking in askings]
     while waiting:
         try:
-            results = explore([piece for _, piece in waiting])
+            if not runs.make(piece for _, pieces in waiting for piece in pieces):
+                break
         except KeyboardInterrupt:
             break
-        if len(results) < len(waiting):
-            break
-        left: list[tuple[Asking[list[Cell]], Piece]] = []
-        for (asking, _), result in zip(waiting, results, strict=True):
+        left: list[tuple[Asking[list[Cell]], list[Piece]]] = []
+        for asking, pieces in waiting:
+            results = [result for each in pieces if (result := runs.result(each)) is not None]
             try:
-                left.append((asking, asking.send(result)))
+                left.append((asking, asking.send(results)))
             except StopIteration as end:
                 cells += end.value
         waiting = left
@@ -170,85 +207,86 @@ def _all_answered(
 
 
 def _cells(piece: Piece, bugs: Sequence[Known]) -> Asking[list[Cell]]:
-    """The cells of a protocol: what breaks is left out until the rest holds, and explained."""
-    found: list[Cell] = []
-    left = piece
-    while True:
-        result = yield left
-        told = _told(left, result)
-        found += told
-        broken = next((cell for cell in told if cell.verdict == "broken"), None)
-        if broken is None or not _is_asked(left, broken):
-            break
-        rest = tuple(name for name in left.properties or () if name != broken.name)
-        left = replace(left, properties=rest, deadlock=left.deadlock and broken.name != DEADLOCK)
-        if not left.properties and not left.deadlock:
-            break
-    explained: list[Cell] = []
-    for cell in found:
-        if cell.verdict == "broken" and _is_asked(piece, cell):
-            cell = replace(cell, bugs=(yield from _explanation(piece, cell, bugs)))
-        explained.append(cell)
-    return explained
-
-
-def _is_asked(piece: Piece, cell: Cell) -> bool:
-    """Whether a piece names what the cell is about. It doesn't name a fault of the declaration,
-    behind which no run goes on."""
-    return cell.name == DEADLOCK or cell.name in (piece.properties or ())
+    """The cells of a protocol, each that breaks with what explains it."""
+    [result] = yield [piece]
+    found = _told(piece, result)
+    broken = [
+        cell.name for cell in found if cell.verdict == "broken" and cell.name in _asked(piece)
+    ]
+    explained = yield from _explained(piece, broken, bugs)
+    return [replace(cell, bugs=explained.get(cell.name, ())) for cell in found]
 
 
 def _told(piece: Piece, result: dict[str, Any]) -> list[Cell]:
-    """What one exploration says for certain: the one thing that it broke, or of all how they are
-    where it went to its end."""
-    verdict, trace = Verdict(result["exit_code"]), result["trace"]
-    names = [*(piece.properties or ()), *([DEADLOCK] if piece.deadlock else [])]
-
-    def cell(name: str, verdict: Any, steps: int | None = None) -> Cell:
-        counter = trace if verdict == "broken" else None
-        return Cell(piece.protocol, name, verdict, steps, trace=counter)
-
-    if verdict is Verdict.DEADLOCK:
-        return [cell(DEADLOCK, "broken", len(trace["steps"]))]
-    if verdict in (Verdict.BROKEN, Verdict.LEADS_TO_BROKEN):
-        broken = next(item for item in result["properties"] if item["verdict"] == "broken")
-        found = cell(broken["name"], "broken", broken["trace_length"])
-        others = [] if _is_asked(piece, found) else [cell(name, "inconclusive") for name in names]
-        return [found, *others]
-    if verdict is not Verdict.HOLDS:
-        return [cell(name, "inconclusive") for name in names]
+    """What a run says of each thing that it looked for, and of a fault of the declaration, behind
+    which no run goes on."""
+    items = {item["name"]: item for item in result["properties"]}
     empty = {
         item["subject"] for item in result["vacuous"] if item["kind"] in ("property", "premise")
     }
-    return [cell(name, "vacuous" if name in empty else "holds") for name in names]
+    no_end = Verdict(result["exit_code"]) in (Verdict.INCONCLUSIVE, Verdict.INTERRUPTED)
+    open_ended = no_end or any(item["verdict"] == "unknown" for item in items.values())
+
+    def cell(name: str) -> Cell:
+        item = items.get(name)
+        if item is not None and item["verdict"] == "broken":
+            return Cell(piece.protocol, name, "broken", item["trace_length"], trace=item["trace"])
+        known = not open_ended if item is None else item["verdict"] == "holds"
+        holds = "vacuous" if name in empty else "holds"
+        return Cell(piece.protocol, name, holds if known else "inconclusive")
+
+    return [cell(name) for name in sorted(_asked(piece) | items.keys())]
 
 
-def _explanation(piece: Piece, cell: Cell, bugs: Sequence[Known]) -> Asking[tuple[str, ...]]:
-    """The bugs without which the cell doesn't break: one that is known for this property, or else
-    as few as it takes."""
-    alone = () if cell.name == DEADLOCK else (cell.name,)
-    run = replace(piece, properties=alone, deadlock=cell.name == DEADLOCK)
+def _explained(
+    piece: Piece, broken: Sequence[str], bugs: Sequence[Known]
+) -> Asking[dict[str, tuple[str, ...]]]:
+    """Of what breaks the bugs without which it doesn't: one that is known for it, or else as few as
+    it takes. Nothing of what breaks without all of them."""
+    explained: dict[str, tuple[str, ...]] = {}
+    mends: dict[tuple[str, ...], set[str]] = {}
 
-    def holds(mended: Sequence[Known]) -> Asking[bool]:
-        fixes = tuple(dict.fromkeys(name for bug in mended for name in bug.fix))
-        result = yield replace(run, switch_on=(*run.switch_on, *fixes))
-        return bool(result["exit_code"] == Verdict.HOLDS.value)
+    def left() -> list[str]:
+        return [name for name in broken if name not in explained]
 
-    likely = [bug for bug in bugs if bug.property == cell.name]
-    for bug in likely:
-        if (yield from holds([bug])):
-            return (bug.id,)
-    needed = list(bugs)
-    if not needed or not (yield from holds(needed)):
-        return ()
+    def mend(*some: Sequence[Known]) -> Asking[None]:
+        """Makes a run without each of these sets of bugs."""
+        fixes = {tuple(bug.id for bug in each): each for each in some}
+        new = [ids for ids in fixes if ids not in mends]
+        pieces = [_mended(piece, broken, fixes[ids]) for ids in new]
+        results = (yield pieces) if pieces else []
+        for ids, run, result in zip(new, pieces, results, strict=True):
+            mends[ids] = {x.name for x in _told(run, result) if x.verdict in ("holds", "vacuous")}
+
+    yield from mend(*([bug] for bug in bugs if bug.property in broken))
     for bug in bugs:
-        if bug not in likely and (yield from holds([bug])):
-            return (bug.id,)
+        if bug.property in left() and bug.property in mends[bug.id,]:
+            explained[bug.property] = (bug.id,)
+    if not left() or not bugs:
+        return explained
+    yield from mend(bugs)
+    every = mends[tuple(bug.id for bug in bugs)]
     for bug in bugs:
-        fewer = [other for other in needed if other is not bug]
-        if (yield from holds(fewer)):
-            needed = fewer
-    return tuple(bug.id for bug in needed)
+        if every.intersection(left()):
+            yield from mend([bug])
+            explained |= {name: (bug.id,) for name in left() if name in mends[bug.id,]}
+    for name in [name for name in left() if name in every]:
+        needed = list(bugs)
+        for bug in bugs:
+            fewer = [other for other in needed if other is not bug]
+            yield from mend(fewer)
+            if name in mends[tuple(other.id for other in fewer)]:
+                needed = fewer
+        explained[name] = tuple(bug.id for bug in needed)
+    return explained
+
+
+def _mended(piece: Piece, broken: Sequence[str], bugs: Sequence[Known]) -> Piece:
+    """The run without some bugs, which looks for what breaks with them."""
+    fixes = tuple(dict.fromkeys(name for bug in bugs for name in bug.fix))
+    names = tuple(name for name in broken if name != DEADLOCK)
+    on = (*piece.switch_on, *fixes)
+    return replace(piece, properties=names, deadlock=DEADLOCK in broken, switch_on=on, brief=True)
 
 
 def outcome(found: Iterable[Matrix]) -> Verdict:

@@ -61,11 +61,16 @@ class Broken:
 
 
 def look_for_progress(
-    prepared: Prepared, explorer: Explorer, result: Result, *, every: bool = False
+    prepared: Prepared,
+    explorer: Explorer,
+    result: Result,
+    *,
+    every: bool = False,
+    brief: bool = False,
 ) -> None:
     """Puts into the result of a search that saw all states what becomes of the properties of
-    progress, up to the first that is broken, or of `every` one. Raises Disagreement where the
-    executable model differs."""
+    progress, up to the first that is broken, or of `every` one, with a run that shows it unless it
+    is `brief`. Raises Disagreement where the executable model differs."""
     names = [item.name for item in prepared.instance.progress]
     told = {name: PropertyVerdict(name, "unknown") for name in names}
     try:
@@ -87,6 +92,9 @@ def look_for_progress(
             told = {name: PropertyVerdict(name, "holds") for name in names}
             result.vacuous += _unmet(prepared, progress)
         for name, item in found.items():
+            if brief:
+                told[name] = PropertyVerdict(name, "broken", len(item.run.labels))
+                continue
             trace = trace_of(prepared, item)
             kept = trace if every else None
             told[name] = PropertyVerdict(name, "broken", len(trace.steps), trace=kept)

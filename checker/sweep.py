@@ -15,6 +15,7 @@ from typing import Any
 from ..language import DEFAULT, DeclarationError, Instance, Protocols, System, instantiate
 from ..language.protocols import MIXED
 from .check import Options, available_threads, check
+from .fault import RANGE
 from .journal import Kept
 from .native.memory import fair_limit
 from .sealed import checksum, program
@@ -40,6 +41,8 @@ class Piece:
     """Those that are looked for; None for all."""
     deadlock: bool = True
     strict: bool = False
+    keep_going: bool = False
+    brief: bool = False
     memory: int = 0
     """In bytes; 0 for three quarters of what is free where it runs, shared by its cores."""
 
@@ -50,6 +53,7 @@ class Piece:
             "protocol": self.protocol, "constants": dict(self.constants), "bounds": self.bounds,
             "on": sorted(self.switch_on), "off": sorted(self.switch_off),
             "properties": self.properties, "deadlock": self.deadlock, "strict": self.strict,
+            "keep_going": self.keep_going, "brief": self.brief,
         }  # fmt: skip
 
     def instance(self) -> Instance:
@@ -64,7 +68,10 @@ class Piece:
 def explore(piece: Piece) -> dict[str, Any]:
     """The result of one exploration as plain data, in one thread."""
     memory = piece.memory or fair_limit(available_threads())
-    options = Options(memory=memory, deadlock=piece.deadlock, strict=piece.strict)
+    options = Options(
+        memory=memory, deadlock=piece.deadlock, strict=piece.strict, keep_going=piece.keep_going,
+        brief=piece.brief,
+    )  # fmt: skip
     return check(piece.instance(), options).as_json()
 
 
@@ -194,8 +201,11 @@ def sweep(
 def _known(kept: Kept | None, piece: Piece) -> dict[str, Any] | None:
     """The result that is there already; with more memory, one without an end may come to one."""
     result = None if kept is None else kept.get(piece.chosen)
-    ended = result is not None and result["exit_code"] != Verdict.INCONCLUSIVE.value
-    return result if ended else None
+    if result is None or result["exit_code"] == Verdict.INCONCLUSIVE.value:
+        return None
+    verdicts = {item["name"]: item["verdict"] for item in result["properties"]}
+    cut_short = piece.keep_going and "unknown" in verdicts.values() and RANGE not in verdicts
+    return None if cut_short else result
 
 
 def worst(results: Sequence[Mapping[str, Any]], expected: int | None = None) -> Verdict:

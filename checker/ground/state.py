@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import pairwise
 
 from ...language import (
@@ -24,6 +25,8 @@ from ...language.types import SCALARS, Type, Value, choices
 from ..graph import Node
 from .grounded import Leaf, PathPart
 from .shapes import UNBOUNDED, Maybe, Members, Shape, Shapes, Slots
+
+KNOWN = 1 << 14  # values of variables whose numbers are kept
 
 
 class State:
@@ -49,6 +52,8 @@ class State:
             self.first_leaf[variable.name] = len(self.leaves)
             self.variables[variable.name] = self.build(variable.type, (variable.name,))
         self.count = len(self.leaves)
+        # the states of a run have most of their values in common
+        self.numbers_of = lru_cache(KNOWN)(self._numbers)
 
     def following(self) -> dict[str, Shape]:
         """The state after a step, as shapes of leaves behind those of this one."""
@@ -178,10 +183,15 @@ class State:
     def vector(self, state: tuple[Value, ...]) -> tuple[int, ...]:
         """A state of plain values as the numbers of its leaves; those of open constants are 0."""
         numbers = [0] * len(self.open)
-        for variable, value in zip(self.instance.variables, state, strict=True):
-            shape = self.shapes.constant_shape(variable.type, value)
-            numbers.extend(node.value for node in self.encode(variable.type, shape, []))
+        for at, value in enumerate(state):
+            numbers += self.numbers_of(at, value)
         return tuple(numbers)
+
+    def _numbers(self, at: int, value: Value) -> tuple[int, ...]:
+        """A variable's value as the numbers of its leaves."""
+        kind = self.instance.variables[at].type
+        shape = self.shapes.constant_shape(kind, value)
+        return tuple(node.value for node in self.encode(kind, shape, []))
 
     def well_formed(self, kind: Type, shape: Shape) -> Iterator[Node]:
         """What holds of the leaves of every value of the type."""

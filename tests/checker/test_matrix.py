@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from epochfence.checker.check import check
+from epochfence.checker.check import Options, check
 from epochfence.checker.journal import Kept
 from epochfence.checker.matrix import DEADLOCK, Cell, Matrix, matrix, outcome
 from epochfence.checker.sweep import Piece, digest
 from epochfence.checker.verdict import Verdict
+from epochfence.cli.options import bounds_of
 from epochfence.language import Int, Machine, Row, System, Table, event, instantiate, invariant
 from epochfence.spec.load import load_system
 from epochfence.spec.systems import shipped
@@ -57,6 +58,41 @@ def test_a_cell_is_what_a_run_of_its_own_finds() -> None:
     broken = [cell for cell in found.every_cell if cell.verdict == "broken"]
     assert all(len(cell.trace["steps"]) == cell.steps for cell in broken)
     assert outcome([found]) is Verdict.BROKEN
+
+
+SMALL_ONES = ("idempotence", "replication", "coordinators")
+EVERY = [
+    (name, protocol)
+    for name in SMALL_ONES
+    for protocol in dict.fromkeys(
+        shipped(name).first_alike(shipped(name).protocols.checked).values()
+    )
+]  # fmt: skip
+
+
+@pytest.mark.slow(6)
+@pytest.mark.sample(2)
+@pytest.mark.parametrize(("name", "protocol"), EVERY, ids=map(" ".join, EVERY))
+def test_the_cells_of_a_shipped_system_are_those_of_runs_of_their_own(
+    name: str, protocol: str
+) -> None:
+    system = shipped(name)
+    bounds = bounds_of(system, None)
+    found = matrix(Piece(system, protocol, (), bounds=bounds), [protocol], progress=True)
+    names = {item.name for item in (*system.properties, *system.progress)}
+    assert set(found.properties) == names | {DEADLOCK}
+    for cell in found.every_cell:
+        asked = [] if cell.name == DEADLOCK else [cell.name]
+        options = Options(deadlock=cell.name == DEADLOCK)
+        result = check(instantiate(system, protocol, bounds=bounds, properties=asked), options)
+        if cell.verdict != "broken":
+            assert result.verdict is Verdict.HOLDS
+            empty = {x.subject for x in result.vacuous if x.kind in ("property", "premise")}
+            assert (cell.verdict == "vacuous") == (cell.name in empty)
+            continue
+        assert result.verdict is not Verdict.HOLDS
+        assert result.trace is not None
+        assert cell.steps == len(cell.trace["steps"]) == len(result.trace.steps)
 
 
 @pytest.mark.slow(8)

@@ -124,19 +124,21 @@ def compare_going_on(instance: Instance, reference: Reference) -> None:
         wanted = {name: at for name, at in wanted.items() if at < last + (name in steps)}
         wanted[RANGE] = last
     plain = Options(symmetry=False, slicing=False, keep_going=True)
-    for options in (plain, Options(threads=2, keep_going=True)):
+    brief = Options(keep_going=True, brief=True)
+    for options in (plain, Options(threads=2, keep_going=True), brief):
         result = check(instance, options)
         found = {item.name: item for item in result.properties}
         assert set(found) == {item.name for item in instance.properties} | set(wanted)
         for name, item in found.items():
             verdict = "broken" if name in wanted else rest
             assert (item.verdict, item.trace_length) == (verdict, wanted.get(name))
-            if name in wanted:
+            assert (item.trace is None) == (options is brief or name not in wanted)
+            if item.trace is not None:
                 alone = Verdict.DEADLOCK if name == DEADLOCK else Verdict.BROKEN
                 replay(
                     instance, replace(result, properties=[item], trace=item.trace, verdict=alone)
                 )
-        assert (result.trace is not None) == bool(wanted)
+        assert (result.trace is not None) == (bool(wanted) and options is not brief)
         if options is plain and rest == "holds":
             counts = (result.states, result.transitions, result.depth, [n for _, n in result.rows])
             assert counts == (
