@@ -80,7 +80,7 @@ def mutants(table: Table, systems: list[System]) -> Iterator[Mutant]:
             continue
         for what, other, inside in _faults(row):
             rows = (*table.rows[:at], other, *table.rows[at + 1 :])
-            if _can_be(table, rows):
+            if _can_be(table, other):
                 yield Mutant(table, at, (row.name,), what, rows, inside)
         below = table.rows[at + 1 : at + 2]
         if below and _may_both_hold(systems, row, below[0]):
@@ -89,9 +89,10 @@ def mutants(table: Table, systems: list[System]) -> Iterator[Mutant]:
             yield Mutant(table, at, names, f"below {below[0].name!r}", rows)
 
 
-def _can_be(table: Table, rows: tuple[Row, ...]) -> bool:
+def _can_be(table: Table, row: Row) -> bool:
+    """Whether the table may have the row. The others are as they were, and so is its name."""
     try:
-        replace(table, rows=rows)
+        replace(table, rows=(row,))
     except DeclarationError:
         return False
     return True
@@ -102,8 +103,14 @@ def _in_one_release(systems: list[System], *rows: Row) -> bool:
     return any(
         all(system.protocols.holds(row.during, features) for row in rows)
         for system in systems
-        for features in map(system.protocols.features_at, system.protocols.checked)
+        for features in _features(system)
     )
+
+
+@cache
+def _features(system: System) -> tuple[frozenset[str], ...]:
+    """The features of each release."""
+    return tuple(map(system.protocols.features_at, system.protocols.checked))
 
 
 def _may_both_hold(systems: list[System], row: Row, other: Row) -> bool:
