@@ -33,7 +33,7 @@ class Expression(Refused):
     Equal trees are one object, so that comparing and remembering them costs nothing.
     """
 
-    __slots__ = ("__weakref__", "args", "data", "op")
+    __slots__ = ("__weakref__", "_naming", "args", "data", "op")
     _known: ClassVar[WeakValueDictionary[tuple[object, ...], Expression]] = WeakValueDictionary()
 
     op: str
@@ -319,6 +319,21 @@ def children_first(expression: Expression) -> Iterator[Expression]:
         parents_first.append(node)
         left += node.args
     return reversed(parents_first)
+
+
+NAMING = ("field", "this", "parameter", "constant", "feature", "variable", "element", "after",
+          "in_flight")  # fmt: skip
+
+
+def naming(expression: Expression) -> tuple[Expression, ...]:
+    """The nodes of the tree that stand for something declared or bound, each once, arguments
+    first. They are looked for once, as each system that has the tree asks for them."""
+    found: tuple[Expression, ...] | None = getattr(expression, "_naming", None)
+    if found is None:
+        nodes = (node for node in children_first(expression) if node.op in NAMING)
+        found = tuple(dict.fromkeys(nodes))
+        object.__setattr__(expression, "_naming", found)
+    return found
 
 
 def rewrite(

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from .errors import DeclarationError
-from .expressions import ConstantInfo, Expression, Field, Operand, children_first, lift
+from .expressions import ConstantInfo, Expression, Field, Operand, children_first, lift, naming
 from .fairness import Fairness
 from .given import check_kind, check_name, items, meant, pairs, shown
 from .interned import Interned
@@ -186,11 +186,7 @@ class System(Rendered):
                 raise DeclarationError(f"system {self.name}: no table takes {event.name}")
         channels = {channel.message for channel in self.channels}
         for table in self.tables:
-            sent = {s.message for row in table.rows for s in table.sendings(row)}
-            sent |= {d.message for row in table.rows for d in table.droppings(row)}
-            taken = table.on.message if isinstance(table.on, Loss) else table.on
-            wanted = sent | ({taken} if isinstance(taken, Message) else set[Message]())
-            for missing in wanted - channels:
+            for missing in table.messages - channels:
                 raise DeclarationError(
                     f"system {self.name}: {missing.name} (table {table.name}) has no channel"
                 )
@@ -291,16 +287,7 @@ class System(Rendered):
     def parts(self) -> Iterator[tuple[str, Expression]]:
         """Every expression, with where it stands."""
         for table in self.tables:
-            yield f"table {table.name}", table.guard
-            for row in table.rows:
-                parts = [row.guard, row.during]
-                parts += [part for update in table.updates(row) for part in update]
-                for sending in table.sendings(row):
-                    parts += [sending.when, *(value for _, value in sending.fields)]
-                for dropped in table.droppings(row):
-                    parts += [value for _, value in dropped.address]
-                for part in parts:
-                    yield f"table {table.name}, row {row.name!r}", part
+            yield from table.parts
         for channel in self.channels:
             for _, during in channel.message.errors:
                 yield f"message {channel.message.name}, errors", during
@@ -318,7 +305,7 @@ class System(Rendered):
     def feature_names(self) -> frozenset[str]:
         """The features that anything in it asks for, below others as well."""
         parts = (part for _, part in self.parts())
-        nodes = (node for part in parts for node in children_first(part))
+        nodes = (node for part in parts for node in naming(part))
         return frozenset(node.data.name for node in nodes if node.op == "feature")
 
     def first_alike(self, protocols: Iterable[str]) -> dict[str, str]:
@@ -343,13 +330,13 @@ class System(Rendered):
 
     def _check_names(self, expression: Expression) -> None:
         features, constants, machines = self._names
-        of = {op: {x.data.name for x in children_first(expression) if x.op == op} for op in _NAMED}
+        of = {op: {x.data.name for x in naming(expression) if x.op == op} for op in _NAMED}
         for name in sorted(of["field"] & of["constant"]):
             raise DeclarationError(
                 f"`{expression}` has a constant and a field that are both called {name}, which "
                 "nobody can tell apart: rename one of them"
             )
-        for node in children_first(expression):
+        for node in naming(expression):
             if node.op == "feature" and node.data.name not in features:
                 raise DeclarationError(f"{node.data.name} is no feature of {self.name}'s protocols")
             if node.op == "constant" and node.data.name not in constants:
@@ -378,7 +365,7 @@ class System(Rendered):
         events = (*(table.on for table in self.tables), *(c.message for c in self.channels))
         kinds += [kind for event in events for _, kind in event.parameters]
         for _, part in self.parts():
-            kinds += [node.data.type for node in children_first(part) if node.op == "variable"]
+            kinds += [node.data.type for node in naming(part) if node.op == "variable"]
         known: dict[tuple[type, str], Type] = {}
         for kind in (each for whole in dict.fromkeys(kinds) for each in named(whole)):
             if known.setdefault((type(kind), kind.name), kind) is not kind:

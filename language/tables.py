@@ -6,7 +6,7 @@ import dataclasses
 import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from itertools import product
 
 from .errors import DeclarationError
@@ -21,6 +21,7 @@ from .expressions import (
     field_set,
     folded,
     lift,
+    naming,
     rewrite,
 )
 from .given import check_kind, check_name, items, pairs
@@ -221,6 +222,30 @@ class Table:
                 for name in fields_of(item, self.machine):
                     yield Dropping(item, ((name, self.machine.this),))
 
+    @cached_property
+    def parts(self) -> tuple[tuple[str, Expression], ...]:
+        """Every expression, with where it stands."""
+        found = [(f"table {self.name}", self.guard)]
+        for row in self.rows:
+            parts = [row.guard, row.during]
+            parts += [part for update in self.updates(row) for part in update]
+            for sending in self.sendings(row):
+                parts += [sending.when, *(value for _, value in sending.fields)]
+            for dropped in self.droppings(row):
+                parts += [value for _, value in dropped.address]
+            found += [(f"table {self.name}, row {row.name!r}", part) for part in parts]
+        return tuple(found)
+
+    @cached_property
+    def messages(self) -> frozenset[Message]:
+        """Those that it takes, and that its rows send or drop."""
+        taken = self.on.message if isinstance(self.on, Loss) else self.on
+        found = {taken} if isinstance(taken, Message) else set[Message]()
+        for row in self.rows:
+            found |= {sending.message for sending in self.sendings(row)}
+            found |= {dropped.message for dropped in self.droppings(row)}
+        return frozenset(found)
+
     def _addressed(self, sending: Sending) -> Sending:
         message, source = sending.message, sending.message.comes_from
         if source is not None and SENDER in dict(sending.fields):
@@ -291,7 +316,8 @@ class Table:
     def _owned(self, expression: Expression, bound: tuple[Expression, ...] = ()) -> None:
         """Only the machine's own declared fields and the event's own parameters may be used."""
         machines = {m.name: m for m in (self.machine, *self.others)}
-        for node in children_first(expression):
+        nodes = naming(expression)
+        for node in nodes:
             if node.op == "field":
                 owner = machines.get(node.data.machine)
                 if owner is None:
@@ -319,6 +345,8 @@ class Table:
                 raise DeclarationError(f"`{node}`: only step properties speak of the next state")
             elif node.op == "in_flight":
                 raise DeclarationError(f"`{node}`: only properties speak of what is in flight")
+        if all(node.op not in ("variable", "element") for node in nodes):
+            return
         in_scope = (*self.on.variables, *bound)
         check_scopes(expression, frozenset(map(str, in_scope)))
         for name in free_variables(expression) - {*in_scope}:

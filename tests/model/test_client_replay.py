@@ -341,7 +341,7 @@ each_system = pytest.mark.parametrize("name", BOUNDS)
 IN_ORDER = ("renumbered_in_order",)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @each_system
 @pytest.mark.parametrize("release", ["2.0", "2.5", "3.6", "4.0.0", "4.3"])
 def test_bounded_clients_do_what_clients_do(name: str, release: str) -> None:
@@ -350,7 +350,7 @@ def test_bounded_clients_do_what_clients_do(name: str, release: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @each_system
 @pytest.mark.parametrize("release", ["2.0", "2.7", "3.5", "4.1", "4.3"])
 def test_long_walks_are_replayed(name: str, release: str, seed: int) -> None:

@@ -113,12 +113,16 @@ def one_id(of: type[System]) -> type[Conformance]:
 # What agrees --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("release", ["2.7", "3.6", "4.1"])
 def test_the_faultless_broker_agrees(release: str) -> None:
     many = settings(FEW, max_examples=50)
     run_state_machine_as_test(machine(adapter(faultless(), release), release), settings=many)
 
 
+@pytest.mark.slow
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("of", [Slow, Lossy, Moving])
 def test_what_the_protocol_leaves_open_is_allowed(of: type[System]) -> None:
     run_state_machine_as_test(one_id(of), settings=settings(FEW, max_examples=20))

@@ -24,8 +24,8 @@ def run(instance: Instance) -> Result:
     return result
 
 
-@pytest.mark.slow(20)
-@pytest.mark.sample(5)
+@pytest.mark.slow(10)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.id)
 def test_a_bug_shows_where_it_was_and_nowhere_else(bug: Bug) -> None:
     for instance in (bug.broken(), bug.control()):

@@ -82,6 +82,8 @@ EXPECTED = {
 SMALL = bounds(*KINDS, records=3)
 
 
+@pytest.mark.slow
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "release",
     [
@@ -99,12 +101,14 @@ def test_each_release_breaks_what_is_known_of_it(release: str) -> None:
     assert broken(run(SMALL, release, properties=rest)) == {}
 
 
+@pytest.mark.slow
 def test_mended_the_newest_release_keeps_everything() -> None:
     assert broken(run(SMALL, on=MENDED)) == {}
     assert broken(run({"faults": 2}, on=MENDED)) == {}
 
 
 @pytest.mark.slow
+@pytest.mark.sample(1, of="a million states")
 def test_mended_everything_holds_in_a_million_states_at_the_defaults() -> None:
     result = run({}, on=MENDED, threads=available_threads())
     assert broken(result) == {}
@@ -112,6 +116,7 @@ def test_mended_everything_holds_in_a_million_states_at_the_defaults() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sample(1, of="a million states")
 def test_in_a_million_states_nothing_else_breaks_at_the_defaults() -> None:
     rest = tuple(name for name in NAMES if name not in EXPECTED[NEWEST])
     result = run({}, properties=rest, threads=available_threads())
@@ -177,7 +182,7 @@ def test_every_property_has_a_fault_that_breaks_it() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_a_property_fails_where_its_protection_is_missing(fault: Fault) -> None:
     assert broken(run(fault.constants, on=MENDED)) == {}
@@ -190,7 +195,7 @@ def test_a_property_fails_where_its_protection_is_missing(fault: Fault) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("cached", [1, 2, 3])
 @pytest.mark.parametrize("in_flight", [1, 2, 3])
 def test_no_duplicate_iff_the_cache_holds_all_that_is_in_flight(
@@ -304,7 +309,7 @@ OPEN = (
 
 
 @pytest.mark.slow
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("case", OPEN, ids=str)
 def test_what_is_open_in_the_newest_release(case: Open) -> None:
     result = run(case.constants, on=case.on, properties=(case.breaks,))

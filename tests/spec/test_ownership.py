@@ -36,7 +36,7 @@ def broken(system: System, release: str = "4.3") -> set[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("release", RELEASED)
 def test_a_load_outlives_a_resignation_before_4_0(release: str) -> None:
     """KAFKA-18137"""
@@ -61,8 +61,8 @@ CHANGES: list[tuple[str, str, dict[str, Any], set[str]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.slow
-@pytest.mark.sample(2)
+@pytest.mark.slow(6)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("table", "row", "change", "expected"), CHANGES)
 def test_what_protects_the_properties(
     table: str, row: str, change: dict[str, Any], expected: set[str]

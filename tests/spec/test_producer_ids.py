@@ -95,7 +95,7 @@ BROKEN = {
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("protocol", RELEASED)
 def test_what_holds_in_each_release(protocol: str) -> None:
     expected = BROKEN.get(protocol, {})
@@ -108,7 +108,7 @@ def test_what_holds_in_each_release(protocol: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1)
+@pytest.mark.sample(1, of="the defaults")
 @pytest.mark.parametrize("protocol", [WAITING, "3.6", "4.2", NEWEST])
 def test_at_the_defaults_as_well(protocol: str) -> None:
     others = tuple(name for name in NAMES if name not in BROKEN.get(protocol, {}))
@@ -348,7 +348,7 @@ FAULTS = (
 
 
 @pytest.mark.slow
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_what_protects_a_property(fault: Fault) -> None:
     result = fault.result()
@@ -361,7 +361,7 @@ def test_each_property_has_something_that_protects_it() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("constants", "system", "protocol", "broken"),
     [
@@ -406,6 +406,7 @@ def test_every_row_is_taken_by_a_recorded_run_or_listed_with_a_reason() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sample(1, of="the defaults")
 def test_no_row_listed_is_taken_at_the_defaults() -> None:
     assert covered({}, available_threads()).isdisjoint(NEVER_TAKEN)
 

@@ -45,8 +45,8 @@ def test_who_agrees_on_a_feature_has_it_only_where_all_have_it() -> None:
     assert "unknown_id_fatal" not in protocols.features_at("4.3+client=3.9")
 
 
-@pytest.mark.slow(8)
-@pytest.mark.sample(2)
+@pytest.mark.slow(5)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("protocol", "name", "verdict"),
     [

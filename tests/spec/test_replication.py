@@ -222,6 +222,7 @@ def test_every_row_is_taken_by_a_recorded_run_or_listed_with_a_reason() -> None:
     assert every - rows_taken(SYSTEM) == set(never_reached(SYSTEM))
 
 
+@pytest.mark.slow
 def test_the_interpreter_finds_the_same_states() -> None:
     few = {"records": 1, "leader_epochs": 2}
     instance = instantiate(SYSTEM, NEWEST, few, bounds=SMALL)

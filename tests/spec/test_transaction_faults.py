@@ -272,7 +272,7 @@ def test_every_property_has_a_fault_that_breaks_it() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("fault", cases(FAULTS))
 def test_a_property_fails_where_its_protection_is_missing(fault: Fault) -> None:
     assert_breaks(fault)
@@ -332,7 +332,7 @@ LATE_END = (
 
 
 @pytest.mark.slow
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("fault", cases(LATE_END))
 def test_a_late_end_txn_ends_the_next_transaction(fault: Fault) -> None:
     """KIP-890 (c). Verification doesn't help: no batch is late, the request that ends them is."""

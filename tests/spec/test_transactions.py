@@ -109,6 +109,8 @@ def test_the_defaults_are_those_tested_here() -> None:
     assert asdict(DEFAULTS).items() <= defaults.items()
 
 
+@pytest.mark.slow
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "bounds", [TWO_CLIENTS, pytest.param(DEFAULTS, marks=pytest.mark.slow, id="defaults")]
 )
@@ -209,7 +211,7 @@ def test_every_feature_is_switched_off_once() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("off", WITHOUT, ids=", ".join)
 def test_what_a_feature_protects(off: tuple[str, ...]) -> None:
     result = run(TWO_CLIENTS, off=off, properties=NAMES)
@@ -217,7 +219,7 @@ def test_what_a_feature_protects(off: tuple[str, ...]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("off", HARMLESS)
 def test_what_holds_without_a_feature(off: str) -> None:
     assert_all_hold(run(TWO_CLIENTS, off=(off,)))
@@ -277,6 +279,7 @@ def test_no_row_listed_is_taken_in_millions_of_states(protocol: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("bounds", "protocol", "off"),
     [(TWO_CLIENTS, BEFORE, ()), (ONE_CLIENT, NEWEST, ("strict_marker_epoch",))],

@@ -43,8 +43,8 @@ def test_with_any_one_fault_everything_holds() -> None:
     assert "transaction.transaction timeout/fence the open transaction" not in taken
 
 
-@pytest.mark.slow(8)
-@pytest.mark.sample(2)
+@pytest.mark.slow(5)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("without", "name", "constants", "steps", "last"),
     [

@@ -95,7 +95,7 @@ def test_on_systems_with_a_fault(
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("name", "release", "constants", "depth"),
     [
@@ -144,7 +144,7 @@ def releases(system: System) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("name", "release"),
     [(name, release) for name in SMALL for release in releases(load_system(name))],

@@ -73,8 +73,8 @@ def only_once(system: System) -> System:
     return replace(system, properties=wanted, unreached=())
 
 
-@pytest.mark.slow
-@pytest.mark.sample(1)
+@pytest.mark.slow(10)
+@pytest.mark.sample(1, of="a whole proof")
 @pytest.mark.parametrize("release", ["2.7", "3.5", "4.3"])
 def test_a_producer_id_is_handed_out_once(release: str) -> None:
     result = prove(only_once(producer_ids), release, FEW_IDS, switch_on=MENDED, options=QUICK)
@@ -194,7 +194,8 @@ def test_properties_and_all_lemmas_of_transactions_are_inductive_together(name: 
             assert settle(item, 60).verdict == "unsat", item.case
 
 
-@pytest.mark.slow
+@pytest.mark.slow(10)
+@pytest.mark.sample(1, of="a whole proof")
 def test_the_coordinator_makes_only_declared_transitions() -> None:
     """A property of steps, and the one lemma that it needs beside the fields' types, in full."""
     wanted = tuple(item for item in transactions.properties if item.name == "DeclaredTransitions")

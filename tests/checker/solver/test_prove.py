@@ -50,6 +50,7 @@ def proof_of(result: Proofs, name: str) -> Proof:
 
 
 @pytest.mark.slow
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("instances", [2, 3])
 def test_all_of_the_benchmark_protocol_is_proved(instances: int) -> None:
     result = prove(ktx.system, constants={"I": instances}, options=QUICK)
@@ -82,7 +83,7 @@ TWINS = {
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", [item.name for item in ktx.PROPERTIES])
 def test_a_proof_fails_without_what_protects_the_property(name: str) -> None:
     change = TWINS[name]
