@@ -1,6 +1,7 @@
 """For all tests: Hypothesis profiles, CI's rule on skipped tests, samples of cases, and how the
 root is collected."""
 
+import gc
 import os
 import random
 from collections import Counter
@@ -80,6 +81,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     put_longest_first(config.rootpath, items)
 
 
+def pytest_collection_finish() -> None:
+    """What is imported and collected stays: the garbage collector looks at it no more."""
+    gc.collect()
+    gc.freeze()
+
+
 def put_longest_first(root: Path, items: list[pytest.Item]) -> None:
     """Spark's tests first, then the scopes that take longest, so that no process is left with one
     at the end. A test's mark `slow` may say what it takes, in seconds."""
@@ -117,9 +124,10 @@ def is_on_spark(nodeid: str) -> bool:
 
 @cache
 def stays_together(file: Path) -> bool:
-    """Whether one process should run all tests of a file: quick ones, and what shares a fixture."""
+    """Whether one process should run all tests of a file: quick ones, and what shares a fixture or
+    a cached function."""
     text = file.read_text(encoding="utf-8")
-    return "mark.slow" not in text or 'scope="module"' in text
+    return "mark.slow" not in text or 'scope="module"' in text or "mark.together" in text
 
 
 def scope(root: Path, nodeid: str) -> str:

@@ -411,14 +411,14 @@ def test_nothing_but_results_goes_to_standard_output() -> None:
 def test_two_processes_may_compile_at_once(tmp_path: Path) -> None:
     """Each finds the cache of compiled functions empty, and they race for it."""
     command = [sys.executable, "-m", "epochfence.cli", "check", KTX, *TINY]
-    for _ in range(2):
+    for processes in (2, 1):  # the one takes what the two have left
         environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
         runs = [
             subprocess.Popen(
                 command, cwd=ROOT, env=environment, text=True,
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             )
-            for _ in range(2)
+            for _ in range(processes)
         ]  # fmt: skip
         for run in runs:
             out, err = run.communicate(timeout=300)

@@ -42,8 +42,8 @@ QUICK: dict[tuple[str, ...], dict[str, int]] = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.sample(1)
+@pytest.mark.slow(10)
+@pytest.mark.sample(1, of="benches")
 @pytest.mark.parametrize("command", QUICK, ids=lambda command: command[0])
 def test_a_quick_run_tells_what_it_measured_and_writes_nothing(command: tuple[str, ...]) -> None:
     told = quick_run(*command)

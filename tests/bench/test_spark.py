@@ -31,7 +31,8 @@ def test_events_are_histories_that_are_explained(
     assert {judge(operations).finding for operations in found.values()} == {Finding.EXPLAINED}
 
 
-@pytest.mark.slow
+@pytest.mark.slow(10)
+@pytest.mark.sample(1, of="benches")
 def test_a_small_part_is_measured_and_nothing_written(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -95,7 +95,8 @@ def test_the_cells_of_a_shipped_system_are_those_of_runs_of_their_own(
         assert cell.steps == len(cell.trace["steps"]) == len(result.trace.steps)
 
 
-@pytest.mark.slow(8)
+@pytest.mark.slow(5)
+@pytest.mark.sample(1, of="a matrix")
 def test_every_broken_property_is_found_behind_the_others() -> None:
     """One that breaks later is not hidden by one that breaks first."""
     names = ("FencedForGood", "NoHangingTransaction")
@@ -136,6 +137,7 @@ def test_a_bug_that_no_run_agrees_to_explains_nothing(known: Bug) -> None:
     assert cell.is_unexplained
 
 
+@pytest.mark.slow
 def test_releases_that_do_not_differ_are_explored_once() -> None:
     coordinators = shipped("coordinators")
     alike = coordinators.first_alike(coordinators.protocols.checked)
@@ -207,7 +209,8 @@ def test_progress_counts_too() -> None:
     assert "! CanBeAnswered: 1 after 3 steps" in ended.out
 
 
-@pytest.mark.slow(6)
+@pytest.mark.slow(5)
+@pytest.mark.sample(1, of="a matrix")
 def test_pairs_have_a_line_for_each_client() -> None:
     ended = epochfence(
         "matrix", "coordinators", "--protocols", "3.9,4.3", "--clients", "3.9", "--jobs", "1"

@@ -164,15 +164,15 @@ def compare_with_some_properties(instance: Instance) -> None:
         compare(only([max(reference.broken, key=lambda n: reference.broken[n])]), reference)
 
 
-@pytest.mark.slow(14)
-@settings(max_examples=20, suppress_health_check=unhurried)
+@pytest.mark.slow(10)
+@settings(max_examples=10, suppress_health_check=unhurried)
 @given(instances())
 def test_native_code_finds_what_a_plain_search_finds(instance: Instance) -> None:
     compare_with_some_properties(instance)
 
 
 @pytest.mark.slow
-@settings(max_examples=8, suppress_health_check=unhurried)
+@settings(max_examples=5, suppress_health_check=unhurried)
 @given(instances())
 def test_in_many_words_and_compiled_as_large_systems_are(instance: Instance) -> None:
     with pytest.MonkeyPatch.context() as patch:

@@ -43,7 +43,7 @@ def as_searched(instance: Instance, reference: Reference) -> set[tuple[str, str,
 
 
 @pytest.mark.slow(8)
-@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=5, suppress_health_check=[HealthCheck.too_slow])
 @given(instances())
 def test_the_explorer_tells_what_the_plain_search_tells(instance: Instance) -> None:
     try:

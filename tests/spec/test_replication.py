@@ -185,6 +185,7 @@ FAULTS = (
 )  # fmt: skip
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_what_protects_a_property(fault: Fault) -> None:
     result = run(

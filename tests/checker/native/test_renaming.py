@@ -119,9 +119,7 @@ def compare(instance: Instance, most: int = 1_000) -> list[str]:
 
 
 @pytest.mark.slow
-@settings(
-    max_examples=10, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
-)
+@settings(max_examples=6, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(instances())
 def test_random_systems(instance: Instance) -> None:
     compare(instance)

@@ -40,7 +40,7 @@ SENDER = {"partitions": 1, "records": 2, "faults": 1}
 
 
 @pytest.mark.slow
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
 @given(instances(60))
 def test_on_random_systems(instance: Instance) -> None:
     try:

@@ -215,7 +215,8 @@ def test_a_java_that_ends_at_any_call_is_told_or_changes_nothing(
     assert outcomes == {"Spark's Java has ended", "changes nothing"}
 
 
-@pytest.mark.slow
+@pytest.mark.slow(10)
+@pytest.mark.sample(1, of="kills")
 def test_a_driver_killed_at_ten_moments_is_resumed_each_time(tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, Path(__file__).with_name("killed.py"), tmp_path],

@@ -34,6 +34,8 @@ COUNTS = {"states": 1_279, "transitions": 5_043, "depth": 21}
 
 # Real sessions ------------------------------------------------------------------------------------
 
+# Of the tests that start processes of their own ("kills"), one is drawn: `make kill` has many.
+
 
 @pytest.mark.slow
 def test_a_real_session_comes_to_the_same(spark: Any, tmp_path: Path) -> None:
@@ -55,7 +57,8 @@ def test_each_system_comes_to_the_same(spark: Any, case: Case) -> None:
     assert case.differs() == []
 
 
-@pytest.mark.slow
+@pytest.mark.slow(20)
+@pytest.mark.sample(1, of="kills")
 def test_each_system_comes_to_the_same_on_executors_of_their_own(seed: int) -> None:
     sample = ("--sample", "1", "--seed", str(seed))
     ended = subprocess.run(
@@ -167,7 +170,7 @@ def wait_for_level(run: subprocess.Popen[bytes], folder: Path, level: int) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1, of="kills")  # `make kill` has many of each
+@pytest.mark.sample(1, of="kills")
 def test_executors_and_workers_that_are_killed_cost_no_count(
     cluster: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:

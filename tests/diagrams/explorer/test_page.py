@@ -79,6 +79,7 @@ def opened(browser: Any, port: int) -> Iterator[Opened]:
     found.page.close()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_steps_are_taken_and_taken_back_by_keyboard(browser: Any, port: int, scheme: str) -> None:
     shown = Opened(browser, port, scheme=scheme)
@@ -165,6 +166,7 @@ def test_why_not_is_told_below(opened: Opened) -> None:
     assert opened.page.locator("#blocked details[open] pre").first.is_visible()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("width", [800, 1280, 1600])
 def test_print_is_large_enough_and_nothing_overlaps(
     browser: Any, port: int, traces: Path, width: int

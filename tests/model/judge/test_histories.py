@@ -225,7 +225,7 @@ BROKEN = ("aborted-read", "conflict", "duplicate", "loss", "order-break", "phant
 
 @pytest.mark.parametrize("name", [*BROKEN, "torn-transaction"])
 @given(data=st.data())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_an_anomaly_is_never_sound_without_the_line_of_an_end_or_twice_with_any_line(
     name: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

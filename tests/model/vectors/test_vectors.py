@@ -20,6 +20,8 @@ from epochfence.model.vectors.written import text, vectors
 from epochfence.tests.model.vectors.searched import RELEASE, search, written
 from epochfence.tests.test_cli import epochfence
 
+pytestmark = pytest.mark.together  # the search is made once in a process
+
 
 def event_of(data: dict[str, Any]) -> Event:
     return Event(data["event"], tuple(data["without"]), data["arguments"], data["outside"])
