@@ -25,6 +25,7 @@ SPARK_SETTINGS = {
     "SPARK_SUBMIT_OPTS": f"{QUICK_JAVA} -Dspark.sql.shuffle.partitions=4 "
     f"'-Dspark.executor.extraJavaOptions={QUICK_JAVA}'",
 }
+NEEDS_MUCH = ("browser", "spark")  # fixtures: a test that has one of them is slow
 SLOW, LONGEST = 3, 10_000  # seconds of a slow test that doesn't say how many; more than any takes
 IN_CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
 
@@ -75,7 +76,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"Samples were drawn with --seed {option.seed}.")
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m is looked at
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if is_on_spark(item.nodeid) or {*NEEDS_MUCH} & {*getattr(item, "fixturenames", ())}:
+            item.add_marker(pytest.mark.slow(1))
     if not config.option.every_case:
         keep_samples(config, items)
     put_longest_first(config.rootpath, items)

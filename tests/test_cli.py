@@ -99,6 +99,7 @@ def test_the_exit_code_is_the_verdict_and_its_name_is_printed(
     assert all(line.startswith("level ") for line in ended.err.splitlines())
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("more", [0.1, None], ids=["some memory", "less than it starts with"])
 def test_a_limit_is_inconclusive(more: float | None) -> None:
     base = psutil.Process().memory_info().rss / 2**30
@@ -157,6 +158,7 @@ def test_a_counterexample_is_printed_in_steps(declared: Path) -> None:
     assert "  x >= 2" in lines
 
 
+@pytest.mark.slow(1)
 def test_options_change_what_is_explored(declared: Path) -> None:
     assert "(slicing;" in epochfence("check", f"{declared}:holds").out
     whole = epochfence("check", f"{declared}:holds", "--no-slicing")
@@ -319,6 +321,7 @@ def test_a_declaration_that_fails_under_the_constants_given(declared: Path) -> N
     assert epochfence("check", f"{declared}:holds", "--set", "N=3").code in (0, 12)
 
 
+@pytest.mark.slow(1)
 def test_runs_are_saved_and_resumed(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     assert epochfence("check", KTX, *TINY, "--checkpoint", folder).code == 0
@@ -344,6 +347,7 @@ def test_list_tells_what_can_be_chosen() -> None:
         assert word in ended.out
 
 
+@pytest.mark.slow(1)
 def test_bugs_are_listed_and_shown_one_by_one(tmp_path: Path) -> None:
     ended = epochfence("bugs")
     assert ended.code == 0
@@ -378,6 +382,7 @@ def heavy_after(statement: str) -> list[str]:
     return eval(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     "statement",
     [
@@ -400,6 +405,7 @@ def test_a_wrong_name_is_told_before_anything_is_loaded() -> None:
     assert heavy_after(code) == []
 
 
+@pytest.mark.slow(1)
 def test_nothing_but_results_goes_to_standard_output() -> None:
     ended = alone("check", KTX, *TINY)
     assert ended.code == 0
@@ -432,6 +438,7 @@ def test_two_processes_may_compile_at_once(tmp_path: Path) -> None:
 LEASE = str(Path(__file__).parents[1] / "docs" / "examples" / "lease.py")
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
@@ -516,6 +523,7 @@ def test_where_json_goes_is_looked_at_first(
     assert declared.read_text() == DECLARED
 
 
+@pytest.mark.slow(1)
 def test_a_full_disk_is_one_line() -> None:
     run = [sys.executable, "-m", "epochfence.cli", "decode", LOG]
     with Path("/dev/full").open("w") as full:
@@ -527,6 +535,7 @@ def test_a_full_disk_is_one_line() -> None:
     )
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("command", [["list"], ["decode", LOG], ["decode", LOG, "--json", "-"]])
 def test_a_pipe_that_nobody_reads_ends_it_by_its_signal(command: list[str]) -> None:
     reads, writes = os.pipe()

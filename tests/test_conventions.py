@@ -124,6 +124,7 @@ def twice(text: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow(1)
 def test_no_dictionary_has_a_key_twice() -> None:
     programs = [path for path in committed() if path.suffix == ".py"]
     found = {path.name: twice(path.read_text(encoding="utf-8")) for path in programs}

@@ -183,6 +183,7 @@ DRAWN = [pytest.mark.slow, pytest.mark.sample(1)]
 NOT_DRAWN = [pytest.mark.slow, pytest.mark.sample(0)]
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("at", "run"),
     [
@@ -292,11 +293,13 @@ def test_the_language_is_told_whole() -> None:
     assert set(language.__all__) - told("language.md") == set()
 
 
+@pytest.mark.slow(1)
 def test_the_picture_of_the_house_and_the_list_of_modules_are_current() -> None:
     assert (ROOT / house.PICTURE).read_bytes() == house.picture(), RENEW
     assert (ROOT / house.PAGE).read_text(encoding="utf-8") == house.page(), RENEW
 
 
+@pytest.mark.slow(1)
 def test_every_module_says_what_it_is() -> None:
     every = [path for path in house.modules().values() if path.name != "__init__.py"]
     assert [path for path in every if not house.first_sentence(path)] == []

@@ -63,6 +63,7 @@ def explored_unless_killed(piece: Piece) -> dict[str, Any]:
     return explore(piece)
 
 
+@pytest.mark.slow(1)
 def test_a_killed_process_of_a_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = tmp_path / "kept.jsonl"
     words = ("sweep", KTX, *TINY[:4], "--set", "S=1", "--results", kept, "--jobs", "2")
@@ -76,6 +77,7 @@ def test_a_killed_process_of_a_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert kept.read_bytes().startswith(before)
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     "words",
     [("sweep", KTX, *TINY[:4], "--set", "E=1..2"), ("prove", LEASE)],
@@ -102,6 +104,7 @@ def without_a_thread(piece: Piece) -> dict[str, Any]:
     raise RuntimeError("can't start new thread")
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_no_more_threads_in_a_process_of_a_sweep(
     jobs: str, monkeypatch: pytest.MonkeyPatch
@@ -129,6 +132,7 @@ def test_a_fifo_is_waited_for_not_in_silence(words: tuple[str, ...], tmp_path: P
         os.close(end)
 
 
+@pytest.mark.slow(1)
 def test_addresses_that_the_system_refuses() -> None:
     line = told_in_a_line(under(resource.RLIMIT_AS, 16 << 30, "check", LEASE, "--memory", "200"))
     assert "there isn't enough memory: can't reserve " in line
@@ -153,6 +157,7 @@ def test_an_error_that_python_loses_for_want_of_memory(capsys: pytest.CaptureFix
         raise SystemError("of ours")
 
 
+@pytest.mark.slow(1)
 def test_what_is_reserved_follows_a_limit_on_addresses() -> None:
     program = UNDER_A_LIMIT.format(lease=LEASE)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -125,6 +125,7 @@ PUBLISHED = (
 )
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("published", PUBLISHED, ids=lambda p: f"{p.name}-{p.states}")
 def test_published_counts(published: Published) -> None:
     system = example_system(published.name)
@@ -136,6 +137,7 @@ def test_published_counts(published: Published) -> None:
     assert published.generated in (None, result.transitions + initial)
 
 
+@pytest.mark.slow(1)
 def test_a_queue_is_safe_exactly_up_to_twice_its_capacity() -> None:
     """The rule that is known of one condition for all: threads, at most twice the capacity."""
     queue = BY_NAME["bounded_queue"]

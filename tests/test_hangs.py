@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 TESTS = """
 import subprocess, sys, time
 from concurrent.futures import ProcessPoolExecutor
@@ -31,6 +33,7 @@ def test_behind_them():
 """
 
 
+@pytest.mark.slow(1)
 def test_a_test_that_hangs_fails_by_name(tmp_path: Path) -> None:
     (tmp_path / "test_hanging.py").write_text(TESTS)
     command = [

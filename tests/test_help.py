@@ -65,6 +65,7 @@ def test_examples_that_no_page_has_run(tmp_path: Path, monkeypatch: pytest.Monke
     assert {epochfence(*line.split()).code for line in UNDOCUMENTED} == {0}
 
 
+@pytest.mark.slow(1)
 def test_a_shell_completes_words() -> None:
     assert complete("epochfence check tr") == ["transactions"]
     assert "NoHangingTransaction" in complete("epochfence check transactions --property No")
@@ -100,6 +101,7 @@ def on_terminal(columns: int, *arguments: str, **environment: str) -> Ended:
     return Ended(process.returncode, told.decode(), "")
 
 
+@pytest.mark.slow(1)
 def test_a_result_fits_a_terminal() -> None:
     """Verdict first, then what was checked, then what was not; colours unless NO_COLOR."""
     broken = ("check", LEASE, "--protocol", "1")

@@ -18,6 +18,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow(1)
 def test_what_it_writes_runs_as_it_says(here: Path) -> None:
     ended = epochfence("new", "counting")
     assert (ended.code, ended.err) == (0, "")
@@ -66,6 +67,7 @@ def test_it_overwrites_nothing(here: Path, there: str) -> None:
     assert [path.name for path in here.iterdir()] == [there]
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     "name",
     ["", "Counting", "1st", "a-b", "a.b", "../a", "/a", "a b", "é", "x" * 61, "json", "class",

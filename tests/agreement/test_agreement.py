@@ -61,6 +61,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(systems, "ASKED", (4, 30))
 
 
+@pytest.mark.slow(1)
 def test_a_run_does_the_systems_that_are_missing(tmp_path: Path, small: None) -> None:
     results = tmp_path / "results.jsonl"
     first = run(1, 60, SEED, results)
@@ -112,6 +113,7 @@ WRONG: dict[Callable[..., Any], tuple[str, Callable[..., Any]]] = {
 }
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 def test_another_answer_is_a_disagreement(
     way: Callable[..., Any], small: None, monkeypatch: pytest.MonkeyPatch

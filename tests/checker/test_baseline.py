@@ -160,6 +160,7 @@ def _called(*arguments: str) -> tuple[int, str]:
     return ended.exit_code, " ".join((ended.stdout + ended.stderr).split())
 
 
+@pytest.mark.slow(1)
 def test_the_command_says_what_has_moved_and_ends_with_14(tmp_path: Path) -> None:
     for name, row in ROWS.items():
         (tmp_path / f"{name}.py").write_text(DECLARED.replace("ROW", row))

@@ -52,6 +52,7 @@ def test_what_is_not_looked_at_is_said() -> None:
     assert (told.found, told.pairs, told.exhaustive) == ((), 3, False)
 
 
+@pytest.mark.slow(1)
 def test_what_can_happen_in_one_alone_differs() -> None:
     """A stale write is refused in release 2: who is refused gives up, and who isn't is done."""
     told = found(LEASE, "1", "2")

@@ -163,6 +163,7 @@ def test_a_fault_comes_before_what_lies_behind_it() -> None:
 # Counts and traces --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow(1)
 def test_counts_are_of_whole_levels_and_the_same_for_any_threads() -> None:
     results = [check(ktx(V=0, K=1), Options(threads)) for threads in (1, 2, 3, 1)]
     first = results[0]
@@ -377,6 +378,7 @@ def test_bags_in_the_order_of_what_instances_have_are_sorted_again() -> None:
 # Limits -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_memory_is_kept_and_what_is_known_is_told(threads: int) -> None:
     process = psutil.Process()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 
 from epochfence import language as lang
@@ -71,6 +72,7 @@ def test_of_many_parts_some_are_told() -> None:
     assert lines[-1] == "and more"
 
 
+@pytest.mark.slow(1)
 @settings(
     max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )

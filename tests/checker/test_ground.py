@@ -145,6 +145,7 @@ def test_rows_and_properties_mean_the_same_in_any_state(
         )
 
 
+@pytest.mark.slow(1)
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(instances())
 def test_leaves_left_out_make_no_difference_to_those_kept(instance: Instance) -> None:

@@ -48,6 +48,7 @@ def alone(name: str, protocol: str) -> tuple[str, int | None]:
     return result.properties[0].verdict, result.properties[0].trace_length
 
 
+@pytest.mark.slow(1)
 def test_a_cell_is_what_a_run_of_its_own_finds() -> None:
     found = matrix(PIECE, ["1", "2"])
     for cell in found.every_cell:
@@ -112,6 +113,7 @@ def broken_name() -> str:
     return next(cell.name for cell in matrix(PIECE, ["1"]).every_cell if cell.is_unexplained)
 
 
+@pytest.mark.slow(1)
 def test_a_bug_explains_what_its_fix_mends() -> None:
     name = broken_name()
     known = replace(FENCING, property=name)

@@ -107,6 +107,7 @@ def plain(instance: Instance, graph: Graph) -> set[str]:
     return found
 
 
+@pytest.mark.slow(1)
 @settings(max_examples=40, suppress_health_check=unhurried)
 @given(st.randoms(use_true_random=False), st.integers(2, 8), st.sampled_from([1, 2]))
 def test_random_graphs_are_judged_as_in_plain_python(
@@ -188,6 +189,7 @@ PLANTED: dict[str, tuple[Any, str, Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("fault", PLANTED)
 def test_a_fault_in_the_engine_is_noticed(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(200):

@@ -217,6 +217,7 @@ def declared(instance: Instance) -> Iterator[Expression]:
             )
 
 
+@pytest.mark.slow(1)
 def test_the_examples_use_every_operator() -> None:
     read: Counter[str] = Counter()
     written: Counter[str] = Counter()

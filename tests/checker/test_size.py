@@ -46,6 +46,7 @@ def size(lease: Instance) -> Size:
     return found
 
 
+@pytest.mark.slow(1)
 def test_each_part_is_counted(lease: Instance, states: list[FullState], size: Size) -> None:
     names = [variable.name for variable in lease.variables]
     parts = {part.name: part for part in size.parts}
@@ -105,6 +106,7 @@ def test_it_is_printed_and_kept(tmp_path: Path) -> None:
     assert '"states_without"' in file.read_text()
 
 
+@pytest.mark.slow(1)
 def test_a_search_that_met_a_limit_says_it_too() -> None:
     limit = psutil.Process().memory_info().rss / 2**30 + 0.03
     ended = epochfence("check", KTX, "--memory", f"{limit:.3f}", "--explain-size")

@@ -44,6 +44,7 @@ def test_each_is_what_a_single_run_finds() -> None:
     assert sweeps.worst(results[2:]) is Verdict.HOLDS
 
 
+@pytest.mark.slow(1)
 def test_more_than_one_process_comes_to_the_same() -> None:
     def told(spread: Spread) -> list[tuple[str, int, int]]:
         results = sweeps.sweep(some(), spread)
@@ -114,6 +115,7 @@ def test_an_edited_verdict_is_not_believed(tmp_path: Path) -> None:
         Kept(file, "now")
 
 
+@pytest.mark.slow(1)
 def test_a_digest_is_of_all_that_matters() -> None:
     one, *_ = some()
     assert sweeps.digest(one) == sweeps.digest(some()[1])
@@ -154,6 +156,7 @@ def test_releases() -> None:
 # The command -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow(1)
 def test_the_command_tells_a_line_for_each(tmp_path: Path) -> None:
     told, kept = tmp_path / "told.json", tmp_path / "kept.jsonl"
     given = ("sweep", LEASE, "--protocols", "1..2", "--set", "leases=2..3", "--jobs", "1")

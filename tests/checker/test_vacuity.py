@@ -543,6 +543,7 @@ def test_what_shows_without_a_run(case: str) -> None:
     assert foretold(instance) == expected
 
 
+@pytest.mark.slow(1)
 @settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
 @given(instances())
 def test_what_shows_without_a_run_is_so_in_each(instance: Instance) -> None:

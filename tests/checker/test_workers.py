@@ -20,12 +20,14 @@ list(Spread(2).each(time.sleep, [600, 600], "test"))
 """
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_results_come_with_their_places(jobs: int) -> None:
     made = iter(range(5))
     assert dict(Spread(jobs).each(neg, made, "test")) == {n: -n for n in range(5)}
 
 
+@pytest.mark.slow(1)
 def test_processes_end_with_the_one_that_started_them() -> None:
     run = subprocess.Popen([sys.executable, "-c", LONG])
     workers: list[psutil.Process] = []
@@ -41,6 +43,7 @@ def test_processes_end_with_the_one_that_started_them() -> None:
     assert left == []
 
 
+@pytest.mark.slow(1)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_results_that_nobody_brings_any_more_are_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,

@@ -24,6 +24,7 @@ def reports() -> dict[str, Report]:
     return {report.file: report for report in run_directory(HERE)}
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("name", ALL_MET)
 def test_every_case_is_met(name: str) -> None:
     report = reports()[f"{name}.json"]

@@ -15,6 +15,7 @@ def run(*arguments: str | Path) -> tuple[int, str, str]:
     return done.exit_code, done.stdout, done.stderr
 
 
+@pytest.mark.slow(1)
 def test_a_machine_and_a_system_by_name() -> None:
     code, states, noise = run("transaction")
     assert (code, noise) == (0, "")
@@ -26,12 +27,14 @@ def test_a_machine_and_a_system_by_name() -> None:
     assert run("transactions", "--machine", "transaction")[1] == states
 
 
+@pytest.mark.slow(1)
 def test_what_a_reader_declares() -> None:
     assert run(ORDERS)[1].startswith("digraph orders {")
     assert run(f"{ORDERS}:system")[1] == run(ORDERS)[1]
     assert "Held" in run(ORDERS, "--machine", "order")[1]
 
 
+@pytest.mark.slow(1)
 def test_one_release_and_all_rows() -> None:
     rows = (ORDERS, "--machine", "order", "--detail", "rows")
     assert "pay back: refund" in run(*rows)[1]

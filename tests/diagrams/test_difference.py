@@ -145,6 +145,7 @@ def test_long_lines_stay_within_100_columns() -> None:
     assert "".join(text.split()).count("a") > 20
 
 
+@pytest.mark.slow(1)
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("index", range(len(RELEASES) - 1))
 def test_each_release_differs_from_the_next_as_its_features_say(index: int) -> None:
@@ -183,6 +184,7 @@ def test_the_command_prints_and_writes(tmp_path: Path) -> None:
     assert ship["features"][0]["name"] == "refunds"
 
 
+@pytest.mark.slow(1)
 def test_a_machine_a_system_and_all_of_them() -> None:
     partition = run("--protocols", "4.1", "4.2", "partition")[1]
     assert "partition, WriteTxnMarkers" in partition

@@ -2,6 +2,7 @@
 
 from itertools import product
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -77,6 +78,7 @@ def hold(facts: Facts, state: dict[str, Value]) -> bool:
     return all(value_in(state, e) in values for e, values in facts.items())
 
 
+@pytest.mark.slow(1)
 @given(st.sampled_from(Color.names), st.lists(st.tuples(conditions, st.booleans()), max_size=3))
 def test_what_is_excluded_never_happens(name: str, steps: list[tuple[Expression, bool]]) -> None:
     facts: Facts | None = {color: frozenset({name})}
@@ -93,6 +95,7 @@ def test_what_is_excluded_never_happens(name: str, steps: list[tuple[Expression,
         assert all(hold(facts, state) for state in states)
 
 
+@pytest.mark.slow(1)
 @given(st.sampled_from(Color.names), conditions, conditions)
 @example("RED", ~~((held == None) | (held == some(Color.GREEN))), color == held.value)
 def test_what_is_settled_has_the_value_that_it_had(

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from epochfence.diagrams.state import state_diagram
 from epochfence.diagrams.system import system_graph
 from epochfence.language import Channel, System
@@ -52,6 +54,7 @@ def test_a_message_that_no_row_sends_is_not_drawn() -> None:
     assert {(e.tail, e.head) for e in system_graph(without).edges} == {("order", "customer")}
 
 
+@pytest.mark.slow(1)
 def test_messages_of_some_releases_are_marked() -> None:
     edges = system_graph(shipped("transactions")).edges
     sent = {(e.tail, e.head): e.lines for e in edges if not e.silent}
@@ -77,6 +80,7 @@ def test_a_machine_that_only_receives_is_there_as_well() -> None:
     assert [node.name for node in system_graph(deaf).nodes] == ["customer", "order"]
 
 
+@pytest.mark.slow(1)
 def test_what_nobody_sends_in_a_release_changes_nothing_there() -> None:
     system = shipped("transactions")
     transaction = next(m for m in system.machines if m.name == "transaction")

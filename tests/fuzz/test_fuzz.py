@@ -80,6 +80,7 @@ def _end(case: Case, _: Path) -> Ended:
     return Ended(0)
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("word", "seen"), [("dies", "ends the process: exit 3"), ("hangs", "processor time"),
                        ("eats", "MemoryError")],
@@ -99,6 +100,7 @@ def test_a_worker_outlives_no_bad_input_unseen(word: str, seen: str) -> None:
     assert all(seen in wrong for _, wrong in found.failures)
 
 
+@pytest.mark.slow(1)
 def test_an_input_that_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "SILENCE", 2)
     found = run_case(Surface("made up", lambda _: Case(()), _end), Case(("sleeps",)))

@@ -243,6 +243,7 @@ def test_what_is_sent_on_keeps_its_sender() -> None:
 # An election --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow(1)
 def test_an_election_has_one_leader() -> None:
     result = check(lang.instantiate(raft.election()))
     assert result.verdict is Verdict.HOLDS

@@ -341,6 +341,7 @@ each_system = pytest.mark.parametrize("name", BOUNDS)
 IN_ORDER = ("renumbered_in_order",)
 
 
+@pytest.mark.slow(1)
 @pytest.mark.sample(2)
 @each_system
 @pytest.mark.parametrize("release", ["2.0", "2.5", "3.6", "4.0.0", "4.3"])

@@ -178,6 +178,7 @@ def piped(data: bytes, *arguments: str | Path) -> subprocess.CompletedProcess[by
     return subprocess.run(command, input=data, capture_output=True, check=False)
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("name", ["-", "/dev/stdin"])
 def test_a_pipe_is_decoded_as_the_file_is(transaction_log: Path, name: str) -> None:
     done = piped(transaction_log.read_bytes(), name, "--as", "transaction-log", "--json", "-")

@@ -164,6 +164,7 @@ def test_a_transaction_index_comes_back(written: list[AbortedTransaction]) -> No
     assert decode_index(encode_index(written)) == tuple(written)
 
 
+@pytest.mark.slow(1)
 @given(batches, st.binary(max_size=5))
 def test_a_batch_comes_back_from_any_place(batch: RecordBatch, before: bytes) -> None:
     data = before + encode_batch(batch)
@@ -173,6 +174,7 @@ def test_a_batch_comes_back_from_any_place(batch: RecordBatch, before: bytes) ->
 # Wrong bytes --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow(1)
 @given(st.data())
 def test_corruption_is_an_error_with_a_place_and_what_is_before_stays(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -105,6 +105,7 @@ def test_what_becomes_of_a_mutant(
     assert alone in together
 
 
+@pytest.mark.slow(1)
 def test_answers_kill_what_no_run_sees(
     trials: list[Trial], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,6 +130,7 @@ def test_answers_kill_what_no_run_sees(
     assert str(answer.rows[0].reply) == "REFUSED"
 
 
+@pytest.mark.slow(1)
 def test_without_a_test_that_runs_nothing_is_said(tmp_path: Path) -> None:
     with (
         closing(Answers(MUTANTS, [tmp_path / "test_missing.py"])) as answers,

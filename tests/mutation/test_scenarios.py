@@ -36,6 +36,7 @@ def test_a_scenario_comes_to_what_is_recorded(trial: Trial) -> None:
     assert found(result, trial.counts.holds, trial.counts.broken) == trial.counts, RENEW
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
 def test_scenarios_know_every_property_and_all_together_every_row(system: System) -> None:
     recorded = [trial.counts for trial in trials(system)]
@@ -53,6 +54,7 @@ def test_scenarios_know_every_property_and_all_together_every_row(system: System
     assert every - rows == set()
 
 
+@pytest.mark.slow(1)
 def test_a_run_ends_where_it_grows_too_large() -> None:
     trial = trials(SYSTEMS[0])[0]
     with pytest.raises(TooLarge):

@@ -29,6 +29,7 @@ def tell(judged: Iterable[Seen]) -> list[str]:
     return ["" if one is None else one[0] for one in judged]
 
 
+@pytest.mark.slow(1)
 def test_every_mutant_of_a_small_system() -> None:
     scenario = Scenario("2", (("N", 3),))
     trial = Trial(crossing.system, scenario, counted(crossing.system, scenario))
@@ -37,6 +38,7 @@ def test_every_mutant_of_a_small_system() -> None:
     assert tell(seen(here, trial)) == tell(seen_alone(mutant, trial) for mutant in here)
 
 
+@pytest.mark.slow(1)
 def test_who_has_an_effect_on_others_is_run_without_them() -> None:
     """Where the run without a fault doesn't find what is recorded, many tell nothing."""
     scenario = Scenario("2", (("N", 2),))

@@ -65,6 +65,7 @@ def test_every_property_is_broken_by_a_change() -> None:
     assert [*BROKEN] == [item.name for item in SYSTEM.properties]
 
 
+@pytest.mark.slow(1)
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_property_is_broken_without_what_protects_it(name: str) -> None:

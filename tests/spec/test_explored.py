@@ -63,6 +63,7 @@ def test_a_feature_that_is_assumed_holds_unless_it_is_switched_off() -> None:
     assert [row.name for action in settled.actions for row in action.rows] == ["ever"]
 
 
+@pytest.mark.slow(1)
 def test_tables_of_systems_are_among_them() -> None:
     assert next(places([], [SYSTEM], ())).name == "machine.up/by one"
     found = {place.name for place in every_place()}

@@ -236,6 +236,7 @@ def test_a_producer_forgotten_with_its_records(name: str, length: int, last: str
     assert broken(run(constants, "2.5", on=(FROM_0,), properties=(name,))) == {}
 
 
+@pytest.mark.slow(1)
 def test_before_local_bumps_a_refused_batch_leaves_its_sequence_to_the_next() -> None:
     """A refused batch that had been appended before its answer was lost: the next one takes its
     sequence and is answered as its duplicate. From 2.5 on sequences don't move up."""
@@ -251,6 +252,7 @@ def test_before_local_bumps_a_refused_batch_leaves_its_sequence_to_the_next() ->
     assert broken(run(constants, "2.5", properties=("NoLostAcknowledgement",))) == {}
 
 
+@pytest.mark.slow(1)
 def test_a_partition_went_on_in_mid_sequence_under_a_new_epoch() -> None:
     """KAFKA-12152: its leader refuses that, which costs another epoch."""
     constants = bounds("refusals", partitions=2, faults=1)
@@ -320,6 +322,7 @@ def test_what_is_open_in_the_newest_release(case: Open) -> None:
         assert broken(run(case.constants, on=on, properties=(case.breaks,))) == {}
 
 
+@pytest.mark.slow(1)
 def test_a_new_producer_id_is_safe_where_no_request_is_late() -> None:
     constants = bounds(
         "losses", "expiries", "refusals", "shortages", "leader_changes", faults=3, records=3,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +24,7 @@ def offsets(one: Leader, shown: Expression, entry: Expression) -> set[int]:
     }
 
 
+@pytest.mark.slow(1)
 @given(st.lists(EVENTS, min_size=4, max_size=12), st.integers(0, 2))
 def test_the_reader_drops_what_the_aborted_index_names(
     events: list[tuple[str, int]], deleted: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +17,7 @@ LAST = BOUNDS["largest_sequence"]
 epochs, sequences = st.integers(0, 3), st.integers(0, LAST)
 
 
+@pytest.mark.slow(1)
 @given(
     st.sampled_from(RELEASES),
     st.lists(st.tuples(epochs, sequences, st.booleans()), min_size=1, max_size=12),
@@ -36,6 +38,7 @@ def test_what_is_accepted_is_in_order(release: str, tries: list[tuple[int, int, 
     assert len(one.entry()[1]) == min(kept, sum(epoch == one.entry()[0] for epoch, _ in accepted))
 
 
+@pytest.mark.slow(1)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["data", "plain", "COMMIT", "ABORT"]), st.integers(0, 1)),

@@ -177,6 +177,7 @@ def test_what_comes_back_is_what_was_declared(file: Path) -> None:
     assert system.properties[0].expression.same_as(x <= 3)
 
 
+@pytest.mark.slow(1)
 def test_a_file_that_never_ends_is_ended_with_the_reader(file: Path) -> None:
     file.write_text("import os\nprint(os.getpid(), flush=True)\nwhile True: pass\n")
     command = [

@@ -134,6 +134,7 @@ def test_before_version_2_the_same_client_is_fenced_at_once() -> None:
 # 2 ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow(1)
 def test_a_strict_marker_rule_still_takes_every_honest_retry() -> None:
     """Question 2: with changes of leaders, forgotten producers, failovers, losses and delays."""
     bounds = transactions(

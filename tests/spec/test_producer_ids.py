@@ -134,6 +134,7 @@ def test_a_session_that_ends_leaves_a_block_in_use_that_was_never_written() -> N
     ]
 
 
+@pytest.mark.slow(1)
 def test_without_any_fault_the_race_for_the_last_block_is_enough() -> None:
     """Who loses it reads that there are none left, and goes on with the block of who won."""
     result = run("2.7", {**SMALL, "faults": 0}, properties=("HandedOutOnce",))

@@ -82,6 +82,7 @@ def checked(system: System, *properties: str, protocol: str | None = None) -> Re
     return check(ending_anywhere(instance))
 
 
+@pytest.mark.slow(1)
 def test_every_property_of_progress_holds_in_a_small_system() -> None:
     result = checked(SYSTEM, *NAMES)
     assert result.verdict is Verdict.HOLDS, result.reason

@@ -71,6 +71,7 @@ def test_what_holds_in_each_release(protocol: str) -> None:
     assert run(protocol, properties=others).verdict is Verdict.HOLDS
 
 
+@pytest.mark.slow(1)
 def test_at_the_defaults_nothing_is_vacuous() -> None:
     result = run(bounds=DEFAULT)
     assert result.verdict is Verdict.HOLDS
@@ -185,6 +186,7 @@ FAULTS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow(1)
 @pytest.mark.sample(6)
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_what_protects_a_property(fault: Fault) -> None:

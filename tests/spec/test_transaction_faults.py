@@ -302,6 +302,7 @@ def assert_adopted(fault: Fault, arrival: str) -> None:
     assert place(steps, "beginTransaction/begin", 2) < place(steps, arrival)
 
 
+@pytest.mark.slow(1)
 def test_a_late_record_is_adopted_by_the_next_transaction() -> None:
     """KIP-890 (b). The client's new epoch doesn't help: the leader hasn't heard of it."""
     late = Fault("", "OutcomeAsTold", 35, MARKER, EXPIRED, protocol=BEFORE)

@@ -16,6 +16,7 @@ RUNS: tuple[tuple[str, str, dict[str, int], set[str]], ...] = (
 )
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(("name", "release", "constants", "broken"), RUNS)
 def test_what_a_small_run_does_not_reach_has_a_reason(
     name: str, release: str, constants: dict[str, int], broken: set[str]

@@ -50,6 +50,7 @@ def test_with_one_version_throughout_it_is_the_system_of_that_version(release: s
         }
 
 
+@pytest.mark.slow(1)
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("constants", [{}, DOWN])
 @pytest.mark.parametrize("release", ["4.0.1", "4.3"])
@@ -58,6 +59,7 @@ def test_a_change_by_itself_breaks_nothing(constants: dict[str, int], release: s
     assert result.verdict is Verdict.HOLDS, result.reason
 
 
+@pytest.mark.slow(1)
 def test_where_parties_hear_of_it_in_any_order_both_versions_are_under_way() -> None:
     result = run(transactions(transactions=2))
     taken = {name for name, count in result.rows if count}

@@ -65,6 +65,7 @@ def run(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
+@pytest.mark.slow(1)
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("depth", [1, 2, 10, 28])
 @pytest.mark.parametrize("threads", [1, 2])
@@ -85,6 +86,7 @@ def test_a_resumed_run_finds_the_same_counterexample(tmp_path: Path) -> None:
     assert counted(check(broken, Options(resume=tmp_path / "run"))) == counted(whole)
 
 
+@pytest.mark.slow(1)
 def test_a_resumed_run_is_saved_and_resumed_again(run: Path) -> None:
     def end(progress: Progress) -> None:
         if progress.depth == 15:
@@ -257,6 +259,7 @@ def test_a_level_that_is_cut_short_is_refused(run: Path) -> None:
         check(ktx(), Options(resume=run))
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("resumed", [False, True])
 def test_two_runs_in_one_folder_are_refused(run: Path, resumed: bool) -> None:
     second = Options(resume=run) if resumed else Options(checkpoint=run)

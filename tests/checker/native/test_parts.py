@@ -96,6 +96,7 @@ def filled(
     return store
 
 
+@pytest.mark.slow(1)
 @settings(max_examples=40, deadline=None)
 @given(st.integers(9, 90), st.integers(0, 1 << 30), st.sampled_from([1, 2, 4]), st.data())
 def test_what_was_put_is_there_once(stride: int, seed: int, threads: int, data: st.DataObject):
@@ -222,6 +223,7 @@ class Killed(Exception):
     """The end of a process, in the middle of a run."""
 
 
+@pytest.mark.slow(1)
 def test_a_run_goes_on_from_its_levels(tmp_path: Path, by_parts: list[Parts]) -> None:
     folder = tmp_path / "run"
 
@@ -265,6 +267,7 @@ def test_a_content_that_is_damaged_is_noticed(by_parts: list[Parts]) -> None:
         Transitions(explorer, kind_of)
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_memory_limit_is_kept(threads: int, by_parts: list[Parts]) -> None:
     process = psutil.Process()

@@ -125,6 +125,7 @@ def test_random_systems(instance: Instance) -> None:
     compare(instance)
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("servers", [1, 2, 3])
 def test_an_election(servers: int) -> None:
     instance = instantiate(raft.election(), constants={"servers": servers})
@@ -174,6 +175,7 @@ def cards(*tables: lang.Table, **parts: Any) -> lang.System:
     return lang.System("cards", (*TABLES, *tables), (anything,), **(given | parts))
 
 
+@pytest.mark.slow(1)
 def test_bags_of_what_names_instances() -> None:
     assert compare(instantiate(cards()), 20_000) == ["peer"]
 
@@ -220,6 +222,7 @@ def test_neighbours_exchanged_come_through_every_order(count: int) -> None:
     assert len(seen) == len(transpositions(count)) + 1 == factorial(count)
 
 
+@pytest.mark.slow(1)
 def test_a_representative_is_its_own() -> None:
     instance = instantiate(raft.election())
     prepared = prepare(instance)

@@ -163,6 +163,7 @@ def test_what_is_not_inductive_shows_a_step_that_breaks_it() -> None:
     assert after[0] != 0
 
 
+@pytest.mark.slow(1)
 def test_an_invariant_that_spacer_finds_is_proved_again_and_shown() -> None:
     options = replace(QUICK, spacer=True, lemmas=False, most=1, depth=2)
     result = prove(ktx.system, constants=ONE, properties=["EpochBound"], options=options)
@@ -214,6 +215,7 @@ def test_what_z3_cannot_tell_is_unknown() -> None:
     assert answer.reason
 
 
+@pytest.mark.slow(1)
 def test_unknown_is_never_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     def at_a_loss(item: Obligation, timeout: float) -> Settled:
         return Settled(item.key, item.subject, item.case, item.k, "unknown", timeout, (), "timeout")
@@ -231,6 +233,7 @@ def test_a_system_without_a_step_proves_nothing() -> None:
         prove(relay(never), properties=["Zero"], options=QUICK)
 
 
+@pytest.mark.slow(1)
 def test_a_run_that_is_broken_off_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers are in the file as soon as they are there, but for those that Z3 couldn't give."""
     file = tmp_path / "answers.jsonl"

@@ -25,6 +25,7 @@ def text_of(name: str, **constants: int) -> str:
     return module(instantiate(load_system(name), None, constants)).text
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("name", [*SHIPPED, LEASE, "docs/examples/paxos.py"])
 def test_each_row_and_property_is_defined_once_and_each_action_is_a_step(name: str) -> None:
     instance = instantiate(load_system(name))
@@ -43,6 +44,7 @@ def test_each_row_and_property_is_defined_once_and_each_action_is_a_step(name: s
     assert set(looked_for) <= set(defined)
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("name", [*SHIPPED, LEASE])
 def test_a_row_says_what_becomes_of_every_variable(name: str) -> None:
     instance = instantiate(load_system(name))

@@ -208,6 +208,7 @@ def test_a_trace_of_another_declaration_is_said_in_a_line(traces: Path) -> None:
     assert "with other settings" in ended.err
 
 
+@pytest.mark.slow(1)
 def test_it_says_where_it_is_and_ends_by_ctrl_c(traces: Path) -> None:
     command = [sys.executable, "-m", "epochfence.cli", "explore", LEASE, "--protocol", "1"]
     command += ["--port", "0", "--trace", str(traces / "lease.itf.json")]

@@ -173,6 +173,7 @@ def lane_of(session: Session, states: tuple[tuple[object, ...], ...]) -> list[st
     return [session.shown(a, b).actor for a, b in zip(run.states, run.steps, strict=False)]
 
 
+@pytest.mark.slow(1)
 def test_another_release_beside_says_what_it_does_otherwise() -> None:
     old, new = (Session(instantiate(load_system(LEASE), protocol)) for protocol in ("1", "2"))
     assert comparable(old.instance, new.instance)

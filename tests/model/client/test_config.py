@@ -224,6 +224,7 @@ def everything(given: dict[str, str], release: str) -> object:
         return str(error)
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("step", "row"),
     [

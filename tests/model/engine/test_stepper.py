@@ -25,6 +25,7 @@ def every_step(instance: Instance, state: FullState) -> tuple[list[object], list
     return found[0], found[1]
 
 
+@pytest.mark.slow(1)
 @settings(
     max_examples=60,
     deadline=None,
@@ -84,6 +85,7 @@ def walk(instance: Instance, steps: int, seed: int) -> int:
     return taken
 
 
+@pytest.mark.slow(1)
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("name", SHIPPED)
 @pytest.mark.parametrize("release", ["2.0", "4.0.0", "4.3"])

@@ -140,6 +140,7 @@ def counted(work: Callable[[], Judgement]) -> tuple[int, Judgement]:
     return lines, found
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("kind", HISTORIES)
 def test_the_limit_bounds_the_work(kind: str) -> None:
     """What a history's reading takes apart: that is so much for each of its operations."""
@@ -151,6 +152,7 @@ def test_the_limit_bounds_the_work(kind: str) -> None:
     assert lines - before < MOST * LIMIT
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("count", [20, 40])
 def test_one_order_of_requests_that_are_as_good_as_each_other(count: int) -> None:
     for kind in ("no offsets", "answers lost"):

@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -74,6 +75,7 @@ def start(random: Random, chosen: Settings) -> tuple[Coordinator, forms.Coordina
     return exact, form
 
 
+@pytest.mark.slow(1)
 @given(random=st.integers(0, 2**32).map(Random), release=st.sampled_from(RELEASES))
 @settings(max_examples=25, deadline=None)
 def test_a_form_does_what_its_state_does(random: Random, release: str) -> None:

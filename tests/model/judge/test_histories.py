@@ -223,6 +223,7 @@ BROKEN = ("aborted-read", "conflict", "duplicate", "loss", "order-break", "phant
 """Of a torn transaction, the end may say that its producer knew nothing."""
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("name", [*BROKEN, "torn-transaction"])
 @given(data=st.data())
 @settings(max_examples=10, deadline=None)
@@ -260,6 +261,7 @@ VALUES = st.sampled_from(
 )
 
 
+@pytest.mark.slow(1)
 @given(data=st.data())
 @settings(max_examples=300, deadline=None)
 def test_no_value_in_a_request_is_anything_but_answered_or_refused(data: st.DataObject) -> None:

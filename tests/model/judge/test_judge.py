@@ -301,6 +301,7 @@ def spoil(history: list[Operation], random: Random, wrong: str | None) -> None:
         history[at] = history[at]._replace(response=response)
 
 
+@pytest.mark.slow(1)
 @each_machine
 @given(random=seeds, release=releases, wrong=st.sampled_from([None, *WRONG]))
 @settings(max_examples=30, deadline=None)
@@ -368,6 +369,7 @@ def test_markers_that_may_come_at_any_time_stop_at_the_limit() -> None:
     assert (found.finding, found.configurations) == (Finding.GAVE_UP, 500)
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("count", [15, 30])
 def test_markers_of_producers_without_more_batches_are_alike(count: int) -> None:
     found = judge(at_once(count, count - 1, transactional=True), limit=20 * count**2)
@@ -376,6 +378,7 @@ def test_markers_of_producers_without_more_batches_are_alike(count: int) -> None
     assert found.operation.fields["producer_id"] == count - 1
 
 
+@pytest.mark.slow(1)
 @each_machine
 @given(random=seeds, release=releases, wrong=st.sampled_from([*WRONG]))
 @settings(max_examples=25, deadline=None)

@@ -101,6 +101,7 @@ def test_a_window_gives_up_at_its_limit() -> None:
     assert (found.finding, found.operations) == (Finding.GAVE_UP, 300)
 
 
+@pytest.mark.slow(1)
 def test_a_long_history_of_many_producers_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it takes to ask a machine that knows many of them is not what the limit is for."""
     monkeypatch.setattr(windows, "FREE", 4)

@@ -23,6 +23,7 @@ def found(protocol: str) -> dict[RowName, Way]:
     return ways(protocol, None, VERSIONS, steps=5_000)
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("protocol", ["3.6", "4.3"])
 def test_each_way_leads_to_its_row(protocol: str) -> None:
     assert len(found(protocol)) > 40

@@ -22,6 +22,7 @@ def conform(place: str, *more: str) -> Result:
     return CliRunner().invoke(app, command, catch_exceptions=False)
 
 
+@pytest.mark.slow(1)
 def test_a_broker_that_conforms(tmp_path: Path) -> None:
     broker, junit, found = OracleBroker("4.3"), tmp_path / "j.xml", tmp_path / "j.json"
     with running(broker) as place:
@@ -48,6 +49,7 @@ def forgets_to_bump(request: Request, told: dict[str, Any]) -> dict[str, Any]:
     return told
 
 
+@pytest.mark.slow(1)
 def test_a_fault_is_found_and_shrunk(tmp_path: Path) -> None:
     with running(OracleBroker("4.3", fault=forgets_to_bump)) as place:
         done = conform(place, "--suite", "random", "--seconds", "3", "--save", str(tmp_path))

@@ -17,6 +17,7 @@ HERE = [client for client in CLIENTS if client != "Java"]  # whose is in tests/b
 EVERY = [(c, r, s) for c in HERE for r in RELEASES for s in SCHEDULES]
 
 
+@pytest.mark.slow(1)
 @pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("client", "release", "schedule"), EVERY, ids=[f"{c}-{r}-{s.title}" for c, r, s in EVERY]

@@ -56,6 +56,7 @@ def test_a_lost_end_is_asked_for_again(release: str) -> None:
         assert read(server.bootstrap, "orders") == ["once"]
 
 
+@pytest.mark.slow(1)
 @RELEASES
 def test_a_batch_whose_answer_is_lost_is_there_once(release: str) -> None:
     with served(release, {"do": "lose_answer", "on": {"request": "Produce"}}) as server:
@@ -74,6 +75,7 @@ def test_a_request_that_is_lost_has_done_nothing() -> None:
         assert read(server.bootstrap, "orders") == ["once"]
 
 
+@pytest.mark.slow(1)
 @pytest.mark.sample(3)
 @RELEASES
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -87,6 +89,7 @@ def test_another_broker_takes_over_in_the_middle(at: str, when: str, release: st
         assert read(server.bootstrap, "orders") == ["once"]
 
 
+@pytest.mark.slow(1)
 def test_a_coordinator_that_loads_says_so() -> None:
     loads = {"do": "fail_over_coordinator", "on": {"request": "EndTxn"}, "loading_ms": 60_000}
     with served("4.3", loads) as server:
@@ -143,6 +146,7 @@ def test_markers_that_are_held_keep_the_next_transaction_waiting() -> None:
         assert read(server.bootstrap, "orders") == ["0", "1"]
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("do", ["hold", "hold_answer"])
 def test_what_is_held_goes_on_when_something_else_is_answered(do: str) -> None:
     until = {"request": "InitProducerId", "transactional_id": "other"}
@@ -286,6 +290,7 @@ class Http:
         return answer.status, told
 
 
+@pytest.mark.slow(1)
 def test_faults_over_http() -> None:
     with Server("4.3", brokers=2) as server, Control(server) as control:
         http = Http(control)

@@ -59,6 +59,7 @@ def judged(path: Path, release: str) -> int:
     return CliRunner().invoke(app, ["judge", str(path), "--protocol", release]).exit_code
 
 
+@pytest.mark.slow(1)
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("release", ["2.5", "3.6", "4.1", "4.3"])
 def test_what_was_served_is_explained(release: str, tmp_path: Path) -> None:
@@ -76,6 +77,7 @@ def test_what_was_served_is_explained(release: str, tmp_path: Path) -> None:
     assert judged(path, release) == 12
 
 
+@pytest.mark.slow(1)
 def test_a_pipeline_is_explained(tmp_path: Path) -> None:
     data = io.BytesIO()
     with Server("4.3", topics={"in": 1, "out": 1}) as server:

@@ -32,6 +32,7 @@ def committed(server: Server, topic: str, group: str = GROUP) -> list[int]:
     return found
 
 
+@pytest.mark.slow(1)
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("client", PIPELINES)
 @pytest.mark.parametrize("release", ["2.5", "4.3"])

@@ -83,6 +83,7 @@ def test_a_plain_producer_and_several_partitions() -> None:
         assert found == [["in a transaction"]] * 5
 
 
+@pytest.mark.slow(1)
 @pytest.mark.sample(2)
 def test_an_older_instance_is_fenced(server: Server) -> None:
     older = in_transactions(server.bootstrap, "id")
@@ -99,6 +100,7 @@ def test_an_older_instance_is_fenced(server: Server) -> None:
     assert read(server.bootstrap, "orders") == ["of the newer one"]
 
 
+@pytest.mark.slow(1)
 def test_a_transaction_that_takes_too_long_is_aborted() -> None:
     with Server("4.3") as server:
         late = in_transactions(server.bootstrap, "id", transaction_timeout_ms=1000)
@@ -141,6 +143,7 @@ def test_versions_of_requests_follow_from_the_release(release: str) -> None:
     assert release_of(cluster.supported, cluster.levels) == told
 
 
+@pytest.mark.slow(1)
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("release", ["2.5", "3.6", "3.9", "4.1", "4.3"])
 def test_what_is_served_conforms_to_the_oracle(release: str, tmp_path: Path) -> None:

@@ -236,6 +236,7 @@ def test_an_error_reaches_the_client(logs: Logs) -> None:
     assert raised.value.args[0].fatal()
 
 
+@pytest.mark.slow(1)
 def test_a_lost_answer_is_asked_for_again(logs: Logs) -> None:
     def first_lost(request: Request) -> Answer | Silence:
         answer = logs.produce(request)
@@ -298,6 +299,7 @@ EVERY = [
 ]
 
 
+@pytest.mark.slow(1)
 @given(st.sampled_from(EVERY))
 def test_every_version_can_be_filled_from_nothing_and_comes_back(what: tuple[str, int]) -> None:
     name, version = what

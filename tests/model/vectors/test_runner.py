@@ -55,6 +55,7 @@ def test_a_changed_outcome_is_told(tmp_path: Path) -> None:
     assert told[f"vectors[{ended}] EndTxn, end"] == "pending_epoch is 0, not 7"
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("content", "code", "why"),
     [

@@ -250,6 +250,7 @@ def test_a_slip_is_found_and_named(name: str, tmp_path: Path) -> None:
 LEADER_EPOCH = range(12, 16)  # bytes of a batch that nothing covers or compares
 
 
+@pytest.mark.slow(1)
 def test_damage_never_makes_it_better(tmp_path: Path) -> None:
     """A byte changed anywhere: what is explained is so no more, and what isn't never becomes so."""
     for write, is_explained in ((honest, True), (_swapped, False)):
