@@ -6,29 +6,32 @@ import gc
 import hashlib
 import os
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from heapq import nsmallest
 from pathlib import Path
 from typing import Any
 
 from ..language import DeclarationError, Instance
 from ..language.instance import ending_anywhere
-from ..model.engine.interpreter import FullState
+from ..model.engine.interpreter import FullState, Interpreter
+from .counterexamples import Tried, broken_by, enumerate_from
 from .each import check_number, judge, tell_each
-from .fault import Kind, tell_fault
+from .fault import Kind, faulty_steps, tell_fault
 from .found import Found
 from .ground import GroundAction, Grounded, GroundRow, ground
 from .lasso import Label
 from .native.checkpoint import REMEDY, Checkpoint, CheckpointError
 from .native.coverage import sought
-from .native.explore import INTERRUPTED, Carrier, Explorer, Progress, search
+from .native.explore import INTERRUPTED, Bad, Carrier, Explorer, Progress, search
 from .native.lower import Kernel, lower
 from .native.memory import fair_limit
 from .native.pack import Packing, packed
 from .native.sharing import DEADLOCK, RANGE, Flags
 from .native.symmetry import NO_SYMMETRY, Sorter, Symmetry, find_symmetry, refused
 from .native.vectors import in_ranges
+from .native.worker import MOST_KEPT
 from .probes import fields_read
 from .progress import look_for_progress
 from .sealed import program
@@ -37,7 +40,7 @@ from .slicing import sliced, without_constants
 from .spark.options import SparkOptions
 from .trace import represent
 from .vacuity import could_say_more, vacuities, wrongly_unreached
-from .verdict import PropertyVerdict, Result, Verdict
+from .verdict import PropertyVerdict, Result, Verdict, counterexample_of
 
 
 def available_threads() -> int:
@@ -57,7 +60,8 @@ class Options:
     Spark carries the search; `resume` may then be a URI. With `keep_going` a run doesn't end where
     something breaks: the shortest counterexample of each property is found; no such run is saved,
     nor carried by Spark. If it is `brief` as well, the result has just verdicts and lengths: it
-    shows no counterexample, and isn't asked what is vacuous.
+    shows no counterexample, and isn't asked what is vacuous. Of `all_traces` counterexamples, those
+    after the first take searches of their own, in this process.
     """
 
     threads: int = 1
@@ -73,6 +77,7 @@ class Options:
     keep_going: bool = False
     brief: bool = False
     spark: SparkOptions | None = None
+    all_traces: int = 1
 
 
 @dataclass(frozen=True)
@@ -203,7 +208,8 @@ def check(
     options: Options | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Result:
-    """Explores every state within the bounds, or up to a limit, or to the first fault.
+    """Explores every state within the bounds, or up to a limit, or to the first fault; then looks
+    for further counterexamples, where they are wanted.
 
     Raises DeclarationError for a faulty declaration, CheckpointError for a folder that can't be
     used, SparkError where Spark can't do its work, Disagreement where native code and the
@@ -215,10 +221,28 @@ def check(
     if options.keep_going:
         if options.spark or options.checkpoint or options.resume:
             raise DeclarationError("a run that goes on is neither saved nor carried by Spark")
+        if options.all_traces > 1:
+            raise DeclarationError("a run that goes on has one counterexample of each property")
         check_number(instance)
     if not options.deadlock:
         instance = ending_anywhere(instance)
     prepared = prepare(instance, symmetry=options.symmetry, slicing=options.slicing)
+    result = _check(prepared, options, on_progress)
+    if options.all_traces > 1 and result.verdict in (Verdict.BROKEN, Verdict.DEADLOCK):
+
+        def look(number: int, off: frozenset[str]) -> Tried:
+            return _without(prepared, options, result, number, off, on_progress)
+
+        (first,) = result.counterexamples
+        result.enumeration = enumerate_from(first, options.all_traces, look)
+        result.properties = broken_by(result.enumeration.found, result.properties)
+    return result
+
+
+def _check(
+    prepared: Prepared, options: Options, on_progress: Callable[[Progress], None] | None
+) -> Result:
+    instance = prepared.instance
     if options.spark is not None:
         return _checked_on_spark(prepared, options, options.spark, on_progress)
     explorer = _explorer(prepared, options)
@@ -242,6 +266,43 @@ def check(
         return result
     finally:
         explorer.close()
+
+
+def _without(
+    prepared: Prepared, options: Options, first: Result, number: int, rows: frozenset[str],
+    on_progress: Callable[[Progress], None] | None,
+) -> Tried:  # fmt: skip
+    """What a search comes to in which some rows take no step."""
+    names = prepared.instance.row_names
+    off = {at for at, name in enumerate(names) if name in rows}
+    machine, leaves = Interpreter(prepared.instance), prepared.grounded.initials[0]
+    of_states = Flags(prepared.instance).invariants | DEADLOCK
+
+    def at_fault(item: Bad) -> bool:
+        if item.flags & of_states:
+            return True
+        state = prepared.grounded.plain(prepared.packing.unpack(item.state, leaves))
+        return any(faulty_steps(machine, state, machine.instance.properties, off=off))
+
+    def on_round(progress: Progress) -> None:
+        if on_progress is not None:
+            on_progress(replace(progress, search=number + 1))
+
+    explorer = _explorer(prepared, options)
+    try:
+        explorer.switch_off([at for at, label in enumerate(prepared.labels) if label.row in off])
+        _begin(prepared, explorer)
+        search(explorer, on_round=on_round, at_fault=at_fault)
+        found = explorer.found
+        if not found.wrong:
+            return Tried(None, found.stopped, found.states)
+        outcome = replace(first)
+        _tell_fault(prepared, explorer, outcome, off)
+    finally:
+        explorer.close()
+    assert outcome.trace is not None
+    without = tuple(name for name in names if name in rows)
+    return Tried(counterexample_of(outcome, outcome.trace, without), "", found.states)
 
 
 def _explorer(prepared: Prepared, options: Options) -> Explorer:
@@ -447,19 +508,24 @@ def _tell_vacuity(prepared: Prepared, carrier: Carrier, taken: list[int], result
     ]
 
 
-def _tell_fault(prepared: Prepared, carrier: Carrier, result: Result) -> None:
+def _tell_fault(
+    prepared: Prepared, carrier: Carrier, result: Result, off: Collection[int] = ()
+) -> None:
     """The shortest counterexample: an invariant or a deadlock first, as a faulty step is longer."""
     invariants = Flags(prepared.instance).invariants
     kinds = {invariants: Kind.STATE, DEADLOCK: Kind.DEADLOCK, ~(invariants | DEADLOCK): Kind.STEP}
     wrong = carrier.found.wrong
     flags = next(flags for flags in kinds if any(flag & flags for flag in wrong))
-    first = min(state for flag, state in wrong.items() if flag & flags)
-    tell_fault(prepared.instance, kinds[flags], _path(carrier, *first), prepared.pack, result)
+    found = [wrong[flag] for flag in wrong if flag & flags]
+    level = min(level for level, _ in found)
+    states = {state for at, states in found if at == level for state in states}
+    path = _path(carrier, level, nsmallest(MOST_KEPT, states))
+    tell_fault(prepared.instance, kinds[flags], path, prepared.pack, result, off=off)
 
 
-def _path(carrier: Carrier, level: int, state: bytes) -> list[bytes]:
-    """The packed states of a shortest run to a state of a level."""
-    path = [state]
+def _path(carrier: Carrier, level: int, states: list[bytes]) -> list[set[bytes]]:
+    """Of each level the packed states on shortest runs to some states of a level."""
+    path = [states]
     for before in range(level - 1, -1, -1):
-        path.insert(0, carrier.predecessor(path[0], before))
-    return path
+        path.insert(0, carrier.predecessors(path[0], before))
+    return [*map(set, path)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..language import DeclarationError, Instance, Property
 from .fault import DEADLOCK, RANGE, Kind, seen
@@ -15,6 +15,10 @@ from .verdict import PropertyVerdict, Result, Verdict
 
 if TYPE_CHECKING:
     from .check import Prepared
+
+
+Path: TypeAlias = Callable[[Carrier, int, list[bytes]], list[set[bytes]]]
+"""Of each level the packed states on shortest runs to some states of a level."""
 
 
 def check_number(instance: Instance) -> None:
@@ -31,7 +35,7 @@ def tell_each(
     prepared: Prepared,
     carrier: Carrier,
     result: Result,
-    path: Callable[[Carrier, int, bytes], list[bytes]] | None,
+    path: Path | None,
 ) -> None:
     """Puts a shortest counterexample of all that is wrong into the result of a search that went on,
     or without a `path` that gives it just how long it is. What isn't wrong stays as the result has
@@ -48,9 +52,7 @@ def tell_each(
     result.vacuous = [item for item in result.vacuous if item.subject not in found]
 
 
-def _shown(
-    prepared: Prepared, carrier: Carrier, path: Callable[[Carrier, int, bytes], list[bytes]]
-) -> Iterator[PropertyVerdict]:
+def _shown(prepared: Prepared, carrier: Carrier, path: Path) -> Iterator[PropertyVerdict]:
     instance = prepared.instance
     of = _by_flag(instance)
     for flag, first in carrier.found.wrong.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TypeVar
@@ -10,9 +10,10 @@ from typing import TypeVar
 from ..language import Instance, Property
 from ..model.engine.interpreter import FullState, Interpreter, Step
 from .explain import why_broken
-from .trace import Disagreement, Trace, follow, told
+from .trace import Disagreement, Trace, told, ways_along
 from .verdict import Outcome, PropertyVerdict, Verdict
 
+NO_ROW = "Deadlock: no row can be taken in the last state."
 RANGE = "every value stays in the range of its type"
 DEADLOCK = "no deadlock"
 """The names of what is looked for beside the properties."""
@@ -32,16 +33,18 @@ class Kind(Enum):
 def tell_fault(
     instance: Instance,
     kind: Kind,
-    path: list[Packed],
+    levels: Sequence[Collection[Packed]],
     packed: Callable[[FullState], Packed],
     outcome: Outcome,
     *,
     ranges: bool = True,
+    off: Collection[int] = (),
 ) -> None:
-    """Puts into the outcome what is wrong behind `path`, whose states `packed` makes of the model's
-    own; a step out of range only with `ranges`. Raises Disagreement where the model sees no such
-    thing."""
-    found = seen(instance, kind, path, packed, ranges=ranges)
+    """Puts into the outcome what is wrong behind a run through a state of each level, whose states
+    `packed` makes of the model's own; of all such runs that with the fewest changes of actor. A
+    step out of range counts only with `ranges`, one by a row that is `off` never. Raises
+    Disagreement where the model sees no such thing."""
+    found = seen(instance, kind, levels, packed, ranges=ranges, off=off)
     outcome.verdict, outcome.reason, outcome.trace = found.verdict, found.conclusion, found.trace
     outcome.properties = [
         found.told(instance) if p.name == found.name else PropertyVerdict(p.name, "unknown")
@@ -79,16 +82,18 @@ class Seen:
 def seen(
     instance: Instance,
     kind: Kind,
-    path: list[Packed],
+    levels: Sequence[Collection[Packed]],
     packed: Callable[[FullState], Packed],
     *,
     ranges: bool = True,
     among: Sequence[Property] | None = None,
+    off: Collection[int] = (),
 ) -> Seen:
-    """What is wrong behind `path`, as `tell_fault` says; of properties one that is `among` these,
-    or of all. Raises Disagreement where the model sees no such thing."""
+    """What is wrong behind a run, as `tell_fault` says; of properties one that is `among` these, or
+    of all. Raises Disagreement where the model sees no such thing."""
     machine = Interpreter(instance)
-    states, steps = follow(machine, path, packed)
+    ways = ways_along(machine, levels, packed, off)
+    states, steps = ways[0].run()
     properties = instance.properties if among is None else among
     name, why = DEADLOCK, ()
     if kind is Kind.STATE:
@@ -96,11 +101,19 @@ def seen(
         name, conclusion = item.name, f"{item.name} is broken in the last state: {item.sentence}"
         why = why_broken(instance, item.expression, states[-1])
     elif kind is Kind.DEADLOCK:
-        conclusion = "Deadlock: no row can be taken in the last state."
+        conclusion = NO_ROW
         if next(machine.steps(states[-1]), None) is not None:
             raise Disagreement("an engine sees a deadlock where the model can take a step")
     else:
-        step, item = _faulty_step(machine, properties, states[-1], ranges)
+        found = [
+            (way, step, item)
+            for way in ways
+            for step, item in faulty_steps(machine, way.state, properties, ranges=ranges, off=off)
+        ]
+        if not found:
+            raise Disagreement("an engine sees a faulty step where the model sees none")
+        way, step, item = min(found, key=lambda each: each[0].changes_with(each[1]))
+        states, steps = way.run()
         steps.append(step)
         name, conclusion = RANGE, f"The last step is out of range: {step.fault}"
         if item is not None and step.state is not None:
@@ -130,16 +143,20 @@ def _broken_invariant(
     raise Disagreement("an engine sees an invariant broken where the model sees none")
 
 
-def _faulty_step(
-    machine: Interpreter, properties: Sequence[Property], state: FullState, ranges: bool
-) -> tuple[Step, Property | None]:
-    """A step that leaves a range, or one with the property that it breaks."""
+def faulty_steps(
+    machine: Interpreter, state: FullState, properties: Sequence[Property], *,
+    ranges: bool = True, off: Collection[int] = (),
+) -> Iterator[tuple[Step, Property | None]]:  # fmt: skip
+    """The steps that leave a range, and those that break a property, which stands beside them; none
+    by rows that are `off`."""
     for step in machine.steps(state):
+        if step.row in off:
+            continue
         if step.state is None:
             if ranges:
-                return step, None
+                yield step, None
             continue
         for item in properties:
             if item.kind == "step" and not machine.step_holds(item, state, step.state):
-                return step, item
-    raise Disagreement("an engine sees a faulty step where the model sees none")
+                yield step, item
+                break

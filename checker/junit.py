@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 from ..language import Instance
 from .chart.chart import chart_of
 from .chart.text import to_lines
+from .fault import NO_ROW
 from .verdict import Result, Verdict
 
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -35,14 +36,14 @@ def to_junit(instance: Instance, result: Result) -> bytes:
     for item in result.properties:
         sentence = sentences.get(item.name, "")
         if item.verdict == "broken":
-            case(item.name, "failure", sentence or result.reason, _chart(result))
+            case(item.name, "failure", sentence or result.reason, _chart(result, item.name))
         elif item.verdict == "unknown":
             ended = "the search ended before it could tell"
             case(item.name, "error" if open_ended else "skipped", ended)
         else:
             case(item.name)
-    if result.verdict is Verdict.DEADLOCK:
-        case("no deadlock", "failure", result.reason, _chart(result))
+    if any(item.verdict is Verdict.DEADLOCK for item in result.counterexamples):
+        case("no deadlock", "failure", NO_ROW, _chart(result, ""))
     elif open_ended:
         case("an end of the run", "error", result.reason)
     suite.set("tests", str(len(suite)))
@@ -55,11 +56,12 @@ def to_junit(instance: Instance, result: Result) -> bytes:
     return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
 
 
-def _chart(result: Result) -> str:
-    trace = result.trace
-    if trace is None:
-        return ""
-    return "\n".join(["", *to_lines(chart_of(trace)), trace.conclusion, *trace.why, ""])
+def _chart(result: Result, broken: str) -> str:
+    """The counterexamples of a property, or of a deadlock where it has no name."""
+    lines: list[str] = []
+    for trace in (item.trace for item in result.counterexamples if item.broken == broken):
+        lines += ["", *to_lines(chart_of(trace)), trace.conclusion, *trace.why]
+    return "\n".join([*lines, ""]) if lines else ""
 
 
 def _xml(text: str) -> str:

@@ -135,15 +135,16 @@ def _tell_end(
     instance = machine.instance
     invariants = (item for item in instance.properties if item.kind == "invariant")
     of_steps = [item for item in instance.properties if item.kind == "step"]
+    run = [{state} for state in states]
     if any(not machine.holds(item.expression, states[-1]) for item in invariants):
-        tell_fault(instance, Kind.STATE, states, _whole, outcome)
+        tell_fault(instance, Kind.STATE, run, _whole, outcome)
     elif steps and not all(machine.step_holds(item, *states[-2:]) for item in of_steps):
-        tell_fault(instance, Kind.STEP, states[:-1], _whole, outcome, ranges=False)
+        tell_fault(instance, Kind.STEP, run[:-1], _whole, outcome, ranges=False)
     elif file.broken and any(step.state is None for step in machine.steps(states[-1])):
-        tell_fault(instance, Kind.STEP, states, _whole, outcome)
+        tell_fault(instance, Kind.STEP, run, _whole, outcome)
     elif next(machine.steps(states[-1]), None) is None:
         if not machine.holds(instance.terminal, states[-1]):
-            tell_fault(instance, Kind.DEADLOCK, states, _whole, outcome)
+            tell_fault(instance, Kind.DEADLOCK, run, _whole, outcome)
     elif any(item.name == file.broken for item in instance.progress):
         _tell_progress(instance, states, steps, file, outcome)
 

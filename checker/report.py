@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 MOST_VACUOUS = 12  # things that a verdict is qualified by, in print
 
+SHORTEST = "Counterexample, the shortest there is"
 TITLES = {
     Verdict.HOLDS: "Every property holds in every state within the bounds (exhaustive).",
     Verdict.BROKEN: "A property is broken.",
@@ -320,14 +321,14 @@ def tell_replayed(result: Outcome, console: Console) -> None:
 
 
 def show_trace(
-    trace: Trace, console: Console, title: str = "Counterexample, the shortest there is",
+    trace: Trace, console: Console, title: str = SHORTEST,
     *, begins: bool = True,
 ) -> None:  # fmt: skip
     """Prints a counterexample: what it begins with where that isn't always the same, its steps as a
     chart, then what is wrong, and why."""
     if trace.loop is not None:
         title = "Counterexample that never ends"
-    console.print(f"{title} (row in brackets):")
+    console.print(Text(f"{title} (row in brackets):"))
     if begins and trace.chosen:
         first = dict(trace.initial)
         console.print(Text(f"begins with {'; '.join(f'{n}: {first[n]}' for n in trace.chosen)}"))

@@ -63,13 +63,10 @@ class _Told:
         return {item.name for item in (*self.instance.properties, *self.instance.progress)}
 
     def broken(self) -> Iterator[dict[str, Any]]:
-        """What the counterexample breaks."""
-        result, trace = self.result, self.result.trace
-        broken = [item.name for item in result.properties if item.verdict == "broken"]
-        if result.verdict is Verdict.DEADLOCK:
-            broken = [DEADLOCK]
-        for name in broken if trace is not None else ():
-            assert trace is not None
+        """What each counterexample breaks."""
+        result = self.result
+        for item in result.counterexamples:
+            name, trace = item.broken or DEADLOCK, item.trace
             text = "\n".join([trace.conclusion, *trace.why])
             of = f"{result.system}, protocol {result.protocol}"
             found = _result(name, "error", f"{text}\n({of}, after {len(trace.steps)} steps)")

@@ -70,9 +70,15 @@ def _verdict(result: Outcome, console: Console) -> None:
             console.print(f"{item.name}, known: {item.note}.", markup=False)
     if isinstance(result, Result):
         tell_unexplained([str(item) for item in result.unexplained], console)
-    if result.trace is not None:
+    every = result.counterexamples if isinstance(result, Result) else []
+    if result.trace is not None and len(every) < 2:
         console.print()
         show_trace(result.trace, console)
+    for number, item in enumerate(every if len(every) > 1 else (), 1):
+        which = f"without {' and '.join(item.without)}" if item.without else "there is"
+        console.print()
+        title = f"Counterexample {number} of {len(every)}, the shortest {which}"
+        show_trace(item.trace, console, title)
 
 
 def _exit(result: Outcome) -> str:
@@ -117,6 +123,7 @@ def _checked(result: Result) -> Iterator[str]:
         taken, every = len(result.rows) - len(result.never_taken), len(result.rows)
         all_taken = f"each of the {every} rows is taken by some run"
         yield all_taken if taken == every else f"{taken} of the {every} rows are taken"
+    yield from enumeration_told(result)
     if result.symmetry:
         yield f"states counted up to renaming of {', '.join(result.symmetry)} (symmetry)"
     effort = result.progress
@@ -129,6 +136,26 @@ def _checked(result: Result) -> Iterator[str]:
     if result.engine.get("name") == "spark":
         yield _on_spark(result.engine)
     yield from _left_out(result)
+
+
+def enumeration_told(result: Result) -> Iterator[str]:
+    """How many counterexamples were found, and what is known of others."""
+    found = result.enumeration
+    if found is None:
+        return
+    count = len(found.found)
+    searches = _count(found.searches, "search", "searches")
+    yield (
+        f"{_count(count, 'counterexample', 'counterexamples')} of {found.wanted} that were wanted, "
+        f"each without a row of every one before it: {searches} more, {found.states:,} states"
+    )
+    if found.are_all:
+        these = "all rows of this one" if count == 1 else "all rows of one of these"
+        yield f"there is no other: every run within the bounds that breaks something takes {these}"
+    elif found.stopped:
+        yield f"others aren't ruled out: the search for them was ended ({found.stopped})"
+    else:
+        yield "others weren't looked for"
 
 
 def _named(result: Outcome) -> Iterator[str]:

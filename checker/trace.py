@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from collections.abc import Sequence as TypingSequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, TypeAlias, TypeVar
 
 from ..language import Bag, Instance, Map, Message, Record, Sequence, Set
@@ -16,6 +18,8 @@ from ..language.types import Type, Value, show_value
 from ..language.values import evaluate
 from ..model.engine.interpreter import FullState, Interpreter, Step
 from .data import as_data, state_as_data
+
+MOST_WAYS = 64  # runs that are followed at once
 
 
 class Disagreement(Exception):
@@ -113,26 +117,62 @@ def represent(address: int, state: bytes) -> bytes:
 Packed = TypeVar("Packed")
 
 
-def follow(
-    machine: Interpreter, path: list[Packed], packed: Callable[[FullState], Packed]
-) -> tuple[list[FullState], list[Step]]:
-    """The executable model's run along `path`, whose packed states may stand for others.
+@dataclass(frozen=True)
+class Way:
+    """A run of the executable model: the state that it comes to, the step that led there and the
+    way before it. `changes` counts how often another actor took the next step."""
+
+    state: FullState
+    step: Step | None = None
+    before: Way | None = None
+    changes: int = 0
+
+    def changes_with(self, step: Step) -> int:
+        """Those of the way with one more step."""
+        turns = self.step is not None and actor_of(self.step) != actor_of(step)
+        return self.changes + turns
+
+    def run(self) -> tuple[list[FullState], list[Step]]:
+        """Its states, and the steps between them."""
+        states, steps = ([], []) if self.before is None else self.before.run()
+        return [*states, self.state], [*steps, *([] if self.step is None else [self.step])]
+
+
+def ways_along(
+    machine: Interpreter, levels: TypingSequence[Collection[Packed]],
+    packed: Callable[[FullState], Packed], off: Collection[int] = (),
+) -> list[Way]:  # fmt: skip
+    """The executable model's runs through a state of each level, whose packed states may stand for
+    others: to each state and by each actor the one with the fewest changes of actor, the best
+    first, at most MOST_WAYS. Rows that are `off` take no step.
 
     Raises Disagreement where the model can't take one of the steps.
     """
-    states = [s for s in machine.initial_states() if packed(s) == path[0]][:1]
-    if not states:
+    ways = [Way(s) for s in machine.initial_states() if packed(s) in levels[0]][:MOST_WAYS]
+    if not ways:
         raise Disagreement("no initial state of the model is the first one of the trace")
-    steps: list[Step] = []
-    for at, wanted in enumerate(path[1:], 1):
-        for step in machine.steps(states[-1]):
-            if step.state is not None and packed(step.state) == wanted:
-                states.append(step.state)
-                steps.append(step)
-                break
-        else:
+    for at, wanted in enumerate(levels[1:], 1):
+        best: dict[tuple[FullState, str], Way] = {}
+        for way in ways:
+            for step in machine.steps(way.state):
+                if step.state is None or step.row in off:
+                    continue
+                arrived = step.state, actor_of(step)
+                changes = way.changes_with(step)
+                known = best.get(arrived)
+                better = known is None or changes < known.changes
+                if better and (known is not None or packed(step.state) in wanted):
+                    best[arrived] = Way(step.state, step, way, changes)
+        if not best:
             raise Disagreement(f"the model can't take step {at} of the trace")
-    return states, steps
+        ways = sorted(best.values(), key=attrgetter("changes"))[:MOST_WAYS]
+    return ways
+
+
+def actor_of(step: Step) -> str:
+    """Who takes a step: an instance of a machine, or a machine that there is once."""
+    own = [show_value(n.data.type, value) for n, value in step.bound if n is step.action.this]
+    return own[0] if own else step.action.table.partition(".")[0]
 
 
 def told(
@@ -157,9 +197,7 @@ def told_step(
 ) -> TraceStep:
     """A step as it is shown; one that leaves a range has no `following` state."""
     machine, _, event = step.action.table.partition(".")
-    bound = [(name, value) for name, value in step.bound if name.op != "element"]
-    own = [show_value(n.data.type, value) for n, value in bound if n is step.action.this]
-    actor = own[0] if own else machine
+    actor = actor_of(step)
     message, taken = step.action.message, _taken(instance, step, before)
     if message is not None:
         action = _shown(instance, message, event, *taken)

@@ -95,10 +95,11 @@ def line_of(now: Progress, earlier: Earlier | None) -> str:
     """How far a search has come, in a line that is best first: who has little room sees that."""
     rate = now.states / now.seconds if now.seconds else 0.0
     levels = part = ""
-    if earlier is not None:
+    if earlier is not None and now.search == 1:
         levels = f" of {max(earlier.depth, now.depth)}"
         part = f" ({min(99, 100 * now.states // max(1, earlier.states))}%)"
+    which = f"search {now.search}, " if now.search > 1 else ""
     return (
-        f"level {now.depth}{levels}: {now.states:,} states{part}, {rate:,.0f} states/s, "
+        f"{which}level {now.depth}{levels}: {now.states:,} states{part}, {rate:,.0f} states/s, "
         f"frontier {now.frontier:,} left, {now.memory / 2**20:,.0f} MiB"
     )

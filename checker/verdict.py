@@ -49,6 +49,52 @@ class PropertyVerdict:
         }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Counterexample:
+    """What is wrong behind a run: the property that is broken (of a deadlock none), and the rows
+    that were left out of the search for it."""
+
+    verdict: Verdict
+    broken: str
+    without: tuple[str, ...]
+    trace: Trace
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return {
+            "verdict": self.verdict.name.lower(),
+            "broken": self.broken or None,
+            "without": list(self.without),
+            "trace": self.trace.as_json(),
+        }
+
+
+@dataclass
+class Enumeration:
+    """Counterexamples, of which `wanted` were wanted, the shortest first: each is the shortest that
+    lacks a row of every one before it. `are_all`: every run to a fault takes all rows of one of
+    these. `stopped` says what ended the `searches` after the first, of so many `states` in all,
+    before that was known."""
+
+    wanted: int
+    found: list[Counterexample]
+    are_all: bool = False
+    searches: int = 0
+    states: int = 0
+    stopped: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return {
+            "wanted": self.wanted,
+            "are_all": self.are_all,
+            "searches": self.searches,
+            "states": self.states,
+            "stopped": self.stopped or None,
+            "found": [item.as_json() for item in self.found],
+        }
+
+
 @dataclass(kw_only=True)
 class Outcome(Rendered):
     """What a run of any engine comes to, `depth` steps deep. Times in seconds."""
@@ -114,6 +160,8 @@ class Result(Outcome):
     """What makes states, where that was asked for."""
     found: Found | None = None
     """The states, where the run was told to keep them."""
+    enumeration: Enumeration | None = None
+    """The counterexamples, `trace` first, where more than one was asked for."""
     vacuous: list[Vacuity] = field(default_factory=list[Vacuity])
     """What a result that holds says nothing about."""
     progress_left: int = 0
@@ -135,6 +183,13 @@ class Result(Outcome):
     def seen_whole(self) -> bool:
         """Whether every state within the bounds was seen, and nothing is broken."""
         return all(item.verdict == "holds" for item in self.properties) and self.states > 0
+
+    @property
+    def counterexamples(self) -> list[Counterexample]:
+        """Those that were found, the shortest first."""
+        if self.enumeration is not None:
+            return self.enumeration.found
+        return [] if self.trace is None else [counterexample_of(self, self.trace)]
 
     @property
     def unexplained(self) -> list[Vacuity]:
@@ -166,9 +221,18 @@ class Result(Outcome):
                 {"name": name, "taken": taken, "first_depth": self.first_depths.get(name) or None}
                 for name, taken in self.rows
             ],
+            "counterexamples": None if self.enumeration is None else self.enumeration.as_json(),
             "symmetry": self.symmetry,
             "size": None if self.size is None else self.size.as_json(),
             "vacuous": [item.as_json() for item in self.vacuous],
             "progress": None if self.progress is None else self.progress.as_json(),
             "progress_not_looked_for": self.progress_left,
         }
+
+
+def counterexample_of(
+    outcome: Outcome, trace: Trace, without: tuple[str, ...] = ()
+) -> Counterexample:
+    """The counterexample of a run that found one only."""
+    broken = next((item.name for item in outcome.properties if item.verdict == "broken"), "")
+    return Counterexample(outcome.verdict, broken, without, trace)

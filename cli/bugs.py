@@ -15,7 +15,7 @@ from ..spec.bugs import BUGS, Bug, bug_of
 from .endings import fail, internal, needing, write_json
 from .options import Json, TraceFile
 from .results import screen
-from .traces import write_trace
+from .traces import numbered, write_traces
 
 if TYPE_CHECKING:
     from ..checker.verdict import Result
@@ -58,7 +58,7 @@ def bugs(
     except Disagreement as error:
         internal(error)
     results = {"broken": broken, "fixed": fixed, "control": control}
-    write_trace(trace, broken, bug.broken(), bug.system)
+    write_traces(numbered(trace, 1), broken, bug.broken(), bug.system)
     about = _about(bug) | {key: result.as_json() for key, result in results.items()}
     write_json(output, about)
     shown = all(_is_shown(bug, run) for run in (broken, control))

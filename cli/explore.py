@@ -44,11 +44,12 @@ from .options import (
     spread_of,
 )
 from .results import needed_for, screen, write_pages
-from .traces import write_trace
+from .traces import numbered, write_traces
 
 if TYPE_CHECKING:
     from ..checker.verdict import Result
 
+MOST_TRACES = 100
 UNDECIDED = (20, 130)  # the exit codes of INCONCLUSIVE and INTERRUPTED
 
 
@@ -110,6 +111,13 @@ def check(
     coverage: Annotated[
         bool, typer.Option("--coverage", help="List each row: why no run takes it, or how often.")
     ] = False,
+    all_traces: Annotated[
+        int,
+        typer.Option(
+            "--all-traces", min=1, max=MOST_TRACES, metavar="N", show_default=False,
+            help="Look for up to N counterexamples that differ in their rows, the shortest first.",
+        ),
+    ] = 1,
     against: Annotated[
         Path | None,
         typer.Option(
@@ -138,6 +146,8 @@ def check(
             "--spark-ui": spark_ui,
         },
     )
+    if all_traces > 1 and (engine == "spark" or progress):
+        fail("--all-traces is for --engine local, and without --progress")
     if engine == "spark" and explain_size:
         fail("--explain-size is for --engine local: take smaller bounds, or --memory")
     if engine == "spark" and checkpoint is not None:
@@ -159,6 +169,7 @@ def check(
         from ..checker.spark.options import HAND_OVER, SparkError, SparkOptions
         from ..checker.trace import Disagreement
     needed_for(page)
+    places = numbered(trace, all_traces)
     threads = threads or available_threads()
     options = Options(
         threads=threads,
@@ -170,6 +181,7 @@ def check(
         checkpoint=checkpoint,
         resume=resume,
         strict=strict,
+        all_traces=all_traces,
         spark=None
         if engine == "local"
         else SparkOptions(
@@ -199,7 +211,7 @@ def check(
     told = result.as_json()
     if baseline is not None:
         told |= _tell_moved(result, baseline, str(against), console)
-    write_trace(trace, result, instance, system)
+    write_traces(places, result, instance, system)
     write_pages(page, junit, sarif, result, instance)
     write_json(output, told)
     raise typer.Exit(told["exit_code"])

@@ -153,7 +153,8 @@ TraceFile = Annotated[
     Output | None,
     typer.Option(
         "--trace", metavar="FILE", parser=output_of,
-        help="Write the counterexample as a trace in ITF, which replay takes again.",
+        help="Write the counterexample as a trace in ITF, which replay takes again; of more than "
+        "one, the second to NAME-2.itf.json beside it, and so on.",
     ),
 ]  # fmt: skip
 ReportFile = Annotated[

@@ -20,7 +20,7 @@ from .results import screen
 if TYPE_CHECKING:
     from ..checker.itf import Settings
     from ..checker.trace import Trace
-    from ..checker.verdict import Outcome
+    from ..checker.verdict import Outcome, Result
 
 CHARTS = (".svg", ".mmd")
 WIDTH = 100
@@ -176,18 +176,29 @@ def _draw(outcome: Outcome, output: Output, *, brief: bool) -> None:
     output.write(draw(chart, outcome.reason, why))
 
 
-def write_trace(output: Output | None, outcome: Outcome, instance: Instance, system: str) -> None:
-    """Writes the counterexample, if it is wanted and there is one."""
+def numbered(output: Output | None, count: int) -> list[Output]:
+    """The place for the first of so many traces, and the places beside it for the others."""
     if output is None:
-        return
+        return []
+    if count > 1 and output.is_standard_output:
+        fail("--trace -: name a file, as --all-traces writes several")
+    name, dot, ending = output.path.name.partition(".")
+    return [output] + [
+        Output(output.path.with_name(f"{name}-{number}{dot}{ending}"))
+        for number in range(2, count + 1)
+    ]
+
+
+def write_traces(places: list[Output], result: Result, instance: Instance, system: str) -> None:
+    """Writes each counterexample to its place, as far as they are wanted."""
     from ..checker.itf import Settings, as_itf
 
-    if outcome.trace is None:
-        print(f"epochfence: no counterexample: {output.path} isn't written", file=sys.stderr)
+    if places and not result.counterexamples:
+        print(f"epochfence: no counterexample: {places[0].path} isn't written", file=sys.stderr)
         return
-    broken = next((item.name for item in outcome.properties if item.verdict == "broken"), "")
     of = Settings(
         system, instance.protocol, tuple(sorted(instance.features)), dict(instance.chosen)
     )
     variables = {variable.name: variable.type for variable in instance.variables}
-    output.write(as_itf(outcome.trace, variables, of, broken))
+    for place, item in zip(places, result.counterexamples, strict=False):
+        place.write(as_itf(item.trace, variables, of, item.broken))

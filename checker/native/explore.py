@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from heapq import nsmallest
 from itertools import count, pairwise, takewhile
 from typing import Any, Protocol, TypeAlias
 
@@ -32,7 +33,7 @@ from .planning import SAMPLE, plan
 from .sharing import RANGE, flags_in
 from .store import SHARDS, Store
 from .vectors import gathered
-from .worker import ALL, MOST_FILLED, SPAN, Worker
+from .worker import MOST_FILLED, MOST_KEPT, SPAN, Worker
 
 LEAST_FILLED = 1 << 10  # states in a bucket from which on it is emptied first
 LEAST_ROUND, MOST_ROUND = 1 << 14, 1 << 17  # states expanded between two turns of insertion
@@ -54,7 +55,8 @@ class Bad:
 
 @dataclass
 class Progress:
-    """How far a search has come; `frontier` is the number of states of the level under way."""
+    """How far a search has come; `frontier` is the number of states of the level under way. It is
+    the first `search` of a run, or a later one."""
 
     states: int
     transitions: int
@@ -62,6 +64,7 @@ class Progress:
     frontier: int
     seconds: float
     memory: int
+    search: int = 1
 
 
 @dataclass
@@ -70,8 +73,8 @@ class Search:
 
     `taken` counts the steps of each row, `first` has the depth of the states that it led to first,
     0 where no step took it. `stopped` says which limit ended the search early; `wrong` has for each
-    flag of what was wrong the first level with such a state, and the least one there. `seconds` are
-    without those of `compiling`: what Numba compiles stays on disk.
+    flag of what was wrong the first level with such a state, and the least ones there, at most
+    MOST_KEPT. `seconds` are without those of `compiling`: what Numba compiles stays on disk.
     """
 
     states: int = 0
@@ -79,7 +82,9 @@ class Search:
     depth: int = 0
     taken: list[int] = field(default_factory=list[int])
     first: list[int] = field(default_factory=list[int])
-    wrong: dict[int, tuple[int, bytes]] = field(default_factory=dict[int, tuple[int, bytes]])
+    wrong: dict[int, tuple[int, list[bytes]]] = field(
+        default_factory=dict[int, tuple[int, list[bytes]]]
+    )
     stopped: str = ""
     seconds: float = 0.0
     compiling: float = 0.0
@@ -87,10 +92,12 @@ class Search:
 
     def note(self, bad: Iterable[Bad], level: int) -> None:
         """Takes over what is wrong in the states of a level, if it is so for the first time."""
+        here: dict[int, list[bytes]] = {}
         for item in bad:
             for flag in flags_in(item.flags):
-                found = level, item.state
-                self.wrong[flag] = min(found, self.wrong.get(flag, found))
+                here.setdefault(flag, []).append(item.state)
+        for flag, states in here.items():
+            self.wrong.setdefault(flag, (level, nsmallest(MOST_KEPT, states)))
 
     def count(self, taken: Sequence[int], depth: int) -> None:
         """Takes over how often each row has been taken by the steps to states of `depth`."""
@@ -329,15 +336,22 @@ class Explorer:
             worker.empty(self.store.width)
         self.emptied[:] = 0
 
-    def predecessor(self, state: bytes, level: int) -> bytes:
-        """The least packed state of `level` that has `state` as a successor.
+    def switch_off(self, rows: Collection[int]) -> None:
+        """Takes no step by these rows, as the kernel numbers them, and none in their place."""
+        for worker in self.workers:
+            worker.off = np.zeros(self.rows, dtype=np.uint8)
+            worker.off[[*rows]] = 1
+
+    def predecessors(self, states: Sequence[bytes], level: int) -> list[bytes]:
+        """The least packed states of `level` that have one of the states as a successor, in order,
+        at most MOST_KEPT.
 
         Raises LookupError where there is none.
         """
-        best = self.workers[0].least_predecessor(self.store, self.level_ranges(level), state)
-        if best is None:
+        found = self.workers[0].predecessors(self.store, self.level_ranges(level), states)
+        if not found:
             raise LookupError(NO_PREDECESSOR)
-        return best
+        return found
 
     def met(self, every: Sequence[Sought], packing: Packing) -> list[bool]:
         """Of each of what is sought whether it is among the states found."""
@@ -374,7 +388,7 @@ class Carrier(Protocol):
         self, on_round: Callable[[int], None] | None = None
     ) -> tuple[list[Bad], bool]: ...
     def begin_level(self) -> None: ...
-    def predecessor(self, state: bytes, level: int) -> bytes: ...
+    def predecessors(self, states: Sequence[bytes], level: int) -> list[bytes]: ...
     def level_sizes(self) -> list[int]: ...
     def met(self, every: Sequence[Sought], packing: Packing) -> list[bool]: ...
     def close(self) -> None: ...
@@ -387,6 +401,7 @@ def search(
     on_round: Callable[[Progress], None] | None = None,
     most: int | None = None,
     leave_out: Callable[[int], None] | None = None,
+    at_fault: Callable[[Bad], bool] | None = None,
 ) -> bool:
     """Expands level after level until nothing is new, something is wrong or memory runs out.
 
@@ -396,10 +411,10 @@ def search(
     The last level inserted must be open for expansion. What was found is in the carrier's `found`;
     counts are those of whole levels. Ctrl-C ends it as a limit does. Returns False where
     a level has over `most` states: it is not expanded, and the search may go on with another
-    carrier.
+    carrier. What is wrong in a state ends the search where it is `at_fault`.
     """
     try:
-        return _levels(carrier, on_level, on_round, most, leave_out)
+        return _levels(carrier, on_level, on_round, most, leave_out, at_fault)
     except KeyboardInterrupt:
         carrier.found.stopped = INTERRUPTED
         return True
@@ -411,6 +426,7 @@ def _levels(
     on_round: Callable[[Progress], None] | None,
     most: int | None,
     leave_out: Callable[[int], None] | None,
+    at_fault: Callable[[Bad], bool] | None,
 ) -> bool:
     found = carrier.found
     before = numba_seconds()
@@ -444,6 +460,7 @@ def _levels(
         bad, whole = carrier.expand_level(tell)
         found.seconds = seconds()
         found.memory = carrier.memory
+        bad = bad if at_fault is None else [*filter(at_fault, bad)]
         found.note(bad, found.depth - 1)
         if bad and (leave_out is None or RANGE in found.wrong):
             return True

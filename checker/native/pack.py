@@ -6,7 +6,7 @@ that hold bits. A leaf never crosses a word.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..ground import Leaf
@@ -44,6 +44,14 @@ class Packing:
         for index, place in self.places.items():
             words[place.word] |= (vector[index] - place.low) << place.shift
         return b"".join(word.to_bytes(8, "little") for word in words)[: self.stride]
+
+    def unpack(self, state: bytes, vector: Sequence[int]) -> tuple[int, ...]:
+        """The numbers of all leaves; those without a place are as in the vector."""
+        numbers = list(vector)
+        for index, place in self.places.items():
+            word = int.from_bytes(state[8 * place.word : 8 * place.word + 8], "little")
+            numbers[index] = place.low + ((word & place.mask) >> place.shift)
+        return tuple(numbers)
 
 
 def width(leaf: Leaf) -> int:

@@ -7,7 +7,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from heapq import nsmallest
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ LINE = 8  # numbers of 64 bits in a line of the cache
 SLICE = 32  # states expanded between two looks at what they gave
 SPAN = 1 << 12  # states that a thread takes at a time
 ALL = (1 << FLAG_BITS) - 1  # flags of what is looked for
+MOST_KEPT = 64  # states of a level that are looked back at
 MOST_FILLED = 1 << 17  # states in a bucket from which on it is emptied first
 
 
@@ -84,6 +86,18 @@ def drop_sent(states, count, stride, sent, mask):
 
 
 @njit(nogil=True, cache=True)
+def drop_rows(out, rows, count, stride, off):
+    """Drops the successors by rows that are switched off; returns how many are left."""
+    kept = 0
+    for i in range(count):
+        if off[rows[i]] == 0:
+            copy_state(out + i * stride, out + kept * stride, stride)
+            rows[kept] = rows[i]
+            kept += 1
+    return kept
+
+
+@njit(nogil=True, cache=True)
 def deal_numbers(numbers, count, width, parts, buckets, filled):
     """Puts the records of states, of which the parts' numbers are given, into the buckets of the
     shards that own them; returns the fullest's count."""
@@ -100,7 +114,7 @@ def deal_numbers(numbers, count, width, parts, buckets, filled):
 
 @njit(nogil=True, cache=True)
 def expand_each(
-    expand, states, count, stride, out, rows, bad, bad_count, parts, known, numbers, sought
+    expand, states, count, stride, out, rows, bad, bad_count, parts, known, numbers, sought, off
 ):
     """Expands states one by one, and begins to find the numbers of their successors' parts.
 
@@ -117,6 +131,8 @@ def expand_each(
         )  # fmt: skip
         if bad_count[0] > noted:
             bad[noted] += uint64(i) << uint64(FLAG_BITS)
+        if off.size:
+            new = drop_rows(successors, rows[written:], new, stride, off)
         left = begin_fold(
             successors, new, stride, state, known[several * i :], parts, numbers, several * written,
             sought, left,
@@ -128,11 +144,11 @@ def expand_each(
 @njit(nogil=True, cache=True)
 def scatter(
     expand, states, first, count, shard, form, parts, own, room, known, numbers, sought, out, rows,
-    bad, bad_count, taken, buckets, filled, most_filled, sent, mask,
+    bad, bad_count, taken, buckets, filled, most_filled, sent, mask, off,
 ):  # fmt: skip
     """Expands a shard's states from position `first` on and puts each successor into the bucket of
     the shard that owns it, but for those that the table at `sent` holds, where there is one (see
-    `drop_sent`).
+    `drop_sent`), and those by rows that are switched `off`.
 
     Returns how many were expanded: fewer than `count` where a bucket holds over `most_filled`, and
     where there is no room for parts.
@@ -146,8 +162,9 @@ def scatter(
         base = packed_states(states, first + done, part, shard, form, parts, known, 0, room)
         if several:
             written, left = expand_each(
-                expand, base, part, stride, out, rows, bad, bad_count, parts, known, numbers, sought
-            )
+                expand, base, part, stride, out, rows, bad, bad_count, parts, known, numbers,
+                sought, off,
+            )  # fmt: skip
             if not end_fold(stride, parts, own, numbers, sought, left):
                 bad_count[0] = before
                 return done
@@ -155,6 +172,8 @@ def scatter(
             written = call_expand(
                 expand, base, part, out, rows.ctypes.data, bad.ctypes.data, bad_count.ctypes.data
             )
+            if off.size:
+                written = drop_rows(out, rows, written, stride, off)
         for i in range(before, bad_count[0]):
             bad[i] += uint64(done) << uint64(FLAG_BITS)
         for i in range(written):
@@ -172,11 +191,11 @@ def scatter(
 
 @njit(nogil=True, cache=True)
 def find(
-    expand, states, first, count, shard, form, parts, room, known, out, rows, bad, bad_count,
-    target, hits,
+    expand, states, first, count, shard, form, parts, room, known, out, rows, bad, bad_count, off,
+    targets, several, hits,
 ):  # fmt: skip
-    """Notes in `hits` which of a shard's `count` states from position `first` on have the packed
-    state at `target` as a successor."""
+    """Notes in `hits` which of a shard's `count` states from position `first` on have one of the
+    `several` packed states at `targets` as a successor, by a row that isn't switched `off`."""
     stride = form[STRIDE]
     found = 0
     for i in range(count):
@@ -185,8 +204,11 @@ def find(
         written = call_expand(
             expand, state, 1, out, rows.ctypes.data, bad.ctypes.data, bad_count.ctypes.data
         )
-        for j in range(written):
-            if same_state(out + j * stride, target, stride):
+        for j in range(written * several):
+            step, target = j // several, j % several
+            if off.size and off[rows[step]]:
+                continue
+            if same_state(out + step * stride, targets + target * stride, stride):
                 hits[found] = i
                 found += 1
                 break
@@ -218,6 +240,7 @@ class Worker:
         self.bad = np.zeros(SPAN, dtype=np.uint64)
         self.bad_count = np.array([0, ALL], dtype=np.int64)
         self.taken = np.zeros(rows, dtype=np.int64)
+        self.off = np.zeros(0, dtype=np.uint8)  # or for each row whether it is switched off
         size = ((most_filled + self.burst) * stride + SLACK + 4095) // 4096 * 4096
         self.area = Region(size * SHARDS)
         self.buckets = buckets
@@ -288,7 +311,7 @@ class Worker:
                 self.kernel.address, store.states[shard], first, count, shard, store.form,
                 store.rows_of_parts, self.own, self.room.address, self.known, self.numbers,
                 self.sought, self.out.address, self.rows, self.bad, self.bad_count, self.taken,
-                self.buckets, self.filled, self.most_filled, sent, mask,
+                self.buckets, self.filled, self.most_filled, sent, mask, self.off,
             )
         )  # fmt: skip
 
@@ -297,23 +320,24 @@ class Worker:
         for note in self.bad[: self.bad_count[0]]:
             yield int(note) >> FLAG_BITS, int(note) & ALL
 
-    def least_predecessor(
-        self, store: Store, ranges: list[tuple[int, int]], state: bytes
-    ) -> bytes | None:
-        """The least packed state that has `state` as a successor, of the positions per shard."""
-        target = Region(self.stride + SLACK)
-        target.array[: self.stride] = np.frombuffer(state, dtype=np.uint8)
+    def predecessors(
+        self, store: Store, ranges: list[tuple[int, int]], states: Sequence[bytes]
+    ) -> list[bytes]:
+        """The least packed states that have one of these as a successor, of the positions per
+        shard: at most MOST_KEPT."""
+        targets = Region(len(states) * self.stride + SLACK)
+        targets.array[: len(states) * self.stride] = np.frombuffer(b"".join(states), dtype=np.uint8)
         hits = np.zeros(SPAN, dtype=np.int64)
-        best: bytes | None = None
+        least: list[bytes] = []
         for shard, (start, end) in enumerate(ranges):
             for at in range(start, end, SPAN):
                 part = min(SPAN, end - at)
                 found = find(
                     self.kernel.address, store.states[shard], at, part, shard, store.form,
                     store.rows_of_parts, self.room.address, self.known, self.out.address,
-                    self.rows, self.bad, self.bad_count, target.address, hits,
+                    self.rows, self.bad, self.bad_count, self.off, targets.address, len(states),
+                    hits,
                 )  # fmt: skip
-                for hit in hits[:found]:
-                    one = store.bytes_of(shard, at + int(hit), at + int(hit) + 1)
-                    best = one if best is None else min(best, one)
-        return best
+                new = [store.bytes_of(shard, at + int(n), at + int(n) + 1) for n in hits[:found]]
+                least = nsmallest(MOST_KEPT, least + new)
+        return least

@@ -96,7 +96,7 @@ def bound(
             tell_fault(
                 closed,
                 kind,
-                path,
+                [{state} for state in path],
                 lambda state: relation.kept(grounded.vector(state)),
                 outcome,
                 ranges=not only_properties,

@@ -13,6 +13,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from heapq import nsmallest
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ import psutil
 from ..native.coverage import Sought
 from ..native.explore import NO_PREDECESSOR, Bad, Explorer, Search, first_depths
 from ..native.pack import Packing
+from ..native.worker import MOST_KEPT
 from .manifest import Level, Manifest
 from .options import SparkError
 from .runs import Run, write_run
@@ -126,7 +129,7 @@ class SparkExplorer:
     def expand_level(self, on_round: Callable[[int], None] | None = None) -> tuple[list[Bad], bool]:
         """Expands the last level and keeps what it gives for `begin_level`.
 
-        Returns what is wrong in the level, the least state of each kind, and whether memory was
+        Returns what is wrong in the level, the least states of each kind, and whether memory was
         enough. Raises RolledBack, SparkError.
         """
         told = self._run(self._level_job)
@@ -184,24 +187,25 @@ class SparkExplorer:
             self.manifest.roll_back(first)
             raise RolledBack
 
-    def predecessor(self, state: bytes, level: int) -> bytes:
-        """The least packed state of a level that has `state` as a successor.
+    def predecessors(self, states: Sequence[bytes], level: int) -> list[bytes]:
+        """The least packed states of a level that have one of the states as a successor, in order,
+        at most MOST_KEPT.
 
         Raises LookupError where there is none, RolledBack, SparkError.
         """
         place = self.place
 
-        def job() -> list[tuple[bytes | None, str]]:
+        def job() -> list[tuple[list[bytes], str]]:
             with stage(self.session, f"counterexample, level {level}: look back"):
-                back = partial(look_back, self.shipped, place, state, level)
+                back = partial(look_back, self.shipped, place, states, level)
                 return self.parts.mapPartitionsWithIndex(back).collect()
 
         answers = self._run(job)
         self._check_damage([damaged for _, damaged in answers])
-        found = [one for one, _ in answers if one is not None]
+        found = nsmallest(MOST_KEPT, chain.from_iterable(states for states, _ in answers))
         if not found:
             raise LookupError(NO_PREDECESSOR)
-        return min(found)
+        return found
 
     def met(self, every: Sequence[Sought], packing: Packing) -> list[bool]:
         """Of each of what is sought whether it is among the states found.

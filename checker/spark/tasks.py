@@ -12,6 +12,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from heapq import nsmallest
 from itertools import chain
 from typing import Any
 
@@ -26,7 +27,7 @@ from ..native.pack import Packing
 from ..native.sharing import flags_in
 from ..native.store import SHARDS
 from ..native.vectors import in_ranges
-from ..native.worker import SPAN, Worker
+from ..native.worker import MOST_KEPT, SPAN, Worker
 from ..sealed import Damaged
 from .runs import Run, read_run, to_merge, write_run
 from .shards import NoRoom, ShardSet, block_of, owned_by
@@ -150,7 +151,7 @@ def _expanded(kit: Kit, held: ShardSet, told: Told) -> Iterator[tuple[int, bytes
     level = len(held.levels) - 1
     ranges = held.ranges(level)
     sent, mask = held.sent(level, sum(end - start for start, end in ranges))
-    least: dict[int, bytes] = {}
+    least: dict[int, list[bytes]] = {}
     for part in held.owned:
         at, end = ranges[part]
         while at < end:
@@ -158,13 +159,13 @@ def _expanded(kit: Kit, held: ShardSet, told: Told) -> Iterator[tuple[int, bytes
             for index, flags in worker.noted():
                 state = store.bytes_of(part, at + index, at + index + 1)
                 for flag in flags_in(flags):
-                    least[flag] = min(state, least.get(flag, state))
+                    least[flag] = nsmallest(MOST_KEPT, [*least.get(flag, ()), state])
             at += done
             if worker.filled.max() > worker.most_filled:
                 yield from _blocks(kit, held, told)
     yield from _blocks(kit, held, told)
     told.taken = worker.taken.tolist()
-    told.bad = [Bad(state, flag) for flag, state in least.items()]
+    told.bad = [Bad(state, flag) for flag, states in least.items() for state in states]
 
 
 def _blocks(kit: Kit, held: ShardSet, told: Told) -> Iterator[tuple[int, bytes]]:
@@ -242,18 +243,18 @@ def _pieces(held: ShardSet, first: int, last: int) -> Iterator[tuple[int, bytes]
 
 
 def look_back(
-    kit: Any, place: Any, target: bytes, level: int, shard: int, _: Iterable[Any]
-) -> Iterator[tuple[bytes | None, str]]:
-    """The least state of a shard's level that has the target as a successor, or what is damaged."""
+    kit: Any, place: Any, targets: Sequence[bytes], level: int, shard: int, _: Iterable[Any]
+) -> Iterator[tuple[list[bytes], str]]:
+    """The least states of a shard's level that have a target as a successor, or what is damaged."""
     kit, place = kit.value, place.value
     if not place.totals[shard][level]:
         return
     try:
         with _shard_set(kit, shard) as held:
             held.bring_to(place.totals[shard], place.runs[shard], kit.states_of)
-            yield held.worker.least_predecessor(held.store, held.ranges(level), target), ""
+            yield held.worker.predecessors(held.store, held.ranges(level), targets), ""
     except Damaged as error:
-        yield None, str(error)
+        yield [], str(error)
 
 
 def look_for(

@@ -1,13 +1,18 @@
 "use strict";
-(() => {
-  const { first, changes } = JSON.parse(document.getElementById("run").textContent);
-  const theatre = document.getElementById("theatre");
-  const steps = document.getElementById("steps");
+// Each counterexample has a theatre of its own; keys are for the one that was used last.
+const theatres = [...document.querySelectorAll(".theatre")];
+let used = theatres[0];
+
+theatres.forEach((theatre) => {
+  const suffix = theatre.id.slice("theatre".length);
+  const part = (name) => document.getElementById(name + suffix);
+  const { first, changes } = JSON.parse(part("run").textContent);
+  const steps = part("steps");
   const items = [...steps.querySelectorAll("li.step")];
   const cells = [];
   for (const cell of theatre.querySelectorAll("[data-cell]")) cells[cell.dataset.cell] = cell;
-  const search = document.getElementById("search");
-  const hits = document.getElementById("hits");
+  const search = part("search");
+  const hits = part("hits");
   const last = items.length - 1;
   const texts = items.map((item) => item.textContent.replace(/\s+/g, " ").toLowerCase());
   let at = -1;
@@ -27,7 +32,7 @@
   }
 
   function into(box, item) {
-    const head = document.querySelector("#steps .heads").offsetHeight;
+    const head = steps.querySelector(".heads").offsetHeight;
     const top = item.offsetTop - head - 8;
     const bottom = item.offsetTop + item.offsetHeight + 8;
     if (top < box.scrollTop) box.scrollTop = top;
@@ -42,15 +47,15 @@
     items[at].setAttribute("aria-current", "step");
     into(steps, items[at]);
     state(at);
-    document.getElementById("where").textContent = at ? `Step ${at} of ${last}` : `First state, ${last} steps to come`;
-    document.getElementById("after").textContent =
+    part("where").textContent = at ? `Step ${at} of ${last}` : `First state, ${last} steps to come`;
+    part("after").textContent =
       !at ? "The first state" : at > changes.length ? "The state before the last step" : `The state after step ${at}`;
     const detail = items[at].querySelector(".detail");
-    document.getElementById("detail").replaceChildren(...(detail ? [detail.firstElementChild.cloneNode(true)] : []));
+    part("detail").replaceChildren(...(detail ? [detail.firstElementChild.cloneNode(true)] : []));
     for (const button of theatre.querySelectorAll("[data-go]"))
       button.disabled = ["first", "back"].includes(button.dataset.go) ? !at : at === last;
     tell();
-    if (note) try { history.replaceState(null, "", `#step-${at}`); } catch { /* where a page has no address */ }
+    if (note) try { history.replaceState(null, "", `#step${suffix}-${at}`); } catch { /* where a page has no address */ }
   }
 
   function tell() {
@@ -71,6 +76,7 @@
 
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (used !== theatre) return;
     const inside = theatre.contains(event.target);
     if (event.target === search) {
       if (event.key === "Enter" && found.length) {
@@ -118,12 +124,19 @@
   });
   search.addEventListener("input", look);
 
-  const linked = /^#step-(\d+)$/.exec(location.hash);
+  theatre.addEventListener("focusin", () => { used = theatre; });
+  theatre.addEventListener("pointerdown", () => { used = theatre; });
+
+  const address = new RegExp(`^#step${suffix}-(\\d+)$`);
+  const linked = address.exec(location.hash);
   go(linked ? Number(linked[1]) : 0, { note: false });
-  if (linked) theatre.scrollIntoView();
+  if (linked) {
+    used = theatre;
+    theatre.scrollIntoView();
+  }
   window.addEventListener("hashchange", () => {
-    const to = /^#step-(\d+)$/.exec(location.hash);
+    const to = address.exec(location.hash);
     if (to) go(Number(to[1]));
   });
   window.addEventListener("beforeprint", () => go(last, { note: false }));
-})();
+});

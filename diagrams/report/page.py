@@ -19,6 +19,8 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 from ...checker.chart.chart import Chart, ChartStep, chart_of
 from ...checker.report import TITLES
 from ...checker.settled import declared_rows
+from ...checker.summary import enumeration_told
+from ...checker.trace import Trace
 from ...checker.vacuity import ENDED_EARLY, NO_REASON
 from ...checker.verdict import PropertyVerdict, Result, Verdict
 from ...language import Instance, Row
@@ -74,7 +76,6 @@ def to_html(instance: Instance, result: Result) -> str:
     environment.filters["number"] = "{:,}".format
     digest = hashlib.sha256(script.encode()).digest()
     rows = list(_rows(instance, result))
-    trace = _trace(instance, result)
     return environment.get_template("page").render(
         style=style(), script=script, script_hash=base64.b64encode(digest).decode(),
         version=version("epochfence"), result=result, system=instance.system,
@@ -84,7 +85,8 @@ def to_html(instance: Instance, result: Result) -> str:
         taken=_by_table(row for row in rows if row.taken),
         never=_by_reason(row for row in rows if not row.taken),
         rows=len(rows), unknown=NO_REASON,
-        plot=plot_of(result.levels), trace=trace,
+        plot=plot_of(result.levels), traces=[*_traces(instance, result)],
+        enumeration=[*enumeration_told(result)],
     )  # fmt: skip
 
 
@@ -157,14 +159,22 @@ def _by_reason(rows: Iterable[CoveredRow]) -> dict[str, list[CoveredRow]]:
 # The counterexample ------------------------------------------------------------------------------
 
 
-def _trace(instance: Instance, result: Result) -> dict[str, Any] | None:
-    if result.trace is None:
-        return None
-    trace = result.trace
+def _traces(instance: Instance, result: Result) -> Iterator[dict[str, Any]]:
+    """Each counterexample; `suffix` tells apart what stands for it on the page."""
+    for number, item in enumerate(result.counterexamples, 1):
+        suffix = f"-of-{number}" if number > 1 else ""
+        yield _told(instance, item.trace, suffix, item.without)
+
+
+def _told(
+    instance: Instance, trace: Trace, suffix: str, without: tuple[str, ...]
+) -> dict[str, Any]:
     chart = chart_of(trace)
     states = laid_out(instance, trace.states)
     rows = declared_rows(instance)
     return {
+        "suffix": suffix,
+        "without": without,
         "chart": chart,
         "steps": [step_of(chart, step, rows.get((step.table, step.row))) for step in chart.steps],
         "states": states,

@@ -52,6 +52,12 @@ def test_a_result_is_as_its_schema_says(verdict: str) -> None:
     is_valid(told)
 
 
+def test_several_counterexamples_are_as_the_schema_says() -> None:
+    told = as_read(check(lease("1"), Options(all_traces=3)))
+    assert len(told["counterexamples"]["found"]) == 2
+    is_valid(told)
+
+
 def test_what_is_not_a_result_is_refused() -> None:
     whole = as_read(check(counting()))
     is_valid(whole)

@@ -185,10 +185,12 @@ class Compiled:
             explorer.begin_level()
             yield explorer
 
-    def _broken(self, wrong: Mapping[int, tuple[int, bytes]]) -> str:
+    def _broken(self, wrong: Mapping[int, tuple[int, list[bytes]]]) -> str:
         """The first property that doesn't hold in the last level, or what else is wrong there."""
         invariants = Flags(self.prepared.instance).invariants
-        states = [state for flag, (_, state) in wrong.items() if flag & invariants]
+        states = [
+            state for flag, (_, least) in wrong.items() if flag & invariants for state in least
+        ]
         if not wrong:
             return ""
         if not states:

@@ -14,7 +14,7 @@ import pytest
 
 from epochfence import language as lang
 from epochfence.checker.chart.chart import told
-from epochfence.checker.check import check
+from epochfence.checker.check import Options, check
 from epochfence.checker.vacuity import ENDED_EARLY, NO_REASON
 from epochfence.checker.verdict import Result
 from epochfence.diagrams.report.page import to_html
@@ -202,6 +202,23 @@ def test_a_counterexample_is_stepped_through_by_keyboard(
     shown.press("End")
     assert shown.where == f"Step {last} of {last}"
     assert shown.errors == []
+
+
+def test_each_counterexample_has_a_chart_of_its_own(browser: Any, tmp_path: Path) -> None:
+    instance = instantiate(load_system(LEASE), "1")
+    result = check(instance, Options(all_traces=2))
+    shown = Opened(browser, (instance, result), tmp_path)
+    first, second = (len(item.trace.steps) for item in result.counterexamples)
+    shown.page.focus("#steps")
+    shown.press("End")
+    assert shown.where == f"Step {first} of {first}"
+    assert shown.page.inner_text("#where-of-2") == f"First state, {second} steps to come"
+    shown.page.click("#theatre-of-2 [data-go=next]")
+    shown.press("ArrowRight", "ArrowRight")
+    assert shown.page.inner_text("#where-of-2") == f"Step 3 of {second}"
+    assert shown.where == f"Step {first} of {first}"
+    assert shown.page.evaluate("location.hash") == "#step-of-2-3"
+    assert not shown.errors
 
 
 def test_a_step_out_of_range_reaches_no_state(browser: Any, tmp_path: Path) -> None:
