@@ -33,7 +33,7 @@ from .planning import SAMPLE, plan
 from .sharing import RANGE, flags_in
 from .store import SHARDS, Store
 from .vectors import gathered
-from .worker import MOST_FILLED, MOST_KEPT, SPAN, Worker
+from .worker import ALL, MOST_FILLED, MOST_KEPT, SPAN, Worker
 
 LEAST_FILLED = 1 << 10  # states in a bucket from which on it is emptied first
 LEAST_ROUND, MOST_ROUND = 1 << 14, 1 << 17  # states expanded between two turns of insertion
