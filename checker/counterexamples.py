@@ -50,7 +50,7 @@ def enumerate_from(
     done = Enumeration(wanted, [first])
     empty: list[Rows] = []
     whole = _Branch(Rows(), len(first.trace.steps))
-    left = _hitting([whole], rows_of(first.trace), empty)
+    left: list[_Branch] = _hitting([whole], rows_of(first.trace), empty)
     while left and len(done.found) < wanted:
         branch = min(left, key=_order)
         if branch.found is not None:
