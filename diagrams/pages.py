@@ -17,6 +17,7 @@ from ..spec.systems import SHIPPED, shipped
 from .decision_table import CODE_WIDTH, code, decision_table, plain, wrapped
 from .facts import happening
 from .graph import Graph
+from .levels.fields import writes_to
 from .levels.page import to_html
 from .notation import in_brief, readable
 from .overview import overview
@@ -82,7 +83,7 @@ class _Pages:
     def __init__(self, systems: tuple[System, ...]) -> None:
         self.systems = systems
         self.drawings: dict[str, bytes] = {}
-        self.diagrams: dict[str, list[tuple[Machine, StateDiagram]]] = {}
+        self.diagrams: dict[str, list[tuple[Machine, StateDiagram | None]]] = {}
         self.live = {
             (system, release): happening(system, release)
             for system in systems
@@ -144,8 +145,19 @@ class _Pages:
                 yield self.drawn(overview(diagram), name, title, f"../{DRAWINGS}")
                 page = f"../{DRAWINGS}/{system.name}.html#{machine.name}"
                 yield f"[With every row, release by release]({page})\n"
+        if machine.state is None and (system := self.written(machine, owners)) is not None:
+            page = f"../{DRAWINGS}/{system.name}.html#{machine.name}"
+            yield f"[Each field with the rows that write it, release by release]({page})\n"
         for table, systems in told.items():
             yield from self.table(table, systems, everywhere=len(systems) == len(owners))
+
+    def written(self, machine: Machine, owners: list[System]) -> System | None:
+        """The first system with a row that writes to the machine: its page shows the fields."""
+        for system in owners:
+            if writes_to(system, machine):
+                self.diagrams.setdefault(system.name, []).append((machine, None))
+                return system
+        return None
 
     def table(self, table: Table, systems: list[System], *, everywhere: bool) -> Iterator[str]:
         """What happens on one event, in these of the systems that have the machine."""

@@ -46,7 +46,7 @@
       return !each.hidden;
     });
     const said = list.querySelector(".chosen");
-    said.firstElementChild.textContent = !part ? "" : pair ? "One edge." : `What leads to ${state} and from it.`;
+    said.firstElementChild.textContent = !part ? "" : part.matches(".part") ? "What writes it." : pair ? "One edge." : `What leads to ${state} and from it.`;
     said.lastElementChild.hidden = !part;
     from = part || from;
     if (!part) return;
@@ -125,6 +125,7 @@
       if (edge) taken.set(edge, [...(taken.get(edge) || []), n + 1]);
     }));
     const whole = picture.querySelector("g.graph");
+    if (!whole) return;  // a machine's fields
     const full = all(whole, "text, .node > path").map((each) => each.getBBox());
     for (const [edge, numbers] of taken) {
       const told = numbers.length > 3 ? `${numbers[0]}…${numbers[numbers.length - 1]}` : numbers.join(", ");
@@ -143,6 +144,32 @@
         break;
       }
     }
+  }
+
+  // A sequence has a box for each of its places.
+  function values() {
+    const texts = run.values.slice();
+    const changed = new Set();
+    run.changes.slice(0, at).forEach((changes, n) => changes.forEach(([cell, text]) => {
+      texts[cell] = text;
+      if (n === at - 1) changed.add(cell);
+    }));
+    for (const value of all(document, "[data-cell]")) {
+      const cell = Number(value.dataset.cell), places = Number(value.dataset.places);
+      value.classList.toggle("changed", changed.has(cell));
+      if (!places) {
+        value.textContent = texts[cell];
+        continue;
+      }
+      const held = ["<>", "[]"].includes(texts[cell]) ? [] : texts[cell].split("\n");
+      value.replaceChildren(...Array.from({ length: Math.max(places, held.length) }, (_, n) => {
+        const place = document.createElement("span");
+        place.className = "place";
+        place.textContent = held[n] ?? "";
+        return place;
+      }));
+    }
+    for (const part of all(document, ".part")) part.classList.toggle("now", !!part.querySelector(".changed"));
   }
 
   function marks() {
@@ -168,6 +195,7 @@
         if (n === at - 1) nodeOf(move.machine, move.target)?.classList.add("now");
       }
     });
+    values();
     const moves = at ? run.steps[at - 1] : [];
     if (moves.length && !moves.some((move) => move.machine === machine)) show(moves[0].machine);
     else marks();

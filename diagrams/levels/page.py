@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from jinja2 import DictLoader, Environment, StrictUndefined
 
 from ...checker.chart.chart import chart_of
 from ...checker.settled import declared_rows
 from ...checker.trace import Trace
-from ...language import DeclarationError, Instance, Machine, System
+from ...language import DeclarationError, Instance, Machine, System, instantiate
 from ..overview import overview
 from ..report import page as report
+from ..report.state import Section, laid_out
 from ..state import StateDiagram, state_diagram
+from .fields import Part, fields_of, writes_to
 from .overlay import overlay
 from .picture import picture
 from .rows import Name, Pair, pairs_of, rows_of
@@ -32,62 +35,86 @@ HERE, REPORT = Path(__file__).parent, Path(report.__file__).parent
 
 @dataclass(frozen=True)
 class Drawn:
-    """A machine with its picture, and what the picture's edges open."""
+    """A machine with its picture, its fields, and what edges and fields open, in this order."""
 
     machine: Machine
-    diagram: StateDiagram
-    svg: str
     pairs: list[Pair]
-    arrows: frozenset[int]
-    """The numbers of the pairs that have an arrow; what the others do is told in a state."""
+    svg: str = ""
+    hidden: frozenset[int] = frozenset()
+    """The numbers of the pairs that have no arrow: what they do is told in a state, or left out."""
+    parts: tuple[Part, ...] = ()
+
+
+Diagrams: TypeAlias = Sequence[tuple[Machine, StateDiagram | None]]
 
 
 def diagrams_of(
     system: System, machines: Sequence[Machine] = (), shown: str | None = None
-) -> list[tuple[Machine, StateDiagram]]:
-    """The diagrams of these machines of the system, or of all that have a state, over the releases
-    that it may be checked at, and `shown`.
+) -> Diagrams:
+    """The diagrams of these machines of the system, or of all that some row writes to, over the
+    releases that it may be checked at, and `shown`; none of a machine without a state field.
 
-    Raises DeclarationError where no machine has a state field, or there is no such release.
+    Raises DeclarationError where there is no such machine or release.
     """
-    releases = list(system.protocols.checked)
-    if shown is not None and shown not in releases:
-        system.protocols.features_at(shown)
-        releases.append(shown)
-    every = machines or [each for each in system.machines if each.state is not None]
-    if not every:
-        raise DeclarationError(f"no machine of {system.name} has a state field to draw")
-    return [(machine, state_diagram(system, machine, releases)) for machine in every]
+    releases = _releases(system, shown)
+    found: list[tuple[Machine, StateDiagram | None]] = []
+    for machine in machines or system.machines:
+        if machine.state is not None:
+            found.append((machine, state_diagram(system, machine, releases)))
+        elif writes_to(system, machine):
+            found.append((machine, None))
+    if not found:
+        raise DeclarationError(f"no row of {system.name} writes to what is to be drawn")
+    return found
 
 
 def to_html(
     system: System,
-    diagrams: Sequence[tuple[Machine, StateDiagram]],
+    diagrams: Diagrams,
     *,
     shown: str | None = None,
     run: tuple[Instance, Trace] | None = None,
 ) -> str:
-    """The page of these machines of the system, whose diagrams are of the same releases. It begins
-    with the release `shown`, or with all of them. `run` is laid over it."""
-    releases = diagrams[0][1].releases
-    drawn = [_drawn(system, machine, diagram) for machine, diagram in diagrams]
+    """The page of these machines of the system, those with a state first. It begins with the
+    release `shown`, or with all of them. `run` is laid over it."""
+    releases = _releases(system, shown)
+    constants = _constants(system) if run is None else run[0].constants
+    drawn: list[Drawn] = []
+    for machine, diagram in sorted(diagrams, key=lambda each: each[1] is None):
+        with_fields = diagram is None or run is not None
+        parts = fields_of(system, machine, releases, constants) if with_fields else []
+        held = Drawn(machine, [part.pair for part in parts], parts=tuple(parts))
+        drawn.append(held if diagram is None else _with_picture(system, held, diagram))
     names = dict.fromkeys(name for each in drawn for name in _named(each.pairs))
     rows = dict(zip(names, rows_of(system, releases, names), strict=True))
     return _render(
         system=system, drawn=drawn, releases=releases,
         shown=0 if shown is None else releases.index(shown) + 1,
         rows=list(rows.values()), numbers={name: at for at, name in enumerate(rows)},
-        trace=None if run is None else _run(*run, drawn),
+        trace=None if run is None else _run(*run, diagrams),
     )  # fmt: skip
 
 
-def _drawn(system: System, machine: Machine, diagram: StateDiagram) -> Drawn:
+def _releases(system: System, shown: str | None) -> tuple[str, ...]:
+    releases = system.protocols.checked
+    if shown is not None and shown not in releases:
+        system.protocols.features_at(shown)
+        return (*releases, shown)
+    return releases
+
+
+def _constants(system: System) -> Mapping[str, int]:
+    return instantiate(system).constants
+
+
+def _with_picture(system: System, held: Drawn, diagram: StateDiagram) -> Drawn:
     pairs = pairs_of(system, diagram)
     graph = overview(diagram, past=True)
     graph = replace(graph, notes=graph.notes[:-1])  # how to see the rows elsewhere
     ends = {(edge.tail, edge.head) for edge in graph.edges}
-    arrows = frozenset(at for at, pair in enumerate(pairs) if (pair.source, pair.target) in ends)
-    return Drawn(machine, diagram, picture(graph, diagram, pairs), pairs, arrows)
+    hidden = {at for at, pair in enumerate(pairs) if (pair.source, pair.target) not in ends}
+    svg = picture(graph, diagram, pairs)
+    return Drawn(held.machine, [*pairs, *held.pairs], svg, frozenset(hidden), held.parts)
 
 
 def _named(pairs: Iterable[Pair]) -> Iterable[Name]:
@@ -96,8 +123,9 @@ def _named(pairs: Iterable[Pair]) -> Iterable[Name]:
         yield from (name for run in way.after for name in run)
 
 
-def _run(instance: Instance, trace: Trace, drawn: list[Drawn]) -> dict[str, Any]:
-    laid = overlay(instance, trace, [(each.machine, each.diagram) for each in drawn])
+def _run(instance: Instance, trace: Trace, diagrams: Diagrams) -> dict[str, Any]:
+    laid = overlay(instance, trace, [(m, each) for m, each in diagrams if each is not None])
+    states = laid_out(instance, trace.states)
     chart = chart_of(trace)
     rows = declared_rows(instance)
     return {
@@ -107,11 +135,28 @@ def _run(instance: Instance, trace: Trace, drawn: list[Drawn]) -> dict[str, Any]
         ],
         "loop": trace.loop,
         "conclusion": trace.conclusion,
+        "cells": {section.name: list(_cells(section)) for section in states.sections},
         "data": {
+            "values": states.first,
+            "changes": states.changes,
             "first": laid.first,
             "steps": [[asdict(move) for move in moves] for moves in laid.steps],
         },
     }
+
+
+def _cells(section: Section) -> Iterator[tuple[str, str, list[tuple[str, int]]]]:
+    """The cells of a machine: of which part, whose, and each with the key that tells it from those
+    beside it, as the batches of a partition."""
+    found: dict[tuple[str, str], list[tuple[str, int]]] = {}
+    for field in section.fields:
+        name = re.sub(r"\[\w+\]", "", field.name)
+        keys = re.findall(r"\[(\w+)\]", field.name)
+        beside = keys.pop() if len(keys) > 1 else ""
+        for column, cell in zip(section.columns, field.cells, strict=True):
+            whose = " ".join(filter(None, (column, *keys)))
+            found.setdefault((name, whose), []).append((beside, cell))
+    yield from ((name, whose, cells) for (name, whose), cells in found.items())
 
 
 def _render(**values: Any) -> str:

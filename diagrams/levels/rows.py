@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 from ...language import Expression, Row, System, Table
 from ..decision_table import effects, replies
@@ -111,17 +111,29 @@ def _names(system: System, machine: str, steps: Steps) -> tuple[Name, ...]:
     )  # fmt: skip
 
 
+@lru_cache(maxsize=4)
+def taken_in(system: System, releases: tuple[str, ...]) -> dict[str, dict[Table, tuple[Row, ...]]]:
+    """Of each release the tables whose event can happen, with the rows that can be taken."""
+    return {
+        release: {
+            table: tuple(row for row, _ in taken(table, system.protocols, release, {}))
+            for table in happening(system, release)
+        }
+        for release in releases
+    }
+
+
 def rows_of(system: System, releases: tuple[str, ...], names: Iterable[Name]) -> list[ToldRow]:
     """These rows, in the order of the names, as they are in these releases."""
     tables = {table.name: table for table in system.tables}
-    live = {release: set(happening(system, release)) for release in releases}
+    live = taken_in(system, releases)
     told: list[ToldRow] = []
     for table_name, name in names:
         table = tables[table_name]
         there: dict[Row, list[str]] = {}
         places: dict[Row, tuple[int, int]] = {}
-        for release in (r for r in releases if table in live[r]):
-            rows = [row for row, _ in taken(table, system.protocols, release, {})]
+        for release in releases:
+            rows = live[release].get(table, ())
             for at, row in enumerate(rows, 1):
                 if row.name == name:
                     there.setdefault(row, []).append(release)
