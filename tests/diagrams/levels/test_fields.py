@@ -6,9 +6,10 @@ import re
 
 import pytest
 
+from epochfence import language as lang
 from epochfence.diagrams.levels.fields import fields_of, writes_to
 from epochfence.diagrams.report.state import laid_out
-from epochfence.language import System, instantiate
+from epochfence.language import Machine, Row, System, Table, instantiate
 from epochfence.spec.load import load_system
 from epochfence.spec.systems import SHIPPED, shipped
 from epochfence.tests.diagrams.levels.test_overlay import walked
@@ -49,11 +50,10 @@ def test_what_a_run_changes_is_written_by_its_row(name: str) -> None:
 
 def test_a_part_of_a_record_has_its_own_rows() -> None:
     parts = by_part(shipped("transactions"), "partition", "4.3")
-    marked = {row for table, row in parts["producers.coordinator_epoch"]}
-    appended = {row for table, row in parts["producers.batch_metadata"]}
-    assert "append" in appended
-    assert parts["log"] != parts["producers.batch_metadata"]
-    assert marked | appended
+    opened = {row for _, row in parts["producers.current_txn_first_offset"]}
+    asked = {row for _, row in parts["verification_states"]}
+    assert "append" in opened
+    assert "ask the coordinator" in asked - opened
 
 
 def test_a_sequence_has_places() -> None:
@@ -71,3 +71,20 @@ def test_what_nobody_writes_to_has_no_fields() -> None:
     there = {machine.name: writes_to(system, machine) for machine in system.machines}
     assert there.pop("clock") is False
     assert all(there.values())
+
+
+def test_an_update_is_of_the_parts_that_it_changes() -> None:
+    pair = lang.record("Pair", a=lang.Int(0, 3), b=lang.Int(0, 3))
+    machine = Machine("machine")
+    held, one = machine.field("held", pair), machine.field("one", lang.Int(0, 3))
+    rows = (
+        Row("some", when=one == 1, set={held: lang.replace(held, a=1)}),
+        Row("maybe", when=one == 2, set={held: lang.if_(one > 0, lang.replace(held, b=1), held)}),
+        Row("one part", when=one == 3, set={held.b: 2}),
+        Row("all", set={held: pair(a=1, b=1), one: one + 1}),
+    )
+    system = System("parts", (Table(machine, lang.event("tick"), rows),), (), terminal=True)
+    parts = by_part(system, "machine", "1")
+    assert {name: {row for _, row in ways} for name, ways in parts.items()} == {
+        "held.a": {"some", "all"}, "held.b": {"maybe", "one part", "all"}, "one": {"all"},
+    }  # fmt: skip
