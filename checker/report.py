@@ -182,7 +182,8 @@ def tell_proofs(result: Proofs, console: Console) -> None:
     table = Grid(box=None, pad_edge=False, show_header=False)
     for proof in (*result.proofs, *result.lemmas):
         lemmas = f"with {', '.join(proof.lemmas)}" if proof.lemmas else ""
-        how = f"{proof.method}, k={proof.k}" if proof.verdict == "proved" else proof.reason
+        how = f"{proof.method}, k={proof.k}" if proof.k else proof.method
+        how = how if proof.verdict == "proved" else proof.reason
         table.add_row(Text(proof.name), proof.verdict, Text(f"{how} {lemmas}".strip()))
     console.print(table)
     for proof in result.proofs:

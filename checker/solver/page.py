@@ -29,6 +29,10 @@ value of them. How many there are of something (instances, partitions, slots of 
 stated. Each property is split by the row that a step takes, and each of these obligations is
 settled by itself; lemmas are invariants that are proved in the same run.
 
+A *ranking* proves that a fair run comes to what it must: numbers that no step raises, and fair
+events that lower them. [Progress](progress.md#proved-without-bounds) has the rule. It is of runs
+with any number of faults, as long as there is a last one.
+
 What isn't proved is told as it is: *not inductive* means that there is a state in which the
 property and all lemmas hold and from which a step breaks it; perhaps no run reaches that state.
 Nothing follows for the property but that lemmas are missing.
@@ -75,6 +79,10 @@ CASES = (
             "NoHangingTransaction", "ZombieFenced", "ReservedEpoch", "AnswerStands", "BumpedOnce",
             "EpochsNotWasted", "NoDuplicate", "Order",
         ),
+    ),
+    Case(
+        "transactions", {"producers": 1, "partitions": 1, "transactions": 1},
+        ("PrepareCompletes",),
     ),
 )  # fmt: skip
 
@@ -146,7 +154,7 @@ def _line(proof: Proof) -> str:
     how = f"**{proof.verdict}**"
     if proof.verdict == "proved":
         how += f": {proof.method}, k={proof.k}" if proof.k else f": {proof.method}"
-    elif proof.trace is not None:
+    elif proof.trace is not None and proof.trace.steps:
         last = proof.trace.steps[-1]
         how += f": {proof.reason}, as at {last.action} [{last.row}]"
     elif proof.reason:

@@ -379,7 +379,7 @@ class _Attempt:
 
     def _method(self, name: str) -> tuple[str, int]:
         if name in self.ranked:
-            return "ranking", 1
+            return "ranking", 0
         subject = self.induction.subject(name)
         if subject is None:
             return "nothing that a row writes bears on it", 0

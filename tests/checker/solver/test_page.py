@@ -30,7 +30,7 @@ def test_the_page_tells_every_property_as_it_is_declared() -> None:
         system = load_system(str(path) if path.exists() else case.system)
         told = {row["name"]: row["sentence"] for row in ROW.finditer(part)}
         wanted = case.properties or [item.name for item in system.properties]
-        declared = {item.name: item.sentence for item in (*system.properties, *system.lemmas)}
+        declared = {item.name: item.sentence for item in system.every_property}
         assert {name: told[name] for name in wanted} == {name: declared[name] for name in wanted}
 
 
