@@ -150,8 +150,9 @@ def _settings(meta: Mapping[str, Any]) -> Settings | None:
 
 
 def decoded(kind: Type, data: Any, constants: Constants, where: str) -> Value:
-    """The value of data in ITF. Programs differ: a list stands for a set as well, null for none, an
-    object for a map, a number for an instance. Raises TraceError."""
+    """The value of data in ITF. Programs differ: a list stands for a set or a bag as well, null or
+    a list without elements for none, an object for a map, a number for an instance, and any number
+    may be a #bigint. Raises TraceError."""
     value = _Decoding(constants, where).run(kind, data)
     if not contains(kind, value, constants):
         raise TraceError(f"{where}: {_shown(data)} is no {kind}")
@@ -164,11 +165,15 @@ class _Decoding:
         self.where = where
 
     def run(self, kind: Type, data: Any) -> Value:
+        data = self.number(data)
         match kind, data:
             case Optional(), None | {"tag": "None"}:
                 return None
             case Optional(), {"tag": "Some", "value": held}:
                 return self.run(kind.of, held)
+            case Optional(), {"#tup": [*held]} | [*held] if not _is_listed(kind.of):
+                if len(held) < 2:
+                    return self.run(kind.of, held[0]) if held else None
             case Optional(), _:
                 return self.run(kind.of, data)
             case Set(), {"#set": [*each]} | [*each]:
@@ -176,8 +181,11 @@ class _Decoding:
             case Sequence(), {"#tup": [*each]} | [*each]:
                 return tuple(self.run(kind.of, one) for one in each)
             case Bag(), {"#map": [*_]}:
-                counted = [(self.run(kind.of, one), often) for one, often in self.pairs(data)]
-                many = tuple(one for one, often in counted for _ in range(min(often, MOST)))
+                counted = [(self.run(kind.of, one), self.times(n)) for one, n in self.pairs(data)]
+                many = tuple(one for one, often in counted for _ in range(often))
+                return canonical(kind.of, many, self.constants)
+            case Bag(), {"#tup": [*each]} | [*each]:
+                many = tuple(self.run(kind.of, one) for one in each)
                 return canonical(kind.of, many, self.constants)
             case Map(), dict():
                 found = {self.run(kind.key, key): part for key, part in self.pairs(data)}  # pyright: ignore
@@ -186,8 +194,6 @@ class _Decoding:
                     return tuple(self.run(kind.of, found[key]) for key in every)
             case Record(), dict() if data.keys() == {name for name, _ in kind.fields}:
                 return tuple(self.run(of, data[name]) for name, of in kind.fields)
-            case Int(), {"#bigint": str(digits)} if len(digits) < LONGEST and _is_number(digits):
-                return int(digits)
             case Int() | Bool() | Enum(), int() | str():
                 return data
             case Key(), int() | str():
@@ -198,6 +204,21 @@ class _Decoding:
                 pass
         raise TraceError(f"{self.where}: {_shown(data)} is no {kind}")
 
+    def number(self, data: Any) -> Any:
+        """The number of a #bigint, and what isn't one as it is."""
+        match data:
+            case {"#bigint": str(digits)} if len(digits) < LONGEST and _is_number(digits):
+                return int(digits)
+            case _:
+                return data
+
+    def times(self, data: Any) -> int:
+        """How often an element is in a bag."""
+        often = self.number(data)
+        if type(often) is int and 0 <= often <= MOST:
+            return often
+        raise TraceError(f"{self.where}: {_shown(data)} is no count of an element")
+
     def pairs(self, data: Mapping[str, Any]) -> list[tuple[Any, Any]]:
         """What a map has, by key."""
         listed: Any = data.get("#map", [[key, part] for key, part in data.items()])
@@ -206,6 +227,11 @@ class _Decoding:
             if all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):  # pyright: ignore
                 return [(key, part) for key, part in pairs]
         raise TraceError(f"{self.where}: {_shown(data)} is no map")
+
+
+def _is_listed(kind: Type) -> bool:
+    """Whether a list is a value of the type."""
+    return isinstance(kind, (Set, Sequence, Bag, Optional))
 
 
 def _is_number(text: str) -> bool:

@@ -13,6 +13,7 @@ from .fault import Kind, tell_fault
 from .ground import ground
 from .itf import TraceError, TraceFile, decoded
 from .lasso import Lasso, label_of, tell_dead_end, tell_lasso
+from .tla.names import names_of
 from .trace import Disagreement, told
 from .verdict import Outcome, PropertyVerdict, Verdict
 
@@ -63,6 +64,8 @@ def _wanted(
     """Of each state the values that the trace names, by the variables' indexes. A state that is the
     one before is left out."""
     known = {variable.name: at for at, variable in enumerate(instance.variables)}
+    names = names_of(instance)  # as in the module that `export tla` writes
+    known |= {names.variable(v.name): at for at, v in enumerate(instance.variables)}
     before: dict[int, Value] | None = None
     for number, state in enumerate(states):
         unknown = sorted(state.keys() - known.keys())

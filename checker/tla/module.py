@@ -17,7 +17,7 @@ from ...language.typecheck import type_of
 from ..settled import declared_rows
 from .expressions import Scope, Writer, conjuncts
 from .layout import AND, WIDTH, Changed, Choice, Formula, Headed, Listed, hung, joined, lines
-from .names import Names
+from .names import names_of
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def module(instance: Instance) -> Module:
 class _Module:
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
-        self.names = Names()
+        self.names = names_of(instance)
         self.name = self.names.operator(instance.system.name)
         # all names before any expression: what is bound there takes none of them
         named = sorted((self.names.constant(n), value) for n, value in instance.constants.items())

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from ...language import Instance
+
 LIBRARY = Path(__file__).with_name("Epochfence.tla")
 """The module that each of ours extends."""
 WORDS = (
@@ -44,6 +46,17 @@ class Names:
         if (kind, name) not in self._given:
             self._given[kind, name] = _free(name, {*self._given.values()})
         return self._given[kind, name]
+
+
+def names_of(instance: Instance) -> Names:
+    """Those of an instance's system, constants and variables, given in this order."""
+    names = Names()
+    names.operator(instance.system.name)
+    for name in instance.constants:
+        names.constant(name)
+    for variable in instance.variables:
+        names.variable(variable.name)
+    return names
 
 
 @cache

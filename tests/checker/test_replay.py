@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -15,10 +16,12 @@ from epochfence import language as lang
 from epochfence.checker.check import check
 from epochfence.checker.itf import Settings, TraceError, as_itf, decoded, encoded, read_trace
 from epochfence.checker.replay import replay
+from epochfence.checker.tla.names import names_of
 from epochfence.checker.verdict import Outcome, Verdict
 from epochfence.language import Instance, Row, System, Table, instantiate
 from epochfence.language.types import Value
 from epochfence.model.engine.interpreter import Interpreter
+from epochfence.spec.load import load_system
 from epochfence.tests.checker.drawn_systems import instances
 
 counter = lang.Machine("counter")
@@ -96,6 +99,54 @@ def test_a_trace_of_other_programs_may_stutter_and_leave_variables_out() -> None
     assert [dict(state) for state in found.trace.data] == [
         {"counter.x": at, "counter.lamp": at == 1} for at in range(3)
     ]
+
+
+def of_apalache(kind: lang.types.Type, value: Value) -> Any:
+    """A value of the module that `export tla` writes, as Apalache has it."""
+    match kind, value:
+        case lang.Optional(), _:
+            return [] if value is None else [of_apalache(kind.of, value)]
+        case lang.Bag(), tuple():
+            counted = Counter(value).items()
+            return {"#map": [[of_apalache(kind.of, v), {"#bigint": str(n)}] for v, n in counted]}
+        case lang.Map(), tuple():
+            each = enumerate(value)
+            return {"#map": [[{"#bigint": str(at)}, of_apalache(kind.of, v)] for at, v in each]}
+        case lang.Set(), frozenset():
+            return {"#set": [of_apalache(kind.of, each) for each in sorted(value, key=str)]}
+        case lang.Record(), tuple():
+            fields = zip(kind.fields, value, strict=True)
+            return {name: of_apalache(of, part) for (name, of), part in fields}
+        case _, bool() | str():
+            return value
+        case _:
+            return {"#bigint": str(value)}
+
+
+def test_a_trace_of_the_exported_module_is_taken_again() -> None:
+    """As Apalache writes it: names of TLA+, every number a #bigint, no word of rows."""
+    instance = instantiate(load_system("docs/examples/lease.py"), "1")
+    trace = check(instance).trace
+    assert trace is not None
+    names = names_of(instance)
+    states = [
+        {
+            names.variable(variable.name): of_apalache(variable.type, value)
+            for variable, value in zip(instance.variables, state, strict=True)
+        }
+        for state in trace.states
+    ]
+    text = json.dumps({"vars": [*states[0]], "states": states})
+    assert "network.Acquire" not in text
+    found = again(instance, text)
+    assert found.verdict is Verdict.BROKEN
+    assert found.trace == trace
+
+
+@pytest.mark.parametrize("often", [-1, "2", True, {"#bigint": "2000"}])
+def test_a_count_that_is_none_is_refused(often: Any) -> None:
+    with pytest.raises(TraceError, match="is no count of an element"):
+        decoded(lang.Bag(lang.Int(0, 3), 2), {"#map": [[1, often]]}, {}, "here")
 
 
 NO_TRACES: dict[str, tuple[Any, str]] = {
@@ -176,6 +227,11 @@ FORMS: list[tuple[lang.types.Type, Any, Value]] = [
     (lang.Map(lang.Key("key", 2), lang.Bool()), {"key0": True, "key1": False}, (True, False)),
     (lang.Map(lang.Key("key", 2), lang.Bool()), {"#map": [[1, False], [0, True]]}, (True, False)),
     (lang.Int(0, 2**62), {"#bigint": str(2**60)}, 2**60),
+    (lang.Optional(lang.Int(0, 3)), [], None),
+    (lang.Optional(lang.Int(0, 3)), {"#tup": [{"#bigint": "3"}]}, 3),
+    (lang.Key("key", 2), {"#bigint": "1"}, 1),
+    (lang.Bag(lang.Int(0, 3), 2), {"#map": [[{"#bigint": "2"}, {"#bigint": "2"}]]}, (2, 2)),
+    (lang.Bag(lang.Int(0, 3), 2), [], ()),
 ]
 
 
