@@ -13,6 +13,7 @@ import fastjsonschema
 
 from ..language import Instance
 from ..strict_json import NotJson, read_json
+from .fault import DEADLOCK, RANGE
 from .sealed import validator
 from .verdict import Result, Verdict
 
@@ -20,6 +21,7 @@ MOVED = 14
 """The exit code of a run in which everything holds, and that isn't as its baseline was."""
 
 _COUNTS = ("states", "transitions", "depth")
+BESIDE = (RANGE, DEADLOCK)  # told of only where they are broken
 
 
 class BaselineError(Exception):
@@ -95,7 +97,8 @@ def _differences(told: Mapping[str, Any], instance: Instance, deadlock: bool) ->
         if there.get(name) != here.get(name):
             yield f"{name}={there.get(name, 'none')} there, {here.get(name, 'none')} here"
     every = (*instance.properties, *instance.progress)
-    yield from _sets("property", {p["name"] for p in told["properties"]}, {p.name for p in every})
+    named = {p["name"] for p in told["properties"]} - {*BESIDE}
+    yield from _sets("property", named, {p.name for p in every})
     yield from _sets("feature", set(told["features"]), set(instance.features))
     looked = "looked for" if deadlock and instance.may_deadlock else "not looked for"
     if told["deadlocks"] != looked:
@@ -135,10 +138,14 @@ def _changed(
     for name in ("verdict", *(_COUNTS if whole else ()), "symmetry", "left_out"):
         if baseline[name] != now[name]:
             yield name, baseline[name], now[name]
-    before = {item["name"]: _outcome(item) for item in baseline["properties"]}
-    for item in now["properties"]:
-        if before[item["name"]] != _outcome(item):
-            yield item["name"], before[item["name"]], _outcome(item)
+    before, here = (
+        {item["name"]: _outcome(item) for item in of["properties"]} for of in (baseline, now)
+    )
+    for name in dict.fromkeys((*here, *(x for x in BESIDE if x in before))):
+        absent = "holds" if name in BESIDE else "unknown"
+        old, new = (outcomes.get(name, absent) for outcomes in (before, here))
+        if old != new:
+            yield name, old, new
     vacuous = [
         sorted({f"{x['subject']} {x['what']}" for x in r["vacuous"]}) for r in (baseline, now)
     ]

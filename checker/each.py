@@ -11,7 +11,7 @@ from .native.explore import Carrier
 from .native.sharing import DEADLOCK as STUCK
 from .native.sharing import MOST_PROPERTIES, Flags
 from .native.sharing import RANGE as OUT_OF_RANGE
-from .verdict import PropertyVerdict, Result, Verdict
+from .verdict import Counterexample, PropertyVerdict, Result, Verdict
 
 if TYPE_CHECKING:
     from .check import Prepared
@@ -92,7 +92,18 @@ def judge(instance: Instance, result: Result) -> None:
     def gravity(item: PropertyVerdict) -> int:
         return 2 if item.name in progress else 1 if item.name == DEADLOCK else 0
 
-    first = min(broken, key=lambda item: (gravity(item), item.trace_length))
     verdicts = Verdict.BROKEN, Verdict.DEADLOCK, Verdict.LEADS_TO_BROKEN
+    ordered = sorted(broken, key=lambda item: (gravity(item), item.trace_length))
+    first = ordered[0]
     result.verdict, result.trace = verdicts[gravity(first)], first.trace
-    result.reason = f"{first.name} is broken." if first.trace is None else first.trace.conclusion
+    result.each = [
+        Counterexample(
+            verdicts[gravity(item)], "" if item.name == DEADLOCK else item.name, (), item.trace
+        )
+        for item in ordered
+        if item.trace is not None
+    ]
+    names = ", ".join(item.name for item in broken)
+    result.reason = f"{len(broken)} of {len(result.properties)} are broken: {names}."
+    if len(broken) == 1 and first.trace is not None:
+        result.reason = first.trace.conclusion

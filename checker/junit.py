@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 from ..language import Instance
 from .chart.chart import chart_of
 from .chart.text import to_lines
-from .fault import NO_ROW
+from .fault import DEADLOCK, NO_ROW
 from .verdict import Result, Verdict
 
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -33,7 +33,7 @@ def to_junit(instance: Instance, result: Result) -> bytes:
             told.text = _xml(text) or None
             found["skipped" if tag == "skipped" else f"{tag}s"] += 1
 
-    for item in result.properties:
+    for item in (item for item in result.properties if item.name != DEADLOCK):
         sentence = sentences.get(item.name, "")
         if item.verdict == "broken":
             case(item.name, "failure", sentence or result.reason, _chart(result, item.name))
@@ -43,7 +43,7 @@ def to_junit(instance: Instance, result: Result) -> bytes:
         else:
             case(item.name)
     if any(item.verdict is Verdict.DEADLOCK for item in result.counterexamples):
-        case("no deadlock", "failure", NO_ROW, _chart(result, ""))
+        case(DEADLOCK, "failure", NO_ROW, _chart(result, ""))
     elif open_ended:
         case("an end of the run", "error", result.reason)
     suite.set("tests", str(len(suite)))

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table as Grid
 from rich.text import Text
 
+from .fault import DEADLOCK
 from .report import (
     TITLES,
     named,
@@ -68,7 +69,7 @@ def _verdict(result: Outcome, console: Console) -> None:
     for item in result.properties:
         if item.note:
             console.print(f"{item.name}, known: {item.note}.", markup=False)
-    if isinstance(result, Result):
+    if isinstance(result, Result) and result.verdict not in FOUND_FAULT:
         tell_unexplained([str(item) for item in result.unexplained], console)
     every = result.counterexamples if isinstance(result, Result) else []
     if result.trace is not None and len(every) < 2:
@@ -76,6 +77,7 @@ def _verdict(result: Outcome, console: Console) -> None:
         show_trace(result.trace, console)
     for number, item in enumerate(every if len(every) > 1 else (), 1):
         which = f"without {' and '.join(item.without)}" if item.without else "there is"
+        which = f"for {item.broken or DEADLOCK}" if result.each else which
         console.print()
         title = f"Counterexample {number} of {len(every)}, the shortest {which}"
         show_trace(item.trace, console, title)
@@ -96,6 +98,9 @@ def _interrupted(result: Result, resume: str | None) -> str:
 
 def _so_far(result: Result) -> str:
     """What is known of a run that came to no end."""
+    broken = [item for item in result.properties if item.verdict == "broken"]
+    if broken:
+        return f"broken by then: {_names(broken)}"
     holds = sum(item.verdict == "holds" for item in result.properties)
     if holds:
         return f"{_count(holds, 'property', 'properties')} of states and steps hold"

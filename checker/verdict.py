@@ -160,6 +160,8 @@ class Result(Outcome):
     """What makes states, where that was asked for."""
     found: Found | None = None
     """The states, where the run was told to keep them."""
+    each: list[Counterexample] = field(default_factory=list[Counterexample])
+    """A counterexample of all that is broken, where the run went on, `trace` first."""
     enumeration: Enumeration | None = None
     """The counterexamples, `trace` first, where more than one was asked for."""
     vacuous: list[Vacuity] = field(default_factory=list[Vacuity])
@@ -189,6 +191,8 @@ class Result(Outcome):
         """Those that were found, the shortest first."""
         if self.enumeration is not None:
             return self.enumeration.found
+        if self.each:
+            return self.each
         return [] if self.trace is None else [counterexample_of(self, self.trace)]
 
     @property

@@ -21,6 +21,7 @@ from .options import (
     Jobs,
     Json,
     JUnitFile,
+    KeepGoing,
     Leader,
     Master,
     NoDeadlock,
@@ -126,6 +127,7 @@ def check(
         ),
     ] = None,
     strict: Strict = False,
+    keep_going: KeepGoing = False,
     trace: TraceFile = None,
     page: ReportFile = None,
     junit: JUnitFile = None,
@@ -154,6 +156,10 @@ def check(
         fail("--checkpoint is for --engine local: a run on Spark is kept in --storage")
     if resume is not None and storage is not None:
         fail("--resume and --storage exclude each other: a resumed run stays in its folder")
+    if keep_going and (checkpoint is not None or resume is not None):
+        fail("--keep-going is for runs that are not saved: without --checkpoint and --resume")
+    if keep_going and engine == "spark":
+        fail("--keep-going is for --engine local")
     protocol = mixed(protocol, client=client, coordinator=coordinator, leader=leader)
     instance = checked_instance(
         system, protocol, bounds, constants, with_, without, properties, most, progress
@@ -182,6 +188,7 @@ def check(
         resume=resume,
         strict=strict,
         all_traces=all_traces,
+        keep_going=keep_going,
         spark=None
         if engine == "local"
         else SparkOptions(

@@ -148,6 +148,12 @@ Strict = Annotated[
         "--strict", help="What holds and is vacuous, for no known reason, is inconclusive (20)."
     ),
 ]
+KeepGoing = Annotated[
+    bool,
+    typer.Option(
+        "--keep-going", help="Go on where a property breaks: what becomes of each is found."
+    ),
+]
 Json = Annotated[Output | None, _json("The result")]
 TraceFile = Annotated[
     Output | None,
