@@ -77,7 +77,8 @@ def _verdict(result: Outcome, console: Console) -> None:
         show_trace(result.trace, console)
     for number, item in enumerate(every if len(every) > 1 else (), 1):
         which = f"without {' and '.join(item.without)}" if item.without else "there is"
-        which = f"for {item.broken or DEADLOCK}" if result.each else which
+        if isinstance(result, Result) and result.each:
+            which = f"for {item.broken or DEADLOCK}"
         console.print()
         title = f"Counterexample {number} of {len(every)}, the shortest {which}"
         show_trace(item.trace, console, title)
