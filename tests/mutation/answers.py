@@ -78,6 +78,7 @@ class Answers:
 
 
 def _serve(mutants: Mapping[str, Mutant], paths: list[Path], line: Connection) -> None:
+    line.poll(None)  # properties kill most mutants: nothing is collected before one asks
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)
