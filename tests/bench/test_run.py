@@ -12,7 +12,10 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "performance.md"
 
 
-@pytest.mark.parametrize("name", ["measured", "store", "compile", "spark", "solver", "oracle"])
+SECTIONS = ["measured", "store", "progress", "compile", "spark", "solver", "oracle"]
+
+
+@pytest.mark.parametrize("name", SECTIONS)
 def test_the_page_has_one_place_for_the_result(name: str) -> None:
     text = PAGE.read_text()
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
@@ -38,6 +41,7 @@ QUICK: dict[tuple[str, ...], dict[str, int]] = {
         "| of these to lower and compile": len(SHIPPED),
     },
     ("store.py",): {"| bytes a state of transactions": 1},
+    ("progress.py",): {"| seconds for progress": 1, "| bytes a transition": 1},
     ("oracle.py",): {"| at least": 5},
 }
 
