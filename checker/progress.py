@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Container, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from itertools import compress, count, islice, starmap, takewhile
+from itertools import count, takewhile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,8 +16,7 @@ import numpy as np
 from .ground import Aim
 from .lasso import Fairnesses, Label, Lasso, Obligation, tell_dead_end, tell_lasso
 from .native import components as native
-from .native.coverage import INTERPRETED
-from .native.marker import BEGINS, WITHIN, Mark, compiled, interpreted
+from .native.marker import AT_ONCE, kind_of_bits, marker
 from .native.store import SHARDS
 from .native.transitions import Transitions
 from .native.vectors import formula, in_words
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from .native.explore import Explorer
 
 WORD = 64
-PER_STATE = 13  # bytes of a look, and what an iterator takes: components, regions and marks
+PER_STATE = 16  # bytes beside the steps and what an iterator takes: components, regions, order
 ON_A_WAY = 16  # bytes a state more where a way is looked for
 
 
@@ -121,8 +119,9 @@ def _unmet(prepared: Prepared, progress: Progress) -> Iterator[Vacuity]:
 class Progress:
     """What must come to happen, asked of the states that an explorer has found.
 
-    Each thread looks at another aim, where there is room for that. `unmet` are the properties of
-    which no state meets the premise. Raises MemoryError where the explorer's limit leaves no room.
+    All aims are looked at together, by the components of the steps; then each one that is broken by
+    itself, for its run. `unmet` are the properties of which no state meets the premise. Raises
+    MemoryError where the explorer's limit leaves no room.
     """
 
     def __init__(self, prepared: Prepared, explorer: Explorer) -> None:
@@ -131,18 +130,24 @@ class Progress:
         self.explorer = explorer
         self.fair = _fair(prepared)
         self.steps = Transitions(explorer, self.fair.kind_of)
-        self.most = self.steps.bytes
-        self.looks = [_Look(self)]
-        with suppress(MemoryError):
-            while len(self.looks) < explorer.threads:
-                self.looks.append(_Look(self))
+        self.most = self.held = self.steps.bytes
+        states = self.steps.states
+        step = np.dtype(np.uint16 if prepared.kernel.most_successors < 1 << 15 else np.uint32)
+        self._take((PER_STATE + step.itemsize) * states)
+        self.region = np.zeros(states, dtype=np.uint32)
+        self.rindex = np.zeros(states, dtype=np.uint32)
+        self.stack = np.zeros(states + 1, dtype=np.uint32)
+        self.iterators = np.zeros(states + 1, dtype=step)
+        self.order = np.zeros(states, dtype=np.uint32)
+        self.room = np.zeros((5, self.fair.masks.shape[1]), dtype=np.uint64)
+        self.none = self.order[:0]
         self.met: set[str] = set()
 
-    def take(self, size: int) -> None:
-        """Counts so many bytes more. Raises MemoryError where there is no room for them."""
-        if not self.explorer.may_take(self.most + size):
+    def _take(self, size: int) -> None:
+        if not self.explorer.may_take(self.held + size):
             raise MemoryError(f"{size:,} bytes for what states belong to")
-        self.most += size
+        self.held += size
+        self.most = max(self.most, self.held)
 
     @property
     def effort(self) -> Effort:
@@ -158,107 +163,120 @@ class Progress:
     def broken(self, known: Container[str] = ()) -> Iterator[Broken]:
         """The aims that don't hold, each with a run that shows it; properties that are `known` by
         then are left out."""
-        packing, aims = self.prepared.packing, self.prepared.grounded.aims
-        pairs = [(formula(aim.premise, packing), formula(aim.goal, packing)) for aim in aims]
-        few = self.steps.states < INTERPRETED
-        marks = starmap(interpreted, pairs) if few else compiled(pairs, packing)
-        every = zip(aims, marks, strict=True)
-        todo = ((aim, mark) for aim, mark in every if aim.of.name not in known)
-        while some := list(islice(todo, len(self.looks))):
-            looks = [look.at(*one) for look, one in zip(self.looks, some, strict=False)]
-            self._mark(looks)
-            answers = self.explorer.each(_Look.breaks, [(look,) for look in looks])
-            for look in compress(looks, answers):
-                if look.aim.of.name not in known:
-                    yield Broken(look.aim, look.run())
+        aims = [aim for aim in self.prepared.grounded.aims if aim.of.name not in known]
+        leads_to = [aim for aim in aims if aim.of.kind == "leads to"]
+        found = set[str]()
+        for first in range(0, len(leads_to), AT_ONCE):
+            found |= self._together(leads_to[first : first + AT_ONCE])
+        if not leads_to:
+            self._put_in_order()
+        for aim in aims:
+            if aim.of.name in known or (aim.of.kind == "leads to" and aim.name not in found):
+                continue
+            run = self._always_possible(aim) if aim.of.kind != "leads to" else self._leads_to(aim)
+            if run is not None:
+                yield Broken(aim, run)
+            elif aim.name in found:
+                raise RuntimeError(f"{aim.name} is broken among other aims, and holds alone")
 
-    def _mark(self, looks: Sequence[_Look]) -> None:
-        """Marks the states for the aims that are looked at."""
-        store, starts = self.explorer.store, self.steps.starts
+    def _put_in_order(self) -> None:
+        """Writes the states by their components into `order`, and their components' numbers into
+        `rindex`."""
+        self.region[:] = 1
+        self._components(new=2, order=self.order)
+
+    def _components(self, new: int, order: Any) -> tuple[int, int, int]:
+        bases, offsets, targets, kinds = self.steps.arrays
+        fair = self.fair
+        return native.components(
+            bases, offsets, targets, kinds, fair.masks, fair.weak, fair.strong, self.region,
+            self.rindex, self.stack, self.iterators, self.none, self.room, new, order,
+        )  # fmt: skip
+
+    def _together(self, aims: Sequence[Aim]) -> set[str]:
+        """The names of those that a fair run breaks."""
+        self._put_in_order()
+        kind, held = kind_of_bits(len(aims)), self.held
+        self._take(2 * kind.itemsize * self.steps.states)
+        begins, within = np.zeros((2, self.steps.states), dtype=kind)
+        self._mark(aims, begins, within)
+        bases, offsets, targets, kinds = self.steps.arrays
+        fair = self.fair
+        native.reach_all(bases, offsets, targets, self.order, self.rindex, within, begins)
+        bits = native.broken_aims(
+            bases, offsets, targets, kinds, fair.masks, fair.weak, fair.strong, self.region,
+            self.rindex, self.stack, self.iterators, self.order, begins, self.room,
+        )  # fmt: skip
+        self.held = held
+        return {aim.name for at, aim in enumerate(aims) if int(bits) >> at & 1}
+
+    def _mark(self, aims: Sequence[Aim], begins: Any, within: Any) -> None:
+        """Marks each state for the aims, a bit for each, on all threads."""
+        packing, store, starts = self.prepared.packing, self.explorer.store, self.steps.starts
+        pairs = [(formula(aim.premise, packing), formula(aim.goal, packing)) for aim in aims]
+        mark = marker(pairs, packing, self.steps.states)
         turns = count()
 
-        def mark() -> None:
+        def part() -> int:
+            met = 0
             for shard in takewhile(SHARDS.__gt__, turns):
                 at = int(starts[shard])
                 for rows in store.rows(shard):
-                    words = in_words(rows, self.prepared.packing)
-                    end = at + len(words)
-                    for look in looks:
-                        if look.mark(words, look.flags[at:end]):
-                            self.met.add(look.aim.of.name)
+                    end = at + len(rows)
+                    met |= mark(in_words(rows, packing), begins[at:end], within[at:end])
                     at = end
+            return met
 
-        self.explorer.each(mark, [()] * self.explorer.threads)
+        for met in self.explorer.each(part, [()] * self.explorer.threads):
+            self.met |= {aim.of.name for at, aim in enumerate(aims) if met >> at & 1}
 
+    # One aim --------------------------------------------------------------------------------
 
-class _Look:
-    """A look at one aim after the other: what each state is to it, and the run that breaks it."""
+    def _marked(self, aim: Aim) -> None:
+        """Marks each state without the goal as WITHIN, and as BEGINS where the premise holds."""
+        held, states = self.held, self.steps.states
+        self._take(2 * states)
+        self.flags, within = np.zeros((2, states), dtype=np.uint8)
+        self._mark([aim], self.flags, within)
+        self.flags |= within << 1
+        self.held = held + states
 
-    def __init__(self, progress: Progress) -> None:
-        self.progress = progress
-        self.steps, self.fair = progress.steps, progress.fair
-        states = self.steps.states
-        most = progress.prepared.kernel.most_successors
-        step = np.dtype(np.uint16 if most < 1 << 15 else np.uint32)
-        progress.take((PER_STATE + step.itemsize) * states)
-        self.aim: Aim
-        self.mark: Mark
-        self.region = np.zeros(states, dtype=np.uint32)
-        self.rindex = np.zeros(states, dtype=np.uint32)
-        self.stack = np.zeros(states + 1, dtype=np.uint32)
-        self.iterators = np.zeros(states + 1, dtype=step)
-        self.flags = np.zeros(states, dtype=np.uint8)
-
-    def at(self, aim: Aim, mark: Mark) -> _Look:
-        """The look, at this aim from now on."""
-        self.aim, self.mark = aim, mark
-        return self
-
-    def breaks(self) -> bool:
-        """Whether a run breaks the aim, once the states are marked. `run` tells it then."""
-        return self._leads_to() if self.aim.of.kind == "leads to" else self._always_possible()
-
-    def _leads_to(self) -> bool:
+    def _leads_to(self, aim: Aim) -> Lasso | None:
+        held = self.held
+        self._marked(aim)
         bases, offsets, targets, kinds = self.steps.arrays
-        fair = self.fair
         self.region[:] = 0
-        if not native.reach(bases, offsets, targets, self.flags, self.region, self.stack):
-            return False
-        wanted = native.idle(bases, offsets, kinds, self.flags, self.region, fair.masks)
+        native.reach(bases, offsets, targets, self.flags, self.region, self.stack)
+        wanted = native.idle(bases, offsets, kinds, self.flags, self.region, self.fair.masks)
         new, open_ = 2, 1
         while open_:
-            found, open_, new = native.components(
-                bases, offsets, targets, kinds, fair.masks, fair.weak, fair.strong, self.region,
-                self.rindex, self.stack, self.iterators, self.flags, new, False,
-            )  # fmt: skip
-            wanted += found
-        if not wanted:
-            return False
+            fair, open_, new = self._components(new, self.none)
+            wanted += fair
         self.flags[self.region >= native.FAIR] |= native.WANTED
-        return True
+        run = self._lasso() if wanted else None
+        self.held = held
+        return run
 
-    def _always_possible(self) -> bool:
-        """With WITHIN for the states without the goal, as they were marked; other states come."""
-        bases, offsets, targets, kinds = self.steps.arrays
-        fair = self.fair
-        self.flags[:] = WITHIN * ((self.flags & WITHIN) == 0)
-        self.region[:] = 1
-        native.components(
-            bases, offsets, targets, kinds, fair.masks, fair.weak, fair.strong, self.region,
-            self.rindex, self.stack, self.iterators, self.flags, 2, True,
-        )  # fmt: skip
-        never = (self.flags & WITHIN) == 0
-        self.flags[:] = BEGINS | WITHIN
+    def _always_possible(self, aim: Aim) -> Lasso | None:
+        held = self.held
+        self._marked(aim)
+        self.met.add(aim.of.name)
+        bases, offsets, targets, _ = self.steps.arrays
+        self.flags[:] = native.WITHIN * ((self.flags & native.WITHIN) == 0)
+        native.come(bases, offsets, targets, self.order, self.flags)
+        never = (self.flags & native.WITHIN) == 0
+        self.flags[:] = native.BEGINS | native.WITHIN
         self.flags[never] |= native.WANTED
-        self.region[:] = 0  # nothing has to happen where no way leads to the goal
-        return bool(never.any())
+        run = self._run(self._stem()) if never.any() else None
+        self.held = held
+        return run
 
     # Ways -----------------------------------------------------------------------------------
 
     def _stem(self) -> list[int]:
         """The states of a shortest way to one that is wanted."""
         states = self.steps.states
-        self.progress.take(ON_A_WAY * states)
+        self._take(ON_A_WAY * states)
         parents = np.zeros(2 * states, dtype=np.uint32)
         queue = np.zeros(2 * states, dtype=np.uint32)
         bases, offsets, targets, _ = self.steps.arrays
@@ -267,10 +285,9 @@ class _Look:
         found = [int(at)]
         while int(parents[found[-1]]) != found[-1]:
             found.append(int(parents[found[-1]]))
-        self.progress.most -= ON_A_WAY * states
         return [at % states for at in reversed(found)]
 
-    def run(self) -> Lasso:
+    def _lasso(self) -> Lasso:
         """The shortest way to where the aim is broken, and what is repeated there for ever."""
         stem = self._stem()
         start = stem[-1]
@@ -298,7 +315,7 @@ class _Look:
         if step is None:
             step = next(at for at in every if self.steps.targets[at] == following)
         label = self.steps.labels(state)[step - every.start]
-        return self.progress.prepared.labels[int(label)]
+        return self.prepared.labels[int(label)]
 
     def outgoing(self, state: int) -> range:
         """The steps from a state."""
@@ -310,17 +327,17 @@ class _Look:
 class _Way:
     """A way through a component that a fair run can stay in: its states, and the steps taken."""
 
-    def __init__(self, look: _Look, start: int) -> None:
-        self.look = look
+    def __init__(self, progress: Progress, start: int) -> None:
+        self.progress = progress
         self.states = [start]
         self.taken: list[int] = []
-        self.parents = look.rindex  # both are free by now
-        self.queue = look.stack
+        self.parents = progress.rindex  # both are free by now
+        self.queue = progress.stack
 
     def satisfy(self, obligation: int) -> None:
         """Goes on until the way is fair to an obligation, if it isn't so already."""
         word, bit = divmod(obligation, WORD)
-        weak = bool(self.look.fair.weak[word] >> np.uint64(bit) & np.uint64(1))
+        weak = bool(self.progress.fair.weak[word] >> np.uint64(bit) & np.uint64(1))
         if any(self._counts(step, word, bit) for step in self.taken):
             return
         if weak and not all(self._is_possible(state, word, bit) for state in self.states):
@@ -336,21 +353,21 @@ class _Way:
         """Goes back to where it began, by a step at least."""
         start = self.states[0]
         if not self.taken:
-            region = self.look.region
+            region = self.progress.region
             inside = (
                 at
-                for at in self.look.outgoing(start)
-                if region[self.look.steps.targets[at]] == region[start]
+                for at in self.progress.outgoing(start)
+                if region[self.progress.steps.targets[at]] == region[start]
             )
             self._take(next(inside))
         self._nearest(start, 0, 0, False)
         self._go(start)
 
     def _nearest(self, goal: int, word: int, bit: int, rests: bool) -> tuple[int, int]:
-        bases, offsets, targets, kinds = self.look.steps.arrays
+        bases, offsets, targets, kinds = self.progress.steps.arrays
         mask = np.uint64(1 << bit)
         state, step = native.nearest(
-            bases, offsets, targets, kinds, self.look.fair.masks, self.look.region,
+            bases, offsets, targets, kinds, self.progress.fair.masks, self.progress.region,
             self.states[-1], goal, word, mask, rests, self.parents, self.queue,
         )  # fmt: skip
         return int(state), int(step)
@@ -361,20 +378,20 @@ class _Way:
         while back[-1] != self.states[-1]:
             back.append(int(self.parents[back[-1]]))
         for following in reversed(back[:-1]):
-            steps = self.look.outgoing(self.states[-1])
-            targets = self.look.steps.targets
+            steps = self.progress.outgoing(self.states[-1])
+            targets = self.progress.steps.targets
             self._take(next(at for at in steps if targets[at] == following))
 
     def _take(self, step: int) -> None:
         self.taken.append(step)
-        self.states.append(int(self.look.steps.targets[step]))
+        self.states.append(int(self.progress.steps.targets[step]))
 
     def _counts(self, step: int, word: int, bit: int) -> bool:
-        mask = self.look.fair.masks[self.look.steps.kinds[step], word]
+        mask = self.progress.fair.masks[self.progress.steps.kinds[step], word]
         return bool(mask >> np.uint64(bit) & np.uint64(1))
 
     def _is_possible(self, state: int, word: int, bit: int) -> bool:
-        return any(self._counts(step, word, bit) for step in self.look.outgoing(state))
+        return any(self._counts(step, word, bit) for step in self.progress.outgoing(state))
 
 
 @dataclass(frozen=True)

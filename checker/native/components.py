@@ -21,12 +21,14 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .marker import BEGINS, WITHIN
 from .transitions import BLOCK_BITS
 
 FAIR = 1 << 31
-WANTED = 4  # of a state, beside BEGINS and WITHIN: it has proof
+BEGINS, WITHIN, WANTED = 1, 2, 4  # of a state: a run may begin to be bad, may stay so, has proof
 NONE = 0xFFFFFFFF  # the number of no state
+FIRST = np.uint32(1 << 31)  # in an order, of the first state of a component
+NUMBER = np.uint32(FIRST - np.uint32(1))
+ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -95,16 +97,17 @@ def _possible(bases, offsets, kinds, masks, state, found):
 
 @njit(nogil=True, cache=True)
 def judge(
-    bases, offsets, targets, kinds, masks, weak, strong, region, rindex, mine, members, new, fair
+    bases, offsets, targets, kinds, masks, weak, strong, region, rindex, mine, members, room, new,
+    fair,
 ):  # fmt: skip
     """Says of a component, whose members have the index `mine`, what is left of it: nothing, all of
-    it, which is `fair`, or what belongs to the region `new`. Returns 1 for a fair one, 2 for one
-    that is still to be divided."""
+    it, which is `fair`, or what belongs to the region `new`. `room` has five rows of masks. Returns
+    1 for a fair one, 2 for one that is still to be divided."""
     words = masks.shape[1]
-    anywhere = np.zeros(words, dtype=np.uint64)
-    everywhere = np.full(words, np.uint64(0xFFFFFFFFFFFFFFFF))
-    taken = np.zeros(words, dtype=np.uint64)
-    here = np.zeros(words, dtype=np.uint64)
+    anywhere, everywhere, taken, here, unfair = room[0], room[1], room[2], room[3], room[4]
+    anywhere[:] = 0
+    everywhere[:] = ALL
+    taken[:] = 0
     has_step = False
     for state in members:
         here[:] = 0
@@ -115,10 +118,10 @@ def judge(
                 here[word] |= masks[kinds[at], word]
                 if inside:
                     taken[word] |= masks[kinds[at], word]
-        anywhere |= here
-        everywhere &= here
+        for word in range(words):
+            anywhere[word] |= here[word]
+            everywhere[word] &= here[word]
     lost = not has_step
-    unfair = np.zeros(words, dtype=np.uint64)
     divided = False
     for word in range(words):
         lost |= (weak[word] & everywhere[word] & ~taken[word]) != np.uint64(0)
@@ -154,23 +157,31 @@ def _repeats(targets, first, end, state):
 
 @njit(nogil=True, cache=True)
 def components(
-    bases, offsets, targets, kinds, masks, weak, strong, region, rindex, stack, iterators, flags,
-    new, can_come,
+    bases, offsets, targets, kinds, masks, weak, strong, region, rindex, stack, iterators, starts,
+    room, new, order,
 ):  # fmt: skip
-    """Divides each region into its components and judges them, with new regions from `new` on.
+    """Divides the regions of some states, of all without `starts`, into their components and judges
+    them, with new regions from `new` on.
 
-    With `can_come`, instead, marks as WITHIN every state from which one that is WITHIN is reached:
-    components are found in the order in which nothing leads to a later one.
-    `rindex`, `stack` and `iterators` have a place for each state; an iterator has the number of
-    steps that were followed, and in its last bit whether the state isn't its component's root.
-    Returns how many components are fair, how many are to be divided, and the next new region.
+    With an `order`, instead, writes there the states by their components, the first of each with
+    FIRST: nothing leads to a later one. `rindex`, `stack` and `iterators` have a place for each
+    state; an iterator has the number of steps that were followed, and in its last bit whether the
+    state isn't its component's root. Returns how many components are fair, how many are to be
+    divided, and the next new region.
     """
-    rindex[:] = 0
     states = len(region)
+    several = len(starts)
+    if several:
+        for start in starts:
+            rindex[start] = 0
+    else:
+        rindex[:] = 0
+    ordered = 0
     fair, open_ = 0, 0
     mine = np.int64(NONE)
     path, back = 0, states  # what is on the way lies below, what waits for its root above
-    for start in range(states):
+    for turn in range(several if several else states):
+        start = np.int64(starts[turn]) if several else turn
         if region[start] == 0 or region[start] >= FAIR or rindex[start]:
             continue
         index = 1
@@ -220,14 +231,16 @@ def components(
             rindex[state] = mine
             stack[low - 1] = state
             members = stack[low - 1 : back]
-            if can_come:
-                _spread(bases, offsets, targets, flags, members)
+            if len(order):
+                order[ordered : ordered + len(members)] = members
+                order[ordered] |= FIRST
+                ordered += len(members)
             elif len(members) == 1 and not _repeats(targets, first, end, state):
                 region[state] = 0  # as most are: no run stays in it
             else:
                 outcome = judge(
                     bases, offsets, targets, kinds, masks, weak, strong, region, rindex, mine,
-                    members, new, FAIR + new,
+                    members, room, new, FAIR + new,
                 )  # fmt: skip
                 fair += outcome == 1
                 open_ += outcome == 2
@@ -236,17 +249,112 @@ def components(
     return fair, open_, new
 
 
+@njit(nogil=True, cache=True, inline="always")
+def _members_end(order, first):
+    """Where the component ends that begins there."""
+    end = first + 1
+    while end < len(order) and not order[end] & FIRST:
+        end += 1
+    return end
+
+
 @njit(nogil=True, cache=True)
-def _spread(bases, offsets, targets, flags, members):
-    """Marks all members as WITHIN where one is, or leads to what is."""
-    found = False
-    for state in members:
-        found |= (flags[state] & WITHIN) != 0
-        for at in range(_first(bases, offsets, state), _end(bases, offsets, state)):
-            found |= (flags[targets[at]] & WITHIN) != 0
-    if found:
-        for state in members:
-            flags[state] |= WITHIN
+def come(bases, offsets, targets, order, flags):
+    """Marks as WITHIN every state from which one that is WITHIN is reached."""
+    first = 0
+    while first < len(order):
+        end = _members_end(order, first)
+        found = False
+        for place in range(first, end):
+            state = np.int64(order[place] & NUMBER)
+            found |= (flags[state] & WITHIN) != 0
+            for at in range(_first(bases, offsets, state), _end(bases, offsets, state)):
+                found |= (flags[targets[at]] & WITHIN) != 0
+        if found:
+            for place in range(first, end):
+                flags[order[place] & NUMBER] |= WITHIN
+        first = end
+
+
+@njit(nogil=True, cache=True)
+def reach_all(bases, offsets, targets, order, rindex, within, reached):
+    """Of several aims at once, a bit for each: adds to `reached`, where runs begin, the states that
+    are reached from there through those `within`. `rindex` still tells components apart."""
+    end = len(order)
+    while end:
+        first = end - 1
+        while first and not order[first] & FIRST:
+            first -= 1
+        again = True
+        while again:
+            again = False
+            for place in range(first, end):
+                state = np.int64(order[place] & NUMBER)
+                here = reached[state]
+                if not here:
+                    continue
+                for at in range(_first(bases, offsets, state), _end(bases, offsets, state)):
+                    target = targets[at]
+                    new = here & within[target] & ~reached[target]
+                    if new:
+                        reached[target] |= new
+                        again |= rindex[target] == rindex[state]
+        end = first
+
+
+@njit(nogil=True, cache=True)
+def broken_aims(
+    bases, offsets, targets, kinds, masks, weak, strong, region, rindex, stack, iterators, order,
+    reached, room,
+):  # fmt: skip
+    """Of several aims at once the bits of those that a fair run breaks: it ends, or stays for ever,
+    where the aim's bit is `reached`. Changes `region` and `rindex`."""
+    broken, one = np.uint64(0), np.uint64(1)
+    none = order[:0]
+    here = room[3]
+    region[:] = 0
+    rindex[:] = 0
+    first = 0
+    while first < len(order):
+        end = _members_end(order, first)
+        owed = np.uint64(0)
+        for place in range(first, end):
+            state = np.int64(order[place] & NUMBER)
+            if not reached[state]:
+                continue
+            aims = np.uint64(reached[state])
+            owed |= aims
+            _possible(bases, offsets, kinds, masks, state, here)
+            fair = np.uint64(0)
+            for word in range(len(here)):
+                fair |= here[word]
+            if fair == np.uint64(0):
+                broken |= aims
+        state = np.int64(order[first] & NUMBER)
+        begin, stop = _first(bases, offsets, state), _end(bases, offsets, state)
+        owed &= ~broken
+        if owed and (end - first > 1 or _repeats(targets, begin, stop, state)):
+            members = order[first:end] & NUMBER
+            bit = one
+            while owed:
+                if owed & bit:
+                    owed &= ~bit
+                    for member in members:
+                        region[member] = 1 if np.uint64(reached[member]) & bit else 0
+                    new, open_ = 2, 1
+                    while open_:
+                        found, open_, new = components(
+                            bases, offsets, targets, kinds, masks, weak, strong, region, rindex,
+                            stack, iterators, members, room, new, none,
+                        )  # fmt: skip
+                        if found:
+                            broken |= bit
+                    for member in members:
+                        region[member] = 0
+                        rindex[member] = 0
+                bit <<= one
+        first = end
+    return broken
 
 
 @njit(nogil=True, cache=True)

@@ -204,6 +204,10 @@ class Builder:
         """The same number in more bits."""
         return self._give(kind, f"zext {a} to {kind}")
 
+    def trunc(self, a: Value, kind: str) -> Value:
+        """The number's lower bits."""
+        return self._give(kind, f"trunc {a} to {kind}")
+
     def phi(self, kind: str) -> Phi:
         """A value that depends on where the block is entered from, to be told afterwards."""
         phi = Phi(self.function.new_value(kind))

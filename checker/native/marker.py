@@ -1,80 +1,98 @@
-"""What a property of progress says of each state, written by machine code.
+"""What properties of progress say of each state: several aims at once, a bit for each.
 
-    mark<n>(words, count, flags, met)
+    mark(words, count, begins, within)
 
-For each of `count` states from address `words` on, as rows of 64-bit words, it writes a byte of
-`flags`: WITHIN where the goal doesn't hold, and BEGINS as well where the premise does. `met`
-becomes 1 where the premise holds in some state, with the goal or without it.
+For each of `count` states from address `words` on, as rows of 64-bit words, it writes a number to
+`begins`: the bits of the aims whose premise holds and whose goal doesn't; and one to `within`: the
+bits of those whose goal doesn't hold. It returns the bits of the aims whose premise holds in some
+state, with the goal or without it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from ctypes import CFUNCTYPE, c_int64
-from typing import Any
+from ctypes import CFUNCTYPE, c_int64, c_uint64
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from .conditions import Conditions, each_state
-from .instructions import I8, I64, VOID, Builder, Function, Value, module
+from .instructions import I64, Builder, Function, module, number
 from .machine_code import Compilation, load
 from .pack import Packing
 from .vectors import Formula
 
-BEGINS, WITHIN = 1, 2  # of a state: a run may begin to be bad, may stay so
+Pair: TypeAlias = tuple[Formula, Formula]
+"""An aim: its premise and its goal."""
 
-_MARK = CFUNCTYPE(None, c_int64, c_int64, c_int64, c_int64)
+Mark: TypeAlias = Callable[[Any, Any, Any], int]
+"""Marks states, given as rows of words, in two arrays; returns the aims whose premise holds."""
+
+AT_ONCE = 32  # aims
+COMPILED_FROM = 1 << 14  # states
+
+_MARK = CFUNCTYPE(c_uint64, c_int64, c_int64, c_int64, c_int64)
 
 
-Mark = Callable[[Any, Any], bool]
-"""Marks states, given as rows of words; says whether the premise holds in one of them."""
+def kind_of_bits(aims: int) -> Any:
+    """The numbers that have a bit for each of so many aims."""
+    return np.dtype(f"u{max(1, 1 << (aims - 1).bit_length() >> 3)}")
 
 
-def interpreted(premise: Formula, goal: Formula) -> Mark:
+def marker(pairs: Sequence[Pair], packing: Packing, states: int) -> Mark:
+    """What marks so many states for these aims. Several threads may use it."""
+    return interpreted(pairs) if states < COMPILED_FROM else compiled(pairs, packing)
+
+
+def interpreted(pairs: Sequence[Pair]) -> Mark:
     """Marks by NumPy, for few states."""
 
-    def mark(words: Any, flags: Any) -> bool:
-        begins, open_ = premise(words), ~goal(words)
-        flags[:] = np.where(open_, np.where(begins, BEGINS | WITHIN, WITHIN), 0)
-        return bool(begins.any())
+    def mark(words: Any, begins: Any, within: Any) -> int:
+        begins[:] = within[:] = met = 0
+        for at, (premise, goal) in enumerate(pairs):
+            begin, open_ = premise(words), ~goal(words)
+            begins |= (begin & open_).astype(begins.dtype) << begins.dtype.type(at)
+            within |= open_.astype(within.dtype) << within.dtype.type(at)
+            met |= bool(begin.any()) << at
+        return met
 
     return mark
 
 
-def compiled(pairs: Sequence[tuple[Formula, Formula]], packing: Packing) -> list[Mark]:
-    """Marks by machine code, for each pair of premise and goal. Several threads may use them."""
-    functions = [_function(f"mark{at}", *pair, packing) for at, pair in enumerate(pairs)]
+def compiled(pairs: Sequence[Pair], packing: Packing) -> Mark:
+    """Marks by machine code, for many states."""
+    kind = kind_of_bits(len(pairs))
     compilation = Compilation()
-    compilation.begin(module(functions))
+    compilation.begin(module([_function(pairs, packing, f"i{8 * kind.itemsize}")]))
     engine = load(compilation.end())
-    return [_marks(engine, each.name) for each in functions]
+    function = _MARK(engine.get_function_address("mark"))
 
-
-def _marks(engine: Any, name: str) -> Mark:
-    function = _MARK(engine.get_function_address(name))
-
-    def mark(words: Any, flags: Any) -> bool:
+    def mark(words: Any, begins: Any, within: Any) -> int:
         assert engine is not None  # it owns the code
-        met = np.zeros(1, dtype=np.uint8)
         assert words.flags.c_contiguous
-        assert len(flags) == len(words)
-        function(words.ctypes.data, len(words), flags.ctypes.data, met.ctypes.data)
-        return bool(met[0])
+        assert len(words) == len(begins) == len(within)
+        assert begins.dtype == within.dtype == kind
+        return function(words.ctypes.data, len(words), begins.ctypes.data, within.ctypes.data)
 
     return mark
 
 
-def _function(name: str, premise: Formula, goal: Formula, packing: Packing) -> Function:
-    function = Function(name, VOID, [I64] * 4, shared=True)
+def _function(pairs: Sequence[Pair], packing: Packing, kind: str) -> Function:
+    function = Function("mark", I64, [I64] * 4, shared=True)
     b = Builder(function, function.new_block("entry"))
-    words, count, flags_at, met_at = function.args
-    flags, met = b.inttoptr(flags_at), b.inttoptr(met_at)
+    words, count, begins, within = function.args
+    begins, within = b.inttoptr(begins), b.inttoptr(within)
+    met = b.alloca(I64)
+    b.store(number(0), met)
     with each_state(b, words, count, packing) as each:
         conditions = Conditions(b, each.state, packing)
-        begins, comes = (next(conditions.truths(part)) for part in (premise, goal))
-        marks = b.select(begins, Value(I8, str(BEGINS | WITHIN)), Value(I8, str(WITHIN)))
-        b.store(b.select(comes, Value(I8, "0"), marks), b.gep(flags, each.at, I8))
-        with b.if_unlikely(begins):
-            b.store(Value(I8, "1"), met)
-    b.ret()
+        supposed = open_ = number(0)
+        for at, (premise, goal) in enumerate(pairs):
+            begin, came = (next(conditions.truths(part)) for part in (premise, goal))
+            supposed = b.or_(supposed, b.shl(b.zext(begin, I64), number(at)))
+            open_ = b.or_(open_, b.shl(b.zext(b.not_(came), I64), number(at)))
+        b.store(b.or_(b.load(met, I64), supposed), met)
+        for marks, place in ((b.and_(supposed, open_), begins), (open_, within)):
+            b.store(b.trunc(marks, kind), b.gep(place, each.at, kind))
+    b.ret(b.load(met, I64))
     return function

@@ -183,6 +183,10 @@ PLANTED: dict[str, tuple[Any, str, Any]] = {
         components, "reach", lambda *args: args[4].fill(1) or REACH(*args) or 1,
     ),
     "no cycle is fair": (components, "components", lambda *args: (0, 0, args[-2])),
+    "no aim is broken": (components, "broken_aims", lambda *_: 0),
+    "every aim is broken": (components, "broken_aims", lambda *_: -1),
+    "runs stay where they begin": (components, "reach_all", lambda *_: None),
+    "nothing comes": (components, "come", lambda *_: None),
     "one number for all instances": (
         checks, "labelled_by", lambda grounded: (checks._rows(grounded.instance), grounded),
     ),
@@ -199,7 +203,7 @@ def test_a_fault_in_the_engine_is_noticed(fault: str, monkeypatch: pytest.Monkey
             patched.setattr(*PLANTED[fault])
             try:
                 found = native(instance)
-            except (Disagreement, IndexError, StopIteration):
+            except (Disagreement, IndexError, RuntimeError, StopIteration):
                 return
         if found != expected:
             return

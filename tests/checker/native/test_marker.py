@@ -8,24 +8,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epochfence import language as lang
-from epochfence.checker import progress
 from epochfence.checker.check import Options, check
 from epochfence.checker.graph import Node
-from epochfence.checker.native.marker import compiled, interpreted
+from epochfence.checker.native import marker
+from epochfence.checker.native.marker import compiled, interpreted, kind_of_bits
 from epochfence.checker.native.vectors import formula
 from epochfence.spec.load import load_system
 from epochfence.tests.checker.native.test_seeker import PACKING, conditions, some_words
 
 
 @settings(max_examples=20)
-@given(st.lists(st.tuples(conditions(), conditions()), min_size=1, max_size=3), st.integers(0))
+@given(st.lists(st.tuples(conditions(), conditions()), min_size=1, max_size=18), st.integers(0))
 def test_states_are_marked_alike(nodes: list[tuple[Node, Node]], seed: int) -> None:
     words = some_words(seed)
     pairs = [(formula(premise, PACKING), formula(goal, PACKING)) for premise, goal in nodes]
-    for pair, mark in zip(pairs, compiled(pairs, PACKING), strict=True):
-        flags = np.full((2, len(words)), 255, dtype=np.uint8)
-        assert mark(words, flags[0]) == interpreted(*pair)(words, flags[1])
-        assert flags[0].tolist() == flags[1].tolist()
+    marks = np.full((4, len(words)), 255, dtype=kind_of_bits(len(pairs)))
+    met = compiled(pairs, PACKING)(words, marks[0], marks[1])
+    assert met == interpreted(pairs)(words, marks[2], marks[3])
+    assert marks[:2].tolist() == marks[2:].tolist()
 
 
 @pytest.mark.parametrize("protocol", ["1", "2"])
@@ -35,7 +35,7 @@ def test_what_comes_to_happen_is_the_same_by_both(
 ) -> None:
     instance = lang.instantiate(load_system("docs/examples/retry.py"), protocol, progress=True)
     by_numpy = check(instance, Options(threads=1))
-    monkeypatch.setattr(progress, "INTERPRETED", 0)
+    monkeypatch.setattr(marker, "COMPILED_FROM", 0)
     by_code = check(instance, Options(threads=threads))
     assert by_code.verdict is by_numpy.verdict
     assert by_code.properties == by_numpy.properties
