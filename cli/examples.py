@@ -8,7 +8,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "check docs/examples/lease.py --protocol 1",
         "check transactions --bounds small --progress",
         "check transactions --bounds small --client 2.7 --broker 3.9",
-        "check docs/examples/lease.py --protocol 1 --all-traces 3 --trace lease.itf.json",
+        "check docs/examples/lease.py --protocol 1 --all-traces 5 --trace lease.itf.json",
         "check transactions --set partitions=1 --set transactions=1 --checkpoint saved",
     ),
     "sweep": (

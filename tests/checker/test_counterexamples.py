@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from epochfence import language as lang
 from epochfence.checker.check import Options, check
@@ -17,6 +18,7 @@ from epochfence.checker.native.explore import Progress
 from epochfence.checker.summary import enumeration_told
 from epochfence.checker.trace import Trace, TraceStep, actor_of
 from epochfence.checker.verdict import Counterexample, Result, Verdict
+from epochfence.cli import app
 from epochfence.language import Instance, Row, System, Table, instantiate, invariant
 from epochfence.model.engine.interpreter import FullState, Interpreter
 from epochfence.spec.load import load_system
@@ -219,3 +221,29 @@ def test_the_run_with_the_fewest_changes_of_actor_is_shown(name: str, reduced: b
     instance = of_example(name)
     result = check(instance, Options(symmetry=reduced, slicing=reduced))
     assert changes(result.trace) == fewest(instance, result)
+
+
+# On the command line ------------------------------------------------------------------------------
+
+
+def test_each_is_written_to_a_file_that_replay_takes(tmp_path: Path) -> None:
+    first = tmp_path / "lease.itf.json"
+    asked = ["check", str(EXAMPLES / "lease.py"), "--protocol", "1", "--all-traces", "3"]
+    done = CliRunner().invoke(app, [*asked, "--trace", str(first)])
+    assert done.exit_code == Verdict.BROKEN.value
+    assert "\nCounterexample 2 of 2, the shortest without service.lease expires" in done.output
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "lease-2.itf.json", "lease.itf.json",
+    ]  # fmt: skip
+    again = CliRunner().invoke(app, ["replay", str(tmp_path / "lease-2.itf.json")])
+    assert again.exit_code == Verdict.BROKEN.value
+    assert "The run, in 17 steps" in again.output
+
+
+@pytest.mark.parametrize("more", [["--trace", "-"], ["--progress"], ["--engine", "spark"]])
+def test_what_does_not_go_with_several_is_told_in_a_line(more: list[str]) -> None:
+    asked = ["check", str(EXAMPLES / "lease.py"), "--protocol", "1", "--all-traces", "3"]
+    done = CliRunner().invoke(app, [*asked, *more])
+    assert done.exit_code == Verdict.USAGE.value
+    assert done.stderr.count("\n") == 1
+    assert "--all-traces" in done.stderr
