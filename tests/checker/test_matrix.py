@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -94,6 +95,35 @@ def test_the_cells_of_a_shipped_system_are_those_of_runs_of_their_own(
         assert result.verdict is not Verdict.HOLDS
         assert result.trace is not None
         assert cell.steps == len(cell.trace["steps"]) == len(result.trace.steps)
+
+
+UNEXPLAINED = re.findall(
+    r"^\| `([\w-]+)` \| (`\w.*?`) \| ([\d.]+) to ([\d.]+) \|.*\| (`\w.*`) \|$",
+    (ROOT / "docs" / "matrix.md").read_text(),
+    re.MULTILINE,
+)
+
+
+@pytest.mark.slow(6)
+@pytest.mark.sample(1, of="a matrix")
+@pytest.mark.parametrize("row", UNEXPLAINED, ids=lambda row: f"{row[0]} {row[1]} {row[2]}")
+def test_what_no_listed_bug_explains_is_as_the_page_has_it(row: tuple[str, ...]) -> None:
+    """It breaks at the first and the last of these releases, and holds there with the features."""
+    name, names, first, last, features = row
+    properties, on = (text.replace("`", "").split(", ") for text in (names, features))
+    options = Options(keep_going=True, brief=True, deadlock=False)
+    none = list[str]()
+    runs = ((first, none, "broken"), (last, none, "broken"), (last, on, "holds"))
+    for protocol, fixes, wanted in runs:
+        instance = instantiate(
+            shipped(name), protocol, bounds="small", switch_on=fixes, properties=properties
+        )
+        found = check(instance, options).properties
+        assert {item.name: item.verdict for item in found} == dict.fromkeys(properties, wanted)
+
+
+def test_the_page_has_a_row_for_what_no_listed_bug_explains() -> None:
+    assert len(UNEXPLAINED) == 6
 
 
 @pytest.mark.slow(5)
