@@ -129,8 +129,8 @@ def test_a_committed_transaction_is_said_to_be_aborted_when_the_id_has_expired()
     steps = TOLD_OTHERWISE.found()
     assert in_order(
         steps,
-        "log append/commit completed",
         "lost EndTxnResponse/send again",
+        "log append/commit completed",
         "log append/transactional id forgotten",
         "EndTxn/unknown transactional id",
         "abortTransaction/abort",
