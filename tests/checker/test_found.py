@@ -138,8 +138,8 @@ def test_a_counterexample_has_the_whole_state_and_each_message_as_data() -> None
     assert steps[0]["message"] is None
     assert steps[0]["sent"] == [sent]
     assert states[1]["network.Acquire"]["client0"] == [{"present": False}]
-    assert steps[1]["message"] == sent
-    assert steps[1]["sent"] == [
+    assert steps[2]["message"] == sent
+    assert steps[2]["sent"] == [
         {"message": "Granted", "from": "service", "to": "client0", "fields": {"lease": 1}}
     ]
-    assert states[2]["service.holders"] == ["client0"]
+    assert states[3]["service.holders"] == ["client0"]
