@@ -262,6 +262,8 @@ def _explained(
     for bug in bugs:
         if bug.property in left() and bug.property in mends[bug.id,]:
             explained[bug.property] = (bug.id,)
+    for ids, mended in mends.items():  # another property's bug, as the runs of these are there
+        explained |= {name: ids for name in left() if name in mended}
     if not left() or not bugs:
         return explained
     yield from mend(bugs)
