@@ -196,10 +196,10 @@ def test_json_has_what_was_promised(tmp_path: Path) -> None:
         "verdict": "holds", "exit_code": 0, "states": 5_094, "transitions": 22_028, "depth": 28,
     }.items() <= found.items()  # fmt: skip
     assert found["properties"][0] == {"name": "EpochBound", "verdict": "holds",
-                                      "trace_length": None, "note": ""}  # fmt: skip
+                                      "trace_length": None, "note": "", "trace": None}  # fmt: skip
     assert len(found["properties"]) == 6
     assert sum(row["taken"] for row in found["rows"]) == 22_028
-    assert {"name", "taken"} == found["rows"][0].keys()
+    assert {"name", "taken", "first_depth"} == found["rows"][0].keys()
     assert found["seconds"] > 0
     assert found["states_per_second"] > 0
     assert found["memory_bytes"] > 0
@@ -210,7 +210,8 @@ def test_json_of_a_counterexample(tmp_path: Path) -> None:
     found = result(tmp_path, KTX, *TINY, "--set", "V=0")
     assert (found["verdict"], found["exit_code"]) == ("broken", 12)
     broken = [p for p in found["properties"] if p["verdict"] == "broken"]
-    assert broken == [{"name": "NoHanging", "verdict": "broken", "trace_length": 9, "note": ""}]
+    assert broken == [{"name": "NoHanging", "verdict": "broken", "trace_length": 9, "note": "",
+                       "trace": None}]  # fmt: skip
     assert len(found["trace"]["steps"]) == 9
     assert found["trace"]["steps"][0]["row"] == "StartInit"
 
