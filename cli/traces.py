@@ -49,6 +49,12 @@ def replay(
             "--chart", metavar="FILE", help="Draw it as well: FILE.svg, or FILE.mmd (Mermaid)."
         ),
     ] = None,
+    test: Annotated[
+        Path | None,
+        typer.Option(
+            "--pytest", metavar="FILE", help="Write a test that takes it again, for pytest."
+        ),
+    ] = None,
     brief: Annotated[
         bool, typer.Option("--brief", help="Draw it without what each step changes.")
     ] = False,
@@ -58,12 +64,17 @@ def replay(
     if chart is not None and chart.suffix.lower() not in CHARTS:
         fail(f"{chart}: its ending must be .svg, or .mmd (Mermaid)")
     drawing = None if chart is None else Output(chart)
-    _, outcome = _taken(file, system, protocol, bounds, constants, with_, without)
+    place = None if test is None else Output(test)
+    name, instance, outcome = _taken(file, system, protocol, bounds, constants, with_, without)
     from ..checker import report
 
     report.tell_replayed(outcome, screen())
     if drawing is not None:
         _draw(outcome, drawing, brief=brief)
+    if place is not None:
+        from ..checker.pytest_file import as_pytest
+
+        place.write(as_pytest(name, instance, outcome))
     write_json(output, outcome.as_json())
     raise typer.Exit(outcome.verdict.value)
 
@@ -78,7 +89,7 @@ def explain(
     without: Off = None,
 ) -> None:
     """Tell TRACE in sentences, each with its source in Kafka, and why its end is broken."""
-    instance, outcome = _taken(file, system, protocol, bounds, constants, with_, without)
+    _, instance, outcome = _taken(file, system, protocol, bounds, constants, with_, without)
     from ..checker.chart.chart import chart_of
     from ..checker.chart.story import story
 
@@ -96,8 +107,9 @@ def explain(
 def _taken(
     file: Path, system: str | None, protocol: str | None, bounds: str,
     constants: list[str] | None, with_: list[str] | None, without: list[str] | None,
-) -> tuple[Instance, Outcome]:  # fmt: skip
-    """The trace in a file, taken again; or the end with one line that says what is wrong."""
+) -> tuple[str, Instance, Outcome]:  # fmt: skip
+    """The system, by its name too, and its trace in a file, taken again; or the end with one line
+    that says what is wrong."""
     with needing("check"):
         from ..checker.itf import TraceError, read_trace
         from ..checker.replay import replay as run
@@ -108,7 +120,8 @@ def _taken(
         if found.settings is not None and (any(given) or system is not None or bounds != DEFAULT):
             fail(f"{file} says of which system, release and constants it is: leave them to it")
         if found.settings is not None:
-            instance = instance_of(load_system(found.settings.system), found.settings)
+            system = found.settings.system
+            instance = instance_of(load_system(system), found.settings)
         elif system is not None:
             instance = instantiate(
                 load_system(system), protocol, constants_of(constants), bounds=bounds,
@@ -116,7 +129,7 @@ def _taken(
             )  # fmt: skip
         else:
             fail(f"{file} doesn't say of which system it is: name it behind the file")
-        return instance, run(instance, found)
+        return system, instance, run(instance, found)
     except OSError as error:
         fail(f"can't read {file}: {error.strerror}")
     except (TraceError, DeclarationError) as error:
