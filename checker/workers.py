@@ -56,9 +56,8 @@ class Spread:
                 )
             try:
                 yield replace(self, pool=pool)
-            except BaseException:  # nobody waits for what is still worked on
-                for process in active_children():
-                    process.terminate()
+            except BaseException:
+                _abandon(pool)
                 raise
             finally:
                 with suppress(RuntimeError):  # where its own thread couldn't be started
@@ -98,6 +97,18 @@ def _starting() -> Generator[None]:
         raise ChildProcessError(
             f"can't start processes ({why}): --jobs 1 needs no others"
         ) from None
+
+
+def _abandon(pool: Executor) -> None:
+    """Ends a pool's processes: nobody waits for what is still worked on, nor for a piece that is
+    being written to a process that is gone, which would never end (CPython's gh-94777)."""
+    for process in active_children():
+        process.terminate()
+    pieces = getattr(pool, "_call_queue", None)
+    if pieces is not None:
+        pieces.cancel_join_thread()
+        with suppress(OSError):
+            pieces._reader.close()
 
 
 def _end_with_parent() -> None:

@@ -7,6 +7,7 @@ import sys
 import time
 from concurrent.futures import BrokenExecutor, process
 from operator import neg
+from pathlib import Path
 
 import psutil
 import pytest
@@ -57,3 +58,31 @@ def test_results_that_nobody_brings_any_more_are_not_waited_for(
     monkeypatch.setattr(thread, "wait_result_broken_or_wakeup", ends)
     with pytest.raises(BrokenExecutor):
         list(Spread(2).each(neg, range(5), "test"))
+
+
+LARGE = """
+import os, signal, sys, time
+from threading import Timer
+from epochfence.checker.workers import Spread
+
+def work(piece):
+    time.sleep(600)
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    Timer(1.5, lambda: os.killpg(0, signal.SIGINT)).start()
+    try:
+        list(Spread(2).each(work, (bytes(2_000_000) for _ in range(10)), "test"))
+    except KeyboardInterrupt:
+        sys.exit(7)
+"""
+
+
+@pytest.mark.slow(3)
+def test_ctrl_c_ends_it_while_pieces_are_too_large_for_their_pipe(tmp_path: Path) -> None:
+    """One run in three went on for ever at its exit."""
+    (tmp_path / "large.py").write_text(LARGE)
+    for _ in range(3):
+        command = [sys.executable, tmp_path / "large.py"]
+        run = subprocess.run(command, start_new_session=True, timeout=60, stderr=subprocess.DEVNULL)
+        assert run.returncode == 7
