@@ -98,7 +98,7 @@ def test_a_downgrade_breaks_what_each_version_keeps(
     result = run(bounds, (name,))
     assert broken(result) == {name: steps}
     assert result.trace is not None
-    assert result.trace.taken[-1] == last
+    assert last in result.trace.taken[-2:]  # what the coordinator hears may come after it
     assert "transaction version changes/finalized" in result.trace.taken
     assert run(bounds, (name,), (*MENDED, mended_by)).verdict is Verdict.HOLDS
     for version in (1, 2):
