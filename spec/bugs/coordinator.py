@@ -49,7 +49,7 @@ BUGS = (
         transactions(partitions=2, transactions=2, faults=1, failovers=1),
         (
             "log append/commit completed",
-            "beginTransaction/begin",
+            "log append/partitions added",
             "completion written again/the record before is the last in the log",
         ),
         "commit 0ffbc6e7",

@@ -33,7 +33,7 @@ BUGS = (
         transactions(transactions=2, faults=1, expiries=1),
         (
             "batch expires/at its first attempt: abortable",
-            "beginTransaction/begin",
+            "log append/abort decided",
             "Produce/append",
         ),
         "KIP-890 (b)",

@@ -114,7 +114,6 @@ def test_a_fenced_producer_comes_back_when_the_transactional_id_has_expired() ->
     steps = EXPIRED.found()
     assert in_order(
         steps,
-        "InitProducerIdResponse/initialized",
         "log append/transactional id forgotten",
         "AddPartitionsToTxn/unknown transactional id",
         "InitProducerId/bump of the current epoch",

@@ -219,7 +219,7 @@ def test_no_duplicate_iff_the_cache_holds_all_that_is_in_flight(
     [
         ("NoDuplicate", 6, "DelayedProduce/append"),
         ("NoLostAcknowledgement", 13, "ProduceResponse/acknowledged"),
-        ("Order", 8, "DelayedProduce/append"),
+        ("Order", 8, "Produce/append"),
     ],
 )
 def test_a_producer_forgotten_with_its_records(name: str, length: int, last: str) -> None:

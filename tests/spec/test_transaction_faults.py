@@ -171,7 +171,7 @@ FAULTS = (
     ),
     Fault(
         "a leader takes a coordinator's late answer (KAFKA-14402)",
-        "NoHangingTransaction", 21, "AddPartitionsByLeaderResponse/append",
+        "NoHangingTransaction", 21, "WriteTxnMarkersResponse/written",
         bounds(faults=1, expiries=1),
         altered(SYSTEM, table="partition.AddPartitionsByLeaderResponse",
                 row="question no longer counts", when=False),

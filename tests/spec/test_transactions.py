@@ -130,11 +130,11 @@ LATE_MARKER = "WriteTxnMarkers/end the transaction"
 TOLD = "EndTxnResponse/ended, with a new epoch"
 # What breaks first without a feature, after how many steps, and by which row.
 WITHOUT: dict[tuple[str, ...], tuple[str, int, str]] = {
-    VERSION_1: ("MarkersMatchDecision", 29, LATE_MARKER),
+    VERSION_1: ("NotFencedByItself", 29, "EndTxnResponse/not to be mended"),
     ("strict_marker_epoch",): ("MarkersMatchDecision", 28, LATE_MARKER),
     ("overflow_answered",): ("ReservedEpoch", 22, TOLD),
     ("rotation_on_fence",): ("ReservedEpoch", 35, TOLD),
-    ("rotation_in_log",): ("AnswerStands", 35, "coordinator failover/no new record is in the log"),
+    ("rotation_in_log",): ("AnswerStands", 35, TOLD),
     ("single_fence_bump",): ("EpochsInTurn", 12, "log append/abort decided"),
     ("client_epoch_bump",): ("NotFencedByItself", 23, "batch expires/after a retry: fatal"),
     ("stale_epoch_abortable",): ("NotFencedByItself", 17, "ProduceResponse/fenced"),
@@ -146,7 +146,7 @@ WITHOUT: dict[tuple[str, ...], tuple[str, int, str]] = {
     ("verification", "transaction_version_2"): (
         "NoHangingTransaction",
         19,
-        "Produce/append",  # or before the marker's answer, which comes last then: as short
+        "WriteTxnMarkersResponse/written",  # or the Produce comes last: as short
     ),
 }
 # Features that decide which error is answered, or what only an older protocol needs.
