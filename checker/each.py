@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..language import DeclarationError, Instance, Property
@@ -56,11 +56,8 @@ def _shown(prepared: Prepared, carrier: Carrier, path: Path) -> Iterator[Propert
     instance = prepared.instance
     of = _by_flag(instance)
     for flag, first in carrier.found.wrong.items():
-        kind = Kind.DEADLOCK if flag == STUCK else Kind.STEP
-        if flag in of and of[flag].kind == "invariant":
-            kind = Kind.STATE
         yield seen(
-            instance, kind, path(carrier, *first), prepared.pack,
+            instance, _kind(of, flag), path(carrier, *first), prepared.pack,
             ranges=flag == OUT_OF_RANGE, among=[of[flag]] if flag in of else [],
         ).told(instance, with_trace=True)  # fmt: skip
 
@@ -69,9 +66,16 @@ def _lengths(prepared: Prepared, carrier: Carrier) -> Iterator[PropertyVerdict]:
     of = _by_flag(prepared.instance)
     beside = {STUCK: DEADLOCK, OUT_OF_RANGE: RANGE}
     for flag, (level, _) in carrier.found.wrong.items():
-        of_state = flag == STUCK or (flag in of and of[flag].kind == "invariant")
         name = beside[flag] if flag in beside else of[flag].name
-        yield PropertyVerdict(name, "broken", level if of_state else level + 1)
+        steps = level + (_kind(of, flag) is Kind.STEP)
+        yield PropertyVerdict(name, "broken", steps)
+
+
+def _kind(of: Mapping[int, Property], flag: int) -> Kind:
+    """What breaks: a state that is stuck or breaks an invariant, or a step."""
+    if flag == STUCK:
+        return Kind.DEADLOCK
+    return Kind.STATE if flag in of and of[flag].kind == "invariant" else Kind.STEP
 
 
 def _by_flag(instance: Instance) -> dict[int, Property]:

@@ -136,18 +136,16 @@ def _tell_end(
 ) -> None:  # fmt: skip
     """Puts into the outcome what the last state or step breaks."""
     instance = machine.instance
-    invariants = (item for item in instance.properties if item.kind == "invariant")
-    of_steps = [item for item in instance.properties if item.kind == "step"]
+    broken = {item.kind for item in machine.broken(states)}
     run = [{state} for state in states]
-    if any(not machine.holds(item.expression, states[-1]) for item in invariants):
+    if "invariant" in broken:
         tell_fault(instance, Kind.STATE, run, _whole, outcome)
-    elif steps and not all(machine.step_holds(item, *states[-2:]) for item in of_steps):
+    elif "step" in broken:
         tell_fault(instance, Kind.STEP, run[:-1], _whole, outcome, ranges=False)
     elif file.broken and any(step.state is None for step in machine.steps(states[-1])):
         tell_fault(instance, Kind.STEP, run, _whole, outcome)
-    elif next(machine.steps(states[-1]), None) is None:
-        if not machine.holds(instance.terminal, states[-1]):
-            tell_fault(instance, Kind.DEADLOCK, run, _whole, outcome)
+    elif machine.is_stuck(states[-1]):
+        tell_fault(instance, Kind.DEADLOCK, run, _whole, outcome)
     elif any(item.name == file.broken for item in instance.progress):
         _tell_progress(instance, states, steps, file, outcome)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from ..language import instantiate
 from ..model.engine.interpreter import FullState, Interpreter, Step
 from ..spec.load import load_system
-from .trace import Trace, TraceStep, told, told_step
+from .trace import TraceStep, told, told_step
 
 Change = tuple[str, str, str]
 """Where something changes, what it is before and what it is after, as a trace shows it."""
@@ -74,23 +74,8 @@ class Run:
     def broken(self) -> set[str]:
         """The properties that the last state or the last step breaks; `deadlock` where nothing more
         can happen and something should."""
-        machine, states = self.machine, self.states
-        found: set[str] = set()
-        for item in self.instance.properties:
-            if item.kind == "step":
-                holds = len(states) < 2 or machine.step_holds(item, states[-2], states[-1])
-            else:
-                holds = machine.holds(item.expression, states[-1])
-            found |= set() if holds else {item.name}
-        stuck = next(machine.steps(states[-1]), None) is None
-        if stuck and not machine.holds(self.instance.terminal, states[-1]):
-            found.add("deadlock")
-        return found
-
-    @property
-    def trace(self) -> Trace:
-        """The run so far, which can be shown and drawn."""
-        return told(self.instance, self.states, self.steps, "")
+        stuck = {"deadlock"} if self.machine.is_stuck(self.states[-1]) else set[str]()
+        return {item.name for item in self.machine.broken(self.states)} | stuck
 
     @property
     def leaves_range(self) -> str:

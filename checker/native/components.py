@@ -68,6 +68,16 @@ def reach(bases, offsets, targets, flags, region, stack):
     return found
 
 
+@njit(nogil=True, cache=True, inline="always")
+def _idles(bases, offsets, kinds, masks, state):
+    """Whether no fair step is possible in a state."""
+    fair = np.uint64(0)
+    for at in range(_first(bases, offsets, state), _end(bases, offsets, state)):
+        for word in range(masks.shape[1]):
+            fair |= masks[kinds[at], word]
+    return fair == np.uint64(0)
+
+
 @njit(nogil=True, cache=True)
 def idle(bases, offsets, kinds, flags, region, masks):
     """Marks as WANTED the states of a region in which no fair step is possible: a run may end
@@ -76,11 +86,7 @@ def idle(bases, offsets, kinds, flags, region, masks):
     for state in range(len(flags)):
         if not region[state]:
             continue
-        fair = np.uint64(0)
-        for at in range(_first(bases, offsets, state), _end(bases, offsets, state)):
-            for word in range(masks.shape[1]):
-                fair |= masks[kinds[at], word]
-        if fair == np.uint64(0):
+        if _idles(bases, offsets, kinds, masks, state):
             flags[state] |= WANTED
             found += 1
     return found
@@ -311,7 +317,6 @@ def broken_aims(
     where the aim's bit is `reached`. Changes `region` and `rindex`."""
     broken, one = np.uint64(0), np.uint64(1)
     none = order[:0]
-    here = room[3]
     region[:] = 0
     rindex[:] = 0
     first = 0
@@ -324,11 +329,7 @@ def broken_aims(
                 continue
             aims = np.uint64(reached[state])
             owed |= aims
-            _possible(bases, offsets, kinds, masks, state, here)
-            fair = np.uint64(0)
-            for word in range(len(here)):
-                fair |= here[word]
-            if fair == np.uint64(0):
+            if _idles(bases, offsets, kinds, masks, state):
                 broken |= aims
         state = np.int64(order[first] & NUMBER)
         begin, stop = _first(bases, offsets, state), _end(bases, offsets, state)

@@ -19,9 +19,7 @@ from ..ground import GroundAction, Grounded, Steps, choice_leaf
 from ..probes import Probe
 from .pack import Packing
 from .seeker import Seeker
-from .vectors import Formula, formula, gathered, in_words
-
-INTERPRETED = 1 << 14  # states from which on what is still sought is compiled
+from .vectors import COMPILED_FROM, Formula, formula, gathered, in_words
 
 
 @dataclass(frozen=True)
@@ -148,7 +146,7 @@ def met(
     left = {at: one for at, one in enumerate(every) if one.cases}
     parts = (in_words(part, packing) for part in gathered(states))
     asked = 0
-    while left and asked < INTERPRETED and (words := next(parts, None)) is not None:
+    while left and asked < COMPILED_FROM and (words := next(parts, None)) is not None:
         known: dict[int, Any] = {}
         left = {at: one for at, one in left.items() if not one.among(words, known)}
         asked += len(words)

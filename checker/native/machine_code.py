@@ -13,6 +13,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -76,16 +77,21 @@ class Compilation:
         return Code(tuple(self.modules), processor(), object_files, from_cache)
 
 
+def code_of(modules: Iterable[str]) -> Code:
+    """The code of modules that are there already. Raises RuntimeError as `Compilation.end` does."""
+    compilation = Compilation()
+    for each in modules:
+        compilation.begin(each)
+    return compilation.end()
+
+
 def load(code: Code) -> Any:
     """An engine that holds the compiled functions of a module, for as long as it lives itself.
 
     What was compiled for another processor is compiled anew.
     """
     if code.processor != processor():
-        compilation = Compilation()
-        for module in code.modules:
-            compilation.begin(module)
-        code = compilation.end()
+        code = code_of(code.modules)
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine(1))
     for part in code.object_files:
         engine.add_object_file(llvm.ObjectFileRef.from_data(part))

@@ -18,9 +18,9 @@ import numpy as np
 
 from .conditions import Conditions, each_state
 from .instructions import I64, Builder, Function, module, number
-from .machine_code import Compilation, load
+from .machine_code import code_of, load
 from .pack import Packing
-from .vectors import Formula
+from .vectors import COMPILED_FROM, Formula
 
 Pair: TypeAlias = tuple[Formula, Formula]
 """An aim: its premise and its goal."""
@@ -29,7 +29,6 @@ Mark: TypeAlias = Callable[[Any, Any, Any], int]
 """Marks states, given as rows of words, in two arrays; returns the aims whose premise holds."""
 
 AT_ONCE = 32  # aims
-COMPILED_FROM = 1 << 14  # states
 
 _MARK = CFUNCTYPE(c_uint64, c_int64, c_int64, c_int64, c_int64)
 
@@ -62,9 +61,7 @@ def interpreted(pairs: Sequence[Pair]) -> Mark:
 def compiled(pairs: Sequence[Pair], packing: Packing) -> Mark:
     """Marks by machine code, for many states."""
     kind = kind_of_bits(len(pairs))
-    compilation = Compilation()
-    compilation.begin(module([_function(pairs, packing, f"i{8 * kind.itemsize}")]))
-    engine = load(compilation.end())
+    engine = load(code_of([module([_function(pairs, packing, f"i{8 * kind.itemsize}")])]))
     function = _MARK(engine.get_function_address("mark"))
 
     def mark(words: Any, begins: Any, within: Any) -> int:

@@ -17,7 +17,7 @@ import numpy as np
 
 from .conditions import Conditions, each_state, truth_function
 from .instructions import I8, I64, VOID, Builder, Function, Value, module, number
-from .machine_code import Compilation, load
+from .machine_code import code_of, load
 from .pack import Packing
 from .vectors import Formula
 
@@ -33,11 +33,9 @@ class Seeker:
             id(second): truth_function(f"holds{at}", second, packing)
             for at, second in enumerate(seconds)
         }
-        compilation = Compilation()
         seek = _seek([(first, functions[id(second)]) for first, second in pairs], packing)
-        compilation.begin(module([*functions.values(), seek]))
         self.count = len(pairs)
-        self.engine = load(compilation.end())  # which owns the code
+        self.engine = load(code_of([module([*functions.values(), seek])]))  # which owns the code
         self.seek = _SEEK(self.engine.get_function_address(seek.name))
 
     def __call__(self, words: Any) -> Any:

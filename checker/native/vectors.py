@@ -15,6 +15,7 @@ from ..graph import Node
 from ..ground import Leaf
 from .pack import Packing, Place
 
+COMPILED_FROM = 1 << 14  # states from which on machine code is worth its compilation
 FIRST, AT_ONCE = 1 << 8, 1 << 14  # states that are looked at together, at first and at most
 
 

@@ -154,15 +154,9 @@ class Session:
 
     def broken(self, run: Run) -> Iterator[Broken]:
         """The properties that the end of a run breaks, by its last state or its last step."""
-        for item in self.instance.properties:
-            following = None
-            before = run.state
-            if item.kind == "step":
-                if not run.steps:
-                    continue
-                before, following = run.states[-2], run.state
-            if not self.interpreter.holds(item.expression, before, following):
-                yield Broken(item, why_broken(self.instance, item.expression, before, following))
+        for item in self.interpreter.broken(run.states):
+            step = run.states[-2:] if item.kind == "step" else (run.state, None)
+            yield Broken(item, why_broken(self.instance, item.expression, step[0], step[1]))
 
     def is_end(self, state: FullState) -> bool:
         """Whether a run may end in a state."""

@@ -5,7 +5,7 @@ Slow and simple on purpose: traces are replayed here, and the native explorer is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import TypeAlias
@@ -63,6 +63,21 @@ class Interpreter:
     def step_holds(self, item: Property, state: FullState, following: FullState) -> bool:
         """Whether a step property holds of a step."""
         return self.holds(item.expression, state, following)
+
+    def broken(self, run: Sequence[FullState]) -> Iterator[Property]:
+        """The safety properties that the last state of a run breaks, or the step to it."""
+        for item in self.instance.properties:
+            if item.kind != "step":
+                holds = self.holds(item.expression, run[-1])
+            else:
+                holds = len(run) < 2 or self.step_holds(item, *run[-2:])
+            if not holds:
+                yield item
+
+    def is_stuck(self, state: FullState) -> bool:
+        """Whether nothing can happen in a state where something should."""
+        ended = next(self.steps(state), None) is None
+        return ended and not self.holds(self.instance.terminal, state)
 
     def steps(self, state: FullState, table: str | None = None) -> Iterator[Step]:
         """Every step enabled in a state, of the one table where it is named; rows in declared

@@ -106,7 +106,7 @@ def test_what_is_compiled_at_once_tells_the_same_as_numpy_alone() -> None:
     instance = instantiate(shipped("idempotence"), "3.6", {"faults": 0, "losses": 0})
     told = list[object]()
     for first in (0, 1 << 60):
-        with patch.object(coverage, "INTERPRETED", first):
+        with patch.object(coverage, "COMPILED_FROM", first):
             result = check(instance, Options(threads=2))
         told.append((result.verdict, result.vacuous, result.notes))
     assert told[0] == told[1]
