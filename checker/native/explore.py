@@ -40,6 +40,7 @@ LEAST_ROUND, MOST_ROUND = 1 << 14, 1 << 17  # states expanded between two turns 
 TURNS = 32  # parts of the shards, each of which a thread fills in one go
 INTERRUPTED = "interrupted"  # what stopped a search that no limit did
 NO_PREDECESSOR = "a state of the search has no predecessor in the level before it"
+IMPROVED_FROM = 1 << 19  # states from which on a search gains by code that is better
 DIVIDED_FROM = 1 << 17  # states from which on they are kept by their parts, where that pays
 LEAST_BYTES = 7  # of a state that is kept by its parts, and its entry in a table
 PER_ROUND = 256  # bytes of states for each that a round expands, between these ends
@@ -145,6 +146,7 @@ class Explorer:
         self.store = Store(stride, most, self.may_take)
         self.divided: Store | None = None  # which takes over the states
         self.asked = False  # whether parts pay
+        self.improved = False  # whether faster code was asked for
         self.levels: list[list[int]] = []
         self.buckets = np.zeros((threads, SHARDS), dtype=np.int64)
         self.filled = np.zeros_like(self.buckets)
@@ -191,6 +193,9 @@ class Explorer:
     def begin_level(self) -> None:
         """What was inserted since the last call is the next level."""
         self.levels.append(self.store.counts.tolist())
+        if self.count >= IMPROVED_FROM and not self.improved:
+            self.improved = True
+            self.kernel.improve()
         if not self.asked and self.count >= DIVIDED_FROM:
             self.asked = True
             self._divide()

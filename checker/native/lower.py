@@ -13,8 +13,10 @@ among the flags behind `bad_count`: what is looked for.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
+from threading import Thread
 from typing import Any
 
 from ..graph import Node
@@ -57,19 +59,33 @@ COPIED = 4  # words up to which a successor is written word by word
 class Kernel:
     """The compiled functions: how many successors a state can have at most, and the code.
 
-    Holds the engine that owns the code: the addresses are valid while the kernel lives.
+    Holds the engines that own the code: any address that it ever had is valid while it lives.
     """
 
     most_successors: int
     code: Code
-    engine: Any = field(init=False, repr=False)
+    engines: list[Any] = field(default_factory=list[Any], repr=False)
     address: int = field(init=False)
     canonical_address: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.engine = load(self.code)
-        self.address = self.engine.get_function_address("expand")
-        self.canonical_address = self.engine.get_function_address("represent")
+        self._take(self.code)
+
+    def _take(self, code: Code) -> None:
+        engine = load(code)
+        self.engines.append(engine)
+        self.address = engine.get_function_address("expand")
+        self.canonical_address = engine.get_function_address("represent")
+
+    def improve(self) -> None:
+        """Begins to make faster code, if there is any. Whoever asks for an address gets that of the
+        faster one from when it is there."""
+        if self.code.is_quick and len(self.engines) == 1:
+            Thread(target=self._improve, daemon=True).start()
+
+    def _improve(self) -> None:
+        with suppress(RuntimeError, OSError):  # what there is does the same
+            self._take(self.code.best())
 
 
 def lower(grounded: Grounded, packing: Packing, canonical: Sorter | None = None) -> Kernel:

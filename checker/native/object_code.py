@@ -17,16 +17,18 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 
-PASSES = "--passes"
-QUICK = "-enable-misched=false"  # the order that instructions are chosen in does as well
+QUICK, PLAIN, PASSES = range(3)
+"""Efforts: code that is there soonest; code of usual speed; the same after LLVM's own passes."""
+
+UNORDERED = "-enable-misched=false"  # the order that instructions are chosen in does as well
 
 
-def object_file(text: str, passes: bool) -> bytes:
+def object_file(text: str, effort: int) -> bytes:
     """A module compiled for this machine. Raises RuntimeError for IR that LLVM doesn't take."""
-    machine = target_machine(2 if passes else 1)
+    machine = target_machine(effort)
     module = llvm.parse_assembly(text)
     module.verify()
-    if passes:
+    if effort == PASSES:
         tuning = llvm.PipelineTuningOptions(speed_level=2)
         builder = llvm.create_pass_builder(machine, tuning)
         builder.getModulePassManager().run(module, builder)
@@ -54,14 +56,14 @@ def processor() -> str:
 
 @cache
 def compiler() -> str:
-    """All that decides what becomes of a module, but for the arguments of `object_file`."""
+    """All that decides what becomes of a module, but for its effort."""
     this_file = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
     llvm_version = ".".join(map(str, llvm.llvm_version_info))
     return f"{this_file} llvmlite {llvmlite.__version__} LLVM {llvm_version} {processor()}"
 
 
 if __name__ == "__main__":
-    with_passes = PASSES in sys.argv
-    if not with_passes:
-        llvm.set_option("", QUICK)
-    sys.stdout.buffer.write(object_file(sys.stdin.read(), with_passes))
+    asked = int(sys.argv[1])
+    if asked != PASSES:
+        llvm.set_option("", UNORDERED)
+    sys.stdout.buffer.write(object_file(sys.stdin.read(), asked))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from random import Random
+from threading import Thread
 from typing import Any
 from unittest.mock import patch
 
@@ -22,7 +23,15 @@ from epochfence.checker import check as checks
 from epochfence.checker.check import Options, Prepared, check, prepare
 from epochfence.checker.found import Found
 from epochfence.checker.ground import ground
-from epochfence.checker.native import lower, machine_code, object_cache, object_code, pack, symmetry
+from epochfence.checker.native import (
+    explore,
+    lower,
+    machine_code,
+    object_cache,
+    object_code,
+    pack,
+    symmetry,
+)
 from epochfence.checker.native.explore import Progress
 from epochfence.checker.native.memory import Region
 from epochfence.checker.native.object_code import target_machine
@@ -98,14 +107,23 @@ def compiled_once() -> Generator[None]:
         yield
 
 
+class AtOnce(Thread):
+    """A thread whose work is done when it has been started."""
+
+    def start(self) -> None:
+        self.run()
+
+
 @contextmanager
 def compiled_anew(large: int) -> Generator[None]:
     """Runs share nothing with those before, and are compiled as for users: with LLVM's passes, up
-    to so many lines of IR."""
+    to so many lines of IR; from there on first quickly, and better once the search has begun."""
     with (
         compiled_once(),
         patch.object(machine_code, "LARGE", large),
         patch.object(object_code, "target_machine", target_machine),
+        patch.object(explore, "IMPROVED_FROM", 2),
+        patch.object(lower, "Thread", AtOnce),
     ):
         yield
 

@@ -11,13 +11,16 @@ import pytest
 from epochfence import language as lang
 from epochfence.checker.check import Options, check
 from epochfence.checker.fault import RANGE
-from epochfence.checker.native import explore
+from epochfence.checker.native import explore, lower, machine_code, object_cache
+from epochfence.checker.native.lower import Kernel
+from epochfence.checker.native.machine_code import Code
 from epochfence.checker.reference import search
 from epochfence.checker.trace import Trace
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import Instance, Row, System, Table, instantiate
 from epochfence.model.engine.interpreter import Interpreter
 from epochfence.spec.load import load_system
+from epochfence.tests.agreement.ways import AtOnce
 
 BENCH = Path(__file__).parents[2] / "bench"
 N = lang.constant("N", 3, 1, 9)
@@ -400,6 +403,30 @@ def test_memory_is_kept_and_what_is_known_is_told(threads: int) -> None:
 def test_a_fault_before_the_limit_is_told() -> None:
     limit = psutil.Process().memory_info().rss + (64 << 20)
     assert check(ktx(V=0), Options(memory=limit)).verdict is Verdict.BROKEN
+
+
+def test_faster_code_is_taken_within_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_cache() -> None:
+        return None
+
+    instance = instantiate(load_system("docs/examples/lease.py"), "1", {"leases": 1})
+    monkeypatch.setattr(object_cache, "chosen", no_cache)
+    monkeypatch.setattr(machine_code, "LARGE", 0)
+    before = check(instance)
+    taken: list[bool] = []
+    take = Kernel._take  # pyright: ignore[reportPrivateUsage]
+
+    def noted(self: Kernel, code: Code) -> None:
+        taken.append(code.is_quick)
+        take(self, code)
+
+    monkeypatch.setattr(Kernel, "_take", noted)
+    monkeypatch.setattr(lower, "Thread", AtOnce)
+    monkeypatch.setattr(explore, "IMPROVED_FROM", before.states // 2)
+    result = check(instance)
+    assert taken == [True, False]
+    assert (result.verdict, result.levels) == (before.verdict, before.levels)
+    assert (result.transitions, result.rows) == (before.transitions, before.rows)
 
 
 def test_what_numba_compiles_is_no_part_of_the_search(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,7 +45,21 @@ def test_code_is_the_same_from_either_process(
 ) -> None:
     monkeypatch.setattr(machine_code, "APART", apart)
     monkeypatch.setattr(machine_code, "LARGE", large)
-    assert called(compiled(DOUBLE), "double", 21) == 42
+    first = compiled(DOUBLE)
+    best = first.best()
+    assert (first.is_quick, best.is_quick) == (large == 0, False)
+    assert called(first, "double", 21) == called(best, "double", 21) == 42
+
+
+def test_quick_code_is_made_only_without_better_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_code, "LARGE", 0)
+    quick = compiled(DOUBLE)
+    assert quick.is_quick
+    assert compiled(DOUBLE).from_cache
+    best = quick.best()
+    again = compiled(DOUBLE)
+    assert (again.is_quick, again.from_cache) == (False, True)
+    assert again.object_files == best.object_files
 
 
 @pytest.mark.parametrize("apart", [0, 100])
