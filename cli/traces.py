@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import textwrap
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -111,10 +113,9 @@ def _taken(
     """The system, by its name too, and its trace in a file, taken again; or the end with one line
     that says what is wrong."""
     with needing("check"):
-        from ..checker.itf import TraceError, read_trace
+        from ..checker.itf import read_trace
         from ..checker.replay import replay as run
-    tell_wait(file)
-    try:
+    with reading(file):
         found = read_trace(file.read_bytes())
         given = (protocol, constants, with_, without)
         if found.settings is not None and (any(given) or system is not None or bounds != DEFAULT):
@@ -130,21 +131,16 @@ def _taken(
         else:
             fail(f"{file} doesn't say of which system it is: name it behind the file")
         return system, instance, run(instance, found)
-    except OSError as error:
-        fail(f"can't read {file}: {error.strerror}")
-    except (TraceError, DeclarationError) as error:
-        fail(f"{file}: {error}")
 
 
 def run_of(system: System, name: str, protocol: str | None, file: Path) -> tuple[Instance, Trace]:
     """The run of a trace of this system, which is called `name` here, at this release if one is
     given; or the end with one line that says what is wrong. What else a trace names isn't loaded.
     """
-    from ..checker.itf import TraceError, read_trace
+    from ..checker.itf import read_trace
     from ..checker.replay import replay as run
 
-    tell_wait(file)
-    try:
+    with reading(file):
         found = read_trace(file.read_bytes())
         of = found.settings
         if of is not None and not _same(of.system, name, system.name):
@@ -153,12 +149,22 @@ def run_of(system: System, name: str, protocol: str | None, file: Path) -> tuple
             fail(f"{file} is of release {of.protocol}, not of {protocol}")
         instance = instantiate(system, protocol) if of is None else instance_of(system, of)
         outcome = run(instance, found)
+    assert outcome.trace is not None
+    return instance, outcome.trace
+
+
+@contextmanager
+def reading(file: Path) -> Generator[None]:
+    """Ends with one line where the trace in the file can't be read or taken."""
+    from ..checker.itf import TraceError
+
+    tell_wait(file)
+    try:
+        yield
     except OSError as error:
         fail(f"can't read {file}: {error.strerror}")
     except (TraceError, DeclarationError) as error:
         fail(f"{file}: {error}")
-    assert outcome.trace is not None
-    return instance, outcome.trace
 
 
 def _same(system: str, *names: str) -> bool:

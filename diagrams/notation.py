@@ -10,6 +10,7 @@ from ..language.expressions import BINARY, QUANTIFIERS, Parameter, rewrite, show
 WIDTH = 48
 
 _SIGN = {"and": "&", "or": "|"}
+_NOTHING = Expression("element", (), "")
 _ENCLOSED = {"and", "or", "eq", "lt", "le", "add", "sub", "mul", "div", "mod", "in"}
 
 
@@ -59,7 +60,8 @@ def readable_sending(sending: Sending, request: Event, width: int = WIDTH) -> li
     if sending.to_each:
         lines.append(f"to each {', '.join(map(show, sending.to_each))}")
     if sending.when.op != "const":
-        lines += _hung("where " if sending.to_each else "if ", readable(sending.when, width))
+        head = "where " if sending.to_each else "if "
+        lines += _hung(head, readable(sending.when, width - len(head)))
     return lines
 
 
@@ -120,12 +122,7 @@ def _broken(e: Expression, width: int) -> list[str]:
         blocks = [_broken(argument, width - 3) for argument in e.args]
         return _hung("if(", [*_comma(blocks[0]), *_comma(blocks[1]), *_closed(blocks[2])])
     if e.op in QUANTIFIERS:
-        bound = e.args[0]
-        over = show(bound.args[0]) if bound.op == "element" else str(bound.data.type)
-        return [
-            f"{e.op}({show(bound)} in {over}:",
-            *_indented(_closed(_broken(e.args[1], width - 4))),
-        ]
+        return _quantified(e, width)
     if e.op in BINARY:
         return _compared(e, BINARY[e.op], width)
     if e.op == "not":
@@ -136,9 +133,45 @@ def _broken(e: Expression, width: int) -> list[str]:
     if e.op == "replace":
         parts = [_broken(e.args[0], width - 4), *_named(e.data, e.args[1:], width - 4)]
         return _called("replace", parts, width)
-    if e.data is None and e.op not in ("index", "is_set", "value"):
-        return _called(e.op, [_broken(argument, width - 4) for argument in e.args], width)
-    return [text]
+    if e.op in ("get", "is_set", "value"):
+        end = f".{e.data if e.op == 'get' else e.op}"
+        return _ended(_enclosed(e.args[0], width - len(end)), end)
+    if e.op in ("index", "slice"):
+        return _picked(e, width)
+    if not e.args or e.op == "in_flight":
+        return [text]
+    if e.op == "field":
+        return _called(f"{e.data.name}.at", [_broken(e.args[0], width - 4)], width)
+    last = [] if e.data is None else [[str(e.data)]]
+    return _called(e.op, [*(_broken(each, width - 4) for each in e.args), *last], width)
+
+
+def _quantified(e: Expression, width: int) -> list[str]:
+    """What it ranges over, and below it the condition or value."""
+    bound, body = e.args
+    head = f"{e.op}({show(bound)} in "
+    if bound.op == "element":
+        over = _broken(bound.args[0], width - len(head) - 1)
+    else:
+        over = [str(bound.data.type)]
+    return [*_ended(_hung(head, over), ":"), *_indented(_closed(_broken(body, width - 4)))]
+
+
+def _picked(e: Expression, width: int) -> list[str]:
+    """An element or a part of a sequence or map; which one stands below, where it is wide."""
+    of, *places = e.args
+    which = show(Expression(e.op, (_NOTHING, *places)))
+    if len(which) <= width:
+        lines = _ended(_enclosed(of, width - len(which)), which)
+        if len(lines[-1]) <= width:
+            return lines
+        return [*_enclosed(of, width), f"    {which}"]
+    ends = [_broken(place, width - 4) for place in places if place.data is not None or place.args]
+    inside = [
+        *_ended(ends[0], ":" if e.op == "slice" else ""),
+        *(n for end in ends[1:] for n in end),
+    ]
+    return [*_ended(_enclosed(of, width), "["), *_ended(_indented(inside), "]")]
 
 
 def _compared(e: Expression, sign: str, width: int) -> list[str]:
@@ -194,9 +227,13 @@ def _indented(lines: list[str]) -> list[str]:
     return [f"    {line}" for line in lines]
 
 
+def _ended(lines: list[str], end: str) -> list[str]:
+    return [*lines[:-1], lines[-1] + end]
+
+
 def _comma(lines: list[str]) -> list[str]:
-    return [*lines[:-1], lines[-1] + ","]
+    return _ended(lines, ",")
 
 
 def _closed(lines: list[str]) -> list[str]:
-    return [*lines[:-1], lines[-1] + ")"]
+    return _ended(lines, ")")

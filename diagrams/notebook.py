@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import singledispatch
 from html import escape
 from itertools import islice
@@ -67,9 +66,8 @@ def _(shown: System) -> str:
     parts = [f"<p><b>{escape(shown.name)}</b>: {escape(shown.doc)}</p>"]
     parts.append(_part("Who sends what to whom", _drawn(system_graph(shown, [newest]))))
     for machine in (each for each in shown.machines if each.state is not None):
-        graph = overview(state_diagram(shown, machine, [newest]))
-        picture = _drawn(replace(graph, notes=graph.notes[:-1]))  # how to see the rows elsewhere
-        parts.append(_part(f"The states of {machine.name} in {newest}", picture))
+        graph = overview(state_diagram(shown, machine, [newest]), alone=False)
+        parts.append(_part(f"The states of {machine.name} in {newest}", _drawn(graph)))
     return _whole(*parts)
 
 

@@ -18,6 +18,7 @@ NAMES = 3
 """Events that an arrow names at most."""
 WORDS = 6
 """Words that these names have at most, beside the first name."""
+ROWS_ELSEWHERE = "Each arrow's rows: --detail rows"
 _NOTE_WIDTH = 90
 _INSIDE_WIDTH = 30
 
@@ -45,14 +46,16 @@ class _Arrow:
         return {release for of in (self.names or self.faults).values() for release in of}
 
 
-def overview(diagram: StateDiagram, *, past: bool = False) -> Graph:
+def overview(diagram: StateDiagram, *, past: bool = False, alone: bool = True) -> Graph:
     """The first level of a state diagram; `StateDiagram.graph` has the rows.
 
     Left out are states that aren't reached, what a fault does while a transition is pending, and
     but for `past` the arrows that the newest release doesn't have. What leads to a state from all
-    others, or by a fault or in some releases only from three or more, is told in the state.
+    others, or by a fault or in some releases only from three or more, is told in the state. A
+    picture that stands `alone` says which command draws the rows.
     """
-    return _Overview(diagram, past=past).graph()
+    graph = _Overview(diagram, past=past).graph()
+    return replace(graph, notes=(*graph.notes, ROWS_ELSEWHERE)) if alone else graph
 
 
 class _Overview:
@@ -255,7 +258,6 @@ class _Overview:
         if self.past:
             count = "an arrow" if len(self.past) == 1 else f"{len(self.past)} arrows"
             yield f"Left out: {count} of earlier releases (--protocol)."
-        yield "Each arrow's rows: --detail rows"
 
 
 def named(names: Collection[str], faults: Collection[str]) -> Iterator[str]:

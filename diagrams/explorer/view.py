@@ -1,17 +1,12 @@
 """What a page shows of a path: the run as a chart, the state, the steps that are possible."""
 
-# Jinja has filters of any type.
-# pyright: reportUnknownMemberType=false
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path as File
 from typing import Any
-
-from jinja2 import DictLoader, Environment, StrictUndefined
 
 from ...checker.chart.chart import chart_of
 from ...checker.settled import declared_rows
@@ -19,13 +14,13 @@ from ...checker.trace import Trace, TraceStep, differences
 from ...language import Instance, Row
 from ...language.types import show_value
 from ...model.engine.interpreter import FullState, Step
-from ..report import page as report
+from ..report.page import steps_of
 from ..report.state import laid_out
+from ..templates import templates
 from .session import BlockedTable, Run, Session, as_text
 
 MOST_SHOWN = 60  # possible steps at once: who looks for others filters
 
-REPORT = File(report.__file__).parent
 HERE = File(__file__).parent
 
 
@@ -78,7 +73,6 @@ class Views:
         taken = zip(run.states, run.steps, strict=False)
         told = tuple(session.shown(before, step) for before, step in taken)
         chart = chart_of(Trace((), told, run.states, ""))
-        charted = [report.step_of(chart, s, self._rows.get((s.table, s.row))) for s in chart.steps]
         states = laid_out(session.instance, (run.states[0], *run.states[-2:]))
         broken = list(session.broken(run))
         stuck = not possible and not session.is_end(state)
@@ -86,7 +80,9 @@ class Views:
             "path": as_text(run.path),
             "length": len(run.steps),
             "lanes": len(chart.lanes),
-            "chart": _template("run", chart=chart, steps=charted, faulty=bool(broken)),
+            "chart": _template(
+                "run", chart=chart, steps=steps_of(chart, self._rows), faulty=bool(broken)
+            ),
             "state": _template(
                 "state", sections=states.sections, length=len(run.steps),
                 texts=_texts(states.first, states.changes),
@@ -208,19 +204,9 @@ def first_states(session: Session) -> list[str]:
 
 
 def _template(name: str, **values: Any) -> str:
-    return _environment().get_template(f"{name}.html").render(**values)
+    return templates(HERE).get_template(f"{name}.html").render(**values)
 
 
 def page(**values: Any) -> str:
     """The page around all views."""
     return _template("page", **values)
-
-
-@cache
-def _environment() -> Environment:
-    files = [REPORT / "chart.html", *HERE.glob("*.html")]
-    loader = DictLoader({file.name: file.read_text("utf-8") for file in files})
-    return Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip

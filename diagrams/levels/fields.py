@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from ...language import Expression, Machine, Map, Record, Row, Sequence, System, Table
 from ...language.expressions import resolve
 from ...language.types import Type
-from ..graph import span
-from .rows import Name, Pair, Way, bits, taken_in
+from .rows import Name, Pair, Way, taken_in, when
 
 MOST_PLACES = 12
 
@@ -38,18 +37,16 @@ def fields_of(
     for info in system.fields_of(machine):
         doc = info.doc
         for name, kind, per in _leaves(info.type, info.name, ()):
-            ways = [
-                Way(row, bits(some, releases), span(some, releases) or "all releases", ())
-                for (written, row), some in writers.items()
-                if name == written or name.startswith(f"{written}.")
-            ]
-            if not ways:
+            by: dict[Name, set[str]] = {}
+            for (written, row), some in writers.items():
+                if name == written or name.startswith(f"{written}."):
+                    by.setdefault(row, set()).update(some)
+            if not by:
                 continue
-            every = {r for way in ways for r, bit in zip(releases, way.when or "1" * len(releases),
-                                                         strict=True) if bit == "1"}  # fmt: skip
-            when = bits(every, releases), span(every, releases) or "all releases"
+            ways = tuple(Way(row, *when(some, releases), ()) for row, some in by.items())
+            every = {release for some in by.values() for release in some}
             places = resolve(kind.capacity, constants) if isinstance(kind, Sequence) else 0
-            pair = Pair(f"{machine.name}.{name}", "", *when, tuple(ways))
+            pair = Pair(f"{machine.name}.{name}", "", *when(every, releases), ways)
             found.append(Part(name, str(kind), doc, per, min(places, MOST_PLACES), pair))
             doc = ""
     return found

@@ -2,35 +2,29 @@
 slider fades what a release doesn't have, and a trace can be laid over it. It needs no network, and
 takes nothing of a declaration for markup."""
 
-# Jinja has filters of any type.
-# pyright: reportUnknownMemberType=false
-
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
-
-from jinja2 import DictLoader, Environment, StrictUndefined
 
 from ...checker.chart.chart import chart_of
 from ...checker.settled import declared_rows
 from ...checker.trace import Trace
 from ...language import DeclarationError, Instance, Machine, System, instantiate
 from ..overview import overview
-from ..report import page as report
+from ..report.page import steps_of
 from ..report.state import Section, laid_out
 from ..state import StateDiagram, state_diagram
+from ..templates import one_file, style
 from .fields import Part, fields_of, writes_to
 from .overlay import overlay
 from .picture import picture
 from .rows import Name, Pair, pairs_of, rows_of
 
-HERE, REPORT = Path(__file__).parent, Path(report.__file__).parent
+HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -87,7 +81,8 @@ def to_html(
         drawn.append(held if diagram is None else _with_picture(system, held, diagram))
     names = dict.fromkeys(name for each in drawn for name in _named(each.pairs))
     rows = dict(zip(names, rows_of(system, releases, names), strict=True))
-    return _render(
+    return one_file(
+        HERE, style(run=run is not None) + (HERE / "page.css").read_text("utf-8"),
         system=system, drawn=drawn, releases=releases,
         shown=0 if shown is None else releases.index(shown) + 1,
         rows=list(rows.values()), numbers={name: at for at, name in enumerate(rows)},
@@ -109,8 +104,7 @@ def _constants(system: System) -> Mapping[str, int]:
 
 def _with_picture(system: System, held: Drawn, diagram: StateDiagram) -> Drawn:
     pairs = pairs_of(system, diagram)
-    graph = overview(diagram, past=True)
-    graph = replace(graph, notes=graph.notes[:-1])  # how to see the rows elsewhere
+    graph = overview(diagram, past=True, alone=False)
     ends = {(edge.tail, edge.head) for edge in graph.edges}
     hidden = {at for at, pair in enumerate(pairs) if (pair.source, pair.target) not in ends}
     svg = picture(graph, diagram, pairs)
@@ -127,12 +121,9 @@ def _run(instance: Instance, trace: Trace, diagrams: Diagrams) -> dict[str, Any]
     laid = overlay(instance, trace, [(m, each) for m, each in diagrams if each is not None])
     states = laid_out(instance, trace.states)
     chart = chart_of(trace)
-    rows = declared_rows(instance)
     return {
         "chart": chart,
-        "steps": [
-            report.step_of(chart, step, rows.get((step.table, step.row))) for step in chart.steps
-        ],
+        "steps": steps_of(chart, declared_rows(instance)),
         "loop": trace.loop,
         "conclusion": trace.conclusion,
         "cells": {section.name: list(_cells(section)) for section in states.sections},
@@ -157,17 +148,3 @@ def _cells(section: Section) -> Iterator[tuple[str, str, list[tuple[str, int]]]]
             whose = " ".join(filter(None, (column, *keys)))
             found.setdefault((name, whose), []).append((beside, cell))
     yield from ((name, whose, cells) for (name, whose), cells in found.items())
-
-
-def _render(**values: Any) -> str:
-    style = report.style(run=values["trace"] is not None) + (HERE / "page.css").read_text("utf-8")
-    script = (HERE / "page.js").read_text("utf-8")
-    templates = {"page": HERE / "page.html", "chart.html": REPORT / "chart.html"}
-    environment = Environment(
-        loader=DictLoader({name: file.read_text("utf-8") for name, file in templates.items()}),
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return environment.get_template("page").render(
-        style=style, script=script, script_hash=digest, **values
-    )

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 from ..graph import Edge, Graph, Node
 from ..render import node_ids, to_same_svg
 from ..state import StateDiagram
-from .rows import Pair, bits
+from .rows import Pair, when
 
 PX = 4 / 3  # of a point
 SVG = "http://www.w3.org/2000/svg"
@@ -82,8 +82,8 @@ class _Picture:
         self.mark(part, frozenset(releases))
 
     def mark(self, part: ElementTree.Element, releases: frozenset[str]) -> None:
-        if releases and (when := bits(releases, self.diagram.releases)):
-            part.set("data-when", when)
+        if releases and (bits := when(releases, self.diagram.releases)[0]):
+            part.set("data-when", bits)
 
     def texts(self, part: ElementTree.Element, lines: Iterable[tuple[str, frozenset[str]]]) -> None:
         """Tells of each line of text of which releases it is."""

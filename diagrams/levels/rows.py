@@ -66,10 +66,10 @@ class Pair:
     ways: tuple[Way, ...]
 
 
-def bits(some: Collection[str], releases: tuple[str, ...]) -> str:
-    """Of each release whether it is one of them; empty where all are."""
-    text = "".join("1" if release in some else "0" for release in releases)
-    return text if "0" in text else ""
+def when(some: Collection[str], releases: tuple[str, ...]) -> tuple[str, str]:
+    """Of each release a bit, whether it is one of them, or nothing where all are; and in words."""
+    bits = "".join("1" if release in some else "0" for release in releases)
+    return bits if "0" in bits else "", span(some, releases) or "all releases"
 
 
 def pairs_of(system: System, diagram: StateDiagram) -> list[Pair]:
@@ -86,7 +86,7 @@ def pairs_of(system: System, diagram: StateDiagram) -> list[Pair]:
 
 def _when(ways: Iterable[Transition], diagram: StateDiagram) -> tuple[str, str]:
     some = {release for way in ways for release in way.releases}
-    return bits(some, diagram.releases), span(some, diagram.releases) or "all releases"
+    return when(some, diagram.releases)
 
 
 def _ways(system: System, ways: list[Transition], diagram: StateDiagram) -> Iterator[Way]:
@@ -153,7 +153,7 @@ def _variant(
     does = ["\n".join(lines) for lines in effects(table, brief, WIDTH)]
     does += ["reply " + "\n      ".join(lines) for lines in replies(table, brief, WIDTH - 6)]
     return Variant(
-        bits(some, releases), span(some, releases) or "all releases", at, rows,
+        *when(some, releases), at, rows,
         "" if row.guard.op == "const" else _text(brief.guard), tuple(does), row.source, row.note,
     )  # fmt: skip
 

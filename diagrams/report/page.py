@@ -1,20 +1,13 @@
 """A result of `check` as one HTML file: verdict, bounds, coverage, and the counterexample to step
 through. It needs no network, and takes nothing of a declaration for markup."""
 
-# Jinja has filters of any type.
-# pyright: reportUnknownMemberType=false
-
 from __future__ import annotations
 
-import base64
-import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-
-from jinja2 import DictLoader, Environment, StrictUndefined
 
 from ...checker.chart.chart import Chart, ChartStep, chart_of
 from ...checker.report import TITLES
@@ -25,6 +18,7 @@ from ...checker.vacuity import ENDED_EARLY, NO_REASON
 from ...checker.verdict import PropertyVerdict, Result, Verdict
 from ...language import Instance, Row
 from ..notation import readable
+from ..templates import one_file, style
 from .levels import plot_of
 from .state import laid_out
 
@@ -57,27 +51,11 @@ class Told:
     note: str
 
 
-def style(*, run: bool = True) -> str:
-    """The style that pages share, with that of a report and of its run, or without."""
-    names = ("base.css", "page.css") if run else ("base.css",)
-    return "".join(Path(__file__).with_name(name).read_text("utf-8") for name in names)
-
-
 def to_html(instance: Instance, result: Result) -> str:
     """The page of a result of the instance."""
-    script, template = (
-        Path(__file__).with_suffix(f".{kind}").read_text("utf-8") for kind in ("js", "html")
-    )
-    lanes = Path(__file__).with_name("chart.html").read_text("utf-8")
-    environment = Environment(
-        loader=DictLoader({"page": template, "chart.html": lanes}), autoescape=True,
-        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    environment.filters["number"] = "{:,}".format
-    digest = hashlib.sha256(script.encode()).digest()
     rows = list(_rows(instance, result))
-    return environment.get_template("page").render(
-        style=style(), script=script, script_hash=base64.b64encode(digest).decode(),
+    return one_file(
+        Path(__file__).parent, style(),
         version=version("epochfence"), result=result, system=instance.system,
         title=TITLES[result.verdict], tone=_tone(result.verdict),
         properties=_properties(instance, result),
@@ -171,12 +149,11 @@ def _told(
 ) -> dict[str, Any]:
     chart = chart_of(trace)
     states = laid_out(instance, trace.states)
-    rows = declared_rows(instance)
     return {
         "suffix": suffix,
         "without": without,
         "chart": chart,
-        "steps": [step_of(chart, step, rows.get((step.table, step.row))) for step in chart.steps],
+        "steps": steps_of(chart, declared_rows(instance)),
         "states": states,
         "begins": [(name, dict(trace.initial)[name]) for name in trace.chosen],
         "loop": trace.loop,
@@ -187,8 +164,13 @@ def _told(
     }
 
 
-def step_of(chart: Chart, step: ChartStep, row: Row | None) -> dict[str, Any]:
-    """A step as the page shows it; its arrow begins and ends at the places of lanes."""
+def steps_of(chart: Chart, rows: Mapping[tuple[str, str], Row]) -> list[dict[str, Any]]:
+    """The steps as pages show them; `rows` are by their tables and names."""
+    return [_step(chart, step, rows.get((step.table, step.row))) for step in chart.steps]
+
+
+def _step(chart: Chart, step: ChartStep, row: Row | None) -> dict[str, Any]:
+    """A step; its arrow begins and ends at the places of lanes."""
     at = chart.lanes.index
     took = step.took
     here = at(step.lane)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from markdown import markdown
 
-from epochfence.diagrams.decision_table import code, decision_table, plain
+from epochfence.diagrams.decision_table import CODE_WIDTH, code, decision_table, plain
 from epochfence.diagrams.notation import readable
 from epochfence.language import (
     Bool,
@@ -19,8 +19,11 @@ from epochfence.language import (
     Map,
     Message,
     Row,
+    Sequence,
     Table,
     all_of,
+    any_of,
+    element,
     enum,
     event,
     feature,
@@ -28,6 +31,7 @@ from epochfence.language import (
     to_each,
 )
 from epochfence.spec.load import load_system
+from epochfence.spec.systems import SHIPPED, shipped
 
 ORDERS = load_system(str(Path(__file__).parent / "orders.py"))
 TABLES = {table.name: table for table in ORDERS.tables}
@@ -199,3 +203,30 @@ def test_a_reply_leaves_out_what_it_repeats() -> None:
     full = pay.response(customer=pay.on.customer, error=error)
     row = replace(pay.rows[0], reply=full)
     assert "\nreply PayResponse(error=NOT_PLACED)\n" in shown(replace(pay, rows=(row,)))
+
+
+def test_no_line_of_a_row_is_wider_than_a_page() -> None:
+    """What is nested deeply may stick out, but by a name, not by a formula."""
+    tables = {table.name: table for name in SHIPPED for table in shipped(name).tables}
+    shown = (
+        line
+        for table in tables.values() if table.machine.name in ("partition", "replica")
+        for row in table.rows
+        for value in (row.guard, *(value for _, value in table.updates(row)))
+        for line in readable(value, CODE_WIDTH)
+    )  # fmt: skip
+    assert max(map(len, shown)) < CODE_WIDTH + 40
+
+
+def test_what_picks_and_ranges_is_broken_over_lines() -> None:
+    log = Machine("log")
+    entries = log.field("entries", Sequence(Int(0, 9), 9))
+    end = log.field("end", Int(0, 9))
+    entry = element("entry", entries[end : if_(end == 3, end, 7)])
+    wide = any_of(entry, entry == end)
+    assert readable(wide, 38) == [
+        "any(entry in entries[",
+        "                 end:",
+        "                 if(end == 3, end, 7)]:",
+        "    entry == end)",
+    ]

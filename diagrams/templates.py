@@ -1,0 +1,59 @@
+"""Pages of one file from templates, with their style and script inside."""
+
+# Jinja has filters of any type.
+# pyright: reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+SHARED = Path(__file__).parent / "report"
+"""Where the style and the chart of all pages are."""
+_PARTS = re.compile(r"(?<=\w)(?=[.\[])|(?<=\])(?=[.\[])")
+_WORDS = re.compile(r"(?<=_)(?=\w)|(?<=[a-z])(?=[A-Z])")
+
+
+@cache
+def templates(room: Path) -> Environment:
+    """The templates of a folder, and those that all pages share."""
+    environment = Environment(
+        loader=FileSystemLoader((room, SHARED)), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters["number"] = "{:,}".format
+    environment.filters["breakable"] = breakable
+    return environment
+
+
+def breakable(text: str) -> Markup:
+    """The text as markup in which a line may end between the parts of a name, as before a dot, or
+    between the words of one that has no parts."""
+    return Markup(" ").join(
+        Markup("<wbr>").join(map(escape, (_PARTS if _PARTS.search(name) else _WORDS).split(name)))
+        for name in text.split(" ")
+    )
+
+
+def style(*, run: bool = True) -> str:
+    """The style that pages share, with that of a report and of its run, or without."""
+    names = ("base.css", "page.css") if run else ("base.css",)
+    return "".join((SHARED / name).read_text("utf-8") for name in names)
+
+
+def one_file(room: Path, style: str, **values: Any) -> str:
+    """The folder's page with this style; no script runs in it but the folder's own."""
+    script = (room / "page.js").read_text("utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return (
+        templates(room)
+        .get_template("page.html")
+        .render(style=style, script=script, script_hash=digest, **values)
+    )
