@@ -13,8 +13,9 @@ import typer
 
 from ..language import DEFAULT, DeclarationError, Instance, instantiate
 from ..spec.load import load_system
-from .endings import fail, needing, tell_wait
+from .endings import fail, needing
 from .options import Bounds, Constants, Off, On, Protocol, SystemName, constants_of
+from .traces import instance_of, is_called, reading
 
 HOST, PORT = "127.0.0.1", 8021
 
@@ -31,43 +32,53 @@ def explore(
     ] = PORT,
     trace: Annotated[
         Path | None,
-        typer.Option("--trace", metavar="FILE", help="Begin at the end of this trace, in ITF."),
+        typer.Option(
+            "--trace",
+            metavar="FILE",
+            help="Begin at the end of this ITF trace, at its release and constants.",
+        ),
     ] = None,
 ) -> None:
     """Serve SYSTEM to a browser of this machine: take steps, and see why others aren't possible."""
+    with needing("check", "explore"):
+        import uvicorn
+
+        from ..checker.itf import TraceFile, read_trace
+        from ..diagrams.explorer.app import Explorer, application
+        from ..diagrams.explorer.session import PathError, as_text
+    begin: TraceFile | None = None
+    if trace is not None:
+        with reading(trace):
+            begin = read_trace(trace.read_bytes())
     given = constants_of(constants)
+    asked = any((protocol, given, with_, without)) or bounds != DEFAULT
+    of = None if begin is None or asked else begin.settings
 
     def at(release: str | None) -> Instance:
+        if of is not None and release is None:
+            return instance_of(declared, of)
+        chosen = given if of is None else of.constants
         return instantiate(
-            declared, release, given, bounds=bounds, switch_on=with_ or (),
+            declared, release, chosen, bounds=bounds, switch_on=with_ or (),
             switch_off=without or (),
         )  # fmt: skip
 
     try:
         declared = load_system(system)
+        if of is not None and not is_called(of.system, system, declared.name):
+            fail(f"{trace} is of {of.system}, not of {declared.name}")
         instance = at(protocol)
-    except DeclarationError as error:
-        fail(error)
-    with needing("check", "explore"):
-        import uvicorn
-
-        from ..checker.itf import TraceError, read_trace
-        from ..diagrams.explorer.app import Explorer, application
-        from ..diagrams.explorer.session import PathError, as_text
-    releases = [r for r in instance.system.protocols.checked if r != instance.protocol]
-    path = ""
-    try:
+        releases = [r for r in declared.protocols.checked if r != instance.protocol]
         explorer = Explorer(instance, releases, at)
-        if trace is not None:
-            tell_wait(trace)
-            found = explorer.path_of(read_trace(trace.read_bytes()))
-            path = f"#path={as_text(found)}"
-    except OSError as error:
-        fail(f"can't read {trace}: {error.strerror}")
-    except (TraceError, PathError) as error:
-        fail(f"{trace}: {error}")
     except DeclarationError as error:
         fail(error)
+    path = ""
+    if trace is not None and begin is not None:
+        try:
+            with reading(trace):
+                path = f"#path={as_text(explorer.path_of(begin))}"
+        except PathError as error:
+            fail(f"{trace}: {error}")
     listening = _listening(port)
     at_port = listening.getsockname()[1]
     print(f"http://{HOST}:{at_port}/{path} shows {instance.system.name}; Ctrl-C ends it.")

@@ -6,7 +6,8 @@ import os
 import sys
 import textwrap
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -143,7 +144,7 @@ def run_of(system: System, name: str, protocol: str | None, file: Path) -> tuple
     with reading(file):
         found = read_trace(file.read_bytes())
         of = found.settings
-        if of is not None and not _same(of.system, name, system.name):
+        if of is not None and not is_called(of.system, name, system.name):
             fail(f"{file} is of {of.system}, not of {system.name}")
         if of is not None and protocol not in (None, of.protocol):
             fail(f"{file} is of release {of.protocol}, not of {protocol}")
@@ -167,7 +168,7 @@ def reading(file: Path) -> Generator[None]:
         fail(f"{file}: {error}")
 
 
-def _same(system: str, *names: str) -> bool:
+def is_called(system: str, *names: str) -> bool:
     """Whether it is one of these names, or a file that one of them names in another way."""
     path = os.path.realpath(system.partition(":")[0])
     files = [os.path.realpath(name.partition(":")[0]) for name in names if ".py" in name]
@@ -195,17 +196,19 @@ def _draw(outcome: Outcome, output: Output, *, brief: bool) -> None:
     output.write(draw(chart, outcome.reason, why))
 
 
-def numbered(output: Output | None, count: int) -> list[Output]:
+def numbered(output: Output | None, most: int) -> list[Output]:
     """The place for the first of so many traces, and the places beside it for the others."""
     if output is None:
         return []
-    if count > 1 and output.is_standard_output:
+    if most > 1 and output.is_standard_output:
         fail("--trace -: name a file, as --all-traces writes several")
-    name, dot, ending = output.path.name.partition(".")
-    return [output] + [
-        Output(output.path.with_name(f"{name}-{number}{dot}{ending}"))
-        for number in range(2, count + 1)
-    ]
+    return [output] + [Output(_beside(output.path, number)) for number in range(2, most + 1)]
+
+
+def _beside(first: Path, number: int) -> Path:
+    """The place of a further trace: x-2.itf.json beside x.itf.json."""
+    name, dot, ending = first.name.partition(".")
+    return first.with_name(f"{name}-{number}{dot}{ending}")
 
 
 def write_traces(places: list[Output], result: Result, instance: Instance, system: str) -> None:
@@ -218,6 +221,26 @@ def write_traces(places: list[Output], result: Result, instance: Instance, syste
     of = Settings(
         system, instance.protocol, tuple(sorted(instance.features)), dict(instance.chosen)
     )
+    if len(places) > 1:
+        _remove_earlier(places[0].path, len(result.counterexamples), system)
     variables = {variable.name: variable.type for variable in instance.variables}
     for place, item in zip(places, result.counterexamples, strict=False):
         place.write(as_itf(item.trace, variables, of, item.broken))
+
+
+def _remove_earlier(first: Path, written: int, system: str) -> None:
+    """Removes the further traces that an earlier run has left beside the first, and says so. A file
+    that isn't a trace of the system stays."""
+    from ..checker.itf import TraceError, read_trace
+
+    for number in count(written + 1):
+        path = _beside(first, number)
+        try:
+            settings = read_trace(path.read_bytes()).settings
+        except (OSError, TraceError):
+            return
+        if settings is None or settings.system != system:
+            return
+        with suppress(OSError):
+            path.unlink()
+            print(f"epochfence: {path}, of an earlier run, is removed", file=sys.stderr)

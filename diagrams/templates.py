@@ -17,6 +17,7 @@ from markupsafe import Markup, escape
 
 SHARED = Path(__file__).parent / "report"
 """Where the style and the chart of all pages are."""
+SHORT = 20  # letters of a name that stays whole
 _PARTS = re.compile(r"(?<=\w)(?=[.\[])|(?<=\])(?=[.\[])")
 _WORDS = re.compile(r"(?<=_)(?=\w)|(?<=[a-z])(?=[A-Z])")
 
@@ -34,12 +35,17 @@ def templates(room: Path) -> Environment:
 
 
 def breakable(text: str) -> Markup:
-    """The text as markup in which a line may end between the parts of a name, as before a dot, or
-    between the words of one that has no parts."""
+    """The text as markup in which a line may end between the parts of a long name, as before a dot,
+    or between the words of one that has no parts."""
     return Markup(" ").join(
-        Markup("<wbr>").join(map(escape, (_PARTS if _PARTS.search(name) else _WORDS).split(name)))
-        for name in text.split(" ")
+        Markup("<wbr>").join(map(escape, _parts(name))) for name in text.split(" ")
     )
+
+
+def _parts(name: str) -> list[str]:
+    if len(name) <= SHORT:
+        return [name]
+    return (_PARTS if _PARTS.search(name) else _WORDS).split(name)
 
 
 def style(*, run: bool = True) -> str:

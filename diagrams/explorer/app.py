@@ -92,7 +92,7 @@ class Explorer:
         ):
             raise TraceError(
                 f"it is of {of.system} at protocol {of.protocol}, with other settings than these: "
-                "explore that one"
+                "`epochfence explore SYSTEM --trace FILE` takes those of the trace"
             )
         states, steps = run_of(here, file)
         return self.session.path_of(states, steps)

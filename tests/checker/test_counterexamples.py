@@ -3,6 +3,7 @@ against all runs of small systems, taken on the interpreter."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -229,11 +230,16 @@ def test_the_run_with_the_fewest_changes_of_actor_is_shown(name: str, reduced: b
 def test_each_is_written_to_a_file_that_replay_takes(tmp_path: Path) -> None:
     first = tmp_path / "lease.itf.json"
     asked = ["check", str(EXAMPLES / "lease.py"), "--protocol", "1", "--all-traces", "3"]
+    meta = {"system": asked[1], "protocol": "1", "features": [], "constants": {}}
+    earlier = json.dumps({"#meta": meta, "states": [{}]})
+    (tmp_path / "lease-3.itf.json").write_text(earlier, "utf-8")
+    (tmp_path / "lease-4.itf.json").write_text("somebody's own", "utf-8")
     done = CliRunner().invoke(app, [*asked, "--trace", str(first)])
     assert done.exit_code == Verdict.BROKEN.value
+    assert "lease-3.itf.json, of an earlier run, is removed" in done.stderr
     assert "\nCounterexample 2 of 2, the shortest without service.lease expires" in done.output
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "lease-2.itf.json", "lease.itf.json",
+        "lease-2.itf.json", "lease-4.itf.json", "lease.itf.json",
     ]  # fmt: skip
     again = CliRunner().invoke(app, ["replay", str(tmp_path / "lease-2.itf.json")])
     assert again.exit_code == Verdict.BROKEN.value

@@ -206,11 +206,14 @@ def test_a_trace_of_another_declaration_is_said_in_a_line(traces: Path) -> None:
     ended = epochfence("explore", LEASE, "--protocol", "1", "--trace", traces / "more.itf.json")
     assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
     assert "with other settings" in ended.err
+    ended = epochfence("explore", "idempotence", "--trace", traces / "lease.itf.json")
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert "not of idempotence" in ended.err
 
 
 @pytest.mark.slow(1)
 def test_it_says_where_it_is_and_ends_by_ctrl_c(traces: Path) -> None:
-    command = [sys.executable, "-m", "epochfence.cli", "explore", LEASE, "--protocol", "1"]
+    command = [sys.executable, "-m", "epochfence.cli", "explore", LEASE]  # release 1, as the trace
     command += ["--port", "0", "--trace", str(traces / "lease.itf.json")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
