@@ -68,6 +68,7 @@ for _command in (
     oracle.config,
     live.conform,
     serve.serve,
+    serve.proxy,
     tables.diagram,
     tables.diff,
     bugs.bugs,

@@ -38,6 +38,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "config": ("config retries=0 --protocol 3.6",),
     "conform": ("conform --bootstrap 127.0.0.1:9092",),
     "serve": ("serve --protocol 4.3 --port 9092 --topic orders:3",),
+    "proxy": ("proxy --listen 127.0.0.1:9192 --upstream 127.0.0.1:9092",),
     "diagram": (
         "diagram transaction -o transaction.svg",
         "diagram transactions -o hanging.html --trace hanging.itf.json",

@@ -84,13 +84,13 @@ def conform(
     if save is not None:
         make_folder("--save", save)
     try:
-        cluster = LiveCluster(bootstrap, _security(config), may_be_shared=shared)
+        cluster = LiveCluster(bootstrap, security_of(config), may_be_shared=shared)
     except BrokerError as error:
         fail(error)
     try:
         run = Run(
             cluster, bootstrap, _release(cluster, protocol), settles=not raw, seed=seed,
-            as_client=as_client, restarts=_restarts(restart_command) if restart_command else None,
+            as_client=as_client, restarts=restarts(restart_command) if restart_command else None,
         )  # fmt: skip
         if suite != "random":
             run.directed()
@@ -110,7 +110,7 @@ def conform(
     raise typer.Exit(report.exit_code(run.report))
 
 
-def _security(config: Path | None) -> Security:
+def security_of(config: Path | None) -> Security:
     """What a file of properties says of how brokers are talked to."""
     from ..model.client.config import read_properties
     from ..model.live.connection import Security, security
@@ -136,7 +136,7 @@ def _release(cluster: LiveCluster, protocol: str | None) -> str:
     return protocol or str(proposed)
 
 
-def _restarts(command: str) -> Callable[[], None]:
+def restarts(command: str) -> Callable[[], None]:
     """Runs the command that restarts the broker."""
     from ..model.live.connection import BrokerError
 

@@ -1,27 +1,86 @@
-"""The command that serves a cluster in memory to Kafka's clients."""
+"""The commands that stand between Kafka's clients and a cluster: one in memory, or real brokers."""
 
 from __future__ import annotations
 
+import json
 import signal
 import threading
 from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from ..files import CantWrite, Output
 from ..spec.features import NEWEST, RELEASED
 from .endings import fail, internal, needing
+from .live import restarts, security_of
 from .options import output_of
 
 if TYPE_CHECKING:
     from ..model.serve.control import Control
+    from ..model.serve.faults import Faults
+    from ..model.serve.proxy import Proxy
     from ..model.serve.server import Server
 
 INCONCLUSIVE = 20
 """The exit code where a fault didn't come about: the run wasn't the one that was asked for."""
+
+FaultTexts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fault", metavar="DO:REQUEST[:NTH]",
+        help="What goes wrong at a request, as lose_answer:EndTxn; or JSON, as in a script.",
+    ),
+]  # fmt: skip
+Script = Annotated[Path | None, typer.Option("--script", metavar="FILE", help="Faults, as JSON.")]
+Rate = Annotated[
+    float,
+    typer.Option(
+        "--random", min=0, max=1, metavar="RATE",
+        help="Faults at random, for so large a part of the protocol's requests.",
+    ),
+]  # fmt: skip
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="What --random draws them with.")]
+RandomScript = Annotated[
+    Output | None,
+    typer.Option(
+        "--random-script", metavar="FILE", parser=output_of,
+        help="Write those that came about at random as a script, which brings them about again.",
+    ),
+]  # fmt: skip
+ControlPort = Annotated[
+    int | None,
+    typer.Option(
+        "--control", min=0, max=65_535, metavar="PORT",
+        help="Take faults over HTTP, at this port on loopback; 0 takes any.",
+    ),
+]  # fmt: skip
+HistoryFile = Annotated[
+    Output | None,
+    typer.Option(
+        "--history", metavar="FILE", parser=output_of,
+        help="Record what is asked and told, for judge: a line of JSON for each.",
+    ),
+]  # fmt: skip
+Seconds = Annotated[
+    float | None,
+    typer.Option("--seconds", min=0, metavar="S", help="End by itself after so long."),
+]
+
+
+class Wanted(NamedTuple):
+    """What goes wrong on demand, and what is written of it."""
+
+    faults: list[str]
+    script: Path | None
+    rate: float
+    seed: int
+    random_script: Output | None
+    control: int | None
+    history: Output | None
+    seconds: float | None
 
 
 def serve(
@@ -46,40 +105,18 @@ def serve(
     listen: Annotated[
         str, typer.Option("--listen", metavar="HOST", help="The address to listen on.")
     ] = "127.0.0.1",
-    faults: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--fault", metavar="DO:REQUEST[:NTH]",
-            help="What goes wrong at a request, as lose_answer:EndTxn; or JSON, as in a script.",
-        ),
-    ] = None,
-    script: Annotated[
-        Path | None, typer.Option("--script", metavar="FILE", help="Faults, as JSON.")
-    ] = None,
-    control: Annotated[
-        int | None,
-        typer.Option(
-            "--control", min=0, max=65_535, metavar="PORT",
-            help="Take faults over HTTP, at this port on loopback; 0 takes any.",
-        ),
-    ] = None,
-    history: Annotated[
-        Output | None,
-        typer.Option(
-            "--history", metavar="FILE", parser=output_of,
-            help="Record what is asked and told, for judge: a line of JSON for each.",
-        ),
-    ] = None,
-    seconds: Annotated[
-        float | None,
-        typer.Option("--seconds", min=0, metavar="S", help="End by itself after so long."),
-    ] = None,
+    faults: FaultTexts = None,
+    script: Script = None,
+    rate: Rate = 0,
+    seed: Seed = 0,
+    random_script: RandomScript = None,
+    control: ControlPort = None,
+    history: HistoryFile = None,
+    seconds: Seconds = None,
 ) -> None:  # fmt: skip
     """Serve a cluster in memory, with the oracle in it, to Kafka's clients until Ctrl-C."""
     with needing("broker"):
-        from ..model.serve.history import History
         from ..model.serve.server import Server
-        from ..model.serve.wire import CantListen
     if protocol not in RELEASED:
         fail(f"{protocol}: no release is called so: take one of {', '.join(RELEASED)}")
     named = _topics(topics or [], partitions)
@@ -89,8 +126,72 @@ def serve(
         )
     except ValueError as error:
         fail(f"--topic: {error}")
-    _put(server, faults or [], script)
-    controls = None if control is None else _controls()
+    wanted = Wanted(
+        faults or [], script, rate, seed, random_script, control, history, seconds
+    )  # fmt: skip
+    _run(server, f"Kafka {protocol} in memory", wanted)
+
+
+def proxy(
+    upstream: Annotated[
+        str, typer.Option("--upstream", metavar="HOST:PORT", help="A broker of the cluster.")
+    ],
+    listen: Annotated[
+        str,
+        typer.Option(
+            "--listen", metavar="HOST:PORT",
+            help="Where it listens, for the first broker; the others follow. Port 0 takes any.",
+        ),
+    ] = "127.0.0.1:9192",
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config", metavar="FILE",
+            help="A client's properties for the brokers: TLS and SASL. Clients need none.",
+        ),
+    ] = None,
+    restart_command: Annotated[
+        str | None,
+        typer.Option(
+            "--restart-command", metavar="COMMAND",
+            help="Kills the broker and starts it again, for fail_over_coordinator.",
+        ),
+    ] = None,
+    faults: FaultTexts = None,
+    script: Script = None,
+    rate: Rate = 0,
+    seed: Seed = 0,
+    random_script: RandomScript = None,
+    control: ControlPort = None,
+    history: HistoryFile = None,
+    seconds: Seconds = None,
+) -> None:  # fmt: skip
+    """Stand between Kafka's clients and real brokers, until Ctrl-C, with faults in between."""
+    with needing("broker"):
+        from ..model.live.connection import BrokerError
+        from ..model.serve.proxy import Proxy
+    host, _, number = listen.rpartition(":")
+    if not host or not (number.isascii() and number.isdigit() and int(number) < 2**16):
+        fail(f"--listen {listen}: write HOST:PORT")
+    how = security_of(config)
+    restart = restarts(restart_command) if restart_command else None
+    try:
+        between = Proxy(upstream, host=host, port=int(number), how=how, restart=restart)
+    except BrokerError as error:
+        fail(error)
+    wanted = Wanted(
+        faults or [], script, rate, seed, random_script, control, history, seconds
+    )  # fmt: skip
+    _run(between, f"proxy to {upstream}", wanted)
+
+
+def _run(served: Server | Proxy, what: str, wanted: Wanted) -> None:
+    """Serves until a signal comes or the time is over, and tells what became of the faults."""
+    from ..model.serve.history import History
+    from ..model.serve.wire import CantListen
+
+    _put(served.faults, wanted)
+    controls = None if wanted.control is None else _controls()
     stopped = threading.Event()
 
     def stop(_: int, __: FrameType | None) -> None:
@@ -99,14 +200,17 @@ def serve(
     before = {which: signal.signal(which, stop) for which in (signal.SIGINT, signal.SIGTERM)}
     try:
         with ExitStack() as stack:
-            if history is not None:
-                server.history = History(stack.enter_context(history.writing()))
-            stack.enter_context(server)
-            http = controls and stack.enter_context(controls(server, control or 0))
-            print(f"Kafka {protocol} in memory: bootstrap.servers={server.bootstrap}", flush=True)
+            if wanted.history is not None:
+                served.record_in(History(stack.enter_context(wanted.history.writing())))
+            stack.enter_context(served)
+            http = controls and stack.enter_context(controls(served, wanted.control or 0))
+            print(f"{what}: bootstrap.servers={served.bootstrap}", flush=True)
             if http is not None:
                 print(f"faults at {http.address}/faults", flush=True)
-            stopped.wait(seconds)
+            stopped.wait(wanted.seconds)
+        drawn = served.faults.drawn
+        if wanted.random_script is not None:
+            wanted.random_script.write(_script_text([] if drawn is None else drawn.script()))
     except (CantListen, CantWrite) as error:
         fail(error)
     except Exception as error:
@@ -114,9 +218,14 @@ def serve(
     finally:
         for which, handler in before.items():
             signal.signal(which, handler)
-    print(server.report())
-    if server.faults.unfired:
+    print(served.report())
+    if not served.faults.all_fired:
         raise typer.Exit(INCONCLUSIVE)
+
+
+def _script_text(faults: list[dict[str, Any]]) -> str:
+    lines = ",\n".join(f"  {json.dumps(fault)}" for fault in faults)
+    return f"[\n{lines}\n]\n" if faults else "[]\n"
 
 
 def _controls() -> type[Control]:
@@ -125,23 +234,27 @@ def _controls() -> type[Control]:
     return Control
 
 
-def _put(server: Server, faults: list[str], script: Path | None) -> None:
+def _put(faults: Faults, wanted: Wanted) -> None:
     """Puts faults in place."""
-    from ..model.serve.faults import BadFault, read_script, read_short
+    from ..model.serve.faults import BadFault, Drawn, read_script, read_short
 
     place = "--script"
     try:
-        if script is not None:
-            place = str(script)
-            for given in read_script(script.read_bytes()):
-                server.faults.add(given)
-        for text in faults:
+        if wanted.script is not None:
+            place = str(wanted.script)
+            for given in read_script(wanted.script.read_bytes()):
+                faults.add(given)
+        for text in wanted.faults:
             place = f"--fault {text}"
-            server.faults.add(read_short(text))
+            faults.add(read_short(text))
     except BadFault as error:
         fail(f"{place}: {error}")
     except OSError as error:
         fail(f"can't read {place}: {error.strerror}")
+    if wanted.rate:
+        faults.drawn = Drawn(wanted.rate, wanted.seed)
+    elif wanted.random_script is not None:
+        fail("--random-script: nothing is drawn without --random RATE")
 
 
 def _topics(texts: list[str], partitions: int) -> dict[str, int]:

@@ -93,13 +93,7 @@ class LiveCluster:
 
     def _negotiated(self) -> tuple[dict[str, tuple[int, int]], dict[str, int]]:
         """The versions of each request that both sides know, and the features that are told."""
-        asked = {"client_software_name": "epochfence", "client_software_version": "0"}
-        told = self._first.ask("ApiVersions", 3, asked)
-        if told["error_code"] == "UNSUPPORTED_VERSION":
-            told = self._first.ask("ApiVersions", 0, {})
-        if told["error_code"] != "NONE":
-            raise BrokerError(f"{self._first.place} doesn't tell its versions: "
-                              f"{told['error_code']}")  # fmt: skip
+        told = self._first.api_versions()
         found: dict[str, tuple[int, int]] = {}
         for one in told["api_keys"]:
             name = NAMES.get(one["api_key"], "")

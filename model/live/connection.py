@@ -135,19 +135,20 @@ class Connection:
         self.send(name, version, fields)
         return self.receive(name, version)
 
+    def api_versions(self) -> dict[str, Any]:
+        """What the broker's ApiVersions tells. Raises BrokerError."""
+        asked = {"client_software_name": _CLIENT_ID, "client_software_version": "0"}
+        told = self.ask("ApiVersions", 3, asked)
+        if told["error_code"] == "UNSUPPORTED_VERSION":
+            told = self.ask("ApiVersions", 0, {})
+        if told["error_code"] != "NONE":
+            raise BrokerError(f"{self.place} doesn't tell its versions: {told['error_code']}")
+        return told
+
     def send(self, name: str, version: int, fields: Mapping[str, Any], times: int = 1) -> None:
         """Sends a request, or so many of the same at once; `receive` has the responses, which come
         in the order of requests."""
-        request, _ = schemas(name, version)
-        header: Any = request.__header_schema__
-        values = {
-            "request_api_key": KEYS[name], "request_api_version": version, "correlation_id": 0,
-            "client_id": _CLIENT_ID,
-        }  # fmt: skip
-        buffer = io.BytesIO()
-        entity_writer(header)(buffer, shaped(header, values))
-        entity_writer(request)(buffer, shaped(request, fields))
-        data = buffer.getvalue()
+        data = request_bytes(name, version, fields)
         try:
             self._socket.sendall((len(data).to_bytes(4) + data) * times)
         except OSError as error:
@@ -155,7 +156,6 @@ class Connection:
 
     def receive(self, name: str, version: int, times: int = 1) -> dict[str, Any]:
         """The response to the first request that has none yet, or to the last of so many."""
-        _, response = schemas(name, version)
         data = b""
         try:
             for _ in range(times):
@@ -166,17 +166,11 @@ class Connection:
                 data = self._bytes(size)
         except OSError as error:
             raise self._gone(name, error) from None
-        if name == "ApiVersions" and version and int.from_bytes(data[4:6]) == 35:
-            return {"error_code": "UNSUPPORTED_VERSION"}  # which comes in version 0
         try:
-            _, at = entity_reader(response.__header_schema__)(data, 0)
-            # not by kio, which makes room for an array of any length that is claimed
-            return plain(decode(response, data, at).entity)
-        except (RecordError, SerialError, LookupError, ValueError) as error:
+            return response_of(name, version, data)
+        except BrokerError as error:
             self.close()
-            raise BrokerError(
-                f"{self.place}: its response to {name} can't be read: {error}"
-            ) from None
+            raise BrokerError(f"{self.place}: {error}") from None
 
     def _bytes(self, size: int) -> bytes:
         assert self._reader is not None
@@ -194,6 +188,33 @@ class Connection:
         if self._reader is not None:
             self._reader.close()
         self._socket.close()
+
+
+def request_bytes(name: str, version: int, fields: Mapping[str, Any]) -> bytes:
+    """A request of ours, header first."""
+    request, _ = schemas(name, version)
+    header: Any = request.__header_schema__
+    values = {
+        "request_api_key": KEYS[name], "request_api_version": version, "correlation_id": 0,
+        "client_id": _CLIENT_ID,
+    }  # fmt: skip
+    buffer = io.BytesIO()
+    entity_writer(header)(buffer, shaped(header, values))
+    entity_writer(request)(buffer, shaped(request, fields))
+    return buffer.getvalue()
+
+
+def response_of(name: str, version: int, data: bytes) -> dict[str, Any]:
+    """The fields of a response, whose header comes first. Raises BrokerError where it is none."""
+    if name == "ApiVersions" and version and int.from_bytes(data[4:6]) == 35:
+        return {"error_code": "UNSUPPORTED_VERSION"}  # which comes in version 0
+    _, response = schemas(name, version)
+    try:
+        _, at = entity_reader(response.__header_schema__)(data, 0)
+        # not by kio, which makes room for an array of any length that is claimed
+        return plain(decode(response, data, at).entity)
+    except (RecordError, SerialError, LookupError, ValueError) as error:
+        raise BrokerError(f"its response to {name} can't be read: {error}") from None
 
 
 @cache

@@ -5,7 +5,7 @@
 | GET /faults | the faults, and how often each has fired |
 | POST /faults | one more; without `on` it is brought about at once |
 | POST /faults/NAME/release | what it holds goes on |
-| GET /transactions | the transactional ids and their states |
+| GET /transactions | the transactional ids and their states; not of a proxy |
 
 Bodies and answers are JSON. Only requests to this host by name are taken, and bodies of the media
 type application/json alone, so that no page in a browser can send them. Needs the extra `explore`.
@@ -28,6 +28,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from .faults import BadFault, fault_of, read_object
+from .proxy import Proxy
 from .server import Server
 from .wire import CantListen
 
@@ -37,10 +38,10 @@ LARGEST: Final = 1 << 20
 
 
 class Control:
-    """The HTTP server of a running `server`, at `port` on loopback: a context manager. Raises
-    CantListen."""
+    """The HTTP server of a running `server` or proxy, at `port` on loopback: a context manager.
+    Raises CantListen."""
 
-    def __init__(self, server: Server, port: int = 0) -> None:
+    def __init__(self, server: Server | Proxy, port: int = 0) -> None:
         self._kafka = server
         self._socket = socket.socket()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -102,6 +103,8 @@ class Control:
 
     async def transactions(self, _: Request) -> Response:
         """GET /transactions."""
+        if isinstance(self._kafka, Proxy):
+            raise HTTPException(404, "a proxy doesn't know the brokers' transactions: ask them")
         coordinator = self._kafka.cluster.coordinator
         known = filter(None, (coordinator.metadata(name) for name in coordinator.entries))
         return JSONResponse(
@@ -128,7 +131,7 @@ class Control:
         if not isinstance(given, dict) or "on" in given:
             return JSONResponse(self._kafka.faults.add(given).told())
         fault = fault_of(given, name="at-once")
-        self._kafka.act(fault)
+        await self._kafka.act(fault)
         return JSONResponse(fault.told())
 
     async def release(self, request: Request) -> Response:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import Any, Final
 
 import fastjsonschema
@@ -25,10 +27,20 @@ from .wire import Request
 
 MOST_TOLD: Final = 300
 REQUEST_FAULTS: Final = frozenset(
-    ("lose_request", "lose_answer", "hold", "hold_answer", "duplicate", "hold_markers")
+    (
+        "lose_request",
+        "lose_answer",
+        "hold",
+        "hold_answer",
+        "delay",
+        "duplicate",
+        "reorder",
+        "hold_markers",
+    )
 )
 """What is done to a request or its answer; the others are done to the cluster."""
-WAITING: Final = frozenset(("hold", "hold_answer", "hold_markers"))
+WAITING: Final = frozenset(("hold", "hold_answer", "hold_markers", "delay", "duplicate", "reorder"))
+"""Those that may have an `until`."""
 
 
 class BadFault(ValueError):
@@ -100,6 +112,8 @@ class Fault:
     do: str
     on: Matcher | None = None
     until: Matcher | int | None = None
+    longer_ms: int = 0
+    """So long it waits on behind the request that ends its waiting."""
     is_after: bool = False
     transactional_id: str | None = None
     loading_ms: int = 0
@@ -126,11 +140,16 @@ class Fault:
         if isinstance(self.until, int):
             await asyncio.sleep(self.until / 1000)
             return
+        await self.listen().wait()
+        await asyncio.sleep(self.longer_ms / 1000)
+
+    def listen(self) -> asyncio.Event:
+        """Hears of it when it lets go."""
         event = asyncio.Event()
         self.waiting.append(event)
         if isinstance(self.until, Matcher):
             self.until.seen = 0
-        await event.wait()
+        return event
 
     def told(self) -> dict[str, Any]:
         """It, for other programs."""
@@ -138,6 +157,15 @@ class Fault:
         found["waiting"] = len(self.waiting)
         if self.failed is not None:
             found["failed"] = self.failed
+        return found
+
+    def given(self) -> dict[str, Any]:
+        """It, as a script has it that waits for nothing but time."""
+        assert self.on is not None
+        found: dict[str, Any] = {"name": self.name, "do": self.do}
+        found["on"] = {"request": self.on.request, "nth": self.on.nth}
+        if isinstance(self.until, int):
+            found["until"] = {"ms": self.until}
         return found
 
     def text(self) -> str:
@@ -156,9 +184,12 @@ class Fault:
 
 @dataclass
 class Faults:
-    """The faults of a server, in the order in which they were given."""
+    """The faults of a server, in the order in which they were given. `refused` says which it can't
+    bring about, and why; `drawn` draws more at random."""
 
     all: dict[str, Fault] = field(default_factory=dict[str, Fault])
+    refused: Mapping[str, str] = field(default_factory=dict[str, str])
+    drawn: Drawn | None = None
 
     def add(self, given: Any) -> Fault:
         """One more. Raises BadFault."""
@@ -167,6 +198,8 @@ class Faults:
             raise BadFault(f"two faults are called {fault.name}")
         if fault.on is None:
             raise BadFault("a fault needs `on`, the request that brings it about")
+        if fault.do in self.refused:
+            raise BadFault(f"{fault.do}: {self.refused[fault.do]}")
         self.all[fault.name] = fault
         return fault
 
@@ -176,7 +209,8 @@ class Faults:
         for fault in self.all.values():
             if fault.on is not None and fault.on.takes(request):
                 found.append(fault)
-        return found
+        drawn = None if self.drawn is None else self.drawn.at(request)
+        return found if drawn is None else [*found, drawn]
 
     def answered(self, request: Request) -> None:
         """A request was answered: those that waited for it let go."""
@@ -186,8 +220,79 @@ class Faults:
 
     @property
     def unfired(self) -> list[Fault]:
-        """Those that didn't come about."""
-        return [fault for fault in self.all.values() if not fault.fired]
+        """Those that didn't come about, and those drawn, where none of them did."""
+        drawn = [] if self.drawn is None or self.drawn.fired else self.drawn.faults
+        return [*(fault for fault in self.all.values() if not fault.fired), *drawn]
+
+    @property
+    def all_fired(self) -> bool:
+        """Whether each came about, and, where some are drawn, one of these at least."""
+        return not self.unfired and (self.drawn is None or self.drawn.fired > 0)
+
+    def report(self) -> list[str]:
+        """What became of them, a line for each; those drawn have one together."""
+        drawn = [] if self.drawn is None else [self.drawn.text()]
+        return [*(fault.text() for fault in self.all.values()), *drawn]
+
+
+RANDOM_FOR: Final = frozenset(
+    ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn",
+     "Produce")
+)  # fmt: skip
+"""The requests that meet faults at random: those of the protocol."""
+RANDOM: Final = (
+    "lose_request", "lose_answer", "hold", "hold_answer", "delay", "duplicate", "reorder",
+)  # fmt: skip
+LONGEST_MS: Final = 300
+"""So long something waits at most that waits at random."""
+
+
+@dataclass
+class Drawn:
+    """Faults at random: each request of RANDOM_FOR meets one with the probability `rate`. It is the
+    `seed`, the API and the number of the request among those of its API that say which."""
+
+    rate: float
+    seed: int
+    kinds: tuple[str, ...] = RANDOM
+    seen: Counter[str] = field(default_factory=Counter[str])
+    faults: list[Fault] = field(default_factory=list[Fault])
+
+    def at(self, request: Request) -> Fault | None:
+        """The fault of a request, if it meets one."""
+        if request.name not in RANDOM_FOR:
+            return None
+        self.seen[request.name] += 1
+        nth = self.seen[request.name]
+        drawn = Random(f"{self.seed} {request.name} {nth}")
+        if drawn.random() >= self.rate:
+            return None
+        do = drawn.choice(self.kinds)
+        until = None if do.startswith("lose") else drawn.randint(1, LONGEST_MS)
+        name = f"random-{request.name}-{nth}"
+        self.faults.append(Fault(name, do, Matcher(request.name, nth, seen=nth), until))
+        return self.faults[-1]
+
+    @property
+    def fired(self) -> int:
+        """How many came about."""
+        return sum(fault.fired > 0 for fault in self.faults)
+
+    def script(self) -> list[dict[str, Any]]:
+        """Those that came about, as a script that has them at the same requests again."""
+        return [fault.given() for fault in self.faults if fault.fired]
+
+    def text(self) -> str:
+        """Them in a line."""
+        kinds = Counter(fault.do for fault in self.faults if fault.fired)
+        told = ", ".join(f"{do} {count}" for do, count in sorted(kinds.items()))
+        line = f"faults at random, seed {self.seed}: {self.fired} fired of {len(self.faults)} drawn"
+        line += f" for {self.seen.total():,} requests" + f": {told}" * bool(told)
+        idle = [fault for fault in self.faults if not fault.fired]
+        if idle:
+            why = Counter(fault.failed or "it is still under way" for fault in idle)
+            line += f"; DID NOT FIRE: {why.most_common(1)[0][0]}"
+        return line
 
 
 def fault_of(given: Any, *, name: str) -> Fault:
@@ -200,18 +305,26 @@ def fault_of(given: Any, *, name: str) -> Fault:
     except RecursionError:
         raise BadFault("it is nested too deep: see fault.schema.json") from None
     do, until = given["do"], given.get("until")
-    if until is not None and do not in (*WAITING, "duplicate"):
+    if until is not None and do not in WAITING:
         raise BadFault(f"{do} has no `until`")
     if do == "skip_to_epoch" and "producer_epoch" not in given:
         raise BadFault("skip_to_epoch needs `producer_epoch`")
+    if "ms" in given.get("on", ()):
+        raise BadFault("`on` has no `ms`")
     if do in REQUEST_FAULTS and "when" in given:
         raise BadFault(f"{do} has no `when`")
     return Fault(
         given.get("name", name), do, _matcher(given["on"]) if "on" in given else None,
-        None if until is None else until["ms"] if "ms" in until else _matcher(until),
+        _until(until), 0 if until is None or "request" not in until else until.get("ms", 0),
         given.get("when") == "after", given.get("transactional_id"), given.get("loading_ms", 0),
         given.get("producer_epoch"),
     )  # fmt: skip
+
+
+def _until(given: Mapping[str, Any] | None) -> Matcher | int | None:
+    if given is None:
+        return None
+    return _matcher(given) if "request" in given else given["ms"]
 
 
 def read_object(text: bytes) -> Any:

@@ -52,9 +52,10 @@ def _lines(request: Request, told: Mapping[str, Any] | None) -> Iterator[tuple[L
                 yield line | {"transaction_timeout_ms": timeout_ms}, _identity(told)
         case "EndTxn":
             result = "COMMIT" if fields["committed"] else "ABORT"
-            response = _identity(told)
-            if response is not None and request.version < 5:
-                response = {"error": response["error"]}
+            if told is not None and request.version < 5:  # which tells no epoch
+                response = {"error": told["error_code"]}
+            else:
+                response = _identity(told)
             yield _who(fields, request.name) | {"result": result}, response
         case "AddOffsetsToTxn":
             line = _who(fields, "AddPartitionsToTxn")

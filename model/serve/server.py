@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final
 
 from ...spec.broker_versions import metadata_version, newest_of
 from ..cluster import Cluster
 from .actions import Actions
-from .faults import REQUEST_FAULTS, BadFault, Fault, Faults
+from .faulted import Faulted, now_ms
+from .faults import Fault, Faults
 from .groups import GroupApis
 from .history import History
 from .logs import LogApis
@@ -21,7 +21,7 @@ from .metadata import MetadataApis, Nodes
 from .offsets import OffsetApis
 from .partitions import Partitions
 from .transactions import TransactionApis
-from .wire import LOST, Answer, Brokers, Request, Silence
+from .wire import Answer, Brokers, Request, Silence
 
 OLDEST: Final = {
     "Produce": 3, "Fetch": 4, "ListOffsets": 1, "OffsetCommit": 2, "OffsetFetch": 1,
@@ -79,17 +79,28 @@ class Server:
         version = self.cluster.transaction_version
         level = metadata_version(self.cluster.protocol)
         self.brokers = Brokers(
-            self._handle,
+            self._answer,
             {name: offers[name] for name in ("ApiVersions", *self._answers) if name in offers},
             count=brokers, host=host, port=port,
             features={"transaction.version": version} if version else {},
             supported={"metadata.version": level} if level else {},
         )  # fmt: skip
-        self.faults = Faults()
-        self.history: History | None = None
-        """Where what is asked and told is recorded, if anywhere."""
-        self.actions = Actions(self.cluster, self.nodes, self._rivals, self._later, self.logs.wake)
-        self._working: set[asyncio.Task[None]] = set()
+        self._faulted = Faulted(
+            self._answer, self._act, self.brokers.failures, marks=self._marks
+        )  # fmt: skip
+        self.brokers.handle = self._faulted.handle
+        self.actions = Actions(
+            self.cluster, self.nodes, self._rivals, self._faulted.later, self.logs.wake
+        )
+
+    @property
+    def faults(self) -> Faults:
+        """What goes wrong on demand."""
+        return self._faulted.faults
+
+    def record_in(self, history: History) -> None:
+        """Records what is asked and told."""
+        self._faulted.history = history
 
     @property
     def bootstrap(self) -> str:
@@ -109,7 +120,7 @@ class Server:
         self.brokers.__exit__(kind, error, trace)
 
     async def _begin(self) -> None:
-        self._later(self._watches())
+        self._faulted.later(self._watches())
 
     async def _watches(self) -> None:
         """Aborts what has timed out, from time to time."""
@@ -126,49 +137,6 @@ class Server:
         if passed > 0:
             self.cluster.pass_time(passed)
 
-    async def _handle(self, request: Request) -> Answer | Silence:
-        begun = _now_ms()
-        answer = await self._with_faults(request)
-        self._record(request, begun, answer)
-        return answer
-
-    def _record(self, request: Request, begun: float, answer: Answer | Silence | None) -> None:
-        if self.history is not None:
-            told = answer if isinstance(answer, Answer) else None
-            self.history.record(request, begun, _now_ms(), told)
-
-    async def _with_faults(self, request: Request) -> Answer | Silence:
-        """Answers a request, with the faults that it brings about."""
-        faults = self.faults.at(request)
-        for fault in faults:
-            if fault.do == "lose_request":
-                fault.fired += 1
-                return LOST
-            if fault.do == "hold":
-                fault.fired += 1
-                await fault.wait()
-            if fault.do == "hold_markers":
-                fault.fired += 1
-                self.cluster.hold_markers(True)
-                self._later(self._frees_markers(fault))
-        self._acts(request, faults, is_after=False)
-        answer = await self._answer(request)
-        for fault in faults:
-            if fault.do == "duplicate":
-                fault.fired += 1
-                again = self._again(request, fault)
-                await again if fault.until is None else self._later(again)
-        self._acts(request, faults, is_after=True)
-        self.faults.answered(request)
-        for fault in faults:
-            if fault.do == "hold_answer":
-                fault.fired += 1
-                await fault.wait()
-            if fault.do == "lose_answer":
-                fault.fired += 1
-                return LOST
-        return answer
-
     async def _answer(self, request: Request) -> Answer | Silence:
         self._tick()
         answer = self._answers[request.name](request)
@@ -179,26 +147,13 @@ class Server:
         self.answered[request.name] += 1
         return answer
 
-    def _acts(self, request: Request, faults: Iterable[Fault], *, is_after: bool) -> None:
+    def _act(self, fault: Fault, transactional_id: str | None) -> None:
         self._tick()
-        for fault in faults:
-            if fault.do not in REQUEST_FAULTS and fault.is_after == is_after:
-                self.actions.act(fault, fault.names(request))
+        self.actions.act(fault, transactional_id)
 
-    def act(self, fault: Fault) -> None:
+    async def act(self, fault: Fault) -> None:
         """Brings a fault of the cluster about at once. Raises BadFault where it takes a request."""
-        if fault.do in REQUEST_FAULTS:
-            raise BadFault(f"{fault.do} needs `on`, the request that brings it about")
-        self._tick()
-        self.actions.act(fault, fault.transactional_id)
-
-    async def _again(self, request: Request, fault: Fault) -> None:
-        """The request comes once more, and nobody gets the answer."""
-        if fault.until is not None:
-            await fault.wait()
-        begun = _now_ms()
-        await self._answer(request)
-        self._record(request, begun, None)
+        await self._faulted.act(fault)
 
     def _rivals(self, transactional_id: str, timeout_ms: int) -> str:
         """A rival's InitProducerId: what it is told."""
@@ -207,48 +162,23 @@ class Server:
             {"transactional_id": transactional_id, "transaction_timeout": timeout_ms},
             client_id="rival", connection=-1, node=self.nodes.coordinator(transactional_id),
         )  # fmt: skip
-        begun = _now_ms()
+        begun = now_ms()
         answer = self.transactions.init_producer_id(request)
-        self._record(request, begun, answer)
+        self._faulted.record(request, begun, answer)
         return answer.fields["error_code"]
 
-    async def _frees_markers(self, fault: Fault) -> None:
-        await fault.wait()
-        self.cluster.hold_markers(False)
+    def _marks(self, holds: bool) -> None:
+        self.cluster.hold_markers(holds)
         self.logs.wake()
-
-    def _later(self, work: Coroutine[Any, Any, None]) -> None:
-        """Has work done beside the requests; an exception is raised at the end."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._working.add(task)
-        task.add_done_callback(self._done)
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._working.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if isinstance(error, Exception):
-            self.brokers.failures.append(error)
 
     def report(self) -> str:
         """What was answered, and what was refused, in lines."""
-        lines = [f"{sum(self.answered.values()):,} requests answered"]
-        if self.answered:
-            told = ", ".join(f"{name} {count:,}" for name, count in sorted(self.answered.items()))
-            lines[0] += f": {told}"
-        if self.brokers.refused:
-            count = len(self.brokers.refused)
-            lines.append(f"{count} connection{'s' * (count > 1)} closed: {self.brokers.refused[0]}")
-        lines += (fault.text() for fault in self.faults.all.values())
-        return "\n".join(lines)
+        return "\n".join(self._faulted.report(self.answered, self.brokers.refused))
 
 
 _MOVE: Final = frozenset(("InitProducerId", "EndTxn"))
 """What writes markers."""
 
 
-def _now_ms() -> float:
-    return time.time() * 1000
-
-
 def _wall_ms() -> int:
-    return round(_now_ms())
+    return round(now_ms())

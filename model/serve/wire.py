@@ -38,7 +38,9 @@ LARGEST: Final = 100 * 2**20
 class Request:
     """A request: its name, version and fields, and where it came in.
 
-    `connection` numbers connections from 0 on, `node` is the broker that was asked.
+    `connection` numbers connections from 0 on, `node` is the broker that was asked, and `data` are
+    its bytes, header first. `let_pass` has the request behind it on its connection answered first,
+    which is sent behind its own answer all the same: whether one came within so many seconds.
     """
 
     name: str
@@ -47,14 +49,18 @@ class Request:
     client_id: str | None
     connection: int
     node: int
+    data: bytes = field(default=b"", repr=False)
+    let_pass: Callable[[float], Awaitable[bool]] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A response's fields, sent `after` some seconds; requests behind it on its connection wait."""
+    """A response's fields, sent `after` some seconds; requests behind it on its connection wait.
+    Where it has its bytes already, header first, these are sent as they are."""
 
     fields: Mapping[str, Any]
     after: float = 0
+    data: bytes | None = field(default=None, repr=False)
 
 
 class Silence:
@@ -84,7 +90,8 @@ class Brokers:
     They listen on ports of their own, from `port` on where one is given. `versions` are the first
     and last of each API that is taken, `features` finalized features and their levels
     (`transaction.version`), told from ApiVersions 3 on, and `supported` levels that are known only.
-    An exception in `handle` closes its connection, and is raised at the end. Raises CantListen.
+    `left` is told of each connection that has ended. An exception in `handle` closes its
+    connection, and is raised at the end. Raises CantListen.
     """
 
     handle: Handler
@@ -94,6 +101,7 @@ class Brokers:
     supported: Mapping[str, int] = field(default_factory=dict[str, int])
     host: str = "127.0.0.1"
     port: int = 0
+    left: Callable[[int], None] = field(default=lambda _: None)
     addresses: dict[int, tuple[str, int]] = field(default_factory=dict[int, tuple[str, int]])
     failures: list[Exception] = field(default_factory=list[Exception])
     refused: list[str] = field(default_factory=list[str])
@@ -132,28 +140,30 @@ class Brokers:
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
         for node in range(self.count):
+            await self.listen(node)
 
-            async def connected(
-                reader: asyncio.StreamReader, writer: asyncio.StreamWriter, node: int = node
-            ) -> None:
-                task = asyncio.current_task()
-                assert task is not None
-                self._tasks.add(task)
-                try:
-                    with contextlib.suppress(asyncio.CancelledError):  # at the end
-                        await self._serve(reader, writer, node)
-                finally:
-                    self._tasks.discard(task)
-                    writer.close()
+    async def listen(self, node: int) -> None:
+        """One more broker, `node`, at the port behind those of the others. Raises CantListen."""
 
-            port = self.port + node if self.port else 0
+        async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            self._tasks.add(task)
             try:
-                server = await asyncio.start_server(connected, self.host, port)
-            except (OSError, OverflowError) as error:
-                why = getattr(error, "strerror", None) or error
-                raise CantListen(f"can't listen on {self.host}:{port}: {why}") from None
-            self._servers.append(server)
-            self.addresses[node] = server.sockets[0].getsockname()[:2]
+                with contextlib.suppress(asyncio.CancelledError):  # at the end
+                    await self._serve(reader, writer, node)
+            finally:
+                self._tasks.discard(task)
+                writer.close()
+
+        port = self.port + len(self._servers) if self.port else 0
+        try:
+            server = await asyncio.start_server(connected, self.host, port)
+        except (OSError, OverflowError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise CantListen(f"can't listen on {self.host}:{port}: {why}") from None
+        self._servers.append(server)
+        self.addresses[node] = server.sockets[0].getsockname()[:2]
 
     def _end(self) -> None:
         self.do(self._stop())
@@ -173,32 +183,49 @@ class Brokers:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, node: int
     ) -> None:
         connection, self._connections = self._connections, self._connections + 1
-        # a client may leave at any point
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-            while True:
-                size = int.from_bytes(await reader.readexactly(4))
-                try:
-                    if size > LARGEST:
-                        raise NoRequest(f"a request of {size} bytes")
-                    answered = await self._answered(
-                        await reader.readexactly(size), connection, node
-                    )
-                except NoRequest as error:
-                    if len(self.refused) < 1000:
-                        self.refused.append(str(error))
-                    return
-                except (asyncio.IncompleteReadError, ConnectionError):
-                    raise
-                except Exception as error:
-                    self.failures.append(error)
-                    return
-                if answered is LOST:
-                    return
-                if isinstance(answered, bytes):
-                    writer.write(len(answered).to_bytes(4) + answered)
-                    await writer.drain()
+        try:
+            # a client may leave at any point
+            with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+                while True:
+                    size = await reader.readexactly(4)
+                    for answered in await self._turn(size, reader, connection, node):
+                        if answered is LOST:
+                            return
+                        if isinstance(answered, bytes):
+                            writer.write(len(answered).to_bytes(4) + answered)
+                            await writer.drain()
+        except NoRequest as error:
+            if len(self.refused) < 1000:
+                self.refused.append(str(error))
+        except Exception as error:
+            self.failures.append(error)
+        finally:
+            self.left(connection)
 
-    async def _answered(self, data: bytes, connection: int, node: int) -> bytes | Silence:
+    async def _turn(
+        self, size: bytes, reader: asyncio.StreamReader, connection: int, node: int
+    ) -> list[bytes | Silence]:
+        """The answers to the request of this size, and to those that it lets pass, in the order in
+        which requests came."""
+        if int.from_bytes(size) > LARGEST:
+            raise NoRequest(f"a request of {int.from_bytes(size)} bytes")
+        data = await reader.readexactly(int.from_bytes(size))
+        behind: list[bytes | Silence] = []
+
+        async def let_pass(seconds: float) -> bool:
+            try:
+                size = await asyncio.wait_for(reader.readexactly(4), seconds)
+                behind.extend(await self._turn(size, reader, connection, node))
+            except (TimeoutError, asyncio.IncompleteReadError, ConnectionError):
+                return False
+            return True
+
+        return [await self._answered(data, connection, node, let_pass), *behind]
+
+    async def _answered(
+        self, data: bytes, connection: int, node: int,
+        let_pass: Callable[[float], Awaitable[bool]],
+    ) -> bytes | Silence:  # fmt: skip
         key, version = _start_of(data)
         name = NAMES.get(key, "")
         low, high = self.versions.get(name, (0, -1))
@@ -215,14 +242,18 @@ class Brokers:
             return self._response(key, version, header.correlation_id, self._versions("NONE"))
         body = _body(schema, data, at, f"{name} {version}")
         answer = self.handle(
-            Request(name, version, plain(body), header.client_id, connection, node)
-        )
+            Request(
+                name, version, plain(body), header.client_id, connection, node, data, let_pass
+            )
+        )  # fmt: skip
         if inspect.isawaitable(answer):
             answer = await answer
         if isinstance(answer, Silence):
             return answer
         if answer.after:
             await asyncio.sleep(answer.after)
+        if answer.data is not None:
+            return answer.data
         return self._response(key, version, header.correlation_id, answer.fields)
 
     def _versions(self, error: str) -> dict[str, Any]:

@@ -180,6 +180,21 @@ def test_an_end_that_comes_twice() -> None:
             producer.abort_transaction(TIMEOUT_S)
 
 
+def test_an_end_that_is_overtaken_by_its_own_retry() -> None:
+    """The first to be sent is the last to come: it commits the next transaction."""
+    late = {"do": "delay", "on": {"request": "EndTxn"}, "until": {"request": "Produce", "ms": 20}}
+    with served("2.5", late) as server:
+        producer = in_transactions(server.bootstrap, "id")
+        for n in range(2):
+            producer.begin_transaction()
+            producer.produce("orders", f"{n}")
+            assert producer.flush(TIMEOUT_S) == 0
+            if n == 0:
+                producer.commit_transaction(TIMEOUT_S)
+        eventually(lambda: server.answered["EndTxn"] == 2)
+        assert read(server.bootstrap, "orders") == ["0", "1"]
+
+
 def test_a_producer_that_leaders_forget() -> None:
     forgets = {"do": "expire_producer", "on": {"request": "EndTxn"}, "when": "after"}
     with served("2.5", forgets) as server:
@@ -218,6 +233,8 @@ def test_a_fault_that_can_t_come_about_says_why() -> None:
         ({"do": "skip_to_epoch", "on": {"request": "EndTxn"}}, "needs `producer_epoch`"),
         ({"do": "hold", "on": {"request": "EndTxn", "nth": 0}}, "nth must be bigger"),
         ({"do": "hold", "on": {"request": "EndTxn"}, "more": 1}, "must not contain {'more'}"),
+        ({"do": "hold", "on": {"request": "EndTxn", "ms": 1}}, "`on` has no `ms`"),
+        ({"do": "lose_answer", "on": {"request": "EndTxn"}, "until": {"ms": 1}}, "no `until`"),
     ],
 )
 def test_what_is_no_fault(given: Any, told: str) -> None:

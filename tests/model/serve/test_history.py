@@ -39,7 +39,7 @@ def recorded(release: str, folder: Path) -> Path:
     """The history of a client that meets faults, until a rival fences it."""
     data = io.BytesIO()
     with Server(release, topics={"orders": 1, "bills": 1}, brokers=2) as server:
-        server.history = History(data)
+        server.record_in(History(data))
         for fault in FAULTS:
             server.faults.add(fault)
         for idempotent in (True, False):
@@ -81,7 +81,7 @@ def test_what_was_served_is_explained(release: str, tmp_path: Path) -> None:
 def test_a_pipeline_is_explained(tmp_path: Path) -> None:
     data = io.BytesIO()
     with Server("4.3", topics={"in": 1, "out": 1}) as server:
-        server.history = History(data)
+        server.record_in(History(data))
         producer = librdkafka(server.bootstrap)
         producer.produce("in", "one")
         assert producer.flush(TIMEOUT_S) == 0

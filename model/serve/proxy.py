@@ -1,0 +1,312 @@
+"""A proxy between clients and real brokers, in which requests and answers meet faults.
+
+What a client sends goes on as it came, byte for byte, and so do answers, but for the addresses in
+them: for each broker the proxy listens at a port of its own, and tells clients of that one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Final
+
+from kio.index import UnknownEntity, load_request_schema, load_response_schema
+
+from ...spec.broker_versions import newest_of
+from ...spec.features import NEWEST
+from ..live.cluster import addresses
+from ..live.connection import KEYS, NAMES, BrokerError, Connection, Security, request_bytes
+from ..live.connection import response_of as fields_of
+from .faulted import Faulted, now_ms
+from .faults import Fault, Faults
+from .history import RECORDED, History
+from .links import Link
+from .wire import LOST, UNANSWERED, Answer, Brokers, Request, Silence
+
+REFUSED: Final = {
+    "hold_markers": "brokers send them to each other: where their listener is behind the proxy, "
+    "hold WriteTxnMarkers",
+    "time_out_transaction": "real brokers do so by their clock: give the client a short "
+    "transaction.timeout.ms",
+    "expire_producer": "real brokers do so by their clock: give them a short "
+    "producer.id.expiration.ms",
+}
+"""The faults of a cluster that can't be had from outside, and what to do instead."""
+NO_COMMAND: Final = "real brokers fail over as they end: name a --restart-command"
+_HIDDEN: Final = frozenset(
+    ("SaslHandshake", "SaslAuthenticate", "Vote", "BeginQuorumEpoch", "EndQuorumEpoch",
+     "FetchSnapshot", "DescribeQuorum", "AddRaftVoter", "RemoveRaftVoter", "UpdateRaftVoter",
+     "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "ShareFetch", "ShareAcknowledge",
+     "StreamsGroupHeartbeat")
+)  # fmt: skip
+"""What isn't offered: what has addresses of controllers, and groups in which topics go by ids."""
+_WITH_ADDRESSES: Final = frozenset(("Metadata", "FindCoordinator", "DescribeCluster"))
+PATIENCE_S: Final = 30
+"""So long a rival asks for its epoch, while the coordinator is busy."""
+_SOON: Final = frozenset(
+    ("CONCURRENT_TRANSACTIONS", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS",
+     "NOT_COORDINATOR")
+)  # fmt: skip
+_TRANSACTION: Final = 1
+
+
+def passed_on(told: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
+    """The first and last version of each API that is passed on, of those that ApiVersions told:
+    what is known here, with topics by name and one coordinator at a time."""
+    limits = newest_of(NEWEST)
+    found: dict[str, tuple[int, int]] = {}
+    for one in told["api_keys"]:
+        name = NAMES.get(one["api_key"])
+        if name is None or name in _HIDDEN:
+            continue
+        low, high = (
+            one["min_version"],
+            min(one["max_version"], limits.get(name, one["max_version"])),
+        )
+        while high >= low and not _is_known(name, high):
+            high -= 1
+        while low <= high and not _is_known(name, low):
+            low += 1
+        if low <= high:
+            found[name] = (low, high)
+    return found
+
+
+def _is_known(name: str, version: int) -> bool:
+    try:
+        load_request_schema(KEYS[name], version)
+        load_response_schema(KEYS[name], version)
+    except UnknownEntity:
+        return False
+    return True
+
+
+class Proxy:
+    """A proxy to the cluster that `upstream` (HOST:PORT, or several) leads to: a context manager.
+
+    Clients reach it by `bootstrap`, in plain text, and it reaches the brokers as `how` says.
+    `restart` kills the brokers and starts them again, for fail_over_coordinator. It listens on
+    `host`, from `port` on. Raises BrokerError and CantListen.
+    """
+
+    def __init__(
+        self, upstream: str, *, host: str = "127.0.0.1", port: int = 0,
+        how: Security | None = None, restart: Callable[[], None] | None = None,
+    ) -> None:  # fmt: skip
+        self._how, self._restart = how or Security(), restart
+        self._upstream: dict[int, tuple[str, int]] = {}
+        self._links: dict[tuple[int, int], Link] = {}
+        self._timeouts: dict[str, int] = {}
+        self.answered: Counter[str] = Counter()
+        """How many requests of each API were answered."""
+        self.broken: list[str] = []
+        """Why a broker didn't answer, each time that it didn't."""
+        told = self._look(upstream)
+        self.brokers = Brokers(
+            self._answer, passed_on(told), count=0, host=host, port=port, left=self._left,
+            features={
+                one["name"]: one["max_version_level"] for one in told.get("finalized_features", ())
+            },
+            supported={
+                one["name"]: one["max_version"] for one in told.get("supported_features", ())
+            },
+        )  # fmt: skip
+        refused = REFUSED if restart else {**REFUSED, "fail_over_coordinator": NO_COMMAND}
+        self._faulted = Faulted(
+            self._answer, self._act, self.brokers.failures, copies=self._copy,
+            faults=Faults(refused=refused),
+        )  # fmt: skip
+        self.brokers.handle = self._faulted.handle
+
+    def _look(self, upstream: str) -> dict[str, Any]:
+        """What the first broker that is there tells of its versions; it knows of the others."""
+        error = BrokerError(f"{upstream}: no address")
+        for host, port in addresses(upstream):
+            try:
+                connection = Connection(host, port, self._how)
+            except BrokerError as refused:
+                error = refused
+                continue
+            try:
+                told = connection.api_versions()
+                versions = passed_on(told)
+                if "Metadata" not in versions:
+                    raise BrokerError(f"{connection.place} takes no Metadata that is known here")
+                version = versions["Metadata"][1]
+                for one in connection.ask("Metadata", version, {"topics": []})["brokers"]:
+                    self._upstream[one["node_id"]] = (one["host"], one["port"])
+            finally:
+                connection.close()
+            return told
+        raise error
+
+    @property
+    def bootstrap(self) -> str:
+        """What a client's bootstrap.servers takes."""
+        return self.brokers.bootstrap
+
+    @property
+    def faults(self) -> Faults:
+        """What goes wrong on demand."""
+        return self._faulted.faults
+
+    def record_in(self, history: History) -> None:
+        """Records what is asked and told."""
+        self._faulted.history = history
+
+    async def act(self, fault: Fault) -> None:
+        """Brings a fault of the cluster about at once. Raises BadFault where it takes a request."""
+        await self._faulted.act(fault)
+
+    def __enter__(self) -> Proxy:
+        self.brokers.__enter__()
+        try:
+            for node in sorted(self._upstream):
+                self.brokers.do(self.brokers.listen(node))
+        except BaseException as error:
+            self.brokers.__exit__(type(error), error, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.brokers.__exit__(kind, error, trace)
+
+    # Passing on ---------------------------------------------------------------------------------
+
+    async def _answer(self, request: Request) -> Answer | Silence:
+        """The answer of the broker that the client means, over the connection of this client."""
+        place = (request.connection, request.node)
+        try:
+            if place not in self._links:
+                self._links[place] = await Link.open(*self._upstream[request.node], self._how)
+            answer = await self._asked(self._links[place], request)
+        except BrokerError as error:
+            self._links.pop(place, None)
+            self.broken.append(str(error))
+            return LOST
+        self.answered[request.name] += 1
+        return answer
+
+    async def _copy(self, request: Request) -> Answer | Silence:
+        """The answer to a request that comes again, over a connection of its own."""
+        try:
+            link = await Link.open(*self._upstream[request.node], self._how)
+            try:
+                return await self._asked(link, request)
+            finally:
+                link.close()
+        except BrokerError as error:
+            self.broken.append(str(error))
+            return LOST
+
+    async def _asked(self, link: Link, request: Request) -> Answer | Silence:
+        name, fields = request.name, request.fields
+        if name == "InitProducerId" and fields["transactional_id"]:
+            self._timeouts[fields["transactional_id"]] = fields["transaction_timeout"]
+        if name == "Produce" and fields["acks"] == 0:
+            await link.send(request.data)
+            return UNANSWERED
+        data = await link.ask(request.data)
+        if name not in RECORDED and name not in _WITH_ADDRESSES:
+            return Answer({}, data=data)
+        told = fields_of(name, request.version, data)
+        if await self._with_our_addresses(name, told):
+            return Answer(told)
+        return Answer(told, data=data)
+
+    async def _with_our_addresses(self, name: str, told: dict[str, Any]) -> bool:
+        """Whether there are addresses of brokers in an answer; they are ours then."""
+        places: list[dict[str, Any]]
+        if name == "FindCoordinator":
+            places = [told] if told["error_code"] == "NONE" else []
+        elif name == "Produce":
+            places = told.get("node_endpoints") or []
+        else:
+            places = told.get("brokers") or []
+        for place in places:
+            node = place.get("node_id", place.get("broker_id"))
+            assert node is not None
+            self._upstream[node] = (place["host"], place["port"])
+            if node not in self.brokers.addresses:
+                await self.brokers.listen(node)
+            place["host"], place["port"] = self.brokers.addresses[node]
+        return bool(places)
+
+    def _left(self, connection: int) -> None:
+        for place in [place for place in self._links if place[0] == connection]:
+            self._links.pop(place).close()
+
+    # What is done to the cluster ----------------------------------------------------------------
+
+    async def _act(self, fault: Fault, transactional_id: str | None) -> None:
+        try:
+            if fault.do == "fail_over_coordinator":
+                assert self._restart is not None
+                await asyncio.to_thread(self._restart)
+                fault.failed = None
+            elif transactional_id is None:
+                fault.failed = "no transactional id is named: give the fault one"
+            else:
+                fault.failed = await self._rivals(transactional_id, fault.producer_epoch)
+        except BrokerError as error:
+            fault.failed = str(error)
+        if fault.failed is None:
+            fault.fired += 1
+
+    async def _rivals(self, transactional_id: str, wanted: int | None) -> str | None:
+        """A rival asks for the id by InitProducerId until it has its epoch, or, where one is
+        wanted, that epoch: None, or why it didn't get it."""
+        node = next(iter(self._upstream))
+        link = await Link.open(*self._upstream[node], self._how)
+        try:
+            asked = {"key": transactional_id, "key_type": _TRANSACTION}
+            version = self.brokers.versions["FindCoordinator"][1]
+            told = await link.told("FindCoordinator", version, asked)
+        finally:
+            link.close()
+        if told["error_code"] != "NONE":
+            return f"its coordinator isn't known: {told['error_code']}"
+        link = await Link.open(told["host"], told["port"], self._how)
+        try:
+            return await self._asks(link, transactional_id, told["node_id"], wanted)
+        finally:
+            link.close()
+
+    async def _asks(
+        self, link: Link, transactional_id: str, node: int, wanted: int | None
+    ) -> str | None:
+        version = self.brokers.versions["InitProducerId"][1]
+        fields = {
+            "transactional_id": transactional_id, "producer_id": -1, "producer_epoch": -1,
+            "transaction_timeout": self._timeouts.get(transactional_id, 60_000),
+        }  # fmt: skip
+        data = request_bytes("InitProducerId", version, fields)
+        request = Request("InitProducerId", version, fields, "rival", -1, node, data)
+        until = now_ms() + PATIENCE_S * 1000
+        while True:
+            begun = now_ms()
+            told = fields_of("InitProducerId", version, await link.ask(data))
+            self._faulted.record(request, begun, Answer(told))
+            error, epoch = told["error_code"], told["producer_epoch"]
+            if error == "NONE" and (wanted is None or epoch == wanted):
+                return None
+            if error == "NONE" and wanted is not None and epoch > wanted:
+                return f"{transactional_id} is at epoch {epoch} already"
+            if error not in ("NONE", *_SOON):
+                return f"the rival is told {error}"
+            if error != "NONE":
+                if now_ms() > until:
+                    return f"the rival is told {error}, for {PATIENCE_S} s"
+                await asyncio.sleep(0.02)
+
+    def report(self) -> str:
+        """What was answered, what wasn't, and what became of the faults, in lines."""
+        lines = self._faulted.report(self.answered, self.brokers.refused)
+        if self.broken:
+            lines.insert(1, f"{len(self.broken)} requests without an answer: {self.broken[0]}")
+        return "\n".join(lines)

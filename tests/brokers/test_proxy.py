@@ -1,0 +1,96 @@
+"""A proxy before a real broker: Kafka's own client and librdkafka meet its faults, and what it
+records is explained."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from typer.testing import CliRunner
+
+from epochfence.cli import app
+from epochfence.model.serve.faults import Drawn
+from epochfence.model.serve.history import History
+from epochfence.model.serve.proxy import Proxy
+from epochfence.tests.brokers.kafka import Broker
+from epochfence.tests.model.serve.behaviours import PLAN, by_java
+from epochfence.tests.model.serve.clients import TIMEOUT_S, in_transactions, librdkafka, read
+
+FAULTS = (
+    {"do": "lose_answer", "on": {"request": "EndTxn", "nth": 2}},
+    {"do": "lose_request", "on": {"request": "Produce", "nth": 3}},
+    {"do": "duplicate", "on": {"request": "AddPartitionsToTxn", "nth": 2}},
+    {"do": "bump_epoch", "on": {"request": "EndTxn", "nth": 6}},
+)
+
+
+@pytest.fixture
+def orders(broker: Broker) -> Iterator[str]:
+    """A broker with an empty topic `orders`; afterwards it has none, as other tests want it."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+    for made in admin.create_topics([NewTopic("orders", 1, 1)]).values():
+        made.result(TIMEOUT_S)
+    yield broker.bootstrap
+    for gone in admin.delete_topics(["orders"]).values():
+        gone.result(TIMEOUT_S)
+
+
+def transactions(producer: Producer) -> None:
+    for n in range(9):
+        producer.begin_transaction()
+        producer.produce("orders", f"{n}")
+        producer.commit_transaction(TIMEOUT_S)
+
+
+def test_what_is_recorded_is_explained(broker: Broker, orders: str, tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+    with path.open("wb") as file, Proxy(orders) as proxy:
+        proxy.record_in(History(file))
+        for fault in FAULTS:
+            proxy.faults.add(dict(fault))
+        producer = in_transactions(proxy.bootstrap, f"proxy-{broker.release}")
+        with pytest.raises(KafkaException):
+            transactions(producer)
+        assert proxy.faults.unfired == [], proxy.report()
+        assert proxy.answered["Produce"] >= 5
+        assert len(read(proxy.bootstrap, "orders")) == 4
+    judge = ["judge", str(path), "--protocol", broker.release]
+    done = CliRunner().invoke(app, judge)
+    assert done.exit_code == 0, done.output
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    (rival,) = (
+        line for line in lines if line.get("client") == "rival"
+        and line["response"]["error"] == "NONE"
+    )  # fmt: skip
+    rival["response"]["producer_epoch"] += 5
+    path.write_text("\n".join(map(json.dumps, lines)))
+    assert CliRunner().invoke(app, judge).exit_code == 12
+
+
+def test_java_s_client_stays_on_the_proxy(broker: Broker, orders: str) -> None:
+    with Proxy(orders) as proxy:
+        proxy.faults.add({"do": "lose_answer", "on": {"request": "EndTxn", "nth": 2}})
+        assert by_java(proxy.bootstrap, PLAN, broker.version) == ["C", "C", "C"]
+        assert proxy.faults.unfired == []
+        assert proxy.answered["EndTxn"] >= 4
+        assert read(proxy.bootstrap, "orders") == ["0", "1", "2"]
+
+
+def test_idempotence_holds_against_faults_at_random(orders: str, seed: int) -> None:
+    """Each record is there once, in its order, whatever the network does."""
+    with Proxy(orders) as proxy:
+        proxy.faults.drawn = drawn = Drawn(0.2, seed)
+        drawn.kinds = tuple(do for do in drawn.kinds if do != "reorder")  # which TCP never does
+        producer = librdkafka(proxy.bootstrap, linger_ms=0)
+        for n in range(30):
+            producer.produce("orders", f"{n}")
+            if n % 3:  # so that two are in flight now and then
+                assert producer.flush(TIMEOUT_S) == 0
+        assert producer.flush(TIMEOUT_S) == 0
+        assert drawn.fired, drawn.text()
+        assert read(proxy.bootstrap, "orders") == [f"{n}" for n in range(30)]
