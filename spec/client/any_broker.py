@@ -16,7 +16,6 @@ from ..messages import (
     producer,
 )
 from .queue import Request, answered, current, is_answer
-from .state import adding
 from .transaction_manager import request_in_flight
 
 broker = Machine("broker", doc="Whoever answers, with any error.")
@@ -78,7 +77,6 @@ partitions_answered = _answered(
     answer_partitions,
     Request.ADD_PARTITIONS_TO_TXN,
     AddPartitionsToTxnResponse,
-    answer_partitions.asked.is_in(adding.at(answer_partitions.client)),
     partition=answer_partitions.asked,
 )
 end_answered = _answered(

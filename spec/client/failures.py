@@ -6,7 +6,7 @@ from ...language import Bool, Expression, Row, Table, event, lift
 from ..errors import Errors
 from ..features import failed_send_counts, transactional
 from ..messages import producer
-from .queue import in_order, is_told_apart
+from .queue import batches_are_left, in_order, is_told_apart
 from .state import ABORTING, state
 from .transaction_manager import (
     TO_ABORTABLE,
@@ -71,7 +71,7 @@ error_raised = Table(
     producer,
     on=raise_error,
     response=Reaction,
-    when=_is_one(raise_error.error),
+    when=_is_one(raise_error.error) & (raise_error.is_fatal | batches_are_left),
     rows=(
         fatal(
             "fatal",

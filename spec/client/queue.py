@@ -84,6 +84,10 @@ in_order = (QUEUE == 0) | ~answered
 client's state, so that it might as well have been sent later."""
 
 
+batches_are_left = (QUEUE == 0) | (current != some(Request.END_TXN))
+"""Whether a batch may still fail: the end of a transaction is sent when all of them are done."""
+
+
 def is_told_apart(error: Expression) -> Expression:
     """Whether a system has the error: the others come to what one of these does."""
     return (QUEUE == 0) | error.is_in(*_TOLD_APART)

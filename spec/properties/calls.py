@@ -165,16 +165,13 @@ _is_busy = (size(_queued) > 0) | _current.is_set | (size(_my(manager.new_partiti
 _more_offsets = _added_first | (
     Request.TXN_OFFSET_COMMIT.is_in(_queued) & (_current == some(Request.TXN_OFFSET_COMMIT))
 )
-# Where calls aren't in turn (before 3.3) what an earlier one has left in the queue may end the next
-# transaction while its partitions wait. No broker of this system answers about those.
-_is_forgotten = _waits(Request.ADD_PARTITIONS_TO_TXN) & (size(_my(client.adding)) == 0)
 _in_between = transactional & ((_state == client.INITIALIZING) | client.is_completing(_state))
 _closes = close_ends & transactional & _my(manager.is_closed)
 _nothing_follows = _my(client.can_only_close)
 _is_closed = ~_is_busy & ~_my(manager.has_ongoing_transaction)
 PROGRESS = (
     leads_to(
-        "ClientCallEnds", _call_waits, ~_call_waits | _is_forgotten,
+        "ClientCallEnds", _call_waits, ~_call_waits,
         "A call that an application waits in ends, with its result or an error.",
         source="TransactionalRequestResult.await",
     ),
@@ -196,12 +193,12 @@ PROGRESS = (
         source="TransactionManager.sendOffsetsToTransaction",
     ),
     leads_to(
-        "CloseEnds", _closes, ~_closes | _is_closed | _nothing_follows | _is_forgotten,
+        "CloseEnds", _closes, ~_closes | _is_closed | _nothing_follows,
         "A client that is closed answers what was asked for, aborts what is open, and ends.",
         source="KAFKA-6635, Sender.run",
     ),
     leads_to(
-        "UsableAgain", _in_between, ~_in_between | _is_forgotten,
+        "UsableAgain", _in_between, ~_in_between,
         "A client that initializes or ends a transaction gets to a state in which it can go on or "
         "abort, or has failed for good.",
         source="TransactionManager.State, abortableErrorIfPossible, transitionToAbortableError",

@@ -4,11 +4,12 @@ client.
 Clients are participants of two-phase commit: their transactions don't time out, and an instance
 that starts keeps what is open (initTransactions(true), InitProducerId version 6). The coordinator
 then leaves it open under its own epoch, which its markers follow, and gives the new instance the
-next one: the client's epoch, by which the transaction is ended. That instance asks the database,
-and commits what was prepared and decided so; it aborts everything else. The broker's half is
-in no release (TransactionCoordinator answers UNSUPPORTED_VERSION); it is declared as KIP-939 and
-pull request 21735 have it. Not declared: a new producer id while a transaction is kept, and an
-operator who terminates one that is kept already.
+next one: the client's epoch, by which the transaction is ended, under a new producer id where
+epochs are used up. That instance asks the database, and commits what was prepared and decided so;
+it aborts everything else. An operator may abort what the database has given up. The broker's half
+is in no release (TransactionCoordinator answers UNSUPPORTED_VERSION); it is declared as KIP-939 and
+pull request 21735 have it. Not declared: a record that is in the log although its append has
+failed, where a transaction is kept.
 """
 
 from __future__ import annotations
@@ -38,9 +39,11 @@ from ...language.expressions import Operand
 from ...language.variants import Variant
 from ..client import state as client
 from ..coordinator.add_partitions import add_partitions_by_leader, adding
-from ..coordinator.end_txn import end_txn
+from ..coordinator.end_txn import end_txn, fence_continues
 from ..coordinator.entry import (
     ENDED,
+    ID_TAKEN,
+    NEW_ID,
     ONGOING,
     PREPARE_ABORT,
     PREPARE_COMMIT,
@@ -48,17 +51,23 @@ from ..coordinator.entry import (
     asks,
     c,
     client_transaction_version,
+    continue_fence,
+    fence_end,
     fence_epoch,
     fence_to_come,
     fence_with,
     fenced,
+    fencing,
     in_transition,
     is_prepared,
     last_producer_epoch,
+    next_id,
+    no_id_error,
     partitions,
     pending,
     pending_epoch,
     pending_last_epoch,
+    previous_id,
     producer_epoch,
     producer_id,
     state,
@@ -69,6 +78,8 @@ from ..coordinator.log import (
     NOBODY_ASKS,
     NOTHING_PENDING,
     RECORDS,
+    append_fails,
+    append_failure,
     begin_completion,
     completion_begins,
     log_append,
@@ -76,13 +87,13 @@ from ..coordinator.log import (
     logged_epoch,
     unsettled,
 )
-from ..features import two_phase_commit
+from ..features import last_epoch_in_log, rotation_in_log, two_phase_commit
 from ..messages import (
-    APPEND_FAILURES,
     EPOCH,
     LARGEST_EPOCH,
     NO_EPOCH,
     PRODUCER,
+    PRODUCER_ID,
     TRANSACTION,
     TRANSACTIONS,
     AddPartitionsByLeader,
@@ -95,6 +106,7 @@ from ..messages import (
     Result,
     answer_on,
     connection,
+    offered_id,
     producer,
     transaction,
 )
@@ -129,10 +141,15 @@ client_epoch = kept.field(
     "client_epoch", EPOCH, NO_EPOCH,
     doc="Of the instance that keeps the open transaction; none, where nobody does.",
 )  # fmt: skip
+client_id = kept.field(
+    "client_id", Optional(PRODUCER_ID), doc="Its producer id, where the transaction has another."
+)
 logged_client_epoch = kept.field(
     "logged_client_epoch", EPOCH, NO_EPOCH, doc="As the log's last record has it."
 )
+logged_client_id = kept.field("logged_client_id", Optional(PRODUCER_ID))
 pending_client_epoch = kept.field("pending_client_epoch", EPOCH, NO_EPOCH)
+pending_client_id = kept.field("pending_client_id", Optional(PRODUCER_ID))
 
 prepare_transaction = event("prepareTransaction")
 decide = event("database decides", commit=Bool())
@@ -144,19 +161,42 @@ force_terminate = event(
 i = PRODUCER.variable("i")
 _KIP = "KIP-939"
 _is_kept = client_epoch != NO_EPOCH
-_keeps = _is_kept & (client.producer_epoch == client_epoch)
+_client_id = if_(client_id.is_set, client_id.value, producer_id)
+_keeps = _is_kept & (client.producer_epoch == client_epoch) & (client.producer_id == _client_id)
 _is_newest = (
-    (state == ONGOING) & ~pending.is_set & ~_is_kept & (client.producer_epoch == producer_epoch)
+    (state == ONGOING)
+    & ~pending.is_set
+    & ~_is_kept
+    & (client.producer_epoch == producer_epoch)
+    & (client.producer_id == producer_id)
 )
 _facing = if_(_is_kept, client_epoch, producer_epoch)
+_used_up = _facing >= LARGEST_EPOCH - 1
+_no_id = ~offered_id.is_set
+_may_keep = (state == ONGOING) & ~pending.is_set
 _is_keeping = pending_client_epoch != NO_EPOCH
+_NOT_KEEPING: dict[Expression, Operand] = {pending_client_epoch: NO_EPOCH, pending_client_id: None}
+_next_id = if_(next_id.is_set, next_id.value, _client_id)
+_next_epoch = if_(next_id.is_set, 0, client_epoch + 1)
 _AFTER_END: dict[Expression, Operand] = {
-    producer_epoch: minimum(client_epoch + 1, LARGEST_EPOCH),
-    logged_epoch: minimum(client_epoch + 1, LARGEST_EPOCH),
+    producer_id: _next_id,
+    producer_epoch: _next_epoch,
+    logged_epoch: _next_epoch,
     last_producer_epoch: client_epoch,
+    previous_id: some(_client_id),
     client_epoch: NO_EPOCH,
+    client_id: None,
     logged_client_epoch: NO_EPOCH,
+    logged_client_id: None,
 }
+_ENDS_KEPT: dict[Expression, Operand] = {
+    pending_epoch: minimum(producer_epoch + 1, LARGEST_EPOCH),
+    pending_last_epoch: producer_epoch,
+    next_id: if_(_used_up, offered_id, None),
+    offered_id: if_(_used_up, ID_TAKEN[offered_id], offered_id),
+}
+"""What an end prepares where an instance keeps the transaction: markers have the epoch after that
+of the transaction, and the client gets the one after its own, or a new producer id."""
 
 
 def _row(table: Table, name: str) -> Row:
@@ -169,7 +209,8 @@ def _tell_keeper(error: Expression, epoch: Operand, when: Expression) -> Sending
         c,
         when & (asked_by[c] == connection.at(c)),
         InitProducerIdResponse(
-            producer=c, error=error, connection=connection.at(c), producer_id=producer_id,
+            producer=c, error=error, connection=connection.at(c),
+            producer_id=if_(pending_client_id.is_set, pending_client_id.value, producer_id),
             producer_epoch=epoch,
         ),
     )  # fmt: skip
@@ -220,6 +261,7 @@ _OF_CLIENTS = (
                 & (client.state == client.INITIALIZING)
                 & _is_kept
                 & (client_epoch == InitProducerIdResponse.producer_epoch)
+                & (_client_id == InitProducerIdResponse.producer_id)
                 & (state == ONGOING),
                 goto=client.IN_TRANSACTION,
                 set={
@@ -262,18 +304,26 @@ def _completed(name: str) -> Row:
 
 
 def _found(row: Row) -> Row:
-    """A row of a failover, with what the log says of the client's epoch."""
+    """A row of a failover, with what the log says of the client's producer id and epoch."""
     is_new = _is_keeping & failover.record_kept
-    logged = if_(is_new, pending_client_epoch, logged_client_epoch)
-    there = if_(kept_epoch_in_log, logged, NO_EPOCH)
+    epoch = if_(kept_epoch_in_log, if_(is_new, pending_client_epoch, logged_client_epoch), NO_EPOCH)
+    found = if_(kept_epoch_in_log, if_(is_new, pending_client_id, logged_client_id), None)
     more: dict[Expression, Operand] = {
-        client_epoch: there,
-        logged_client_epoch: there,
-        pending_client_epoch: NO_EPOCH,
+        client_epoch: epoch,
+        client_id: found,
+        logged_client_epoch: epoch,
+        logged_client_id: found,
+        **_NOT_KEEPING,
     }
     if "completed" in row.name:
-        more |= {each: if_(_is_kept, value, each) for each, value in _AFTER_END.items()
-                 if each is not last_producer_epoch}  # fmt: skip
+        found_then = {
+            **_AFTER_END,
+            last_producer_epoch: if_(last_epoch_in_log, client_epoch, NO_EPOCH),
+            previous_id: if_(rotation_in_log, some(_client_id), None),
+        }
+        more |= {
+            each: if_(_is_kept, at, row.set.get(each, each)) for each, at in found_then.items()
+        }
     return dataclasses.replace(
         row,
         name=f"{row.name}, and what is kept",
@@ -282,6 +332,9 @@ def _found(row: Row) -> Row:
     )
 
 
+_KEPT: dict[Expression, Operand] = adding(partitions, client_transaction_version) | asks(
+    InitProducerId
+)
 _OF_COORDINATORS = (
     Table(
         transaction,
@@ -290,12 +343,36 @@ _OF_COORDINATORS = (
         rows=(
             Row(
                 "keep the open transaction",
-                when=(state == ONGOING) & ~pending.is_set,
+                when=_may_keep & ~_used_up,
                 during=prepared_kept,
-                set=adding(partitions, client_transaction_version)
-                | asks(InitProducerId)
-                | {pending_client_epoch: minimum(_facing + 1, LARGEST_EPOCH)},
+                set=_KEPT
+                | {
+                    pending_client_epoch: minimum(_facing + 1, LARGEST_EPOCH),
+                    pending_client_id: client_id,
+                },
                 source=f"{_KIP}, TransactionMetadata.prepareIncrementProducerEpochForOngoing",
+            ),
+            Row(
+                "no producer id to keep it under",
+                when=_may_keep & _no_id,
+                during=prepared_kept,
+                reply=answer_on(
+                    connection.at(InitProducerId.producer),
+                    InitProducerIdResponse,
+                    InitProducerId.connection,
+                    producer=InitProducerId.producer,
+                    error=no_id_error,
+                    producer_id=producer_id,
+                    producer_epoch=NO_EPOCH,
+                ),
+                source=NEW_ID,
+            ),
+            Row(
+                "keep the open transaction under a new producer id",
+                when=_may_keep,
+                during=prepared_kept,
+                set=_KEPT | ID_TAKEN | {pending_client_epoch: 0, pending_client_id: offered_id},
+                source=f"{_KIP}, NextProducerId and NextProducerEpoch",
             ),
         ),
     ),
@@ -311,8 +388,10 @@ _OF_COORDINATORS = (
                 set={**NOTHING_PENDING, **RECORDS[ONGOING], **NOBODY_ASKS, unsettled: None}
                 | {
                     client_epoch: pending_client_epoch,
+                    client_id: pending_client_id,
                     logged_client_epoch: pending_client_epoch,
-                    pending_client_epoch: NO_EPOCH,
+                    logged_client_id: pending_client_id,
+                    **_NOT_KEEPING,
                 },
                 send=(_tell_keeper(Errors.NONE, pending_client_epoch, _is_keeping),),
                 source=_KIP,
@@ -327,19 +406,21 @@ _OF_COORDINATORS = (
         others=(*end_txn.others, kept),
         rows=(
             _refused("kept, transition in flight", in_transition, Errors.CONCURRENT_TRANSACTIONS),
-            _refused("kept by another", EndTxn.producer_epoch != client_epoch, fenced),
+            _refused(
+                "kept by another",
+                (EndTxn.producer_epoch != client_epoch) | (EndTxn.producer_id != _client_id),
+                fenced,
+            ),
+            _refused(
+                "no producer id to end what is kept",
+                (state == ONGOING) & _used_up & _no_id,
+                no_id_error,
+            ),
             Row(
                 "end what is kept",
                 when=_is_kept & (state == ONGOING),
-                set={
-                    pending: _wanted,
-                    pending_epoch: minimum(producer_epoch + 1, LARGEST_EPOCH),
-                    pending_last_epoch: producer_epoch,
-                }
-                | ENDED
-                | asks(EndTxn),
+                set={pending: _wanted, **_ENDS_KEPT, **ENDED, **asks(EndTxn)},
                 source=f"{_KIP}, TransactionMetadata.prepareAbortOrCommit",
-                note="Markers have the epoch after that of the transaction.",
             ),
             _refused("kept, end under way", state == _wanted, Errors.CONCURRENT_TRANSACTIONS),
             _refused("kept, other end under way", is_prepared, Errors.INVALID_TXN_STATE),
@@ -363,8 +444,8 @@ _OF_COORDINATORS = (
                             producer=c,
                             error=Errors.NONE,
                             connection=connection.at(c),
-                            producer_id=producer_id,
-                            producer_epoch=client_epoch + 1,
+                            producer_id=_next_id,
+                            producer_epoch=_next_epoch,
                         ),
                     ),
                 ),
@@ -398,7 +479,6 @@ _OF_COORDINATORS = (
         when=(state == ONGOING)
         & ~pending.is_set
         & ~fence_to_come
-        & ~_is_kept
         & (decision == some(Result.ABORT))
         & ~any_of(i, client.txn.at(i).is_set),
         rows=(
@@ -406,6 +486,43 @@ _OF_COORDINATORS = (
                 "fence the prepared transaction",
                 set=fence_with(fence_epoch),
                 source="KafkaAdminClient.forceTerminateTransaction, InitProducerId",
+            ),
+        ),
+    ),
+    Table(
+        transaction,
+        on=continue_fence,
+        others=(*fence_continues.others, kept),
+        rows=(
+            Row(
+                "no producer id to abort what is kept",
+                when=_is_kept & fencing & _used_up & _no_id,
+                set={pending: None, fence_end: None},
+                source=NEW_ID,
+                note="The operator may ask again.",
+            ),
+            Row(
+                "abort what is kept",
+                when=_is_kept & fencing,
+                set={pending: PREPARE_ABORT, fence_end: None, **_ENDS_KEPT, **ENDED},
+                source="TransactionMetadata.prepareAbortOrCommit",
+            ),
+        ),
+    ),
+    Table(
+        transaction,
+        on=append_failure,
+        others=(*append_fails.others, kept),
+        rows=(
+            dataclasses.replace(
+                _row(append_fails, "forget the transition"),
+                name="forget the transition, and what was to be kept",
+                when=_is_keeping,
+                set={**_row(append_fails, "forget the transition").set, **_NOT_KEEPING},
+                send=(
+                    *_row(append_fails, "forget the transition").send,
+                    _tell_keeper(Errors.COORDINATOR_NOT_AVAILABLE, NO_EPOCH, _is_keeping),
+                ),
             ),
         ),
     ),
@@ -435,8 +552,8 @@ variant = Variant(
         "producer.commitTransaction": decision == some(Result.COMMIT),
         "producer.abortTransaction": ~prepared.is_set | (decision == some(Result.ABORT)),
         "transaction.transaction timeout": ~lift(two_phase_commit),
-        "transaction.append failure": ~_is_keeping & ~_is_kept,
+        "transaction.append failure": ~append_failure.record_kept | (~_is_keeping & ~_is_kept),
     },
     properties=(prepared_stands,),
-    bounds={TRANSACTIONS: 1, LARGEST_EPOCH: 6, APPEND_FAILURES: 0},
+    bounds={TRANSACTIONS: 1, LARGEST_EPOCH: 6},
 )

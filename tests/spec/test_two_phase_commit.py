@@ -6,27 +6,34 @@ import pytest
 
 from epochfence.checker.check import check
 from epochfence.checker.verdict import Result, Verdict
-from epochfence.language import instantiate
+from epochfence.language import System, instantiate
 from epochfence.language.instance import ending_anywhere
 from epochfence.spec.bugs.bug import transactions
+from epochfence.spec.coordinator.entry import ONGOING, pending, state
 from epochfence.spec.load import load_system
+from epochfence.tests.spec.alterations import altered
 
 SYSTEM = load_system("transactions+two-phase-commit")
 BOUNDS = {"largest_epoch": 6}
+KINDS = (
+    "losses", "crashes", "timeouts", "expiries", "failovers", "delays", "leader_changes",
+    "append_failures",
+)  # fmt: skip
 
 
-def run(constants: dict[str, int], *properties: str, without: tuple[str, ...] = ()) -> Result:
+def run(
+    constants: dict[str, int], *properties: str, without: tuple[str, ...] = (),
+    system: System = SYSTEM,
+) -> Result:  # fmt: skip
     instance = instantiate(
-        SYSTEM, "trunk", {**BOUNDS, **constants}, switch_off=without, properties=properties or None
+        system, "trunk", {**BOUNDS, **constants}, switch_off=without, properties=properties or None
     )
     return check(ending_anywhere(instance))
 
 
 @pytest.mark.slow(8)
 def test_with_any_one_fault_everything_holds() -> None:
-    kinds = ("losses", "crashes", "timeouts", "expiries", "failovers", "delays", "leader_changes")
-    bounds = transactions(producers=2, faults=1, **dict.fromkeys(kinds, 1))
-    result = run(bounds)
+    result = run(transactions(producers=2, faults=1, **dict.fromkeys(KINDS, 1)))
     assert result.verdict is Verdict.HOLDS, result.reason
     taken = {name for name, count in result.rows if count}
     assert {
@@ -37,10 +44,48 @@ def test_with_any_one_fault_everything_holds() -> None:
         "transaction.log append/commit completed, and the client's epoch with it",
         "transaction.log append/abort completed, and the client's epoch with it",
         "transaction.forceTerminateTransaction/fence the prepared transaction",
+        "transaction.append failure/forget the transition, and what was to be kept",
         "transaction.coordinator failover/the new partitions are in the log, and what is kept",
         "transaction.coordinator failover/no new record is in the log, and what is kept",
     } <= taken
     assert "transaction.transaction timeout/fence the open transaction" not in taken
+
+
+USED_UP = {"producers": 2, "faults": 1, "largest_epoch": 2}
+"""The first epoch but one is the last of clients."""
+
+
+@pytest.mark.slow(8)
+def test_where_epochs_are_used_up_a_transaction_is_kept_under_a_new_producer_id() -> None:
+    taken = set[str]()
+    for ids in (3, 1):
+        bounds = transactions(**USED_UP, producer_ids=ids, **dict.fromkeys(KINDS, 1))
+        result = run(bounds)
+        assert result.verdict is Verdict.HOLDS, result.reason
+        taken |= {name for name, count in result.rows if count}
+    assert {
+        "transaction.InitProducerId/keep the open transaction",
+        "transaction.InitProducerId/keep the open transaction under a new producer id",
+        "transaction.InitProducerId/no producer id to keep it under",
+        "transaction.EndTxn/no producer id to end what is kept",
+        "transaction.continue the fence/abort what is kept",
+        "transaction.continue the fence/no producer id to abort what is kept",
+    } <= taken
+
+
+KEPT_TOO_LONG = altered(
+    SYSTEM, table="transaction.InitProducerId", row="keep the open transaction",
+    when=(state == ONGOING) & ~pending.is_set,
+)  # fmt: skip
+
+
+def test_without_a_new_producer_id_a_client_gets_the_largest_epoch() -> None:
+    bounds = transactions(**USED_UP, producer_ids=3, crashes=1)
+    result = run(bounds, "ReservedEpoch", system=KEPT_TOO_LONG)
+    assert result.verdict is Verdict.BROKEN
+    assert result.trace is not None
+    last = "InitProducerIdResponse/the open transaction is kept"
+    assert result.trace.taken[-1] == last
 
 
 @pytest.mark.slow(5)
