@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...language import Expression, Property, all_of, all_true, always_possible, leads_to, size
 from ..client import state as client
+from ..client.epochs import id_left
 from ..coordinator import entry as coordinator
 from ..coordinator import markers
 from ..leader import state as leader
@@ -89,10 +90,11 @@ TRANSACTIONS = (
     ),
 )  # fmt: skip
 
+_gets_no_id = (client.state.at(i) == client.UNINITIALIZED) & ~id_left.at(i)
 IDEMPOTENCE = (
     leads_to(
         "ProduceIsAnswered", client.is_open(client.batches.at(i)[p][r]),
-        ~client.is_open(client.batches.at(i)[p][r]),
+        ~client.is_open(client.batches.at(i)[p][r]) | _gets_no_id,
         "An application hears of each record that its client has sent.",
         "KIP-98, Produce; KIP-91", each=(i, p, r),
     ),

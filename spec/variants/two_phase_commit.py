@@ -72,7 +72,7 @@ from ..coordinator.entry import (
     producer_id,
     state,
 )
-from ..coordinator.failover import failover, fails_over
+from ..coordinator.failover import failover, fails_over, fails_over_late, late_failover
 from ..coordinator.init_producer_id import init_producer_id
 from ..coordinator.log import (
     NOBODY_ASKS,
@@ -303,9 +303,9 @@ def _completed(name: str) -> Row:
     )
 
 
-def _found(row: Row) -> Row:
-    """A row of a failover, with what the log says of the client's producer id and epoch."""
-    is_new = _is_keeping & failover.record_kept
+def _found(row: Row, is_new: Expression) -> Row:
+    """A row of a failover, with what the log says of the client's producer id and epoch: what is
+    prepared, where that record is new in it."""
     epoch = if_(kept_epoch_in_log, if_(is_new, pending_client_epoch, logged_client_epoch), NO_EPOCH)
     found = if_(kept_epoch_in_log, if_(is_new, pending_client_id, logged_client_id), None)
     more: dict[Expression, Operand] = {
@@ -470,7 +470,13 @@ _OF_COORDINATORS = (
         transaction,
         on=failover,
         others=(*fails_over.others, kept),
-        rows=tuple(map(_found, fails_over.rows)),
+        rows=tuple(_found(row, _is_keeping & failover.record_kept) for row in fails_over.rows),
+    ),
+    Table(
+        transaction,
+        on=late_failover,
+        others=(*fails_over_late.others, kept),
+        rows=tuple(_found(row, lift(False)) for row in fails_over_late.rows),
     ),
     Table(
         transaction,
