@@ -332,9 +332,11 @@ def _found(row: Row, is_new: Expression) -> Row:
     )
 
 
-_KEPT: dict[Expression, Operand] = adding(partitions, client_transaction_version) | asks(
-    InitProducerId
-)
+_KEPT: dict[Expression, Operand] = {
+    **adding(partitions, client_transaction_version),
+    **asks(InitProducerId),
+}
+
 _OF_COORDINATORS = (
     Table(
         transaction,
