@@ -16,6 +16,7 @@ from ..language import Bag, Bool, Enum, Int, Key, Map, Optional, Record, Sequenc
 from ..language.types import Constants, Type, Value, choices, contains
 from ..language.values import canonical
 from ..strict_json import NotJson, read_json
+from .tla.values import dumped, value_of
 from .trace import Trace
 
 SAFE = 2**53  # from here on a number of JSON may lose digits in other programs
@@ -42,12 +43,14 @@ class TraceFile:
     """A trace as a file has it: its states as data of ITF, by variable.
 
     `settings` are none where another program wrote it. `broken` names what the writer saw broken.
+    `tlc`: it is no ITF, but what TLC's -dumpTrace has written.
     """
 
     states: tuple[Mapping[str, Any], ...]
     loop: int | None = None
     settings: Settings | None = None
     broken: str = ""
+    tlc: bool = False
 
 
 def as_itf(trace: Trace, variables: Mapping[str, Type], of: Settings, broken: str) -> str:
@@ -118,6 +121,8 @@ def read_trace(text: bytes) -> TraceFile:
     except NotJson as error:
         raise TraceError(f"no JSON: {error}") from None
     whole = _object(found, "the trace")
+    if (of_tlc := dumped(whole)) is not None and of_tlc[0]:
+        return TraceFile(tuple(of_tlc[0]), of_tlc[1], tlc=True)
     states = whole.get("states")
     if not isinstance(states, list) or not states:
         raise TraceError("no trace in ITF: it has no `states`")
@@ -149,20 +154,21 @@ def _settings(meta: Mapping[str, Any]) -> Settings | None:
     return Settings(system, protocol, tuple(names), numbers)
 
 
-def decoded(kind: Type, data: Any, constants: Constants, where: str) -> Value:
+def decoded(kind: Type, data: Any, constants: Constants, where: str, *, tlc: bool = False) -> Value:
     """The value of data in ITF. Programs differ: a list stands for a set or a bag as well, null or
     a list without elements for none, an object for a map, a number for an instance, and any number
-    may be a #bigint. Raises TraceError."""
-    value = _Decoding(constants, where).run(kind, data)
+    may be a #bigint. In what TLC has dumped, the keys of an object are TLA+. Raises TraceError."""
+    value = _Decoding(constants, where, tlc=tlc).run(kind, data)
     if not contains(kind, value, constants):
         raise TraceError(f"{where}: {_shown(data)} is no {kind}")
     return value
 
 
 class _Decoding:
-    def __init__(self, constants: Constants, where: str) -> None:
+    def __init__(self, constants: Constants, where: str, *, tlc: bool) -> None:
         self.constants = constants
         self.where = where
+        self.tlc = tlc
 
     def run(self, kind: Type, data: Any) -> Value:
         data = self.number(data)
@@ -180,11 +186,12 @@ class _Decoding:
                 return frozenset(self.run(kind.of, one) for one in each)
             case Sequence(), {"#tup": [*each]} | [*each]:
                 return tuple(self.run(kind.of, one) for one in each)
-            case Bag(), {"#map": [*_]}:
-                counted = [(self.run(kind.of, one), self.times(n)) for one, n in self.pairs(data)]
+            case Bag(), dict() if self.tlc or "#map" in data:
+                pairs = self.pairs(data)  # pyright: ignore
+                counted = [(self.run(kind.of, one), self.times(n)) for one, n in pairs]
                 many = tuple(one for one, often in counted for _ in range(often))
                 return canonical(kind.of, many, self.constants)
-            case Bag(), {"#tup": [*each]} | [*each]:
+            case Bag(), {"#tup": [*each]} | [*each] if not (self.tlc and each):  # 1 to n: counts
                 many = tuple(self.run(kind.of, one) for one in each)
                 return canonical(kind.of, many, self.constants)
             case Map(), dict():
@@ -221,12 +228,19 @@ class _Decoding:
 
     def pairs(self, data: Mapping[str, Any]) -> list[tuple[Any, Any]]:
         """What a map has, by key."""
-        listed: Any = data.get("#map", [[key, part] for key, part in data.items()])
+        listed: Any = data.get("#map", [[self.key(key), part] for key, part in data.items()])
         if isinstance(listed, list):
             pairs: list[Any] = listed  # pyright: ignore[reportUnknownVariableType]
             if all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):  # pyright: ignore
                 return [(key, part) for key, part in pairs]
         raise TraceError(f"{self.where}: {_shown(data)} is no map")
+
+    def key(self, text: str) -> Any:
+        """An object's key."""
+        try:
+            return value_of(text) if self.tlc else text
+        except (ValueError, RecursionError):
+            raise TraceError(f"{self.where}: {_shown(text)} is no value of TLA+") from None
 
 
 def _is_listed(kind: Type) -> bool:

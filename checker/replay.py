@@ -55,11 +55,11 @@ def replay(instance: Instance, file: TraceFile) -> Outcome:
 def run_of(instance: Instance, file: TraceFile) -> tuple[list[FullState], list[Step]]:
     """The states and steps of the run that has a trace's states. Raises TraceError where there is
     none."""
-    return _run(Interpreter(instance), list(_wanted(instance, file.states)))
+    return _run(Interpreter(instance), list(_wanted(instance, file.states, tlc=file.tlc)))
 
 
 def _wanted(
-    instance: Instance, states: tuple[Mapping[str, Any], ...]
+    instance: Instance, states: tuple[Mapping[str, Any], ...], *, tlc: bool
 ) -> Iterator[dict[int, Value]]:
     """Of each state the values that the trace names, by the variables' indexes. A state that is the
     one before is left out."""
@@ -75,7 +75,7 @@ def _wanted(
         values = {
             known[name]: decoded(
                 instance.variables[known[name]].type, data, instance.constants,
-                f"state {number}, {name}",
+                f"state {number}, {name}", tlc=tlc,
             )
             for name, data in state.items()
         }  # fmt: skip

@@ -1,4 +1,4 @@
-"""TLC on the modules that we write: the same states, depth and verdict?
+"""TLC on the modules that we write: the same states, depth and verdict, and a trace to replay?
 
 `python tests/checker/tla/run.py` (make crosscheck) runs it on every system of SYSTEMS. The jar of
 TLC is the one that TLA2TOOLS_JAR names.
@@ -16,13 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from epochfence.checker.check import Options, check
+from epochfence.checker.itf import read_trace
+from epochfence.checker.replay import replay
 from epochfence.checker.tla.module import module
 from epochfence.checker.tla.names import LIBRARY
 from epochfence.checker.verdict import Verdict
 from epochfence.language import Instance, instantiate
 from epochfence.spec.load import load_system
 
-JAR = "TLA2TOOLS_JAR"
+JAR, TRACE = "TLA2TOOLS_JAR", "trace.json"
 VERDICTS = {0: Verdict.HOLDS, 11: Verdict.DEADLOCK, 12: Verdict.BROKEN, 13: Verdict.BROKEN}
 """What TLC ends with: 12 for an invariant, 13 for a property of steps."""
 
@@ -90,7 +92,8 @@ class Found:
 
 
 def by_tlc(instance: Instance, folder: Path) -> Found:
-    """What TLC finds. Raises RuntimeError with its words where it doesn't come that far."""
+    """What TLC finds, and what its trace comes to here. Raises RuntimeError with its words where it
+    doesn't come that far."""
     written = module(instance)
     (folder / f"{written.name}.tla").write_text(written.text, encoding="utf-8")
     (folder / f"{written.name}.cfg").write_text(written.configuration, encoding="utf-8")
@@ -102,16 +105,15 @@ def by_tlc(instance: Instance, folder: Path) -> Found:
         str(Path(os.environ[JAR]).resolve()),
         "tlc2.TLC",
     ]
-    done = subprocess.run(
-        [*command, "-cleanup", f"{written.name}.tla"], cwd=folder, capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
+    command += ["-cleanup", "-dumpTrace", "json", TRACE, f"{written.name}.tla"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode not in VERDICTS:
         said = [line for line in done.stdout.splitlines() if not line.startswith("Parsing")]
         raise RuntimeError("\n".join(said[-40:]))
     verdict = VERDICTS[done.returncode]
     if verdict is not Verdict.HOLDS:
-        return Found(verdict, None, None)
+        replayed = replay(instance, read_trace((folder / TRACE).read_bytes()))
+        return Found(replayed.verdict, None, None)
     (states,) = re.findall(r"(\d+) distinct states found, 0 states left", done.stdout)
     (depth,) = re.findall(r"depth of the complete state graph search is (\d+)", done.stdout)
     return Found(verdict, int(states), int(depth))
