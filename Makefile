@@ -63,6 +63,7 @@ bench: $(READY) ## speed and memory beside other checkers
 	$(BIN)/python bench/compile.py $(filter --quick,$(ARGS))
 	$(BIN)/python bench/store.py $(filter --quick,$(ARGS))
 	$(BIN)/python bench/progress.py $(filter --quick,$(ARGS))
+	$(BIN)/python bench/report.py
 	$(BIN)/python bench/solver.py $(if $(findstring --quick,$(ARGS)),--quick)
 	$(BIN)/python bench/oracle.py $(filter --quick,$(ARGS))
 	$(BIN)/python bench/spark.py $(filter --quick,$(ARGS))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -341,4 +342,14 @@ def show_trace(
             console.print(Text(f"  {line}"))
     console.print(Text(trace.conclusion))
     for line in trace.why:
-        console.print(Text(f"  {line}"))
+        console.print(Text(_hung(f"  {line}", console.width)), soft_wrap=True)
+
+
+def _hung(line: str, width: int) -> str:
+    """The line, and what of it doesn't fit into the width below it, further in."""
+    inside = " " * (len(line) - len(line.lstrip()) + 4)
+    return "\n".join(
+        textwrap.wrap(
+            line, width, subsequent_indent=inside, break_long_words=False, break_on_hyphens=False
+        )
+    )

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ..checker.verdict import Outcome, Result
 
 CHARTS = (".svg", ".mmd")
-WIDTH = 100
 
 
 TraceArgument = Annotated[
@@ -100,10 +99,10 @@ def explain(
     assert trace is not None
     told = [*story(chart_of(trace), instance), trace.conclusion]
     told += [line if line.startswith(" ") else f"- {line}" for line in trace.why]
+    width = screen().width
     for line in told:
-        print(
-            "\n".join(textwrap.wrap(line, WIDTH, subsequent_indent="   ", break_long_words=False))
-        )
+        lines = textwrap.wrap(line, width, subsequent_indent="   ", break_long_words=False)
+        print("\n".join(lines))
     raise typer.Exit(outcome.verdict.value)
 
 

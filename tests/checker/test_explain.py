@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from itertools import islice
+from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from rich.console import Console
 
 from epochfence import language as lang
 from epochfence.checker.explain import MOST, Values, why_broken
+from epochfence.checker.report import show_trace
+from epochfence.checker.trace import Trace
 from epochfence.language import Instance, System, Table, instantiate, invariant
 from epochfence.language.because import because
 from epochfence.model.engine.interpreter import FullState, Interpreter
@@ -91,3 +96,15 @@ def test_what_is_told_of_random_systems_is_so(instance: Instance) -> None:
                 assert facts or holds
                 for fact in facts:
                     assert bool(values.value(fact.expression, fact.scope)) == fact.is_true
+
+
+def test_a_long_line_of_why_goes_on_further_in() -> None:
+    printed = Console(file=StringIO(), width=40, color_system=None)
+    why = ("for e=(kind=DATA, record=record0, txn=txn0):", "  e.record == f.record")
+    show_trace(Trace((), (), (), "It is broken.", why=why), printed)
+    assert cast(StringIO, printed.file).getvalue().splitlines()[-4:] == [
+        "It is broken.",
+        "  for e=(kind=DATA, record=record0,",
+        "      txn=txn0):",
+        "    e.record == f.record",
+    ]

@@ -18,6 +18,7 @@ from epochfence.checker.native.checkpoint import CheckpointError
 from epochfence.checker.spark import Explored, decode, records, verdicts
 from epochfence.checker.spark.options import SparkError
 from epochfence.checker.spark.storage import Storage
+from epochfence.diagrams.notebook import StatesTable
 from epochfence.language import Instance, instantiate
 from epochfence.model.records.files import Row, read_file
 from epochfence.spec.load import load_system
@@ -81,6 +82,8 @@ def test_states_and_steps_in_a_session(spark: Any, played: InProcess, tmp_path: 
     assert (first["client.state"].client0, first["service.newest"]) == ("IDLE", 0)
     assert first["service.holders"] == []
     assert explored.states().where("`client.state`.client1 = 'WRITING'").count() > 0
+    shown = StatesTable(explored.states(), 3)._repr_html_()
+    assert (shown.count("<tr>"), "client.state" in shown) == (2 + 3, True)
     taken = explored.transitions().groupBy("row").count().collect()
     assert {row.row: row["count"] for row in taken} == {n: c for n, c in result.rows if c}
 
