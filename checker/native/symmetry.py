@@ -2,8 +2,8 @@
 
 The instances of an interchangeable key each own a row of leaves. Sorting the rows gives the same
 state for every renaming, and costs a sort. That is exact as long as no leaf names an instance by
-its value and none belongs to two instances of the key. Where one does, states are renamed whole
-(`renaming`).
+its value and none belongs to two instances of the key, or to one of another key that is sorted.
+Where one does, states are renamed whole (`renaming`).
 """
 
 from __future__ import annotations
@@ -76,11 +76,17 @@ def find_symmetry(grounded: Grounded, *, renaming: bool = True) -> Symmetry:
     entangled: dict[Key, tuple[Swap, ...]] = {}
     used: set[int] = set()
     tries = 1
-    for key in grounded.instance.system.interchangeable:
+    constants = grounded.instance.constants
+    # of keys with instances in common one is sorted: that with the most, as others are renamed
+    keys = sorted(grounded.instance.system.interchangeable, key=lambda key: -key.count(constants))
+    for key in keys:
         reason = _objection(grounded, key, used)
-        if reason and renaming and _entangled(grounded, key):
-            tries *= factorial(key.count(grounded.instance.constants))
-            reason = _not_renamed(grounded, key, entangled, tries)
+        together = _entangled(grounded, key) and "they refer to each other"
+        together = together or _shared(grounded, key, used)
+        if reason and renaming and together:
+            ways = tries * factorial(key.count(constants))
+            reason = _not_renamed(grounded, key, entangled, ways, together)
+            tries = tries if reason else ways
         elif not reason:
             rows = _rows(grounded, key)
             if len(rows) > 1 and rows[0]:
@@ -93,11 +99,12 @@ def find_symmetry(grounded: Grounded, *, renaming: bool = True) -> Symmetry:
 
 
 def _not_renamed(
-    grounded: Grounded, key: Key, entangled: dict[Key, tuple[Swap, ...]], tries: int
+    grounded: Grounded, key: Key, entangled: dict[Key, tuple[Swap, ...]], tries: int, together: str
 ) -> str:
-    """Adds the exchanges of a key whose instances refer to each other; or why there are none."""
+    """Adds the exchanges of a key whose instances have something `together` with each other or
+    with those of another key; or why there are none."""
     if tries > MOST_RENAMINGS:
-        return f"they refer to each other, and there are {tries} ways to rename them"
+        return f"{together}, and there are {tries} ways to rename them"
     named = _named_instance(grounded.instance, key)
     if named is not None:
         return f"`{named}` tells them apart"
@@ -126,15 +133,24 @@ def _entangled(grounded: Grounded, key: Key) -> str:
     return ""
 
 
-def _objection(grounded: Grounded, key: Key, used: set[int]) -> str:
-    entangled = _entangled(grounded, key)
-    if entangled:
-        return entangled
+def _shared(grounded: Grounded, key: Key, used: set[int]) -> str:
+    """What the key's instances have together with those of a key that is sorted, whose leaves are
+    `used`; "" where there is nothing."""
     for leaf in grounded.leaves:
         if leaf.index in used and any(
             isinstance(part, tuple) and part[0] == key for part in leaf.path
         ):
             return f"{leaf.name} belongs to an instance of another key that is reduced already"
+    return ""
+
+
+def _objection(grounded: Grounded, key: Key, used: set[int]) -> str:
+    entangled = _entangled(grounded, key)
+    if entangled:
+        return entangled
+    shared = _shared(grounded, key, used)
+    if shared:
+        return shared
     named = _named_instance(grounded.instance, key)
     if named is not None:
         return f"`{named}` tells them apart"

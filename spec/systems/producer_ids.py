@@ -14,6 +14,7 @@ from ..producer_ids.state import (
     BROKER,
     BROKERS,
     FAULTS,
+    HANDLER,
     HANDLERS,
     LARGEST_PRODUCER_ID,
     LONGEST_BLOCK,
@@ -63,7 +64,7 @@ system = System(
             *zk.FAULTY_EVENTS,
         ): FAULTS
     },
-    interchangeable=(BROKER,),
+    interchangeable=(BROKER, HANDLER),
     unreached=UNREACHED,
     reach="two brokers that race for three blocks until there are none left, two threads of each "
     "at any step of their calls, and one fault at any step (two with the large bounds): a crash, "

@@ -35,6 +35,7 @@ from ..messages import (
     LOSSES,
     NO_EPOCH,
     NO_NUMBER,
+    PARTITION,
     PARTITIONS,
     PRODUCER,
     PRODUCER_EXPIRIES,
@@ -157,7 +158,7 @@ system = System(
             *markers.FAULTY_EVENTS,
         ): FAULTS
     },
-    interchangeable=(PRODUCER,),
+    interchangeable=(PRODUCER, PARTITION),
     terminal=progress.waits_for_nothing & progress.owes_nothing & progress.is_ended_by_timeout,
     progress=progress.TRANSACTIONS,
     rankings=completing.RANKINGS,

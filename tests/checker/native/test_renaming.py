@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import permutations, product
 from math import factorial
+from random import Random
 from typing import Any
 
 import pytest
@@ -14,13 +15,15 @@ from epochfence import language as lang
 from epochfence.checker.check import Options, check, prepare
 from epochfence.checker.ground import ground
 from epochfence.checker.native.renaming import transpositions
-from epochfence.checker.native.symmetry import find_symmetry
+from epochfence.checker.native.symmetry import Symmetry, find_symmetry
 from epochfence.checker.reference import search
+from epochfence.checker.slicing import sliced, without_constants
 from epochfence.checker.verdict import Verdict
 from epochfence.language import Instance, Key, instantiate
 from epochfence.language.types import Type, Value
 from epochfence.language.values import canonical
 from epochfence.model.engine.interpreter import FullState, Interpreter
+from epochfence.spec.systems import shipped
 from epochfence.tests.checker import raft_election as raft
 from epochfence.tests.checker.drawn_systems import instances
 
@@ -178,6 +181,128 @@ def cards(*tables: lang.Table, **parts: Any) -> lang.System:
 @pytest.mark.slow(1)
 def test_bags_of_what_names_instances() -> None:
     assert compare(instantiate(cards()), 20_000) == ["peer"]
+
+
+# Several keys at once -----------------------------------------------------------------------------
+
+CLIENTS, SHELVES = (lang.constant(n, 2, 1, 6, meaning=n) for n in ("clients", "shelves"))
+CLIENT, SHELF = Key("client", CLIENTS), Key("shelf", SHELVES)
+client, shelf = lang.Machine("client", CLIENT), lang.Machine("shelf", SHELF)
+put_there = client.field("put_there", lang.Map(SHELF, lang.Bool()))
+liked = client.field("liked", lang.Optional(SHELF))
+filled = shelf.field("filled", lang.Bool())
+last = shelf.field("last", lang.Optional(CLIENT))
+Put = lang.message("Put", to=shelf, sender=client)
+begin, prefer = lang.event("begin", of=SHELF), lang.event("prefer", of=SHELF)
+PUTTING = (
+    lang.Table(client, begin, when=~put_there[begin.of], rows=(
+        lang.Row("begin", set={put_there[begin.of]: True}, send=(Put(to=begin.of),)),
+    )),
+    lang.Table(shelf, Put, rows=(lang.Row("put", set={filled: True}),)),
+)  # fmt: skip
+REFERRING = (
+    PUTTING[0],
+    lang.Table(shelf, Put, rows=(lang.Row("put", set={filled: True, last: Put.sender}),)),
+    lang.Table(client, prefer, when=liked == None, rows=(
+        lang.Row("prefer", set={liked: prefer.of}),
+    )),
+)  # fmt: skip
+
+
+def library(tables: tuple[lang.Table, ...], **constants: int) -> Instance:
+    """Clients that put things on shelves: each client has something by each shelf."""
+    system = lang.System(
+        "library", tables, (lang.invariant("Any", lang.lift(True), "It holds."),),
+        constants=(CLIENTS, SHELVES), channels=(lang.Channel(Put),),
+        interchangeable=(CLIENT, SHELF), terminal=True,
+    )  # fmt: skip
+    return instantiate(system, constants=constants)
+
+
+@pytest.mark.parametrize(
+    ("tables", "clients", "shelves"),
+    [(PUTTING, 2, 2), (PUTTING, 3, 2), (PUTTING, 2, 3), (REFERRING, 2, 2), (REFERRING, 1, 3)],
+)
+def test_keys_with_instances_in_common(
+    tables: tuple[lang.Table, ...], clients: int, shelves: int
+) -> None:
+    instance = library(tables, clients=clients, shelves=shelves)
+    assert sorted(compare(instance, 2_000)) == ["client", "shelf"][clients == 1 :]
+
+
+@pytest.mark.parametrize("tables", [PUTTING, REFERRING])
+def test_states_of_one_representative_are_an_orbit(tables: tuple[lang.Table, ...]) -> None:
+    instance = library(tables)
+    prepared, states = prepare(instance, slicing=False), reachable(instance, 2_000)
+    orbits: dict[bytes, set[FullState]] = {}
+    for state in states:
+        orbits.setdefault(prepared.pack(state), set()).add(state)
+    for orbit in orbits.values():
+        assert orbit == set(images(instance, next(iter(orbit)), [CLIENT, SHELF]))
+    assert len(orbits) == check(instance, Options(slicing=False)).states
+    assert len(orbits) < len(states) / 2
+
+
+def test_the_key_with_the_most_instances_is_sorted() -> None:
+    """As many renamings are tried as the others have."""
+
+    def found(clients: int, shelves: int) -> Symmetry:
+        instance = library(PUTTING, clients=clients, shelves=shelves)
+        return find_symmetry(sliced(without_constants(ground(instance))))
+
+    for symmetry, most in ((found(6, 2), CLIENT), (found(2, 6), SHELF)):
+        assert [orbit.key for orbit in symmetry.orbits] == [most]
+        assert len(symmetry.renamings) == 1
+    assert found(6, 6).refused == (
+        "shelf: client.put_there[0][0] belongs to an instance of another key that is reduced "
+        f"already, and there are {factorial(6)} ways to rename them",
+    )
+
+
+@pytest.mark.slow(2)
+def test_orbits_of_a_shipped_system_add_up() -> None:
+    """The states that differ by renaming from those kept are all that there are, each once."""
+    constants = {"block_size": 1, "largest_producer_id": 1, "faults": 0}
+    instance = instantiate(shipped("producer-ids"), constants=constants)
+    prepared = prepare(instance, slicing=False)
+    kept = check(instance, Options(slicing=False, keep_states=True))
+    whole = check(instance, Options(slicing=False, symmetry=False))
+    assert kept.symmetry == ["broker", "handler"]
+    assert (kept.verdict, kept.depth) == (whole.verdict, whole.depth)
+    assert kept.found is not None
+    explorer, leaves = kept.found.explorer, prepared.grounded.initials[0]
+    stride, total = prepared.packing.stride, 0
+    for level in range(explorer.depth):
+        packed = b"".join(explorer.level_bytes(level))
+        for at in range(0, len(packed), stride):
+            numbers = prepared.packing.unpack(packed[at : at + stride], leaves)
+            state = prepared.grounded.plain(numbers)
+            keys = keys_of(instance, kept.symmetry)
+            total += len(set(images(instance, state, keys)))
+    assert kept.states < whole.states / 3
+    assert total == whole.states
+
+
+@pytest.mark.slow(4)
+def test_each_orbit_of_transactions_has_one_of_its_states_for_it(seed: int) -> None:
+    """Along random runs at the default bounds, of two clients that write to two partitions."""
+    instance = instantiate(shipped("transactions"))
+    prepared, machine = prepare(instance, slicing=False), Interpreter(instance)
+    keys = keys_of(instance, list(prepared.symmetry.keys))
+    assert [key.name for key in keys] == ["producer", "partition"]
+    random, leaves, moved = Random(seed), prepared.grounded.initials[0], 0
+    for _ in range(3):
+        (state,) = machine.initial_states()
+        for _ in range(40):
+            following = [step.state for step in machine.steps(state) if step.state is not None]
+            if not following:
+                break
+            state = random.choice(following)
+            every, packed = [*images(instance, state, keys)], prepared.pack(state)
+            assert {prepared.pack(image) for image in every} == {packed}
+            assert prepared.grounded.plain(prepared.packing.unpack(packed, leaves)) in every
+            moved += len(set(every)) > 2
+    assert moved
 
 
 # What prevents it ---------------------------------------------------------------------------------
