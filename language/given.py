@@ -9,6 +9,7 @@ from typing import Any, cast
 from .errors import DeclarationError
 
 ALIKE = 0.75  # how near a misspelt name is to the right one, of 1
+LEAST = 4  # letters of a part of a name that tell which one is meant
 _KINDS: dict[type, str] = {
     int: "whole number", bool: "True or False", str: "text", type(None): "None",
 }  # fmt: skip
@@ -57,7 +58,11 @@ def pairs(where: str, given: Any, form: str) -> None:
 def meant(name: str, known: Iterable[str]) -> str:
     """Which of the names that there are was meant, as a question; nothing where none is like it."""
     by_case = {each.casefold(): each for each in known}
-    alike = get_close_matches(name.casefold(), by_case, 1, ALIKE)
+    written = name.casefold()
+    alike = get_close_matches(written, by_case, 1, ALIKE)
+    if not alike and len(written) >= LEAST:  # it may be cut short
+        longer = [each for each in by_case if written in each]
+        alike = sorted(longer, key=lambda each: (not each.startswith(written), len(each)))[:1]
     return "".join(f"did you mean {by_case[each]}? " for each in alike)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from .errors import DeclarationError
 from .expressions import Expression
-from .given import check_kind, check_name, items, shown
+from .given import check_kind, check_name, items, meant, shown
 from .interned import Interned
 
 MIXED = "+"
@@ -197,7 +197,10 @@ class Protocols(Interned):
         is_later = len(before) == len(numbers) and wanted != numbers[before[-1]]
         if not before or is_later:
             known = ", ".join(self.releases)
-            raise DeclarationError(f"no protocol is called {release}: take one of {known}")
+            question = meant(release, self.releases)
+            raise DeclarationError(
+                f"no protocol is called {release}: {question}take one of {known}"
+            )
         return before[-1]
 
     def holds(self, condition: Expression, features: frozenset[str]) -> bool:

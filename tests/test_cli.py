@@ -259,6 +259,7 @@ def test_a_report_and_test_cases_are_written(tmp_path: Path, declared: Path) -> 
         ((KTX, "--set", "=1"), "ktx has no constant"),
         ((KTX, "--property", "Absent"), "ktx has no property Absent (it has: EpochBound,"),
         ((KTX, "--property", "NoHangin"), "NoHangin (did you mean NoHanging? it has: EpochBound,"),
+        ((KTX, "--property", "bound"), "no property bound (did you mean EpochBound? it has: "),
         ((KTX, "--set", "e=1"), "ktx has no constant e (did you mean E? it has: "),
         (("transaction",), "no system is called transaction: did you mean transactions? take "),
         ((KTX, "--without", "speed"), "no feature of ktx is called speed"),

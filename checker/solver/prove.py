@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...language import DEFAULT, DeclarationError, Instance, Property, System, instantiate
+from ...language.given import meant
 from ...language.instantiation import with_constants
 from ...model.engine.interpreter import Interpreter
 from ..graph import Node
@@ -153,8 +154,8 @@ def prove(
     declared = {item.name: item for item in system.every_property}
     for name in wanted:
         if name not in declared:
-            told_names = ", ".join(declared)
-            raise DeclarationError(f"{system.name} has no property {name} (it has: {told_names})")
+            there = f"{meant(name, declared)}it has: {', '.join(declared)}"
+            raise DeclarationError(f"{system.name} has no property {name} ({there})")
     lemmas = [item.name for item in system.lemmas] if options.lemmas else []
     invariants = [item.name for item in system.properties if item.kind == "invariant"]
 
