@@ -70,7 +70,8 @@ def compare(
     on_pair: Callable[[int], None] | None = None,
 ) -> Behaviour:  # fmt: skip
     """The shortest runs in which two instances of one system differ: in what a step sends, in what
-    an application is told, or in whether it can happen. Fields that nobody else sees may differ.
+    an application is told, in a field that the system says is observed, or in whether it can
+    happen. Fields that nobody else sees may differ.
 
     Both take the same steps, each in its own state. `most` pairs of states are looked at.
     """
@@ -81,10 +82,12 @@ class _Both:
     def __init__(self, before: Instance, after: Instance) -> None:
         self.instances = (before, after)
         self.steppers = (Stepper(before), Stepper(after))
+        observed = {f"{field.data.machine}.{field.data.name}" for field in before.system.observed}
         self.seen_places = tuple(
             at
             for at, variable in enumerate(before.variables)
             if variable.name.partition(".")[0] in (NETWORK, "application")
+            or variable.name in observed
         )
         self.alike = set(before.actions) & set(after.actions)
         self.differing = [at for at, x in enumerate(after.actions) if x not in self.alike]

@@ -75,7 +75,7 @@ NETWORK, BUDGET = "network", "budget"  # what is in flight and what is spent, am
 _COLLECTIONS: dict[str, type] = {
     "tables": Table, "properties": Property, "constants": Expression, "channels": Channel,
     "interchangeable": Key, "lemmas": Property, "unreached": Unreached, "real": Expression,
-    "progress": Property, "fairness": Fairness, "rankings": Ranking,
+    "progress": Property, "fairness": Fairness, "rankings": Ranking, "observed": Expression,
 }  # fmt: skip
 _NAMED = ("field", "constant")  # what rows and traces show by its name alone
 _MAPPINGS = {
@@ -102,7 +102,7 @@ class System(Rendered):
     those runs. `progress` are properties of what must come to happen, in runs that have the
     `fairness` which is supposed of them; `rankings` say to proofs why these hold, and those of
     other properties are left out. `initials` are first values of fields that are others here than
-    their machines declare.
+    their machines declare. `observed` are fields that are seen from outside besides messages.
 
     Raises DeclarationError for a feature that the protocols don't declare, a constant that the
     system doesn't, a bound outside of its constant's range, a message without a channel, a property
@@ -134,6 +134,7 @@ class System(Rendered):
     fairness: tuple[Fairness, ...] = ()
     rankings: tuple[Ranking, ...] = ()
     initials: Mapping[Expression, Operand] = field(default_factory=dict[Expression, Operand])
+    observed: tuple[Expression, ...] = ()
 
     def __post_init__(self) -> None:
         check_name("a system", self.name)
@@ -199,6 +200,9 @@ class System(Rendered):
         where = f"system {self.name}"
         check_kind(f"{where}, protocols", self.protocols, Protocols)
         check_kind(f"{where}, reach", self.reach, str)
+        for observed in self.observed:
+            if observed.op != "field":
+                raise DeclarationError(f"{where}, observed: `{observed}` is no field")
         for constant in self.constants:
             _check_constant(f"{where}, constants", constant)
         for constant, value in self.fixed.items():

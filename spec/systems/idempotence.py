@@ -9,7 +9,7 @@ from ..client import state as client
 from ..client.transaction_manager import OLDEST_TRANSACTION_VERSION
 from ..features import CLIENT, KAFKA, LEADER, transactional
 from ..leader import idempotent as leader
-from ..leader.state import GUARDS, PRODUCER_ID_EXPIRATION
+from ..leader.state import GUARDS, PRODUCER_ID_EXPIRATION, log
 from ..messages import (
     CACHED_BATCHES,
     DELAYS,
@@ -119,6 +119,7 @@ system = System(
     terminal=((_state == client.UNINITIALIZED) & ~epoch_bump.id_left.at(_ME))
     | all_of(_p, all_of(_r, ~client.is_open(client.batches.at(_ME)[_p][_r]))),
     progress=PROGRESS,
+    observed=(log,),
     fairness=weak_fairness(
         accumulator.drain, expiry.resolve, epoch_bump.bump, epoch_bump.give_producer_id
     )

@@ -16,6 +16,7 @@ from ..replication.state import (
     REPLICA,
     REPLICAS,
     UNCLEAN_ELECTIONS,
+    log,
     newest_epoch,
 )
 
@@ -40,6 +41,7 @@ system = System(
     "clients that write to it and read from it.",
     tables=fetch.TABLES + truncation.TABLES + election.TABLES,
     properties=PROPERTIES,
+    observed=(log,),
     constants=(
         REPLICAS, RECORDS, LEADER_EPOCHS, ACKS, MIN_ISR, CRASHES, POWER_LOSSES, UNCLEAN_ELECTIONS,
     ),

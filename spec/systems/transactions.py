@@ -12,7 +12,7 @@ from ..coordinator import log as transaction_log
 from ..features import KAFKA, transactional
 from ..leader import markers as leader_markers
 from ..leader import produce, recovery, verification
-from ..leader.state import GUARDS, PRODUCER_ID_EXPIRATION
+from ..leader.state import GUARDS, PRODUCER_ID_EXPIRATION, log
 from ..lemmas import batches, clients, coordinator, leaders
 from ..lemmas import completion as completing
 from ..messages import (
@@ -161,6 +161,7 @@ system = System(
     interchangeable=(PRODUCER, PARTITION),
     terminal=progress.waits_for_nothing & progress.owes_nothing & progress.is_ended_by_timeout,
     progress=progress.TRANSACTIONS,
+    observed=(log,),
     rankings=completing.RANKINGS,
     # what an application does, and faults, need never happen
     fairness=weak_fairness(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from epochfence.checker.behaviour import Behaviour, compare
-from epochfence.language import instantiate
+from epochfence.language import DeclarationError, instantiate, lift
+from epochfence.spec.bugs import bug_of
 from epochfence.spec.load import load_system
 from epochfence.tests.test_cli import ROOT, epochfence
 
@@ -89,3 +91,24 @@ def test_bad_input_is_one_line(more: tuple[str, ...], says: str) -> None:
     assert ended.code == 2
     assert says in ended.err
     assert ended.err.count("\n") == 1
+
+
+@pytest.mark.slow(2)
+def test_what_is_in_a_log_differs() -> None:
+    """KAFKA-19446: a late marker whose connection is closed, so that nobody is answered."""
+    system, constants = load_system("transactions"), dict(bug_of("KAFKA-19446").constants)
+    told = compare(instantiate(system, "4.1", constants), instantiate(system, "4.2", constants))
+    assert told.exhaustive
+    (only,) = told.found
+    assert (only.action, len(only.run.steps)) == ("partition.WriteTxnMarkers", 28)
+    assert only.before is not None
+    assert only.after is not None
+    assert (only.before.sends, only.after.sends) == ((), ())
+    unseen = replace(system, observed=())
+    pair = instantiate(unseen, "4.1", constants), instantiate(unseen, "4.2", constants)
+    assert not compare(*pair).found
+
+
+def test_what_is_observed_is_a_field() -> None:
+    with pytest.raises(DeclarationError, match=r"observed: .* is no field"):
+        replace(load_system(RETRY), observed=(lift(1),))

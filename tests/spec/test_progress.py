@@ -142,6 +142,26 @@ def test_before_version_2_a_late_end_of_a_timeout_s_fence_leaves_a_client_stuck(
             assert "abort a later transaction" in [step.row for step in result.trace.steps]
 
 
+MENDED = ("late_fence_end_refused", "stale_epoch_abortable", "timeout_bumps_epoch")
+
+
+@pytest.mark.slow(5)
+@pytest.mark.sample(1)
+@pytest.mark.parametrize(("release", "fixes"), [("0.11.0.0", 3), ("2.0", 2), ("2.7", 1)])
+def test_before_version_2_a_client_is_fenced_by_itself_for_as_many_reasons(
+    release: str, fixes: int
+) -> None:
+    """docs/progress.md: each of them alone breaks it."""
+    for off in (None, *MENDED[:fixes]):
+        on = [name for name in MENDED[:fixes] if name != off]
+        instance = instantiate(
+            SYSTEM, release, {"producers": 1}, bounds="small", properties=["NotFencedByItself"],
+            switch_on=on,
+        )  # fmt: skip
+        result = check(ending_anywhere(instance))
+        assert result.verdict is (Verdict.BROKEN if off else Verdict.HOLDS)
+
+
 @pytest.mark.slow(5)
 @pytest.mark.sample(2, of="what stands still")
 def test_before_leaders_asked_the_stable_offset_may_stand_still_for_ever() -> None:
