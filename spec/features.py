@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from ..language import Expression, Protocols, feature
+from .group_features import OF_GROUPS
 from .proposals import PROPOSED
 from .releases import BEFORE as BEFORE
 from .releases import CLIENT, COORDINATOR, DRAFT, LEADER, NEWEST, PARTS, RELEASES, TRUNK
@@ -595,6 +596,5 @@ high_watermark_waits = _of_leaders(
     source="KAFKA-15583, Partition.maybeIncrementLeaderHW",
 )
 
-KAFKA = Protocols(
-    RELEASES, (*_features, *PROPOSED), driven_only=(DRAFT,), unreleased=(TRUNK,), parts=PARTS
-)
+_all = (*_features, *OF_GROUPS, *PROPOSED)
+KAFKA = Protocols(RELEASES, _all, driven_only=(DRAFT,), unreleased=(TRUNK,), parts=PARTS)

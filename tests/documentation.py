@@ -74,6 +74,7 @@ PRODUCER_IDS = shipped("producer-ids")
 IDEMPOTENCE = shipped("idempotence")
 CALLS = shipped("calls")
 REPLICATION = shipped("replication")
+EXACTLY_ONCE = shipped("exactly-once")
 
 
 # Commands ----------------------------------------------------------------------------------------
@@ -427,6 +428,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "sources of calls": lambda: _sources(CALLS),
     "constants of replication": lambda: _constants(REPLICATION),
     "sources of replication": lambda: _sources(REPLICATION),
+    "constants of exactly-once": lambda: _constants(EXACTLY_ONCE),
+    "sources of exactly-once": lambda: _sources(EXACTLY_ONCE),
     EXAMPLE.as_posix(): _example,
     "disagreements of the mock": mock_disagreements.table,
     "layouts": _layouts,

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from ...language import DeclarationError
 from ...language.given import meant
-from . import client, coordinator, leader, producer_ids, products
+from . import client, coordinator, groups, leader, producer_ids, products
 from .bug import Bug as Bug
 
 BUGS: tuple[Bug, ...] = (
-    coordinator.BUGS + leader.BUGS + client.BUGS + producer_ids.BUGS + products.BUGS
+    coordinator.BUGS + leader.BUGS + client.BUGS + groups.BUGS + producer_ids.BUGS + products.BUGS
 )
 
 

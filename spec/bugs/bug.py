@@ -108,3 +108,14 @@ def idempotence(faults: int = 2, **more: int) -> dict[str, int]:
     """Constants of the system `idempotence`, with those kinds of faults alone that are named."""
     named = {"partitions": 1, "records": 2, "faults": faults}
     return {**named, **dict.fromkeys(_IDEMPOTENT_KINDS, 0), **more}
+
+
+def exactly_once(
+    producers: int = 1, transactions: int = 2, inputs: int = 1, generations: int = 2,
+    faults: int = 0,
+) -> dict[str, int]:  # fmt: skip
+    """Constants of the system `exactly-once`."""
+    return {
+        "producers": producers, "transactions": transactions, "inputs": inputs,
+        "generations": generations, "faults": faults,
+    }  # fmt: skip

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...language import (
+    Expression,
     Loss,
     Message,
     Row,
@@ -24,6 +25,7 @@ from ...language import (
     size,
     to_each,
 )
+from ...language.expressions import Operand
 from ..features import (
     transaction_version_2,
 )
@@ -128,6 +130,16 @@ overtaken = Table(
     ),
 )
 
+FORGOTTEN: dict[Expression, Operand] = {
+    **ENDED,
+    producer_id: NO_ID,
+    producer_epoch: NO_EPOCH,
+    must_bump: False,
+    bump_asked: False,
+    connection: _next,
+    **NEW_SEQUENCES,
+}
+"""What an instance that starts anew doesn't know of the one before it."""
 crashed = Table(
     producer,
     on=crash,
@@ -136,15 +148,7 @@ crashed = Table(
         Row(
             "forget everything",
             goto=UNINITIALIZED,
-            set=ENDED
-            | {
-                producer_id: NO_ID,
-                producer_epoch: NO_EPOCH,
-                must_bump: False,
-                bump_asked: False,
-                connection: _next,
-                **NEW_SEQUENCES,
-            },
+            set=FORGOTTEN,
         ),
     ),
 )

@@ -10,6 +10,7 @@ from ...language import (
     Bool,
     Expression,
     Row,
+    Sending,
     Table,
     event,
     if_,
@@ -383,63 +384,80 @@ offsets_added = Table(
 
 offset_answered = event("TxnOffsetCommit for a partition", error=Errors)
 _COMMITTED = f"{_MANAGER}.TxnOffsetCommitHandler.handleResponse"
-_error = offset_answered.error
-offset_committed = Table(
-    producer,
-    on=offset_answered,
-    response=Reaction,
-    when=is_asked(Request.TXN_OFFSET_COMMIT) & is_answer(offset_answered.error),
-    rows=taken_up(
-        Request.TXN_OFFSET_COMMIT,
+
+
+def offset_commit_rows(
+    error: Expression, is_no_member: Expression, again: tuple[Sending, ...] = ()
+) -> tuple[Row, ...]:
+    """What the answer about an offset that is committed in a transaction comes to."""
+    return (
         Row(
             "committed",
-            when=_error == Errors.NONE,
+            when=error == Errors.NONE,
             reply=react(ClientStep.DONE),
             source=_COMMITTED,
         ),
         Row(
             "the coordinator has moved",
-            when=_error.is_in(
+            when=error.is_in(
                 Errors.COORDINATOR_NOT_AVAILABLE,
                 Errors.NOT_COORDINATOR,
                 Errors.REQUEST_TIMED_OUT,
             ),
             set={group_coordinator: False},
             reply=react(ClientStep.LOOK_UP),
+            send=again,
             source=_COMMITTED,
         ),
-        tried_again(_error, _COMMITTED, _LOADING, _NO_PARTITION, by_kind=offsets_retried_by_kind),
+        tried_again(
+            error,
+            _COMMITTED,
+            _LOADING,
+            _NO_PARTITION,
+            by_kind=offsets_retried_by_kind,
+            again=again,
+        ),
         aborting(
             "abortable",
-            (_error == Errors.GROUP_AUTHORIZATION_FAILED)
-            | (offsets_name_members & (_error == Errors.FENCED_INSTANCE_ID))
-            | is_abortable(_error),
-            _error,
+            (error == Errors.GROUP_AUTHORIZATION_FAILED)
+            | (offsets_name_members & (error == Errors.FENCED_INSTANCE_ID))
+            | is_abortable(error),
+            error,
             _COMMITTED,
         ),
         aborting(
             "no longer a member of the group",
-            _error.is_in(Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION),
+            is_no_member,
             Errors.COMMIT_FAILED,
             _COMMITTED,
             during=offsets_name_members,
         ),
         fenced(
-            _error,
+            error,
             _COMMITTED,
-            if_(errors_told_alike | ~stale_epoch_abortable, Errors.PRODUCER_FENCED, _error),
+            if_(errors_told_alike | ~stale_epoch_abortable, Errors.PRODUCER_FENCED, error),
         ),
         fatal(
             "not to be mended",
-            _error.is_in(
+            error.is_in(
                 Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
                 Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT,
             ),
-            _error,
+            error,
             _COMMITTED,
         ),
         fatal("unexpected", lift(True), Errors.KAFKA_EXCEPTION, _COMMITTED),
-    ),
+    )
+
+
+_error = offset_answered.error
+_is_no_member = _error.is_in(Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION)
+offset_committed = Table(
+    producer,
+    on=offset_answered,
+    response=Reaction,
+    when=is_asked(Request.TXN_OFFSET_COMMIT) & is_answer(_error),
+    rows=taken_up(Request.TXN_OFFSET_COMMIT, *offset_commit_rows(_error, _is_no_member)),
 )
 
 want_id = event("want a producer id")

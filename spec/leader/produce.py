@@ -30,6 +30,7 @@ from ...language import (
     first_of,
     if_,
     last,
+    lift,
     message,
     push,
     sequence_of,
@@ -93,6 +94,7 @@ from .state import (
 _ANALYZE = "UnifiedLog.analyzeAndValidateProducerState"
 CHECK_EPOCH = "ProducerAppendInfo.checkProducerEpoch"
 _SEQUENCE = "ProducerAppendInfo.checkSequence"
+_FALSE = lift(False)
 
 
 @dataclass(frozen=True)
@@ -165,8 +167,11 @@ def _validation_rows(batch: DataBatch, refused: Refusal) -> tuple[Row, ...]:
 
     def in_sequence(
         name: str, when: Expression, error: Expression, source: str, during: Expression = TRUE
-    ) -> Row:
-        return refused(name, where(batch.from_client, when), error, source, during)
+    ) -> tuple[Row, ...]:
+        """The row, unless no batch of the kind has a sequence."""
+        counts = where(batch.from_client, when)
+        has_sequence = not batch.from_client.same_as(_FALSE)
+        return only_where(has_sequence, refused(name, counts, error, source, during))
 
     return (
         refused(
@@ -177,7 +182,7 @@ def _validation_rows(batch: DataBatch, refused: Refusal) -> tuple[Row, ...]:
             # else it was refused before: in the open transaction it would be of its epoch
             ~(stale_epoch_first & ongoing_by_epoch) if batch.waited else TRUE,
         ),
-        in_sequence(
+        *in_sequence(
             "starts in mid-sequence",
             verified.is_set
             & verified.value.supports_epoch_bump
@@ -187,7 +192,7 @@ def _validation_rows(batch: DataBatch, refused: Refusal) -> tuple[Row, ...]:
             "KAFKA-18202",
             no_start_in_mid_sequence,
         ),
-        in_sequence(
+        *in_sequence(
             "above the first to come",
             verified.is_set & (sequence > verified.value.lowest_sequence),
             out_of_order,
@@ -196,7 +201,7 @@ def _validation_rows(batch: DataBatch, refused: Refusal) -> tuple[Row, ...]:
         ),
         *only_where(
             not batch.waited,
-            in_sequence(
+            *in_sequence(
                 "last sequence not known",
                 (unknown | (~new_epoch & (size(entry.batch_metadata) == 0))) & (sequence != 0),
                 if_(is_told, Errors.UNKNOWN_PRODUCER_ID, out_of_order),
@@ -204,15 +209,15 @@ def _validation_rows(batch: DataBatch, refused: Refusal) -> tuple[Row, ...]:
                 ~unknown_producer_accepted,
             ),
         ),
-        in_sequence(
+        *in_sequence(
             "new epoch in mid-sequence",
             new_epoch & (sequence != 0) & ~unknown,
             out_of_order,
             _SEQUENCE,
         ),
-        in_sequence("out of order", ~new_epoch & (sequence != following), out_of_order, _SEQUENCE),
+        *in_sequence("out of order", ~new_epoch & (sequence != following), out_of_order, _SEQUENCE),
         *only_where(
-            not batch.waited,
+            not (batch.waited or batch.transactional.same_as(TRUE)),
             refused(
                 "not transactional in a transaction",
                 entry.current_txn_first_offset.is_set & ~batch.transactional,
@@ -290,20 +295,23 @@ def append_rows(
         stale = batch.producer_epoch < entry.producer_epoch
         rows = _question_rows(starts, stale, counts, refused)
     return (
-        Row(
-            "duplicate",
-            when=where(batch.may_repeat, ~new_epoch & found.is_set),
-            set=dict(settled),
-            reply=bounded_alone(answer(Errors.NONE, known.last_offset - known.offset_delta)),
-            send=(
-                appended(
-                    Errors.NONE,
-                    known.last_offset - known.offset_delta,
-                    known.last_offset,
-                    is_duplicate=True,
+        *only_where(
+            not batch.may_repeat.same_as(_FALSE),
+            Row(
+                "duplicate",
+                when=where(batch.may_repeat, ~new_epoch & found.is_set),
+                set=dict(settled),
+                reply=bounded_alone(answer(Errors.NONE, known.last_offset - known.offset_delta)),
+                send=(
+                    appended(
+                        Errors.NONE,
+                        known.last_offset - known.offset_delta,
+                        known.last_offset,
+                        is_duplicate=True,
+                    ),
                 ),
+                source="ProducerStateEntry.findDuplicateBatch",
             ),
-            source="ProducerStateEntry.findDuplicateBatch",
         ),
         *rows,
         *_validation_rows(batch, refused),
@@ -379,7 +387,71 @@ def _produce_answer(error: Expression, offset: Operand = NO_OFFSET) -> Sending:
     )  # fmt: skip
 
 
-_asked = verification_states[_id]
+def asking_rows(
+    asks_first: Expression,
+    request: Message,
+    sequence: Expression,
+    record: Operand,
+    answer: Answer,
+    updates: Mapping[Expression, Operand] = MappingProxyType({}),
+) -> tuple[Row, Row]:
+    """The rows for a batch of a request that the coordinator is asked about first, and `updates`
+    while it waits.
+
+    ReplicaManager.maybeSendPartitionsToTransactionCoordinator
+    """
+    producer_id, epoch = request.producer_id, request.producer_epoch
+    asked = verification_states[producer_id]
+    return (
+        Row(
+            "stale epoch, before asking",
+            when=asks_first & (epoch < producers[producer_id].producer_epoch),
+            during=stale_epoch_first & asks_coordinator,
+            reply=bounded_alone(answer(Errors.INVALID_PRODUCER_EPOCH, NO_OFFSET)),
+            send=(appended(Errors.INVALID_PRODUCER_EPOCH),),
+            source="KAFKA-18042, UnifiedLog.maybeStartTransactionVerification",
+        ),
+        Row(
+            "ask the coordinator",
+            when=asks_first,
+            during=asks_coordinator,
+            set={
+                **maybe_create_verification_state_entry(producer_id, epoch, sequence),
+                waiting[request.producer]: some(
+                    Batch(
+                        producer_id=producer_id,
+                        producer_epoch=epoch,
+                        base_sequence=sequence,
+                        record=record,
+                        txn=request.txn,
+                        guarded=True,
+                    )
+                ),
+                **updates,
+            },
+            send=(
+                dataclasses.replace(
+                    AddPartitionsByLeader(
+                        partition=request.partition,
+                        producer=request.producer,
+                        producer_id=producer_id,
+                        producer_epoch=epoch,
+                    ),
+                    only_bounded=True,
+                ),
+                AppendResponse(
+                    error=Errors.NONE,
+                    first_offset=NO_OFFSET,
+                    last_offset=NO_OFFSET,
+                    is_duplicate=False,
+                    guard=some(if_(asked.is_set, asked.value.verification_guard, guards)),
+                ),
+            ),
+            source="KIP-890, ReplicaManager.maybeSendPartitionsToTransactionCoordinator",
+        ),
+    )
+
+
 produce = Table(
     partition,
     on=Produce,
@@ -390,50 +462,12 @@ produce = Table(
     ),
     doc="A producer's second batch waits until the coordinator has answered about its first.",
     rows=(
-        Row(
-            "stale epoch, before asking",
-            when=asks_first & (_epoch < producers[_id].producer_epoch),
-            during=stale_epoch_first & asks_coordinator,
-            reply=bounded_alone(_produce_answer(Errors.INVALID_PRODUCER_EPOCH)),
-            send=(appended(Errors.INVALID_PRODUCER_EPOCH),),
-            source="KAFKA-18042, UnifiedLog.maybeStartTransactionVerification",
-        ),
-        Row(
-            "ask the coordinator",
-            when=asks_first,
-            during=asks_coordinator,
-            set={
-                **maybe_create_verification_state_entry(_id, _epoch, Produce.base_sequence),
-                waiting[Produce.producer]: some(
-                    Batch(
-                        producer_id=_id,
-                        producer_epoch=_epoch,
-                        base_sequence=Produce.base_sequence,
-                        record=Produce.record,
-                        txn=Produce.txn,
-                        guarded=True,
-                    )
-                ),
-            },
-            send=(
-                dataclasses.replace(
-                    AddPartitionsByLeader(
-                        partition=Produce.partition,
-                        producer=Produce.producer,
-                        producer_id=_id,
-                        producer_epoch=_epoch,
-                    ),
-                    only_bounded=True,
-                ),
-                AppendResponse(
-                    error=Errors.NONE,
-                    first_offset=NO_OFFSET,
-                    last_offset=NO_OFFSET,
-                    is_duplicate=False,
-                    guard=some(if_(_asked.is_set, _asked.value.verification_guard, guards)),
-                ),
-            ),
-            source="KIP-890, ReplicaManager.maybeSendPartitionsToTransactionCoordinator",
+        *asking_rows(
+            asks_first,
+            Produce,
+            Produce.base_sequence,
+            Produce.record,
+            _produce_answer,
         ),
         *append_rows(
             replace(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from ...language import Expression, Message, Row, Sending, Table, lift, lost, only, set_of, updated
 from ...language.expressions import TRUE, Operand
 from ..answers import answer_batch
@@ -25,7 +27,14 @@ from ..messages import (
     waiting,
 )
 from .produce import AppendResponse, DataBatch, append_rows, appended, bounded_alone
-from .state import asks_coordinator, has_ongoing_transaction, log_start_offset, orphaned, unguarded
+from .state import (
+    Refusal,
+    asks_coordinator,
+    has_ongoing_transaction,
+    log_start_offset,
+    orphaned,
+    unguarded,
+)
 
 _answer = AddPartitionsByLeaderResponse
 _error, _waiting = _answer.error, waiting[_answer.producer]
@@ -45,46 +54,53 @@ _HANDLE = "ReplicaManager.handleProduceAppend"
 
 def _refused(
     name: str, when: Expression, error: Expression, source: str, during: Expression = TRUE,
-    *, only_real: bool = False,
 ) -> Row:  # fmt: skip
     return Row(
         name, when=when, set=_done, reply=bounded_alone(_waiting_answer(error)),
-        send=(appended(error),), source=source, during=during, only_real=only_real,
+        send=(appended(error),), source=source, during=during,
     )  # fmt: skip
+
+
+def refusals(error: Expression, by_kind: Expression, refused: Refusal) -> tuple[Row, ...]:
+    """The rows for what the coordinator refuses; what passes is told `by_kind`, or as it is."""
+    return (
+        refused(
+            "producer fenced",
+            error == Errors.PRODUCER_FENCED,
+            Errors.INVALID_PRODUCER_EPOCH,
+            "AddPartitionsToTxnManager",
+            TRUE,
+        ),
+        dataclasses.replace(
+            refused(
+                "not in the transaction, told to a client before TRANSACTION_ABORTABLE",
+                error == Errors.TRANSACTION_ABORTABLE,
+                Errors.INVALID_TXN_STATE,
+                "AddPartitionsToTxnManager",
+                ~abortable_error,
+            ),
+            only_real=True,
+        ),
+        refused(
+            "coordinator busy",
+            by_kind & (error == Errors.CONCURRENT_TRANSACTIONS),
+            Errors.NOT_ENOUGH_REPLICAS,
+            _HANDLE,
+            ~transaction_version_2 | version_2_draft,
+        ),
+        refused(
+            "coordinator moved",
+            by_kind & error.is_in(*moved),
+            Errors.NOT_ENOUGH_REPLICAS,
+            _HANDLE,
+            TRUE,
+        ),
+        refused("refused by the coordinator", error != Errors.NONE, error, _HANDLE, TRUE),
+    )
 
 
 # A group's coordinator gets it as it is, from 3.8 on.
 _by_kind = _answer.from_client | ~offsets_told_apart
-_REFUSALS = (
-    _refused(
-        "producer fenced",
-        _error == Errors.PRODUCER_FENCED,
-        Errors.INVALID_PRODUCER_EPOCH,
-        "AddPartitionsToTxnManager",
-    ),
-    _refused(
-        "not in the transaction, told to a client before TRANSACTION_ABORTABLE",
-        _error == Errors.TRANSACTION_ABORTABLE,
-        Errors.INVALID_TXN_STATE,
-        "AddPartitionsToTxnManager",
-        ~abortable_error,
-        only_real=True,
-    ),
-    _refused(
-        "coordinator busy",
-        _by_kind & (_error == Errors.CONCURRENT_TRANSACTIONS),
-        Errors.NOT_ENOUGH_REPLICAS,
-        _HANDLE,
-        ~transaction_version_2 | version_2_draft,
-    ),
-    _refused(
-        "coordinator moved",
-        _by_kind & _error.is_in(*moved),
-        Errors.NOT_ENOUGH_REPLICAS,
-        _HANDLE,
-    ),
-    _refused("refused by the coordinator", _error != Errors.NONE, _error, _HANDLE),
-)
 verified = Table(
     partition,
     on=_answer,
@@ -98,7 +114,7 @@ verified = Table(
             set={orphaned: orphaned - set_of(_answer.producer)},
             only_bounded=True,
         ),
-        *_REFUSALS,
+        *refusals(_error, _by_kind, _refused),
         *append_rows(
             DataBatch(
                 _answer.producer_id,

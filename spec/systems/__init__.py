@@ -43,6 +43,12 @@ def _replication() -> System:
     return system
 
 
+def _exactly_once() -> System:
+    from .exactly_once import system
+
+    return system
+
+
 SHIPPED: dict[str, Callable[[], System]] = {
     "transactions": _transactions,
     "producer-ids": _producer_ids,
@@ -50,6 +56,7 @@ SHIPPED: dict[str, Callable[[], System]] = {
     "coordinators": _coordinators,
     "calls": _calls,
     "replication": _replication,
+    "exactly-once": _exactly_once,
 }
 
 

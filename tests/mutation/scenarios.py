@@ -76,6 +76,8 @@ WHAT_FAILS = (("power_losses", 1), ("unclean_elections", 1), ("min_insync_replic
 ONE_RECORD = (("replicas", 3), ("records", 1))
 BY_HIGH_WATERMARK = ("truncated_by_epoch",)
 
+ONE_INSTANCE = (("producers", 1), ("faults", 1))
+
 # The scenarios of a system, small ones first; `scenarios` says what others are run with.
 CHOSEN: dict[str, tuple[Scenario, ...]] = {
     "transactions": (
@@ -121,6 +123,14 @@ CHOSEN: dict[str, tuple[Scenario, ...]] = {
         Scenario("1.1", WHAT_FAILS),
         Scenario("3.6", (("unclean_elections", 1),)),
         Scenario("4.3", ONE_RECORD),
+    ),
+    "exactly-once": (
+        Scenario("4.3", ONE_INSTANCE),
+        Scenario("3.8", ONE_INSTANCE, IN_TIME),
+        Scenario("2.4", ONE_INSTANCE, IN_TIME),
+        Scenario("4.3"),
+        Scenario("4.0.0", ONE_INSTANCE),
+        Scenario("0.11.0.0", ONE_INSTANCE, IN_TIME),
     ),
 }
 

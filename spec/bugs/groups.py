@@ -1,0 +1,46 @@
+"""Known bugs of group coordinators, with the offsets that transactions commit."""
+
+from __future__ import annotations
+
+from .bug import Bug, exactly_once
+
+BUGS = (
+    Bug(
+        "KAFKA-17507",
+        "the marker of a committed transaction commits the offset of the next one, which is open",
+        "1.0.2 to 3.9.0",
+        "NoneSkipped",
+        "3.8",
+        "3.9",
+        ("offsets_in_place_first",),
+        exactly_once(inputs=2, generations=1),
+        (
+            "WriteTxnMarkers/end the transaction",
+            "AddPartitionsByLeaderResponse/offset, append",
+            "complete pending offsets/by producer id",
+        ),
+        "commit of pull request 18168",
+        system="exactly-once",
+        since="1.0",
+        note="Up to 2.4 it counts an input twice as well (CountedOnce), as who reads an offset doesn't "
+        "wait for it.",
+    ),
+    Bug(
+        "KAFKA-15784",
+        "an offset of a former generation gets in: the group is asked before the coordinator is",
+        "a trunk of 2023, before 3.7",
+        "NoZombieOffset",
+        "3.7",
+        "3.8",
+        ("offsets_staged_last",),
+        exactly_once(),
+        (
+            "TxnOffsetCommit/ask the coordinator",
+            "rebalance/a new generation without the others",
+            "AddPartitionsByLeaderResponse/offset, append",
+        ),
+        "commit e4249b69",
+        system="exactly-once",
+        note="No release has it: KAFKA-15449 brought it, and this came before 3.7.",
+    ),
+)

@@ -1,0 +1,312 @@
+"""Offsets that transactions commit, at the group's coordinator: GroupCoordinator with its
+GroupMetadataManager, from 4.0 on GroupCoordinatorService with its OffsetMetadataManager.
+
+An offset is *pending* from when its record is in the log until a marker ends its transaction.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from ...language import (
+    Expression,
+    Row,
+    Sending,
+    Table,
+    append,
+    event,
+    first,
+    if_,
+    lift,
+    only,
+    size,
+    some,
+    updated,
+    without_first,
+)
+from ...language.expressions import Operand
+from ..errors import Errors
+from ..features import followers_only_warn, offsets_told_apart
+from ..group_features import (
+    completed_by_scheduler,
+    members_fenced,
+    offsets_in_place_first,
+    offsets_staged_last,
+)
+from ..leader.markers import write_markers
+from ..leader.produce import DataBatch, append_rows, asking_rows
+from ..leader.state import has_ongoing_transaction, log_end_offset, unguarded
+from ..leader.verification import asks_about_offsets, refusals, verified
+from ..messages import (
+    NO_NUMBER,
+    AddPartitionsByLeaderResponse,
+    Result,
+    WriteTxnMarkers,
+    answer_on,
+    clock,
+    connection,
+    partition,
+    producer,
+    waiting,
+)
+from .joined import apart, joined
+from .state import (
+    OFFSETS,
+    Completion,
+    MemberError,
+    PendingOffset,
+    TxnOffsetCommit,
+    TxnOffsetCommitResponse,
+    Verified,
+    committed,
+    completions,
+    generation,
+    group,
+    members,
+    offset_of,
+    pending,
+    processing,
+    verifying,
+)
+
+_GROUP = "GroupCoordinator.validateOffsetCommit, ConsumerGroup.validateOffsetCommit"
+_COMPLETED = "GroupMetadata.completePendingTxnOffsetCommit"
+_FAILED = "GroupMetadata.failPendingTxnOffsetCommit"
+
+
+def _answer(
+    to: Expression, asked_on: Expression, error: Expression, of_member: Operand = MemberError.NONE
+) -> Sending:
+    """The answer to a client, where it still waits for one.
+
+    GroupMetadataManager.maybeConvertOffsetCommitError
+    """
+    told = if_(error == Errors.NOT_ENOUGH_REPLICAS, Errors.COORDINATOR_NOT_AVAILABLE, error)
+    return answer_on(
+        connection.at(to), TxnOffsetCommitResponse, asked_on, producer=to, partition=OFFSETS,
+        error=told, member_error=of_member,
+    )  # fmt: skip
+
+
+def _refused_members(
+    member: Expression, named: Expression, asked_on: Expression, when: Expression,
+    updates: Mapping[Expression, Operand],
+) -> tuple[Row, ...]:  # fmt: skip
+    """The rows for who is no member of this generation."""
+
+    def refused(name: str, wrong: Expression, error: Expression) -> Row:
+        answer = _answer(member, asked_on, Errors.UNKNOWN_SERVER_ERROR, error)
+        return Row(name, when=when & wrong, set=updates, reply=answer, source=_GROUP)
+
+    return only(
+        members_fenced,
+        refused("unknown member", ~member.is_in(members), MemberError.UNKNOWN_MEMBER_ID),
+        refused("another generation", named != generation, MemberError.ILLEGAL_GENERATION),
+    )
+
+
+def _stored(
+    rows: tuple[Row, ...], producer_id: Expression, txn: Expression, staged: Expression
+) -> tuple[Row, ...]:
+    """The rows of an append, which makes the offset pending; one that is `staged` was pending
+    before, unless a marker has dropped it since.
+
+    OffsetMetadataManager.replay, GroupMetadata.onTxnOffsetCommitAppend
+    """
+    before = pending[producer_id]
+    new = some(PendingOffset(offset=offset_of(txn), appended=some(log_end_offset)))
+    same = before.is_set & (before.value.offset == offset_of(txn))
+    stored = {before: if_(staged, if_(same, new, before), new)}
+    return tuple(
+        dataclasses.replace(row, set={**row.set, **stored}) if row.name == "append" else row
+        for row in rows
+    )
+
+
+# TxnOffsetCommit -----------------------------------------------------------------------------
+
+_request = TxnOffsetCommit
+_id, _epoch, _member = _request.producer_id, _request.producer_epoch, _request.producer
+_asks_first = asks_about_offsets & ~has_ongoing_transaction(_id, _epoch)
+_staged = asks_about_offsets & ~offsets_staged_last
+_NO_SEQUENCE = lift(NO_NUMBER)
+
+
+def _at_once(error: Expression, _: Operand = None) -> Sending:
+    return _answer(_member, _request.connection, error)
+
+
+_asked: dict[Expression, Operand] = {
+    verifying[_member]: some(
+        Verified(generation=_request.generation, connection=_request.connection)
+    ),
+    pending[_id]: if_(
+        _staged, some(PendingOffset(offset=offset_of(_request.txn), appended=None)), pending[_id]
+    ),
+}
+txn_offset_commit = Table(
+    partition,
+    on=_request,
+    others=(group, producer, processing, clock),
+    bounded_when=~(_asks_first & waiting[_member].is_set),
+    doc="The coordinator is asked first about a transaction that the log doesn't have. From 2.5 on "
+    "the request names the member and its generation.",
+    rows=(
+        *_refused_members(
+            _member,
+            _request.generation,
+            _request.connection,
+            ~_asks_first | _staged,
+            {},
+        ),
+        *only(
+            asks_about_offsets,
+            *asking_rows(_asks_first, _request, _NO_SEQUENCE, 0, _at_once, _asked),
+        ),
+        *_stored(
+            append_rows(
+                DataBatch(
+                    _id,
+                    _epoch,
+                    _NO_SEQUENCE,
+                    _NO_SEQUENCE,
+                    lift(True),
+                    lift(0),
+                    _request.txn,
+                    from_client=lift(False),
+                    epoch_counts=lift(followers_only_warn),
+                    may_repeat=lift(False),
+                ),
+                _at_once,
+                {},
+                unguarded(_id),
+            ),
+            _id,
+            _request.txn,
+            lift(False),
+        ),
+    ),
+)
+
+# The coordinator's word on the transaction -------------------------------------------------------
+
+_told = AddPartitionsByLeaderResponse
+_waiting = waiting[_told.producer]
+_asker = verifying[_told.producer].value
+_its_id = _waiting.value.producer_id
+_settled: dict[Expression, Operand] = {_waiting: None, verifying[_told.producer]: None}
+_given_up: dict[Expression, Operand] = {
+    **_settled,
+    # nothing else may be pending for the producer id meanwhile
+    pending[_its_id]: if_(_staged, None, pending[_its_id]),
+}
+
+
+def _later(error: Expression, _: Operand = None) -> Sending:
+    return _answer(_told.producer, _asker.connection, error)
+
+
+def _refused(
+    name: str, when: Expression, error: Expression, source: str, during: Expression
+) -> Row:
+    source = f"{source}, {_FAILED}"
+    return Row(name, when=when, set=_given_up, reply=_later(error), source=source, during=during)
+
+
+_rows = only(
+    asks_about_offsets,
+    *refusals(_told.error, lift(~offsets_told_apart), _refused),
+    *_refused_members(
+        _told.producer,
+        _asker.generation,
+        _asker.connection,
+        ~_staged,
+        _settled,
+    ),
+    *_stored(
+        append_rows(
+            DataBatch(
+                _its_id,
+                _waiting.value.producer_epoch,
+                _NO_SEQUENCE,
+                _NO_SEQUENCE,
+                lift(True),
+                lift(0),
+                _waiting.value.txn,
+                from_client=lift(False),
+                epoch_counts=lift(followers_only_warn),
+                may_repeat=lift(False),
+                question=(
+                    ~has_ongoing_transaction(_its_id, _waiting.value.producer_epoch),
+                    _waiting.value.guarded,
+                ),
+                waited=True,
+            ),
+            _later,
+            _settled,
+            updated(unguarded(_its_id), _told.producer, None),
+        ),
+        _its_id,
+        _waiting.value.txn,
+        _staged,
+    ),
+)
+offset_verified = joined(
+    verified, group, processing, before=apart("offset", _told.partition == OFFSETS, _rows)
+)
+
+# Markers -------------------------------------------------------------------------------------
+
+
+def _completed(
+    producer_id: Expression, commits: Expression, there: Expression
+) -> dict[Expression, Operand]:
+    """The pending offset of an ended transaction is in place or dropped, where it is `there`: what
+    stands further in the log counts, and what isn't in the log is lost (IllegalStateException)."""
+    of_it = pending[producer_id]
+    found = of_it.value
+    is_newer = ~committed.is_set | (committed.value.appended.value < found.appended.value)
+    takes = there & commits & of_it.is_set & found.appended.is_set & is_newer
+    return {
+        of_it: if_(there, None, of_it),
+        committed: if_(takes, of_it, committed),
+    }
+
+
+_marker = WriteTxnMarkers
+_is_here = _marker.partition == OFFSETS
+_later_on = completed_by_scheduler & ~offsets_in_place_first
+_completion = Completion(producer_id=_marker.producer_id, result=_marker.result)
+_by_marker: dict[Expression, Operand] = {
+    **_completed(_marker.producer_id, _marker.result == Result.COMMIT, _is_here & ~_later_on),
+    completions: if_(_is_here & _later_on, append(completions, _completion), completions),
+}
+marker_written = joined(
+    write_markers,
+    group,
+    updates={row.name: _by_marker for row in write_markers.rows if log_end_offset in row.set},
+)
+
+complete = event(
+    "complete pending offsets", event_doc="The thread for a marker's offsets is at work."
+)
+_first = first(completions).value
+offsets_completed = Table(
+    group,
+    on=complete,
+    when=size(completions) > 0,
+    rows=only(
+        _later_on,
+        Row(
+            "by producer id",
+            set={
+                **_completed(_first.producer_id, _first.result == Result.COMMIT, lift(True)),
+                completions: without_first(completions),
+            },
+            source="GroupMetadataManager.handleTxnCompletion before 3.9.1",
+        ),
+    ),
+)
+
+TABLES = (txn_offset_commit, offset_verified, marker_written, offsets_completed)

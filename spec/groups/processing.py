@@ -1,0 +1,255 @@
+"""The loop of an instance: fetch the group's offset, process a record, commit output and offset."""
+
+from __future__ import annotations
+
+from ...language import Expression, Row, Sending, Table, event, if_, set_of, some
+from ...language.expressions import Operand
+from ..client import add_partitions, calls, end_txn
+from ..client import producer as requests
+from ..client.accumulator import drain, drained
+from ..client.add_partitions import added_to_transaction, not_again
+from ..client.requests import offset_commit_rows
+from ..client.state import (
+    ACKNOWLEDGED,
+    COMMITTING,
+    FATAL_ERROR,
+    IN_TRANSACTION,
+    READY,
+    added,
+    adding,
+    batches,
+    producer_epoch,
+    producer_id,
+    state,
+    txn,
+)
+from ..client.transaction_manager import Reaction
+from ..errors import asks_again
+from ..features import offsets_retried_by_kind, transaction_version_2
+from ..group_features import members_fenced, stable_offsets
+from ..messages import connection, moved, producer
+from .joined import joined
+from .state import (
+    INPUTS,
+    OFFSETS,
+    OUTPUT,
+    MemberError,
+    OffsetsState,
+    TxnOffsetCommit,
+    TxnOffsetCommitResponse,
+    committed,
+    consumer,
+    generation,
+    group,
+    heard,
+    is_assigned,
+    is_unstable,
+    offsets,
+    position,
+    processed,
+    processed_in,
+    processing,
+)
+
+_LOOP = "KafkaProducer.sendOffsetsToTransaction, KIP-447"
+_me = producer.this
+_offsets, _position = offsets.at(_me), position.at(_me)
+_NONE, _COMMITTING, _COMMITTED = (
+    OffsetsState.NONE, OffsetsState.COMMITTING, OffsetsState.COMMITTED,
+)  # fmt: skip
+
+# The position ---------------------------------------------------------------------------------
+
+fetch = event("OffsetFetch")
+fetches = Table(
+    consumer,
+    on=fetch,
+    others=(group, producer),
+    when=is_assigned
+    & ~position.is_set
+    & (state.at(consumer.this) == READY)
+    & ~(stable_offsets & is_unstable),
+    doc="The instance asks until no transaction has an offset pending: UNSTABLE_OFFSET_COMMIT is "
+    "retriable.",
+    rows=(
+        Row(
+            "no offset: from the first record",
+            when=~committed.is_set,
+            set={position: some(0)},
+            source="ConsumerConfig, auto.offset.reset=earliest",
+        ),
+        Row(
+            "the committed offset",
+            set={position: some(committed.value.offset)},
+            source="OffsetMetadataManager.fetchOffsets, GroupMetadataManager.getOffsets",
+        ),
+    ),
+)
+
+# A transaction --------------------------------------------------------------------------------
+
+initialized = joined(calls.initialize, consumer, when=is_assigned.at(_me))
+_begun = calls.begin_transaction.txn
+begun = joined(
+    calls.begin,
+    consumer,
+    processing,
+    when=is_assigned.at(_me) & _position.is_set & (_position.value < INPUTS),
+    updates={
+        "begin": {
+            processed.at(_begun): _position.value,
+            processed_in.at(_begun): heard.at(_me),
+            _offsets: _NONE,
+        }
+    },
+)
+sent = joined(calls.send, when=calls.call_send.partition == OUTPUT)
+written = joined(drained, when=drain.partition == OUTPUT)
+
+
+def commit_offset() -> Sending:
+    """TxnOffsetCommit, which names the member's generation from 2.5 on."""
+    return TxnOffsetCommit(
+        producer=_me,
+        partition=OFFSETS,
+        connection=connection,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        generation=if_(members_fenced, heard.at(_me), 0),
+        txn=txn.value,
+    )
+
+
+def _sent_when(when: Expression, sending: Sending) -> Sending:
+    return Sending(sending.message, sending.fields, when=when)
+
+
+_adds = ~transaction_version_2
+_call = calls.call_offsets
+_is_here = added_to_transaction.on.partition == OFFSETS
+offsets_sent = joined(
+    calls.offsets_sent,
+    consumer,
+    when=(state == IN_TRANSACTION)
+    & txn.is_set
+    & (_offsets == _NONE)
+    & ~OFFSETS.is_in(adding)
+    & (adding == set_of())
+    & _call.names_group
+    & ~_call.lacks_member,
+    updates={
+        "take them": {
+            _offsets: if_(_adds, _NONE, _COMMITTING),
+            adding: if_(_adds, adding | set_of(OFFSETS), adding),
+            added: if_(_adds, added, added | set_of(OFFSETS)),
+        }
+    },
+    send={
+        "take them": (
+            _sent_when(_adds, add_partitions.add(OFFSETS, connection)),
+            _sent_when(~_adds, commit_offset()),
+        )
+    },
+)
+offsets_added = joined(
+    added_to_transaction,
+    consumer,
+    updates={"added": {_offsets: if_(_is_here, _COMMITTING, _offsets)}},
+    send={"added": (_sent_when(_is_here, commit_offset()),)},
+)
+
+# TxnOffsetCommit is answered ------------------------------------------------------------------
+
+_answer = TxnOffsetCommitResponse
+_again = asks_again(
+    _answer.error,
+    *moved,
+    by_kind=offsets_retried_by_kind,
+)
+_rows = offset_commit_rows(
+    _answer.error, _answer.member_error != MemberError.NONE, (commit_offset(),)
+)
+_AGAIN = ("the coordinator has moved", "try again")
+_answered: dict[str, dict[Expression, Operand]] = {
+    row.name: {_offsets: _COMMITTED if row.name == "committed" else _NONE}
+    for row in _rows
+    if row.name not in _AGAIN
+}
+offsets_answered = joined(
+    Table(
+        producer,
+        on=_answer,
+        others=(consumer,),
+        response=Reaction,
+        rows=(
+            Row("on a closed connection", when=_answer.connection != connection),
+            Row(
+                "failed for good before",
+                when=state == FATAL_ERROR,
+                source="TransactionManager.transitionTo",
+            ),
+            not_again(_again),
+            *_rows,
+        ),
+    ),
+    consumer,
+    updates={**_answered, "not tried again after an error": {_offsets: _NONE}},
+)
+
+# The end --------------------------------------------------------------------------------------
+
+_next: dict[Expression, Operand] = {
+    _position: if_(state == COMMITTING, some(_position.value + 1), None),
+    _offsets: _NONE,
+}
+_GOES_BACK: dict[Expression, Operand] = {_position: None, _offsets: _NONE}
+committed_by_call = joined(
+    calls.commit,
+    consumer,
+    when=(batches[OUTPUT][0].status == ACKNOWLEDGED) & (_offsets == _COMMITTED),
+)
+aborted_by_call = joined(
+    calls.abort,
+    consumer,
+    when=_offsets != _COMMITTING,
+    updates={
+        "nothing to abort": _GOES_BACK,
+        "nothing to abort, and a new epoch needed": _GOES_BACK,
+    },
+)
+ended = joined(
+    end_txn.ended,
+    consumer,
+    updates={
+        "ended": _next,
+        "ended, with a new epoch": _next,
+        "ended, and not in a state for what follows": _GOES_BACK,
+        "failed while aborting": _GOES_BACK,
+        "failed while aborting, and a new epoch asked for": _GOES_BACK,
+    },
+)
+crashed = joined(
+    requests.crashed,
+    consumer,
+    group,
+    updates={
+        "forget everything": {
+            is_assigned.at(_me): False, heard.at(_me): generation, **_GOES_BACK,
+        }
+    },
+)  # fmt: skip
+
+TABLES = (
+    fetches,
+    initialized,
+    begun,
+    sent,
+    written,
+    offsets_sent,
+    offsets_added,
+    offsets_answered,
+    committed_by_call,
+    aborted_by_call,
+    ended,
+    crashed,
+)

@@ -1,0 +1,117 @@
+"""What must hold of consume, process and produce, as a user of it would put it."""
+
+from __future__ import annotations
+
+from ...language import (
+    Expression,
+    after,
+    all_of,
+    any_of,
+    if_,
+    invariant,
+    last,
+    max_of,
+    position,
+    size,
+    step_property,
+    variable,
+)
+from .. import application
+from ..groups import state as groups
+from ..groups.state import INPUT_OFFSET, OFFSETS, OUTPUT
+from ..leader import state as leader
+from ..leader.isolation import ending, is_aborted, log_entry
+from ..messages import PRODUCER
+from .transactions import atomic, no_hanging
+
+DATA, COMMIT = leader.Kind.DATA, leader.Kind.COMMIT
+ASKED = (application.Outcome.COMMITTING, application.Outcome.COMMITTED)
+i = PRODUCER.variable("i")
+k = variable("k", INPUT_OFFSET)
+
+_first, _second = log_entry("e", OUTPUT), log_entry("f", OUTPUT)
+
+
+def _input(entry: Expression) -> Expression:
+    """The input that a record, or a committed offset, is about."""
+    return groups.processed.at(entry.txn.value)
+
+
+def _is_committed(entry: Expression, where: Expression) -> Expression:
+    marker = ending(entry, where)
+    return (entry.kind == DATA) & marker.is_set & (marker.value.kind == COMMIT)
+
+
+counted_once = invariant(
+    "CountedOnce",
+    all_of(
+        _first,
+        all_of(
+            _second,
+            (
+                (position(_first) < position(_second))
+                & _is_committed(_first, OUTPUT)
+                & _is_committed(_second, OUTPUT)
+            ).implies(_input(_first) != _input(_second)),
+        ),
+    ),
+    "The committed output has the result of each input at most once.",
+    "KIP-98 and KIP-447, consume, process and produce",
+)
+none_skipped = invariant(
+    "NoneSkipped",
+    all_of(
+        k,
+        (groups.committed.is_set & (k < groups.committed.value.offset)).implies(
+            any_of(
+                _first,
+                (_first.kind == DATA)
+                & (_input(_first) == k)
+                & ~is_aborted(_first, OUTPUT)
+                & application.outcome.at(_first.txn.value).is_in(*ASKED),
+            )
+        ),
+    ),
+    "The group's offset is never ahead of the committed output: what lies before it has its result "
+    "there, or is about to.",
+    "KIP-98, sendOffsetsToTransaction",
+)
+
+_stored = log_entry("s", OFFSETS)
+_in_log = max_of(_stored, if_(_is_committed(_stored, OFFSETS), _input(_stored) + 1, 0), default=0)
+_newest = last(leader.log.at(OFFSETS))
+_appended = after(size(leader.log.at(OFFSETS))) > size(leader.log.at(OFFSETS))
+no_zombie_offset = step_property(
+    "NoZombieOffset",
+    (_appended & after(_newest.value.kind == DATA)).implies(
+        after(groups.processed_in.at(_newest.value.txn.value)) == groups.generation
+    ),
+    "No member of a former generation gets an offset in.",
+    "KIP-447, TxnOffsetCommit",
+)
+_fetched = ~groups.position.at(i).is_set & after(groups.position.at(i).is_set)
+stable_fetch = step_property(
+    "StableFetch",
+    all_of(
+        i,
+        _fetched.implies(
+            ~leader.is_open.at(OFFSETS) & (after(groups.position.at(i).value) == _in_log)
+        ),
+    ),
+    "An instance that is assigned the input begins where the last committed transaction ended, and "
+    "no transaction has an offset open then.",
+    "KIP-447, OffsetFetch with require_stable",
+)
+offset_forward = step_property(
+    "OffsetForward",
+    groups.committed.is_set.implies(
+        after(groups.committed.is_set)
+        & (after(groups.committed.value.offset) >= groups.committed.value.offset)
+    ),
+    "The group's offset never goes back.",
+    "KIP-98, KIP-447",
+)
+
+PROPERTIES = (
+    counted_once, none_skipped, no_zombie_offset, stable_fetch, offset_forward, atomic, no_hanging,
+)  # fmt: skip

@@ -1,0 +1,134 @@
+"""Consume, process and produce: what holds, and what each property needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from epochfence.checker.check import Options, available_threads, check
+from epochfence.checker.verdict import Result, Verdict
+from epochfence.language import System, if_, instantiate, some
+from epochfence.spec.coordinator.entry import coordinator_epoch, producer_epoch, producer_id
+from epochfence.spec.coordinator.markers import marker_connection, send_marker
+from epochfence.spec.features import NEWEST
+from epochfence.spec.groups.state import OFFSETS, committed, position
+from epochfence.spec.messages import Result as Decision
+from epochfence.spec.messages import WriteTxnMarkers, producer
+from epochfence.spec.properties.exactly_once import PROPERTIES
+from epochfence.spec.systems import shipped
+from epochfence.tests.spec.alterations import altered
+
+SYSTEM = shipped("exactly-once")
+NAMES = tuple(item.name for item in PROPERTIES)
+ALONE = {"producers": 1, "generations": 1}
+
+
+def run(
+    protocol: str = NEWEST,
+    constants: Mapping[str, int] | None = None,
+    *,
+    off: tuple[str, ...] = (),
+    properties: tuple[str, ...] = NAMES,
+    system: System = SYSTEM,
+) -> Result:
+    """The system checked."""
+    instance = instantiate(
+        system, protocol, dict(constants or {}), switch_off=off, properties=properties
+    )
+    return check(instance, Options(threads=available_threads()))
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What breaks the property `breaks`: in `steps` steps, the last by the row `last`."""
+
+    name: str
+    breaks: str
+    steps: int
+    last: str
+    constants: Mapping[str, int] = field(default_factory=dict[str, int])
+    protocol: str = NEWEST
+    off: tuple[str, ...] = ()
+    system: System = SYSTEM
+
+    def __str__(self) -> str:
+        return f"{self.breaks}: {self.name}"
+
+
+ENDED = "producer.EndTxnResponse", "ended, with a new epoch"
+MARKER = "partition.WriteTxnMarkers", "end the transaction"
+_here = producer.this
+_to = send_marker.partition
+OPPOSITE = WriteTxnMarkers(
+    partition=_to,
+    connection=marker_connection[_to],
+    producer_id=producer_id,
+    producer_epoch=producer_epoch,
+    coordinator_epoch=coordinator_epoch,
+    result=if_(_to == OFFSETS, Decision.COMMIT, Decision.ABORT),
+)
+FROM_THE_SECOND = altered(
+    SYSTEM, table="consumer.OffsetFetch", row="no offset: from the first record",
+    updates={position: some(1)},
+)  # fmt: skip
+FAULTS = (
+    Fault(
+        "a marker drops the offset that it commits",
+        "CountedOnce", 54, "WriteTxnMarkers/end the transaction",
+        {**ALONE, "transactions": 3},
+        system=altered(SYSTEM, table=MARKER[0], row=MARKER[1], updates={committed: committed}),
+    ),
+    Fault(
+        "KAFKA-17507: the offset of an ended transaction is put in place late", "NoneSkipped",
+        39, "complete pending offsets/by producer id", ALONE, off=("offsets_in_place_first",),
+    ),
+    Fault("KIP-447: the group asks nobody for the generation", "NoZombieOffset",
+          14, "AddPartitionsByLeaderResponse/offset, append", off=("members_fenced",)),
+    Fault("KIP-447: who reads doesn't wait for pending offsets", "StableFetch",
+          20, "OffsetFetch/no offset: from the first record", off=("stable_offsets",)),
+    Fault(
+        "an instance begins with the second input and goes back to the first", "OffsetForward",
+        51, "WriteTxnMarkers/end the transaction", ALONE,
+        system=altered(FROM_THE_SECOND, table=ENDED[0], row=ENDED[1],
+                       updates={position.at(_here): some(0)}),
+    ),
+    Fault(
+        "markers differ by partition", "Atomic", 28, "WriteTxnMarkers/end the transaction", ALONE,
+        system=altered(SYSTEM, table="transaction.send marker", row="send", send=(OPPOSITE,)),
+    ),
+    Fault(
+        "a timeout keeps the epoch, and nobody asks the coordinator about offsets",
+        "NoHangingTransaction", 20, "WriteTxnMarkersResponse/written",
+        {**ALONE, "faults": 1}, "3.6", ("timeout_bumps_epoch",),
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.slow(5)
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
+def test_what_protects_a_property(fault: Fault) -> None:
+    result = run(
+        fault.protocol, fault.constants, off=fault.off, properties=(fault.breaks,),
+        system=fault.system,
+    )  # fmt: skip
+    assert result.verdict is Verdict.BROKEN, result.reason
+    assert result.trace is not None
+    step = result.trace.steps[-1]
+    last = f"{step.action.partition('(')[0]}/{step.row}"
+    assert (result.properties[0].trace_length, last) == (fault.steps, fault.last)
+
+
+def test_each_property_has_something_that_protects_it() -> None:
+    assert {fault.breaks for fault in FAULTS} == set(NAMES)
+
+
+@pytest.mark.slow(5)
+def test_at_the_defaults_nothing_is_vacuous() -> None:
+    result = run()
+    assert result.verdict is Verdict.HOLDS
+    assert result.states > 500_000
+    assert [str(item) for item in result.unexplained] == []
+    assert not [note for note in result.notes if "but a run takes it" in note]
