@@ -22,8 +22,8 @@ BUGS = (
         "commit of pull request 18168",
         system="exactly-once",
         since="1.0",
-        note="Up to 2.4 it counts an input twice as well (CountedOnce), as who reads an offset doesn't "
-        "wait for it.",
+        note="Up to 2.4 it counts an input twice as well (CountedOnce): who reads an offset "
+        "doesn't wait for it.",
     ),
     Bug(
         "KAFKA-15784",

@@ -41,7 +41,9 @@ from ..messages import (
 )
 
 INPUTS = constant("inputs", 2, 1, 8, meaning="records in the input's partition")
-GENERATIONS = constant("generations", 2, 1, 8, meaning="generations of the group, one after the other")
+GENERATIONS = constant(
+    "generations", 2, 1, 8, meaning="generations of the group, one after the other"
+)
 
 OUTPUT, OFFSETS = lift(0), lift(1)
 """The partitions that a transaction writes to: the output's, and the group's in
