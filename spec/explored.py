@@ -39,9 +39,11 @@ def places(
     known = list(tables)
     views = {id(bounded_view(table, system.having)) for table in known for system in every}
     of_systems = {id(table): table for system in every for table in system.tables}
-    known += [table for number, table in of_systems.items() if number not in views]
+    alone = {number: table for number, table in of_systems.items() if number not in views}
+    known += alone.values()
     for table in sorted(known, key=lambda table: table.name):
-        having = [(system, bounded_view(table, system.having)) for system in every]
+        is_view = id(table) in alone  # which no other system has
+        having = [(s, table if is_view else bounded_view(table, s.having)) for s in every]
         rows = [
             (system.name, {_which(row) for row in view.rows if has_row(system, row)})
             for system, view in having

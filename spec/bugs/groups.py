@@ -6,6 +6,27 @@ from .bug import Bug, exactly_once
 
 BUGS = (
     Bug(
+        "KIP-447",
+        "after a rebalance an offset is read that a transaction is about to commit: its input is "
+        "counted twice",
+        "0.11 to 2.4, with a transactional id for each instance",
+        "CountedOnce",
+        "2.4",
+        "2.5",
+        ("stable_offsets",),
+        {**exactly_once(inputs=2), "own_id": 1},
+        (
+            "EndTxnResponse/ended",
+            "SyncGroup answered/assigned, and the producer stays",
+            "OffsetFetch/no offset: from the first record",
+        ),
+        "KIP-447, KAFKA-8587",
+        system="exactly-once",
+        on=("offsets_in_place_first",),
+        note="One instance is enough. With a transactional id for each input partition, and a "
+        "producer made at each assignment, InitProducerId waits for the transaction before.",
+    ),
+    Bug(
         "KAFKA-17507",
         "the marker of a committed transaction commits the offset of the next one, which is open",
         "1.0.2 to 3.9.0",

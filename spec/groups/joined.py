@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 from ...language import DeclarationError, Expression, Machine, Row, Sending, Table, lift
 from ...language.expressions import Operand
+from ...language.tables import exclude
+from ..features import transactional
 
 Updates = Mapping[Expression, Operand]
 
@@ -20,7 +22,7 @@ def joined(
     before: tuple[Row, ...] = (),
 ) -> Table:
     """The table, taken up only `when` that holds as well; rows by their names set and send more.
-    The rows `before` are tried before its own.
+    The rows `before` are tried before its own, of which those of idempotent clients are left out.
 
     Raises DeclarationError for a row that isn't there.
     """
@@ -39,7 +41,10 @@ def joined(
     known = (*table.others, *(each for each in others if each not in table.others))
     return dataclasses.replace(
         table,
-        rows=(*before, *map(more, table.rows)),
+        rows=(
+            *before,
+            *(more(row) for row in table.rows if not exclude(row.during, transactional)),
+        ),
         when=table.guard & lift(when),
         others=tuple(each for each in known if each is not table.machine),
     )

@@ -12,6 +12,7 @@ from ..client.state import READY, UNINITIALIZED, state
 from ..messages import PRODUCER, connection, producer
 from .state import (
     GENERATIONS,
+    OWN_ID,
     consumer,
     generation,
     group,
@@ -59,6 +60,7 @@ _me = producer.this
 _NOTHING_FETCHED = {position.at(_me): None, heard.at(_me): generation}
 # nothing is under way to a client between calls, so that it keeps its connection
 _NEW_CLIENT = {name: value for name, value in FORGOTTEN.items() if name is not connection}
+_is_owner = (owner == some(_me)) & _me.is_in(members)
 hears = Table(
     producer,
     on=hear,
@@ -68,8 +70,14 @@ hears = Table(
     "for it, whose transactional id is the input's.",
     rows=(
         Row(
+            "assigned, and the producer stays",
+            when=_is_owner & (OWN_ID == 1),
+            set={**_NOTHING_FETCHED, is_assigned.at(_me): True},
+            source="ConsumerCoordinator.onJoinComplete, KIP-447",
+        ),
+        Row(
             "assigned",
-            when=(owner == some(_me)) & _me.is_in(members),
+            when=_is_owner,
             goto=UNINITIALIZED,
             set={**_NEW_CLIENT, **_NOTHING_FETCHED, is_assigned.at(_me): True},
             source="ConsumerCoordinator.onJoinComplete, TaskManager (Kafka Streams) before KIP-447",

@@ -252,8 +252,9 @@ _rows = only(
         _staged,
     ),
 )
-offset_verified = joined(
-    verified, group, processing, before=apart("offset", _told.partition == OFFSETS, _rows)
+_joined: list[Table] = []
+_joined.append(
+    joined(verified, group, processing, before=apart("offset", _told.partition == OFFSETS, _rows))
 )
 
 # Markers -------------------------------------------------------------------------------------
@@ -282,10 +283,12 @@ _by_marker: dict[Expression, Operand] = {
     **_completed(_marker.producer_id, _marker.result == Result.COMMIT, _is_here & ~_later_on),
     completions: if_(_is_here & _later_on, append(completions, _completion), completions),
 }
-marker_written = joined(
-    write_markers,
-    group,
-    updates={row.name: _by_marker for row in write_markers.rows if log_end_offset in row.set},
+_joined.append(
+    joined(
+        write_markers,
+        group,
+        updates={row.name: _by_marker for row in write_markers.rows if log_end_offset in row.set},
+    )
 )
 
 complete = event(
@@ -309,4 +312,4 @@ offsets_completed = Table(
     ),
 )
 
-TABLES = (txn_offset_commit, offset_verified, marker_written, offsets_completed)
+TABLES = (txn_offset_commit, offsets_completed, *_joined)

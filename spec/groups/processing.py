@@ -88,23 +88,26 @@ fetches = Table(
 
 # A transaction --------------------------------------------------------------------------------
 
-initialized = joined(calls.initialize, consumer, when=is_assigned.at(_me))
+_joined: list[Table] = []
+_joined.append(joined(calls.initialize, consumer, when=is_assigned.at(_me)))
 _begun = calls.begin_transaction.txn
-begun = joined(
-    calls.begin,
-    consumer,
-    processing,
-    when=is_assigned.at(_me) & _position.is_set & (_position.value < INPUTS),
-    updates={
-        "begin": {
-            processed.at(_begun): _position.value,
-            processed_in.at(_begun): heard.at(_me),
-            _offsets: _NONE,
-        }
-    },
+_joined.append(
+    joined(
+        calls.begin,
+        consumer,
+        processing,
+        when=is_assigned.at(_me) & _position.is_set & (_position.value < INPUTS),
+        updates={
+            "begin": {
+                processed.at(_begun): _position.value,
+                processed_in.at(_begun): heard.at(_me),
+                _offsets: _NONE,
+            }
+        },
+    )
 )
-sent = joined(calls.send, when=calls.call_send.partition == OUTPUT)
-written = joined(drained, when=drain.partition == OUTPUT)
+_joined.append(joined(calls.send, when=calls.call_send.partition == OUTPUT))
+_joined.append(joined(drained, when=drain.partition == OUTPUT))
 
 
 def commit_offset() -> Sending:
@@ -127,35 +130,39 @@ def _sent_when(when: Expression, sending: Sending) -> Sending:
 _adds = ~transaction_version_2
 _call = calls.call_offsets
 _is_here = added_to_transaction.on.partition == OFFSETS
-offsets_sent = joined(
-    calls.offsets_sent,
-    consumer,
-    when=(state == IN_TRANSACTION)
-    & txn.is_set
-    & (_offsets == _NONE)
-    & ~OFFSETS.is_in(adding)
-    & (adding == set_of())
-    & _call.names_group
-    & ~_call.lacks_member,
-    updates={
-        "take them": {
-            _offsets: if_(_adds, _NONE, _COMMITTING),
-            adding: if_(_adds, adding | set_of(OFFSETS), adding),
-            added: if_(_adds, added, added | set_of(OFFSETS)),
-        }
-    },
-    send={
-        "take them": (
-            _sent_when(_adds, add_partitions.add(OFFSETS, connection)),
-            _sent_when(~_adds, commit_offset()),
-        )
-    },
+_joined.append(
+    joined(
+        calls.offsets_sent,
+        consumer,
+        when=(state == IN_TRANSACTION)
+        & txn.is_set
+        & (_offsets == _NONE)
+        & ~OFFSETS.is_in(adding)
+        & (adding == set_of())
+        & _call.names_group
+        & ~_call.lacks_member,
+        updates={
+            "take them": {
+                _offsets: if_(_adds, _NONE, _COMMITTING),
+                adding: if_(_adds, adding | set_of(OFFSETS), adding),
+                added: if_(_adds, added, added | set_of(OFFSETS)),
+            }
+        },
+        send={
+            "take them": (
+                _sent_when(_adds, add_partitions.add(OFFSETS, connection)),
+                _sent_when(~_adds, commit_offset()),
+            )
+        },
+    )
 )
-offsets_added = joined(
-    added_to_transaction,
-    consumer,
-    updates={"added": {_offsets: if_(_is_here, _COMMITTING, _offsets)}},
-    send={"added": (_sent_when(_is_here, commit_offset()),)},
+_joined.append(
+    joined(
+        added_to_transaction,
+        consumer,
+        updates={"added": {_offsets: if_(_is_here, _COMMITTING, _offsets)}},
+        send={"added": (_sent_when(_is_here, commit_offset()),)},
+    )
 )
 
 # TxnOffsetCommit is answered ------------------------------------------------------------------
@@ -175,25 +182,27 @@ _answered: dict[str, dict[Expression, Operand]] = {
     for row in _rows
     if row.name not in _AGAIN
 }
-offsets_answered = joined(
-    Table(
-        producer,
-        on=_answer,
-        others=(consumer,),
-        response=Reaction,
-        rows=(
-            Row("on a closed connection", when=_answer.connection != connection),
-            Row(
-                "failed for good before",
-                when=state == FATAL_ERROR,
-                source="TransactionManager.transitionTo",
+_joined.append(
+    joined(
+        Table(
+            producer,
+            on=_answer,
+            others=(consumer,),
+            response=Reaction,
+            rows=(
+                Row("on a closed connection", when=_answer.connection != connection),
+                Row(
+                    "failed for good before",
+                    when=state == FATAL_ERROR,
+                    source="TransactionManager.transitionTo",
+                ),
+                not_again(_again),
+                *_rows,
             ),
-            not_again(_again),
-            *_rows,
         ),
-    ),
-    consumer,
-    updates={**_answered, "not tried again after an error": {_offsets: _NONE}},
+        consumer,
+        updates={**_answered, "not tried again after an error": {_offsets: _NONE}},
+    )
 )
 
 # The end --------------------------------------------------------------------------------------
@@ -203,32 +212,38 @@ _next: dict[Expression, Operand] = {
     _offsets: _NONE,
 }
 _GOES_BACK: dict[Expression, Operand] = {_position: None, _offsets: _NONE}
-committed_by_call = joined(
-    calls.commit,
-    consumer,
-    when=(batches[OUTPUT][0].status == ACKNOWLEDGED) & (_offsets == _COMMITTED),
+_joined.append(
+    joined(
+        calls.commit,
+        consumer,
+        when=(batches[OUTPUT][0].status == ACKNOWLEDGED) & (_offsets == _COMMITTED),
+    )
 )
-aborted_by_call = joined(
-    calls.abort,
-    consumer,
-    when=_offsets != _COMMITTING,
-    updates={
-        "nothing to abort": _GOES_BACK,
-        "nothing to abort, and a new epoch needed": _GOES_BACK,
-    },
+_joined.append(
+    joined(
+        calls.abort,
+        consumer,
+        when=_offsets != _COMMITTING,
+        updates={
+            "nothing to abort": _GOES_BACK,
+            "nothing to abort, and a new epoch needed": _GOES_BACK,
+        },
+    )
 )
-ended = joined(
-    end_txn.ended,
-    consumer,
-    updates={
-        "ended": _next,
-        "ended, with a new epoch": _next,
-        "ended, and not in a state for what follows": _GOES_BACK,
-        "failed while aborting": _GOES_BACK,
-        "failed while aborting, and a new epoch asked for": _GOES_BACK,
-    },
+_joined.append(
+    joined(
+        end_txn.ended,
+        consumer,
+        updates={
+            "ended": _next,
+            "ended, with a new epoch": _next,
+            "ended, and not in a state for what follows": _GOES_BACK,
+            "failed while aborting": _GOES_BACK,
+            "failed while aborting, and a new epoch asked for": _GOES_BACK,
+        },
+    )
 )
-crashed = joined(
+_joined.append(joined(
     requests.crashed,
     consumer,
     group,
@@ -237,19 +252,6 @@ crashed = joined(
             is_assigned.at(_me): False, heard.at(_me): generation, **_GOES_BACK,
         }
     },
-)  # fmt: skip
+))  # fmt: skip
 
-TABLES = (
-    fetches,
-    initialized,
-    begun,
-    sent,
-    written,
-    offsets_sent,
-    offsets_added,
-    offsets_answered,
-    committed_by_call,
-    aborted_by_call,
-    ended,
-    crashed,
-)
+TABLES = (fetches, *_joined)

@@ -45,6 +45,12 @@ GENERATIONS = constant(
     "generations", 2, 1, 8, meaning="generations of the group, one after the other"
 )
 
+OWN_ID = constant(
+    "own_id", 0, 0, 1,
+    meaning="1: an instance keeps its producer over rebalances, as one with a transactional id of "
+    "its own does (with producers=1)",
+)  # fmt: skip
+
 OUTPUT, OFFSETS = lift(0), lift(1)
 """The partitions that a transaction writes to: the output's, and the group's in
 `__consumer_offsets`."""

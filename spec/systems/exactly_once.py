@@ -15,6 +15,7 @@ from ..groups import membership, offsets, processing
 from ..groups.state import (
     GENERATIONS,
     INPUTS,
+    OWN_ID,
     TxnOffsetCommit,
     TxnOffsetCommitResponse,
 )
@@ -80,6 +81,7 @@ system = System(
         TRANSACTIONS,
         INPUTS,
         GENERATIONS,
+        OWN_ID,
         FAULTS,
         CRASHES,
         TIMEOUTS,
@@ -133,5 +135,6 @@ system = System(
     "transaction is open or ends, a second input, and two transactions, committed or aborted. They "
     "don't reach a crash or a timeout (faults=1, with inputs=1), a third transaction "
     "(transactions=3), messages that are lost or late, a coordinator that moves, or a second "
-    "input partition. One transactional id goes with the input's partition.",
+    "input partition. One transactional id goes with the input's partition; an instance that has "
+    "one of its own is there alone (own_id=1, producers=1).",
 )

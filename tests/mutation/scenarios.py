@@ -126,6 +126,7 @@ CHOSEN: dict[str, tuple[Scenario, ...]] = {
     ),
     "exactly-once": (
         Scenario("4.3", ONE_INSTANCE),
+        Scenario("4.3", (("producers", 1), ("own_id", 1))),
         Scenario("3.8", ONE_INSTANCE, IN_TIME),
         Scenario("2.4", ONE_INSTANCE, IN_TIME),
         Scenario("4.3"),

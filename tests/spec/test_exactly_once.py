@@ -29,13 +29,14 @@ def run(
     protocol: str = NEWEST,
     constants: Mapping[str, int] | None = None,
     *,
+    on: tuple[str, ...] = (),
     off: tuple[str, ...] = (),
     properties: tuple[str, ...] = NAMES,
     system: System = SYSTEM,
 ) -> Result:
     """The system checked."""
     instance = instantiate(
-        system, protocol, dict(constants or {}), switch_off=off, properties=properties
+        system, protocol, dict(constants or {}), switch_on=on, switch_off=off, properties=properties
     )
     return check(instance, Options(threads=available_threads()))
 
@@ -51,6 +52,7 @@ class Fault:
     constants: Mapping[str, int] = field(default_factory=dict[str, int])
     protocol: str = NEWEST
     off: tuple[str, ...] = ()
+    on: tuple[str, ...] = ()
     system: System = SYSTEM
 
     def __str__(self) -> str:
@@ -86,6 +88,11 @@ FAULTS = (
     ),
     Fault("KIP-447: the group asks nobody for the generation", "NoZombieOffset",
           14, "AddPartitionsByLeaderResponse/offset, append", off=("members_fenced",)),
+    Fault(
+        "KIP-447: a rebalance within the end of a transaction, with a transactional id of its own",
+        "CountedOnce", 56, "WriteTxnMarkers/end the transaction",
+        {"producers": 1, "own_id": 1}, "2.4", on=("offsets_in_place_first",),
+    ),
     Fault("KIP-447: who reads doesn't wait for pending offsets", "StableFetch",
           20, "OffsetFetch/no offset: from the first record", off=("stable_offsets",)),
     Fault(
@@ -111,7 +118,8 @@ FAULTS = (
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_what_protects_a_property(fault: Fault) -> None:
     result = run(
-        fault.protocol, fault.constants, off=fault.off, properties=(fault.breaks,),
+        fault.protocol, fault.constants, on=fault.on, off=fault.off,
+        properties=(fault.breaks,),
         system=fault.system,
     )  # fmt: skip
     assert result.verdict is Verdict.BROKEN, result.reason
