@@ -62,7 +62,7 @@ def test_a_file_is_written_and_nothing_printed(tmp_path: Path) -> None:
     [
         (
             ("orders",),
-            "idempotence, coordinators, calls, replication), a machine",
+            "calls, replication, exactly-once), a machine",
         ),
         (("orders", "--machine", "order"), "nothing is called orders"),
         (("transactions", "--machine", "coordinator"), "it has: transaction, "),
