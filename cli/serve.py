@@ -17,11 +17,13 @@ from ..spec.features import NEWEST, RELEASED
 from .endings import fail, internal, needing
 from .live import restarts, security_of
 from .options import output_of
+from .traces import taken
 
 if TYPE_CHECKING:
     from ..model.serve.control import Control
     from ..model.serve.faults import Faults
     from ..model.serve.proxy import Proxy
+    from ..model.serve.schedule import Schedule
     from ..model.serve.server import Server
 
 INCONCLUSIVE = 20
@@ -35,6 +37,13 @@ FaultTexts = Annotated[
     ),
 ]  # fmt: skip
 Script = Annotated[Path | None, typer.Option("--script", metavar="FILE", help="Faults, as JSON.")]
+TraceFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--trace", metavar="FILE",
+        help="What goes wrong in a run of the checker: a trace in ITF, as check --trace writes it.",
+    ),
+]  # fmt: skip
 Rate = Annotated[
     float,
     typer.Option(
@@ -75,6 +84,7 @@ class Wanted(NamedTuple):
 
     faults: list[str]
     script: Path | None
+    schedule: Schedule | None
     rate: float
     seed: int
     random_script: Output | None
@@ -84,7 +94,12 @@ class Wanted(NamedTuple):
 
 
 def serve(
-    protocol: Annotated[str, typer.Option("--protocol", metavar="R", help="The release.")] = NEWEST,
+    protocol: Annotated[
+        str | None,
+        typer.Option(
+            "--protocol", metavar="R", help="The release (default: the trace's, or the newest)."
+        ),
+    ] = None,
     port: Annotated[
         int, typer.Option("--port", min=0, max=65_535, help="The first broker's; 0 takes any.")
     ] = 9092,
@@ -107,6 +122,7 @@ def serve(
     ] = "127.0.0.1",
     faults: FaultTexts = None,
     script: Script = None,
+    trace: TraceFile = None,
     rate: Rate = 0,
     seed: Seed = 0,
     random_script: RandomScript = None,
@@ -117,6 +133,10 @@ def serve(
     """Serve a cluster in memory, with the oracle in it, to Kafka's clients until Ctrl-C."""
     with needing("broker"):
         from ..model.serve.server import Server
+    run = None if trace is None else _scheduled(trace, by_clock=False)
+    if run is not None and protocol not in (None, run.release):
+        fail(f"{trace} is of release {run.release}, not of {protocol}")
+    protocol = protocol or (NEWEST if run is None else run.release)
     if protocol not in RELEASED:
         fail(f"{protocol}: no release is called so: take one of {', '.join(RELEASED)}")
     named = _topics(topics or [], partitions)
@@ -127,7 +147,8 @@ def serve(
     except ValueError as error:
         fail(f"--topic: {error}")
     wanted = Wanted(
-        faults or [], script, rate, seed, random_script, control, history, seconds
+        faults or [], script, run and run.schedule, rate, seed, random_script, control, history,
+        seconds,
     )  # fmt: skip
     _run(server, f"Kafka {protocol} in memory", wanted)
 
@@ -159,6 +180,7 @@ def proxy(
     ] = None,
     faults: FaultTexts = None,
     script: Script = None,
+    trace: TraceFile = None,
     rate: Rate = 0,
     seed: Seed = 0,
     random_script: RandomScript = None,
@@ -173,6 +195,7 @@ def proxy(
     host, _, number = listen.rpartition(":")
     if not host or not (number.isascii() and number.isdigit() and int(number) < 2**16):
         fail(f"--listen {listen}: write HOST:PORT")
+    run = None if trace is None else _scheduled(trace, by_clock=True)
     how = security_of(config)
     restart = restarts(restart_command) if restart_command else None
     try:
@@ -180,7 +203,8 @@ def proxy(
     except BrokerError as error:
         fail(error)
     wanted = Wanted(
-        faults or [], script, rate, seed, random_script, control, history, seconds
+        faults or [], script, run and run.schedule, rate, seed, random_script, control, history,
+        seconds,
     )  # fmt: skip
     _run(between, f"proxy to {upstream}", wanted)
 
@@ -205,6 +229,8 @@ def _run(served: Server | Proxy, what: str, wanted: Wanted) -> None:
             stack.enter_context(served)
             http = controls and stack.enter_context(controls(served, wanted.control or 0))
             print(f"{what}: bootstrap.servers={served.bootstrap}", flush=True)
+            if wanted.schedule is not None:
+                print(f"clients of the trace: {wanted.schedule.text()}", flush=True)
             if http is not None:
                 print(f"faults at {http.address}/faults", flush=True)
             stopped.wait(wanted.seconds)
@@ -228,6 +254,27 @@ def _script_text(faults: list[dict[str, Any]]) -> str:
     return f"[\n{lines}\n]\n" if faults else "[]\n"
 
 
+class Scheduled(NamedTuple):
+    """A trace as a schedule, and the release that it is of."""
+
+    release: str
+    schedule: Schedule
+
+
+def _scheduled(file: Path, *, by_clock: bool) -> Scheduled:
+    """The schedule that a trace is; or the end with one line that says why it is none."""
+    _, instance, outcome = taken(file)
+    from ..checker.chart.chart import chart_of
+    from ..model.serve.schedule import NoSchedule, schedule_of
+
+    assert outcome.trace is not None
+    try:
+        found = schedule_of(chart_of(outcome.trace), by_clock=by_clock)
+    except NoSchedule as error:
+        fail(f"{file}: {error}")
+    return Scheduled(instance.protocol, found)
+
+
 def _controls() -> type[Control]:
     with needing("broker", "explore"):
         from ..model.serve.control import Control
@@ -244,6 +291,10 @@ def _put(faults: Faults, wanted: Wanted) -> None:
             place = str(wanted.script)
             for given in read_script(wanted.script.read_bytes()):
                 faults.add(given)
+        if wanted.schedule is not None:
+            place = "--trace"
+            for given in wanted.schedule.faults:
+                faults.add(dict(given))
         for text in wanted.faults:
             place = f"--fault {text}"
             faults.add(read_short(text))

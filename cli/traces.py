@@ -67,7 +67,7 @@ def replay(
         fail(f"{chart}: its ending must be .svg, or .mmd (Mermaid)")
     drawing = None if chart is None else Output(chart)
     place = None if test is None else Output(test)
-    name, instance, outcome = _taken(file, system, protocol, bounds, constants, with_, without)
+    name, instance, outcome = taken(file, system, protocol, bounds, constants, with_, without)
     from ..checker import report
 
     report.tell_replayed(outcome, screen())
@@ -91,7 +91,7 @@ def explain(
     without: Off = None,
 ) -> None:
     """Tell TRACE in sentences, each with its source in Kafka, and why its end is broken."""
-    _, instance, outcome = _taken(file, system, protocol, bounds, constants, with_, without)
+    _, instance, outcome = taken(file, system, protocol, bounds, constants, with_, without)
     from ..checker.chart.chart import chart_of
     from ..checker.chart.story import story
 
@@ -106,9 +106,10 @@ def explain(
     raise typer.Exit(outcome.verdict.value)
 
 
-def _taken(
-    file: Path, system: str | None, protocol: str | None, bounds: str,
-    constants: list[str] | None, with_: list[str] | None, without: list[str] | None,
+def taken(
+    file: Path, system: str | None = None, protocol: str | None = None, bounds: str = DEFAULT,
+    constants: list[str] | None = None, with_: list[str] | None = None,
+    without: list[str] | None = None,
 ) -> tuple[str, Instance, Outcome]:  # fmt: skip
     """The system, by its name too, and its trace in a file, taken again; or the end with one line
     that says what is wrong."""

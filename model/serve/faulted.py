@@ -59,7 +59,6 @@ class Faulted:
                 fault.fired += 1
                 return LOST
             if fault.do == "delay":
-                fault.fired += 1
                 self.later(self._again(request, fault))
                 return LOST
             if fault.do == "hold":
@@ -80,7 +79,6 @@ class Faulted:
             return answer
         for fault in faults:
             if fault.do == "duplicate":
-                fault.fired += 1
                 again = self._again(request, fault)
                 await again if fault.until is None else self.later(again)
         await self._acts(request, faults, is_after=True)
@@ -116,8 +114,9 @@ class Faulted:
             await fault.wait()
         begun = now_ms()
         if await self._copies(request) is LOST:
-            fault.fired -= 1
             fault.failed = "the broker didn't answer"
+        else:
+            fault.fired += 1
         if fault.do != "delay":  # which is recorded as lost
             self.record(request, begun, None)
 

@@ -174,6 +174,8 @@ class Fault:
             return f"fault {self.name}: fired {self.fired} time{'s' * (self.fired > 1)}"
         if self.failed is not None:
             return f"fault {self.name}: DID NOT FIRE: {self.failed}"
+        if self.waiting:
+            return f"fault {self.name}: DID NOT FIRE: what it waits for never came"
         assert self.on is not None
         seen = self.on.seen
         return (
