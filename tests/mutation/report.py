@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
 from epochfence.diagrams.decision_table import plain
+from epochfence.files import write_whole
 from epochfence.tests.mutation.answers import ROOT
 from epochfence.tests.mutation.judge import KILLED, Outcome
+from epochfence.tests.mutation.mutants import every_mutant
 from epochfence.tests.spec import test_producer_ids, test_transactions
 
 PAGE = ROOT / "docs" / "mutation.md"
 SURVIVORS = Path(__file__).parent / "survivors.toml"
 LEAST = 85  # in 100, of each machine's mutants
-SAMPLE = "drawn at random"
+RECORD = Path(__file__).parent / "record.json"
+NONE = "None."
 UNEXPLAINED = "not explained yet"
 
 _HEAD = """\
@@ -38,7 +43,8 @@ has its table. It is killed by
 The first of them in this order that sees a mutant has it. Counts say only that something is
 different; the others say what. A mutant that reaches the very same states as the original, whole
 ones, is *equivalent* within the bounds of the scenarios, and stands apart from the score: the share
-of the others that are killed. `make mutation` runs them all, in some 20 minutes on two cores.
+of the others that are killed. `make mutation` judges them all, in under an hour on two cores, and
+`make mutation ARGS="--machine M"` those of a machine; both renew what stands here.
 """
 
 
@@ -57,57 +63,109 @@ def reason(mutant: str) -> str | None:
     return reasons().get(mutant, reasons().get(row))
 
 
-def score(outcomes: Iterable[Outcome]) -> float:
-    """The share of killed mutants, in 100, of those that aren't equivalent."""
-    fates = Counter(outcome.fate for outcome in outcomes)
-    different = fates.total() - fates["equivalent"]
-    return 100 * sum(fates[fate] for fate in KILLED) / different if different else 100.0
+@dataclass(frozen=True)
+class Score:
+    """What becomes of a machine's mutants: how many come to each fate, the survivors with what the
+    runs say of them, and the equivalent ones."""
+
+    fates: dict[str, int]
+    survivors: dict[str, str]
+    equivalent: list[str]
+
+    @property
+    def mutants(self) -> int:
+        """How many there are."""
+        return sum(self.fates.values())
+
+    @property
+    def killed(self) -> float:
+        """The share of killed mutants, in 100, of those that aren't equivalent."""
+        different = self.mutants - self.fates.get("equivalent", 0)
+        killed = sum(self.fates.get(fate, 0) for fate in KILLED)
+        return 100 * killed / different if different else 100.0
 
 
-def by_machine(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
-    """The outcomes of each machine, in the order in which machines come first."""
+def score(outcomes: Iterable[Outcome]) -> Score:
+    """The score of mutants that came to these outcomes."""
+    every = list(outcomes)
+    return Score(
+        dict(Counter(outcome.fate for outcome in every)),
+        {each.name: each.by for each in every if each.fate == "survivor"},
+        [each.name for each in every if each.fate == "equivalent"],
+    )
+
+
+def scores(outcomes: Iterable[Outcome]) -> dict[str, Score]:
+    """The score of each machine, in the order in which machines come first."""
     grouped: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         grouped.setdefault(outcome.machine, []).append(outcome)
-    return grouped
+    return {machine: score(group) for machine, group in grouped.items()}
+
+
+@cache
+def machines() -> Counter[str]:
+    """How many mutants each machine has, in the order in which machines come first."""
+    return Counter(mutant.machine for mutant in every_mutant().values())
+
+
+def whole(found: Mapping[str, Score]) -> dict[str, Score]:
+    """The scores of those machines of which all mutants have one."""
+    return {
+        name: found[name]
+        for name, count in machines().items()
+        if name in found and found[name].mutants == count
+    }
+
+
+def recorded() -> dict[str, Score]:
+    """The score of each machine of which all mutants were judged."""
+    found = json.loads(RECORD.read_text(encoding="utf-8"))
+    return whole({name: Score(**score) for name, score in found.items()})
+
+
+def record(found: Mapping[str, Score]) -> None:
+    """Keeps the scores of whole machines, and writes the page."""
+    every = whole({**recorded(), **whole(found)})
+    text = json.dumps({name: asdict(one) for name, one in every.items()}, indent=1)
+    write_whole(RECORD, text + "\n")
+    write_whole(PAGE, page(every, machines()))
 
 
 COLUMNS = ("machine", "mutants", "score", *KILLED, "survivor", "equivalent")
 
 
-def table(outcomes: list[Outcome]) -> list[tuple[str, ...]]:
+def table(found: Mapping[str, Score]) -> list[tuple[str, ...]]:
     """A row for each machine, and one for all, under COLUMNS."""
-    groups = by_machine(outcomes)
-    return [_row(name, group) for name, group in groups.items()] + [_row("all", outcomes)]
+    total = Counter[str]()
+    for one in found.values():
+        total.update(one.fates)
+    return [_row(name, one) for name, one in {**found, "all": Score(total, {}, [])}.items()]
 
 
-def _row(name: str, outcomes: list[Outcome]) -> tuple[str, ...]:
-    fates = Counter(outcome.fate for outcome in outcomes)
-    counts = (*(fates[fate] for fate in KILLED), fates["survivor"], fates["equivalent"])
-    return (name, str(len(outcomes)), f"{score(outcomes):.1f}", *map(str, counts))
+def _row(name: str, found: Score) -> tuple[str, ...]:
+    counts = (found.fates.get(fate, 0) for fate in COLUMNS[3:])
+    return (name, str(found.mutants), f"{found.killed:.1f}", *map(str, counts))
 
 
-def page(outcomes: list[Outcome], every: int) -> str:
-    """The page on these outcomes, of `every` mutants that there are."""
+def page(found: Mapping[str, Score], every: Mapping[str, int]) -> str:
+    """The page on these of `every` machine, which have so many mutants."""
     lines = [_HEAD]
-    if len(outcomes) < every:
-        lines += [f"These are {len(outcomes)} of the {every} mutants, {SAMPLE}.", ""]
     lines += [f"| {' | '.join(COLUMNS)} |", "|---" + "|---:" * (len(COLUMNS) - 1) + "|"]
-    lines += [f"| {' | '.join(row)} |" for row in table(outcomes)]
-    lines += ["", "## Survivors", "", *_survivors(outcomes)]
+    lines += [f"| {' | '.join(row)} |" for row in table(found)]
+    left = [f"`{name}` ({count:,})" for name, count in every.items() if name not in found]
+    if left:
+        lines += ["", f"Not judged yet, with so many mutants: {', '.join(left)}."]
+    alive = [
+        f"| {plain(name)} | {plain(by)} | {reason(name) or f'**{UNEXPLAINED}**'} |"
+        for one in found.values()
+        for name, by in one.survivors.items()
+    ]
+    lines += ["", "## Survivors", ""]
+    lines += (
+        ["| mutant | in the runs | why it survives |", "|---|---|---|", *alive] if alive else [NONE]
+    )
+    alike = [f"| {plain(name)} |" for one in found.values() for name in one.equivalent]
     lines += ["", "## Equivalent within bounds", ""]
-    alike = [f"| {plain(outcome.name)} |" for outcome in outcomes if outcome.fate == "equivalent"]
-    lines += ["| mutant |", "|---|", *alike] if alike else ["None."]
+    lines += ["| mutant |", "|---|", *alike] if alike else [NONE]
     return "\n".join(lines) + "\n"
-
-
-def _survivors(outcomes: list[Outcome]) -> Iterator[str]:
-    alive = [outcome for outcome in outcomes if outcome.fate == "survivor"]
-    if not alive:
-        yield "None."
-        return
-    yield "| mutant | in the runs | why it survives |"
-    yield "|---|---|---|"
-    for outcome in alive:
-        why = reason(outcome.name) or f"**{UNEXPLAINED}**"
-        yield f"| {plain(outcome.name)} | {plain(outcome.by)} | {why} |"

@@ -1,11 +1,11 @@
 """Judges mutants of the shipped tables: `make mutation`, or a part of it by hand.
 
-`python tests/mutation/run.py [--machine M] [--system S] [--sample N --seed K] [--json FILE]`.
+`python tests/mutation/run.py [--machine M ...] [--system S] [--sample N --seed K] [--json FILE]`.
 What was judged is kept in build/mutation.jsonl as long as nothing that it depends on has changed: a
-run that was broken off goes on from there. A run over all mutants writes
-docs/mutation.md, and ends with 1 where a machine's score is too low; `--page` writes it after a run
-over some. `--quick` stops at whatever kills a mutant first, where otherwise a property is looked
-for. `--baseline` records what the scenarios come to now, which mutants are compared with.
+run that was broken off goes on from there. A run over all mutants of machines renews their part of
+docs/mutation.md, and ends with 1 where a score is too low. `--quick` stops at whatever kills a
+mutant first, where otherwise a property is looked for. `--baseline` records what the scenarios come
+to now, which mutants are compared with.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def chosen(arguments: argparse.Namespace) -> list[str]:
     names = [
         name
         for name, mutant in every_mutant().items()
-        if arguments.machine in (None, mutant.machine) and _in(mutant, arguments.system)
+        if mutant.machine in (arguments.machine or [mutant.machine])
+        and _in(mutant, arguments.system)
     ]
     return names if arguments.sample is None else sample(names, arguments.sample, arguments.seed)
 
@@ -77,8 +78,9 @@ def judged(names: list[str], jobs: int, *, quick: bool = False) -> Iterator[Outc
     while left:
         done: list[list[str]] = []
         context = get_context("spawn")
-        with ProcessPoolExecutor(jobs, context, max_tasks_per_child=TASKS) as pool:
-            waiting = {pool.submit(_judge, chunk, quick): chunk for chunk in left}
+        with ProcessPoolExecutor(jobs, context) as pool:
+            turn = left[: TASKS * jobs]  # max_tasks_per_child can hang (CPython's issue 115634)
+            waiting = {pool.submit(_judge, chunk, quick): chunk for chunk in turn}
             try:
                 for ended in as_completed(waiting):
                     outcomes = ended.result()
@@ -175,13 +177,12 @@ def _line(one: Kept) -> str:
 def main() -> int:
     """Judges what was asked for and prints the scores."""
     parser = argparse.ArgumentParser(description="Judges mutants of the shipped tables.")
-    parser.add_argument("--machine", choices=sorted({m.machine for m in every_mutant().values()}))
+    parser.add_argument("--machine", nargs="+", choices=sorted(report.machines()))
     parser.add_argument("--system", choices=list(SHIPPED))
     parser.add_argument("--sample", type=int, metavar="N", help="this many of them")
     parser.add_argument("--seed", type=int, default=0, metavar="K", help="which ones (default: 0)")
     parser.add_argument("--jobs", type=int, default=available_threads(), metavar="J")
     parser.add_argument("--json", type=Path, metavar="FILE", help="the outcomes for machines")
-    parser.add_argument("--page", action="store_true", help="write the page in any case")
     parser.add_argument("--quick", action="store_true", help="take what kills first")
     parser.add_argument("--baseline", action="store_true", help="record what is compared with")
     arguments = parser.parse_args()
@@ -208,7 +209,8 @@ def main() -> int:
 def tell(outcomes: list[Outcome], arguments: argparse.Namespace) -> int:
     """Prints and writes the scores; 1 where a full run's are too low."""
     shown = Table(*report.COLUMNS, box=None)
-    for row in report.table(outcomes):
+    found = report.scores(outcomes)
+    for row in report.table(found):
         shown.add_row(*row)
     Console(width=100).print(shown)
     for outcome in outcomes:
@@ -216,13 +218,10 @@ def tell(outcomes: list[Outcome], arguments: argparse.Namespace) -> int:
             print(f"survives, unexplained: {outcome.name} ({outcome.by})")
     if arguments.json is not None:
         write_whole(arguments.json, json.dumps(list(map(asdict, outcomes)), indent=1) + "\n")
-    whole = len(outcomes) == len(every_mutant())
-    if whole or arguments.page:
-        report.PAGE.write_text(report.page(outcomes, len(every_mutant())), encoding="utf-8")
-    if not whole:
-        return 0
-    low = [name for name, group in report.by_machine(outcomes).items()
-           if report.score(group) < report.LEAST]  # fmt: skip
+    whole = report.whole(found)
+    if whole and not arguments.quick:
+        report.record(whole)
+    low = [name for name, score in whole.items() if score.killed < report.LEAST]
     for name in low:
         print(f"{name}: fewer than {report.LEAST} in 100 are killed")
     return 1 if low else 0

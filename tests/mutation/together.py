@@ -33,7 +33,7 @@ from epochfence.tests.mutation.scenarios import (
 
 NAME, FIELD = "mutation", "chosen"
 CHOSEN = f"{NAME}.{FIELD}"
-AT_ONCE = 400  # mutants in one system: each is a part of its code
+AT_ONCE = 128  # mutants in one system: each is a part of its code
 
 
 def together(system: System, mutants: list[Mutant]) -> System:
