@@ -377,11 +377,11 @@ CALLS = (
         client_epoch_bump & (OLDEST_VERSION > 2),
     ),
     Unreached(
-        "can't be: where calls are in turn, and a commit may be followed by a new epoch or no "
-        "error of an empty transaction asks for one, an end without anything in it always finds "
-        "its state",
+        "can't be: where a client asks for no epoch, a commit may be followed by a new one, or "
+        "calls are in turn and no error of an empty transaction asks for one, an end without "
+        "anything in it always finds its state",
         ("producer.next request/nothing to end, and not in a state for what follows",),
-        commit_may_bump | (calls_in_turn & ~unauthorized_abortable),
+        ~client_epoch_bump | commit_may_bump | (calls_in_turn & ~unauthorized_abortable),
     ),
     Unreached("can't be: calls wait for no other", ("OneCallAtATime",), ~calls_in_turn),
     Unreached(
