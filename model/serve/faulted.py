@@ -62,8 +62,8 @@ class Faulted:
                 self.later(self._again(request, fault))
                 return LOST
             if fault.do == "hold":
-                fault.fired += 1
                 await fault.wait()
+                fault.fired += 1
             if fault.do == "reorder":
                 await _overtaken(request, fault)
             if fault.do == "hold_markers":
@@ -85,8 +85,8 @@ class Faulted:
         self.faults.answered(request)
         for fault in faults:
             if fault.do == "hold_answer":
-                fault.fired += 1
                 await fault.wait()
+                fault.fired += 1
             if fault.do == "lose_answer":
                 fault.fired += 1
                 return LOST
