@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import threading
 from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -211,6 +210,7 @@ def proxy(
 
 def _run(served: Server | Proxy, what: str, wanted: Wanted) -> None:
     """Serves until a signal comes or the time is over, and tells what became of the faults."""
+    from ..model.serve.faults import script_text
     from ..model.serve.history import History
     from ..model.serve.wire import CantListen
 
@@ -236,7 +236,7 @@ def _run(served: Server | Proxy, what: str, wanted: Wanted) -> None:
             stopped.wait(wanted.seconds)
         drawn = served.faults.drawn
         if wanted.random_script is not None:
-            wanted.random_script.write(_script_text([] if drawn is None else drawn.script()))
+            wanted.random_script.write(script_text([] if drawn is None else drawn.script()))
     except (CantListen, CantWrite) as error:
         fail(error)
     except Exception as error:
@@ -247,11 +247,6 @@ def _run(served: Server | Proxy, what: str, wanted: Wanted) -> None:
     print(served.report())
     if not served.faults.all_fired:
         raise typer.Exit(INCONCLUSIVE)
-
-
-def _script_text(faults: list[dict[str, Any]]) -> str:
-    lines = ",\n".join(f"  {json.dumps(fault)}" for fault in faults)
-    return f"[\n{lines}\n]\n" if faults else "[]\n"
 
 
 class Scheduled(NamedTuple):

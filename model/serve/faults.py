@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -341,6 +341,12 @@ def read_script(text: bytes) -> list[Any]:
     """The faults of a script: an object, or a list of them. Raises BadFault."""
     found = read_object(text)
     return found if isinstance(found, list) else [found]
+
+
+def script_text(faults: Iterable[Mapping[str, Any]]) -> str:
+    """The script of faults: a line for each."""
+    lines = ",\n".join(f"  {json.dumps(fault)}" for fault in faults)
+    return f"[\n{lines}\n]\n" if lines else "[]\n"
 
 
 def read_short(text: str) -> Any:

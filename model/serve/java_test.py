@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from textwrap import fill
 from typing import Final
 
+from .faults import script_text
 from .schedule import CLOCK_MS, NoSchedule, Schedule
 
 _HERE: Final = Path(__file__).with_name("java")
@@ -63,8 +63,7 @@ def java_test(
     if "Epochs." in ENDS[broken]:
         files[f"{source}/Epochs.java"] = _read("Epochs.java")
     files[f"{source}/{name}.java"] = test
-    faults = ",\n".join(f"  {json.dumps(fault)}" for fault in schedule.faults)
-    files[f"{resources}/faults.json"] = f"[\n{faults}\n]\n" if faults else "[]\n"
+    files[f"{resources}/faults.json"] = script_text(schedule.faults)
     return name, files
 
 
