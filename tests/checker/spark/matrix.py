@@ -39,6 +39,7 @@ SIZES = {
     "coordinators": {},
     "calls": {"oldest_version": 3, "oldest_transaction_version": 2},
     "replication": {"replicas": 2},
+    "exactly-once": {"inputs": 1, "transactions": 1},
 }
 HAND_OVER = 2
 """States of a level from which on it is expanded on Spark."""

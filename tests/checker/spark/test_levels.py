@@ -30,9 +30,10 @@ from epochfence.checker.spark.storage import Storage, StorageError
 from epochfence.checker.verdict import Verdict
 from epochfence.language import Instance, Row, System, Table, instantiate
 from epochfence.spec.load import load_system
+from epochfence.spec.systems import SHIPPED
 from epochfence.tests.checker.spark.conftest import found, on_spark
 from epochfence.tests.checker.spark.in_process import InProcess
-from epochfence.tests.checker.spark.matrix import SHARDS, Case, sampled
+from epochfence.tests.checker.spark.matrix import SHARDS, SIZES, Case, sampled
 
 BENCH = Path(__file__).parents[3] / "bench"
 TWO_PHASE = BENCH.parent / "docs" / "examples" / "two_phase_commit.py"
@@ -74,6 +75,10 @@ def test_any_number_of_shards_comes_to_the_same(
     assert found(result) == found(check(instance))
     assert result.engine["name"] == "spark"
     assert "level 1: expand" in played.stages
+
+
+def test_each_shipped_system_has_bounds_here() -> None:
+    assert SIZES.keys() == SHIPPED.keys()  # a sample need not draw the one that has none
 
 
 @pytest.mark.slow
