@@ -22,7 +22,7 @@ from .options import (
     checked_instance,
     make_folder,
 )
-from .traces import taken
+from .traces import scheduled
 
 
 def export(
@@ -74,10 +74,9 @@ def export(
 
 def _junit(file: Path, folder: Path) -> None:
     """Writes a Maven project with the run of a trace as a test."""
-    _, instance, outcome = taken(file)
-    from ..checker.chart.chart import chart_of
+    instance, outcome, schedule = scheduled(file, by_clock=True)
     from ..model.serve.java_test import java_test
-    from ..model.serve.schedule import NoSchedule, schedule_of
+    from ..model.serve.schedule import NoSchedule
 
     assert outcome.trace is not None
     broken = next((item.name for item in outcome.properties if item.verdict == "broken"), "")
@@ -87,7 +86,6 @@ def _junit(file: Path, folder: Path) -> None:
         f"{steps} steps."
     )
     try:
-        schedule = schedule_of(chart_of(outcome.trace), by_clock=True)
         name, files = java_test(schedule, broken, reason, instance.constants.get("partitions", 1))
     except NoSchedule as error:
         fail(f"{file}: {error}")

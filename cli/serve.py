@@ -16,14 +16,13 @@ from ..spec.features import NEWEST, RELEASED
 from .endings import fail, internal, needing
 from .live import restarts, security_of
 from .options import output_of
-from .traces import taken
+from .traces import scheduled
 
 if TYPE_CHECKING:
     from ..model.serve.control import Control
     from ..model.serve.faults import Faults
-    from ..model.serve.proxy import Proxy
     from ..model.serve.schedule import Schedule
-    from ..model.serve.server import Server
+    from ..model.serve.served import Served
 
 INCONCLUSIVE = 20
 """The exit code where a fault didn't come about: the run wasn't the one that was asked for."""
@@ -132,10 +131,13 @@ def serve(
     """Serve a cluster in memory, with the oracle in it, to Kafka's clients until Ctrl-C."""
     with needing("broker"):
         from ..model.serve.server import Server
-    run = None if trace is None else _scheduled(trace, by_clock=False)
-    if run is not None and protocol not in (None, run.release):
-        fail(f"{trace} is of release {run.release}, not of {protocol}")
-    protocol = protocol or (NEWEST if run is None else run.release)
+    schedule: Schedule | None = None
+    if trace is not None:
+        instance, _, schedule = scheduled(trace, by_clock=False)
+        if protocol not in (None, instance.protocol):
+            fail(f"{trace} is of release {instance.protocol}, not of {protocol}")
+        protocol = instance.protocol
+    protocol = protocol or NEWEST
     if protocol not in RELEASED:
         fail(f"{protocol}: no release is called so: take one of {', '.join(RELEASED)}")
     named = _topics(topics or [], partitions)
@@ -146,7 +148,7 @@ def serve(
     except ValueError as error:
         fail(f"--topic: {error}")
     wanted = Wanted(
-        faults or [], script, run and run.schedule, rate, seed, random_script, control, history,
+        faults or [], script, schedule, rate, seed, random_script, control, history,
         seconds,
     )  # fmt: skip
     _run(server, f"Kafka {protocol} in memory", wanted)
@@ -194,7 +196,7 @@ def proxy(
     host, _, number = listen.rpartition(":")
     if not host or not (number.isascii() and number.isdigit() and int(number) < 2**16):
         fail(f"--listen {listen}: write HOST:PORT")
-    run = None if trace is None else _scheduled(trace, by_clock=True)
+    schedule = None if trace is None else scheduled(trace, by_clock=True)[-1]
     how = security_of(config)
     restart = restarts(restart_command) if restart_command else None
     try:
@@ -202,13 +204,13 @@ def proxy(
     except BrokerError as error:
         fail(error)
     wanted = Wanted(
-        faults or [], script, run and run.schedule, rate, seed, random_script, control, history,
+        faults or [], script, schedule, rate, seed, random_script, control, history,
         seconds,
     )  # fmt: skip
     _run(between, f"proxy to {upstream}", wanted)
 
 
-def _run(served: Server | Proxy, what: str, wanted: Wanted) -> None:
+def _run(served: Served, what: str, wanted: Wanted) -> None:
     """Serves until a signal comes or the time is over, and tells what became of the faults."""
     from ..model.serve.faults import script_text
     from ..model.serve.history import History
@@ -247,27 +249,6 @@ def _run(served: Server | Proxy, what: str, wanted: Wanted) -> None:
     print(served.report())
     if not served.faults.all_fired:
         raise typer.Exit(INCONCLUSIVE)
-
-
-class Scheduled(NamedTuple):
-    """A trace as a schedule, and the release that it is of."""
-
-    release: str
-    schedule: Schedule
-
-
-def _scheduled(file: Path, *, by_clock: bool) -> Scheduled:
-    """The schedule that a trace is; or the end with one line that says why it is none."""
-    _, instance, outcome = taken(file)
-    from ..checker.chart.chart import chart_of
-    from ..model.serve.schedule import NoSchedule, schedule_of
-
-    assert outcome.trace is not None
-    try:
-        found = schedule_of(chart_of(outcome.trace), by_clock=by_clock)
-    except NoSchedule as error:
-        fail(f"{file}: {error}")
-    return Scheduled(instance.protocol, found)
 
 
 def _controls() -> type[Control]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..checker.itf import Settings
     from ..checker.trace import Trace
     from ..checker.verdict import Outcome, Result
+    from ..model.serve.schedule import Schedule
 
 CHARTS = (".svg", ".mmd")
 
@@ -132,6 +133,20 @@ def taken(
         else:
             fail(f"{file} doesn't say of which system it is: name it behind the file")
         return system, instance, run(instance, found)
+
+
+def scheduled(file: Path, *, by_clock: bool) -> tuple[Instance, Outcome, Schedule]:
+    """A trace, taken again, and the schedule that it is; or the end with one line that says why it
+    is none."""
+    _, instance, outcome = taken(file)
+    from ..checker.chart.chart import chart_of
+    from ..model.serve.schedule import NoSchedule, schedule_of
+
+    assert outcome.trace is not None
+    try:
+        return instance, outcome, schedule_of(chart_of(outcome.trace), by_clock=by_clock)
+    except NoSchedule as error:
+        fail(f"{file}: {error}")
 
 
 def run_of(system: System, name: str, protocol: str | None, file: Path) -> tuple[Instance, Trace]:

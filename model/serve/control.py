@@ -28,7 +28,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from .faults import BadFault, fault_of, read_object
-from .proxy import Proxy
+from .served import Served
 from .server import Server
 from .wire import CantListen
 
@@ -41,7 +41,7 @@ class Control:
     """The HTTP server of a running `server` or proxy, at `port` on loopback: a context manager.
     Raises CantListen."""
 
-    def __init__(self, server: Server | Proxy, port: int = 0) -> None:
+    def __init__(self, server: Served, port: int = 0) -> None:
         self._kafka = server
         self._socket = socket.socket()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -103,7 +103,7 @@ class Control:
 
     async def transactions(self, _: Request) -> Response:
         """GET /transactions."""
-        if isinstance(self._kafka, Proxy):
+        if not isinstance(self._kafka, Server):
             raise HTTPException(404, "a proxy doesn't know the brokers' transactions: ask them")
         coordinator = self._kafka.cluster.coordinator
         known = filter(None, (coordinator.metadata(name) for name in coordinator.entries))

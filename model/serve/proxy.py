@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Any, Final
 
 from kio.index import UnknownEntity, load_request_schema, load_response_schema
@@ -21,8 +20,9 @@ from ..live.connection import KEYS, NAMES, BrokerError, Connection, Security, re
 from ..live.connection import response_of as fields_of
 from .faulted import Faulted, now_ms
 from .faults import Fault, Faults
-from .history import RECORDED, History
+from .history import RECORDED
 from .links import Link
+from .served import Served
 from .wire import LOST, UNANSWERED, Answer, Brokers, Request, Silence
 
 REFUSED: Final = {
@@ -83,7 +83,7 @@ def _is_known(name: str, version: int) -> bool:
     return True
 
 
-class Proxy:
+class Proxy(Served):
     """A proxy to the cluster that `upstream` (HOST:PORT, or several) leads to: a context manager.
 
     Clients reach it by `bootstrap`, in plain text, and it reaches the brokers as `how` says.
@@ -142,39 +142,9 @@ class Proxy:
             return told
         raise error
 
-    @property
-    def bootstrap(self) -> str:
-        """What a client's bootstrap.servers takes."""
-        return self.brokers.bootstrap
-
-    @property
-    def faults(self) -> Faults:
-        """What goes wrong on demand."""
-        return self._faulted.faults
-
-    def record_in(self, history: History) -> None:
-        """Records what is asked and told."""
-        self._faulted.history = history
-
-    async def act(self, fault: Fault) -> None:
-        """Brings a fault of the cluster about at once. Raises BadFault where it takes a request."""
-        await self._faulted.act(fault)
-
-    def __enter__(self) -> Proxy:
-        self.brokers.__enter__()
-        try:
-            for node in sorted(self._upstream):
-                self.brokers.do(self.brokers.listen(node))
-        except BaseException as error:
-            self.brokers.__exit__(type(error), error, None)
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
-        self.brokers.__exit__(kind, error, trace)
+    async def _begin(self) -> None:
+        for node in sorted(self._upstream):
+            await self.brokers.listen(node)
 
     # Passing on ---------------------------------------------------------------------------------
 

@@ -6,20 +6,19 @@ import asyncio
 import inspect
 from collections import Counter
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Any, Final
 
 from ...spec.broker_versions import metadata_version, newest_of
 from ..cluster import Cluster
 from .actions import Actions
 from .faulted import Faulted, now_ms
-from .faults import Fault, Faults
+from .faults import Fault
 from .groups import GroupApis
-from .history import History
 from .logs import LogApis
 from .metadata import MetadataApis, Nodes
 from .offsets import OffsetApis
 from .partitions import Partitions
+from .served import Served
 from .transactions import TransactionApis
 from .wire import Answer, Brokers, Request, Silence
 
@@ -42,7 +41,7 @@ def offered(protocol: str) -> dict[str, tuple[int, int]]:
     }
 
 
-class Server:
+class Server(Served):
     """A cluster of `brokers`, in memory, that clients reach by `bootstrap`: a context manager.
 
     `protocol` is the release, `partitions` how many partitions a topic gets that a client asks for
@@ -93,33 +92,8 @@ class Server:
             self.cluster, self.nodes, self._rivals, self._faulted.later, self.logs.wake
         )
 
-    @property
-    def faults(self) -> Faults:
-        """What goes wrong on demand."""
-        return self._faulted.faults
-
-    def record_in(self, history: History) -> None:
-        """Records what is asked and told."""
-        self._faulted.history = history
-
-    @property
-    def bootstrap(self) -> str:
-        """What a client's bootstrap.servers takes."""
-        return self.brokers.bootstrap
-
-    def __enter__(self) -> Server:
-        self.brokers.__enter__()
-        self.nodes.addresses = self.brokers.addresses
-        self.brokers.do(self._begin())
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
-        self.brokers.__exit__(kind, error, trace)
-
     async def _begin(self) -> None:
+        self.nodes.addresses = self.brokers.addresses
         self._faulted.later(self._watches())
 
     async def _watches(self) -> None:
@@ -151,10 +125,6 @@ class Server:
         self._tick()
         self.actions.act(fault, transactional_id)
 
-    async def act(self, fault: Fault) -> None:
-        """Brings a fault of the cluster about at once. Raises BadFault where it takes a request."""
-        await self._faulted.act(fault)
-
     def _rivals(self, transactional_id: str, timeout_ms: int) -> str:
         """A rival's InitProducerId: what it is told."""
         request = Request(
@@ -172,7 +142,6 @@ class Server:
         self.logs.wake()
 
     def report(self) -> str:
-        """What was answered, and what was refused, in lines."""
         return "\n".join(self._faulted.report(self.answered, self.brokers.refused))
 
 

@@ -6,10 +6,9 @@ from ...language import DEFAULT, Channel, System, all_of
 from ..client import calls, init_producer_id, sender
 from ..client import producer as requests
 from ..client import state as client
-from ..client.transaction_manager import OLDEST_TRANSACTION_VERSION
 from ..coordinator import entry as transaction
-from ..coordinator import expiration, markers, tables
 from ..coordinator import log as transaction_log
+from ..coordinator import markers, tables
 from ..features import KAFKA, transactional
 from ..groups import membership, offsets, processing
 from ..groups.state import (
@@ -20,41 +19,25 @@ from ..groups.state import (
     TxnOffsetCommitResponse,
 )
 from ..leader import produce
-from ..leader.state import GUARDS, PRODUCER_ID_EXPIRATION
 from ..messages import (
-    APPEND_FAILURES,
     CACHED_BATCHES,
     CRASHES,
-    DELAYS,
-    DELETIONS,
-    EXPIRIES,
-    FAILOVERS,
     FAULTS,
-    ID_EXPIRIES,
     IN_FLIGHT,
-    LARGEST_DELTA,
     LARGEST_EPOCH,
     LARGEST_SEQUENCE,
-    LATEST,
-    LEADER_CHANGES,
-    LONGEST,
     LOSSES,
-    NO_EPOCH,
-    NO_NUMBER,
     PARTITIONS,
     PRODUCER,
-    PRODUCER_EXPIRIES,
     PRODUCER_IDS,
     PRODUCERS,
-    REAL,
     RECORDS,
-    SPARE,
     TIMEOUTS,
     TRANSACTIONS,
 )
 from ..properties import progress
 from ..properties.exactly_once import PROPERTIES
-from .transactions import CHANNELS
+from .transactions import CHANNELS, FIXED, FURTHER_FAULTS
 from .unreached_exactly_once import EXACTLY_ONCE as UNREACHED
 
 _i = PRODUCER.variable("i")
@@ -96,26 +79,8 @@ system = System(
         LARGEST_SEQUENCE: 7,
         CACHED_BATCHES: 1,
         LOSSES: 0,
-        EXPIRIES: 0,
-        FAILOVERS: 0,
-        APPEND_FAILURES: 0,
-        ID_EXPIRIES: 0,
-        DELAYS: 0,
-        LEADER_CHANGES: 0,
-        DELETIONS: 0,
-        PRODUCER_EXPIRIES: 0,
-        client.FIRST_EPOCH: NO_EPOCH,
-        SPARE: 1,
-        LARGEST_DELTA: 0,
-        GUARDS: 0,
-        PRODUCER_ID_EXPIRATION: 0,
-        NO_NUMBER: 0,
-        REAL: 0,
-        OLDEST_TRANSACTION_VERSION: 2,
-        LATEST: 0,
-        **sender.SETTINGS,
-        LONGEST: 0,
-        expiration.ID_EXPIRATION: 0,
+        **dict.fromkeys(FURTHER_FAULTS, 0),
+        **FIXED,
     },
     bounds={DEFAULT: {FAULTS: 0}, "small": {INPUTS: 1}},
     protocols=KAFKA.settling({transactional: True}),

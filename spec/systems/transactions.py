@@ -63,6 +63,32 @@ from ..properties import progress
 from ..properties.transactions import PROPERTIES
 from .unreached import TRANSACTIONS as UNREACHED
 
+FURTHER_FAULTS = (
+    EXPIRIES,
+    FAILOVERS,
+    APPEND_FAILURES,
+    ID_EXPIRIES,
+    DELAYS,
+    LEADER_CHANGES,
+    DELETIONS,
+    PRODUCER_EXPIRIES,
+)
+"""Which faults there are, but for losses, crashes and timeouts: constants, 0 or 1."""
+FIXED = {
+    client.FIRST_EPOCH: NO_EPOCH,
+    SPARE: 1,
+    LARGEST_DELTA: 0,
+    GUARDS: 0,
+    PRODUCER_ID_EXPIRATION: 0,
+    NO_NUMBER: 0,
+    REAL: 0,
+    OLDEST_TRANSACTION_VERSION: 2,
+    LATEST: 0,
+    **sender.SETTINGS,
+    LONGEST: 0,
+    expiration.ID_EXPIRATION: 0,
+}
+"""What systems with a transactional id leave out, and what stands for numbers without bounds."""
 CHANNELS = (
     Channel(InitProducerId, 2),
     Channel(InitProducerIdResponse),
@@ -115,29 +141,9 @@ system = System(
         LOSSES,
         CRASHES,
         TIMEOUTS,
-        EXPIRIES,
-        FAILOVERS,
-        APPEND_FAILURES,
-        ID_EXPIRIES,
-        DELAYS,
-        LEADER_CHANGES,
-        DELETIONS,
-        PRODUCER_EXPIRIES,
+        *FURTHER_FAULTS,
     ),
-    fixed={
-        client.FIRST_EPOCH: NO_EPOCH,
-        SPARE: 1,
-        LARGEST_DELTA: 0,
-        GUARDS: 0,
-        PRODUCER_ID_EXPIRATION: 0,
-        NO_NUMBER: 0,
-        REAL: 0,
-        OLDEST_TRANSACTION_VERSION: 2,
-        LATEST: 0,
-        **sender.SETTINGS,
-        LONGEST: 0,
-        expiration.ID_EXPIRATION: 0,
-    },
+    fixed=FIXED,
     bounds={
         DEFAULT: {LARGEST_SEQUENCE: 7, DELETIONS: 0, PRODUCER_EXPIRIES: 0},
         "small": {PARTITIONS: 1},
