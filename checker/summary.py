@@ -25,6 +25,7 @@ from .verdict import Outcome, PropertyVerdict, Result, Verdict
 
 if TYPE_CHECKING:
     from .solver.bound import Bounded
+    from .vacuity import Vacuity
 
 FOUND_FAULT = (Verdict.BROKEN, Verdict.DEADLOCK, Verdict.LEADS_TO_BROKEN)
 
@@ -115,7 +116,7 @@ def _so_far(result: Result) -> str:
 
 
 def _checked(result: Result) -> Iterator[str]:
-    yield from _named(result)
+    yield from _named(result, result.vacuous)
     if not result.seen_whole and result.verdict is Verdict.INCONCLUSIVE:
         yield _so_far(result)
     rate = result.states / result.seconds if result.seconds else 0
@@ -164,19 +165,22 @@ def enumeration_told(result: Result) -> Iterator[str]:
         yield "others weren't looked for"
 
 
-def _named(result: Outcome) -> Iterator[str]:
+def _named(result: Outcome, vacuous: Iterable[Vacuity] = ()) -> Iterator[str]:
     """What a run is of, and what became of the properties that it could tell of."""
     yield named(result, settings(result.constants))
-    for verdict in ("broken", "holds"):
-        items = [item for item in result.properties if item.verdict == verdict]
-        if verdict == "broken":
-            yield from (
-                f"{item.name} is broken after {_count(item.trace_length or 0, 'step', 'steps')}"
-                for item in items
-            )
-        elif items:
-            one = "property holds" if len(items) == 1 else "properties hold"
-            yield f"{len(items)} {one}: {_names(items)}"
+    for item in result.properties:
+        if item.verdict == "broken":
+            steps = _count(item.trace_length or 0, "step", "steps")
+            yield f"{item.name} is broken after {steps}"
+    empty = {item.subject for item in vacuous if item.kind in ("premise", "property")}
+    hold = [item for item in result.properties if item.verdict == "holds"]
+    looked_at = [item for item in hold if item.name not in empty]
+    if looked_at:
+        one = "property holds" if len(looked_at) == 1 else "properties hold"
+        yield f"{len(looked_at)} {one}: {_names(looked_at)}"
+    if vacuously := [item for item in hold if item.name in empty]:
+        one = "holds" if len(vacuously) == 1 else "hold"
+        yield f"{len(vacuously)} {one} vacuously: {_names(vacuously)}"
 
 
 def _left_out(result: Outcome) -> Iterator[str]:

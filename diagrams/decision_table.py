@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from textwrap import fill
+from typing import NamedTuple
 
 from ..language import Expression, Protocols, Row, Sending, Table, lift
 from .facts import feature_facts, rewritten, settled, taken
@@ -18,13 +19,25 @@ PAGE_WIDTH = 100  # of a page's text, and of a laptop's screen
 CODE_WIDTH = 84  # of a condition or update, after the word that it is led by
 
 
+class Seen(NamedTuple):
+    """A table that the reader has seen already, and in which system."""
+
+    system: str
+    table: Table
+
+
 def decision_table(
-    table: Table, *protocols: Protocols, happens: Collection[str] | None = None
+    table: Table,
+    *protocols: Protocols,
+    happens: Collection[str] | None = None,
+    seen: Seen | None = None,
 ) -> str:
     """The rows in order, in Markdown: name, releases, source, what decides and what follows.
 
     `happens` are the releases in which the event can happen (none: all of them). A row is there in
     those of them in which it can be taken under one of the protocols, which have the same releases.
+    Of a row that does what one of the same name does in a table that was `seen`, only what it does
+    besides is told.
     """
     every = protocols[0].checked
     there: dict[Row, set[str]] = {row: set() for row in table.rows}
@@ -32,15 +45,22 @@ def decision_table(
         for release in every if happens is None else (r for r in happens if r in every):
             for row, _ in taken(table, each, release, {}):
                 there[row].add(release)
+    had = {row.name: _Told.of(seen.table, row) for row in seen.table.rows} if seen else {}
     parts: list[str] = []
     above: set[str] = set()
     for number, row in enumerate(table.rows, start=1):
         releases = there[row]
-        named = span(releases, every) or "all"
-        parts.append(f"{_head(number, row, named, _features(row, protocols, releases))}\n")
-        otherwise = "otherwise" if above & releases else "always"
-        body = _body(table, rewritten(row, partial(in_brief, on=table.on)), otherwise)
-        parts.append("\n".join(("```text", *body, "```\n")))
+        told = _Told.of(table, row)
+        body, alike = told.beside(had.get(row.name)), ""
+        if seen is None or body is None:
+            otherwise = "otherwise" if above & releases else "always"
+            body = [*(told.when or [otherwise]), *(told.does or ["nothing changes"])]
+        else:
+            alike = f"as in {seen.system}{', and:' if body else ''}"
+        where = _where(span(releases, every) or "all", _features(row, protocols, releases))
+        parts.append(f"{_head(number, row, where, plain(row.source), alike)}\n")
+        if body:
+            parts.append("\n".join(("```text", *body, "```\n")))
         above |= releases
     return "\n".join(parts)
 
@@ -56,15 +76,19 @@ def _features(row: Row, protocols: tuple[Protocols, ...], releases: Collection[s
     return next(iter(found.values())) if len(found) == 1 else settled(row.during, {})
 
 
-def _head(number: int, row: Row, releases: str, during: Expression) -> str:
-    """The row's name, its note, and in which releases it is there by which source."""
+def _where(releases: str, during: Expression) -> str:
+    """In which releases a row is there, and with which features."""
+    if during.op == "const":
+        return plain(releases)
+    return f"{plain(releases)} where {code([' '.join(map(str.strip, readable(during)))])}"
+
+
+def _head(number: int, row: Row, *remarks: str) -> str:
+    """The row's name, its note and what is remarked of it."""
     note = f": {plain(row.note)}" if row.note else ""
-    where = plain(releases)
-    if during.op != "const":
-        where += f" where {code([' '.join(map(str.strip, readable(during)))])}"
-    remarks = " · ".join(part for part in (where, plain(row.source)) if part)
     name = wrapped(f"**{number}. {plain(row.name)}**{note}<br>")
-    return f"{name}\n{wrapped(f'<small>{remarks}</small>')}"
+    said = " · ".join(filter(None, remarks))
+    return f"{name}\n{wrapped(f'<small>{said}</small>')}"
 
 
 def wrapped(text: str) -> str:
@@ -72,16 +96,26 @@ def wrapped(text: str) -> str:
     return fill(text, PAGE_WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
-def _body(table: Table, row: Row, otherwise: str) -> Iterator[str]:
-    """When the row is taken and what it does, each part led by what it is."""
-    guard = readable(row.guard, CODE_WIDTH)
-    yield from _led_by("when ", guard) if row.guard.op != "const" else (otherwise,)
-    done = [*effects(table, row, CODE_WIDTH)]
-    answers = [_led_by("reply", lines) for lines in replies(table, row, CODE_WIDTH)]
-    for lines in done + answers:
-        yield from lines
-    if not done and not answers:
-        yield "nothing changes"
+class _Told(NamedTuple):
+    """A row in lines: when it is taken (none: always), and what it does."""
+
+    when: list[str]
+    does: list[str]
+
+    @classmethod
+    def of(cls, table: Table, row: Row) -> _Told:
+        row = rewritten(row, partial(in_brief, on=table.on))
+        always = row.guard is lift(True)
+        when = [] if always else _led_by("when ", readable(row.guard, CODE_WIDTH))
+        does = [*effects(table, row, CODE_WIDTH)]
+        does += [_led_by("reply", lines) for lines in replies(table, row, CODE_WIDTH)]
+        return cls(when, ["\n".join(lines) for lines in does])
+
+    def beside(self, other: _Told | None) -> list[str] | None:
+        """What it does besides the other, which is taken when it is; None where it isn't so."""
+        if other is None or other.when != self.when or not set(other.does) <= set(self.does):
+            return None
+        return [part for part in self.does if part not in other.does]
 
 
 def effects(table: Table, row: Row, width: int = WIDTH) -> Iterator[list[str]]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ..language import Event, Expression, Message, Sending, set_of
 from ..language.expressions import BINARY, QUANTIFIERS, Parameter, rewrite, show
+from .facts import settled
 
 WIDTH = 48
 
@@ -20,7 +21,8 @@ def readable(expression: Expression, width: int = WIDTH) -> list[str]:
 
 
 def in_brief(expression: Expression, on: Event) -> Expression:
-    """The expression with parameters as `request.epoch`, not as `AddPartitionsToTxn.epoch`."""
+    """The expression with parameters as `request.epoch`, not as `AddPartitionsToTxn.epoch`, and
+    without what constants decide."""
     kind = (
         "event" if not isinstance(on, Message) else "request" if on.answers is None else "response"
     )
@@ -30,7 +32,7 @@ def in_brief(expression: Expression, on: Event) -> Expression:
             return None
         return Expression("parameter", (), Parameter(kind, node.data.name, node.data.type))
 
-    return rewrite(expression, change)
+    return settled(rewrite(expression, change), {})
 
 
 def readable_update(target: Expression, value: Expression, width: int = WIDTH) -> list[str]:

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ..files import write_whole
-from ..language import Machine, Message, System, Table
+from ..language import Machine, Message, System, Table, lift
 from ..language.expressions import show
 from ..language.machines import FieldInfo
 from ..spec.systems import SHIPPED, shipped
-from .decision_table import CODE_WIDTH, code, decision_table, plain, wrapped
+from .decision_table import CODE_WIDTH, Seen, code, decision_table, plain, wrapped
 from .facts import happening
 from .graph import Graph
 from .levels.fields import writes_to
@@ -148,8 +148,11 @@ class _Pages:
         if machine.state is None and (system := self.written(machine, owners)) is not None:
             page = f"../{DRAWINGS}/{system.name}.html#{machine.name}"
             yield f"[Each field with the rows that write it, release by release]({page})\n"
+        seen: list[Seen] = []
         for table, systems in told.items():
-            yield from self.table(table, systems, everywhere=len(systems) == len(owners))
+            everywhere = len(systems) == len(owners)
+            yield from self.table(table, systems, _alike(table, seen), everywhere=everywhere)
+            seen.append(Seen(systems[0].name, table))
 
     def written(self, machine: Machine, owners: list[System]) -> System | None:
         """The first system with a row that writes to the machine: its page shows the fields."""
@@ -159,15 +162,18 @@ class _Pages:
                 return system
         return None
 
-    def table(self, table: Table, systems: list[System], *, everywhere: bool) -> Iterator[str]:
+    def table(
+        self, table: Table, systems: list[System], seen: Seen | None, *, everywhere: bool
+    ) -> Iterator[str]:
         """What happens on one event, in these of the systems that have the machine."""
         yield f"## {plain(table.on.name)}\n"
         said = [plain(text) for text in (table.on.doc, table.doc) if text]
         if not everywhere:
             said.append(f"In {plain(', '.join(system.name for system in systems))} only.")
-        if table.guard.op != "const":
+        when = in_brief(table.guard, table.on)
+        if when is not lift(True):
             head = "Stays in flight until" if isinstance(table.on, Message) else "Happens only when"
-            guard = "\n".join(readable(in_brief(table.guard, table.on), CODE_WIDTH))
+            guard = "\n".join(readable(when, CODE_WIDTH))
             said.append(f"{head}\n\n```text\n{guard}\n```")
         for text in said:
             yield f"{text if text.endswith('```') else wrapped(text)}\n"
@@ -177,13 +183,23 @@ class _Pages:
             if any(table in self.live.get((system, release), ()) for system in systems)
         ]
         protocols = (system.protocols for system in systems)
-        yield decision_table(table, *protocols, happens=happens)
+        yield decision_table(table, *protocols, happens=happens, seen=seen)
 
     def drawn(self, graph: Graph, name: str, title: str, folder: str) -> str:
         """A drawing that opens by itself when it is clicked."""
         self.drawings[f"{DRAWINGS}/{name}.svg"] = to_same_svg(graph)
         path = f"{folder}/{name}.svg"
         return f"[![{title}]({path})]({path})\n"
+
+
+def _alike(table: Table, seen: Iterable[Seen]) -> Seen | None:
+    """The table on the same event that has the most rows of the same name, if one has any."""
+    names = {row.name for row in table.rows}
+
+    def shared(each: Seen) -> int:
+        return sum(row.name in names for row in each.table.rows if each.table.on is table.on)
+
+    return max((each for each in seen if shared(each)), key=shared, default=None)
 
 
 def _fields(machine: Machine, owners: Iterable[System]) -> str:

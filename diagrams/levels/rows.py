@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from ...language import Expression, Row, System, Table
+from ...language import Expression, Row, System, Table, lift
 from ..decision_table import effects, replies
 from ..facts import happening, rewritten, taken
 from ..graph import span
@@ -141,7 +141,7 @@ def rows_of(system: System, releases: tuple[str, ...], names: Iterable[Name]) ->
         variants = tuple(
             _variant(table, row, some, releases, *places[row]) for row, some in there.items()
         )
-        waits = "" if table.guard.op == "const" else _text(in_brief(table.guard, table.on))
+        waits = _condition(in_brief(table.guard, table.on))
         told.append(ToldRow(table.on.name, name, table.machine.name, waits, variants))
     return told
 
@@ -154,9 +154,9 @@ def _variant(
     does += ["reply " + "\n      ".join(lines) for lines in replies(table, brief, WIDTH - 6)]
     return Variant(
         *when(some, releases), at, rows,
-        "" if row.guard.op == "const" else _text(brief.guard), tuple(does), row.source, row.note,
+        _condition(brief.guard), tuple(does), row.source, row.note,
     )  # fmt: skip
 
 
-def _text(condition: Expression) -> str:
-    return "\n".join(readable(condition, WIDTH))
+def _condition(expression: Expression) -> str:
+    return "" if expression is lift(True) else "\n".join(readable(expression, WIDTH))

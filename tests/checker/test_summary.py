@@ -76,6 +76,14 @@ def test_what_is_left_out_is_counted_in_english() -> None:
     assert "2 parts of the state that nothing looks at were left out" in of(unseen, unheard)
 
 
+def test_a_property_without_a_case_is_counted_apart() -> None:
+    below = invariant("Below", z <= 2, "z stays below 3.")
+    far = invariant("Far", (z == 3).implies(z > 3), "Nobody gets to 3.")
+    ticking = Table(plain, event("tick"), (Row("up", set={z: z + 1}),), when=z < 2)
+    shown = told(check(instantiate(System("one", (ticking,), (below, far), terminal=True))))
+    assert "\n  1 property holds: Below\n  1 holds vacuously: Far\n" in shown
+
+
 def counting(*, after: int) -> System:
     """A system with a row that nothing takes, and one that is known not to be."""
     rows = (

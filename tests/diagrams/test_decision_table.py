@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from markdown import markdown
 
-from epochfence.diagrams.decision_table import CODE_WIDTH, code, decision_table, plain
+from epochfence.diagrams.decision_table import CODE_WIDTH, Seen, code, decision_table, plain
 from epochfence.diagrams.notation import readable
 from epochfence.language import (
     Bool,
@@ -28,6 +28,7 @@ from epochfence.language import (
     event,
     feature,
     if_,
+    lift,
     to_each,
 )
 from epochfence.spec.load import load_system
@@ -70,6 +71,37 @@ def test_the_releases_of_a_row_are_shown() -> None:
     assert releases(TABLES["order.Pay"]) == ["all", "all", "all"]
     # a row is there only where its event can happen
     assert releases(TABLES["order.pay back"], ("2",)) == [f"none{not_refunds}", "2"]
+
+
+def test_of_a_row_that_is_known_only_what_is_more_is_told() -> None:
+    place = TABLES["order.Place"]
+    waits, hold, places, late = place.rows
+    pending = next(iter(hold.set))
+    more = replace(hold, goto=pending.value)
+    other = replace(places, set={pending: None})
+    rows = (waits, more, other, replace(late, when=pending.is_set))
+    protocols = ORDERS.protocols
+    text = decision_table(replace(place, rows=rows), protocols, seen=Seen("orders", place))
+    known, held, placed, last = text.split("**")[2::2]
+    assert "as in orders</small>" in known
+    assert "text" not in known  # nothing more is told of it
+    assert "as in orders, and:</small>" in held
+    assert "goto pending.value" in held
+    assert "pending =" not in held
+    for part in (placed, last):  # another effect, another condition: whole
+        assert "as in" not in part
+    assert "pending = None" in placed
+    assert "when" in last
+    assert "as in" not in decision_table(replace(place, rows=rows), protocols)
+
+
+def test_what_constants_decide_is_not_shown() -> None:
+    place = TABLES["order.Place"]
+    ((pending, held),) = place.rows[1].set.items()
+    asked = lift(True) & pending.is_set & (lift(2) == 2)
+    row = replace(place.rows[1], when=asked, set={pending: if_(lift(True), held, pending)})
+    text = decision_table(replace(place, rows=(row,)), ORDERS.protocols)
+    assert "when  pending.is_set\npending = Held\n" in text
 
 
 def test_what_releases_do_not_say_is_shown_with_them() -> None:
