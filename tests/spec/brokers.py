@@ -1,0 +1,25 @@
+"""A broker's parts on their own: its manager of producer ids, and what it makes of elections."""
+
+from __future__ import annotations
+
+from epochfence.spec.systems import shipped
+from epochfence.tests.spec.alone import Alone
+
+BOUNDS = {"brokers": 1, "handlers": 1, "block_size": 2, "largest_producer_id": 9, "faults": 2}
+ONE_BROKER = {"brokers": 1}
+
+
+class ProducerIdManager(Alone):
+    """A manager with one thread, in blocks of two ids."""
+
+    machine = "rpc_manager"
+    system = shipped("producer-ids")
+    bounds = BOUNDS
+
+
+class Elected(Alone):
+    """A broker that hears who leads the one partition of the transaction log."""
+
+    machine = "coordinator"
+    system = shipped("coordinators")
+    bounds = ONE_BROKER
