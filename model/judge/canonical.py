@@ -23,6 +23,8 @@ from ...spec.messages import EPOCH, NO_EPOCH, TIMESTAMP, transaction
 from ..engine.errors import WrongType
 from ..engine.machine import Machine, Taken, watched
 from . import machines as judged
+from .decisions import AtPartition
+from .leader import LEADER_REQUESTS, Leader
 from .machines import LARGEST_EPOCH, STEPS, Step
 from .operations import Judged, Operation, Rest, Settings, matches
 
@@ -37,14 +39,17 @@ MOST = 100_000
 """So many outcomes are remembered."""
 
 
-def machine_for(operations: Sequence[Operation], settings: Settings) -> Judged:
-    """The machine that these operations of one key are judged by, as it is at first."""
+def machine_for(
+    operations: Sequence[Operation], settings: Settings, about: AtPartition | None = None
+) -> Judged:
+    """The machine that these operations of one key are judged by, as it is at first. `about` is
+    what the transactional ids of its run tell of a partition."""
     requests = {operation.request for operation in operations}
     if requests <= {*judged.COORDINATOR_REQUESTS}:
         memory = _memory(settings)
         return Coordinator(_Names(operations), memory, memory.unknown, 0, (NEVER,) * len(TIMES))
-    if requests <= {*judged.LEADER_REQUESTS}:
-        return judged.Leader(operations, settings)
+    if requests <= {*LEADER_REQUESTS}:
+        return Leader(operations, settings, about)
     raise WrongType(f"no key has all of {', '.join(sorted(requests))}", "request")
 
 

@@ -9,12 +9,13 @@ import json
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import fastjsonschema
 
 from ...spec.errors import Errors
 from ...strict_json import NotJson, read_json
+from .decisions import Decisions
 from .operations import Operation
 
 Line = dict[str, Any]
@@ -131,19 +132,42 @@ class NoHistory(ValueError):
 
 def read_history(paths: Iterable[Path], runs: str | None = None) -> dict[str, list[Operation]]:
     """The operations of all files by key: the transactional id, or the partition, with its kind
-    before it, and the run where lines name one.
+    before it, and the run where lines name one. Raises as `read_runs`."""
+    found: dict[str, list[Operation]] = {}
+    for run in read_runs(paths, runs):
+        found |= run.keys
+    return found
+
+
+class Run(NamedTuple):
+    """A run of the brokers: the operations of each of its keys, and the names of these keys by
+    their kinds."""
+
+    keys: dict[str, list[Operation]]
+    names: dict[str, dict[str, str]]
+
+    def decisions(self) -> Decisions:
+        """What its transactional ids may have decided."""
+        ids = self.names.get("transactional_id", {})
+        return Decisions({name: self.keys[key] for key, name in ids.items()})
+
+
+def read_runs(paths: Iterable[Path], runs: str | None = None) -> list[Run]:
+    """The runs of all files.
 
     Lines that name no run are of one run (`runs` is `one`), or those of each file of one of its
     own (`each`). Raises BadLine and OSError, and NoHistory where two files have lines of a key that
     name no run, and it isn't said which of the two they are.
     """
-    keys: dict[str, list[Operation]] = {}
+    found: dict[tuple[str | None, Path | None], Run] = {}
     file_of: dict[str, Path] = {}
     for path in paths:
         for number, line in read_lines(path, "history"):
-            names_run = "run" in line
+            named = line.get("run")
+            kind = "partition" if "partition" in line else "transactional_id"
+            name = line[kind]
             key, operation = operation_of(path, number, line)
-            if not names_run:
+            if named is None:
                 if runs == "each":
                     key += f" in {path}"
                 elif runs is None and file_of.setdefault(key, path) != path:
@@ -151,8 +175,11 @@ def read_history(paths: Iterable[Path], runs: str | None = None) -> dict[str, li
                         f"{key} is in {file_of[key]} and in {path}: say --runs one if they are of "
                         "one run of the brokers, --runs each if each file is of a run of its own"
                     )
-            keys.setdefault(key, []).append(operation)
-    return keys
+            own = path if named is None and runs == "each" else None
+            run = found.setdefault((named, own), Run({}, {}))
+            run.keys.setdefault(key, []).append(operation)
+            run.names.setdefault(kind, {})[key] = name
+    return [*found.values()]
 
 
 def operation_of(path: Path | str, number: int, line: Line) -> tuple[str, Operation]:

@@ -20,6 +20,7 @@ from enum import Enum
 from typing import Any
 
 from ..engine.reasons import reasons
+from .decisions import AtPartition
 from .operations import Operation, Settings
 from .search import Budget, Carried, Limit, Search, Way
 
@@ -54,8 +55,8 @@ class Judgement:
 
     `operation` is the first, by the times of the answers, that no order explains, and `allowed` are
     the responses to it that some order would, each with its `reasons` (see `model.engine.reasons`);
-    `note` is what wasn't found of these, if anything. `configurations` counts the steps of all
-    searches (see `Budget`).
+    `note` is what wasn't found of these, if anything, and `against` what another key tells against
+    the operation. `configurations` counts the steps of all searches (see `Budget`).
     """
 
     finding: Finding
@@ -66,6 +67,7 @@ class Judgement:
     allowed: tuple[Mapping[str, Any], ...] = ()
     note: str = ""
     reasons: tuple[tuple[str, ...], ...] = ()
+    against: str = ""
 
 
 def explanation(answers: int) -> Finding:
@@ -79,18 +81,22 @@ def judge(
     limit: int = 1_000_000,
     carried: Carried | None = None,
     budget: Budget | None = None,
+    about: AtPartition | None = None,
 ) -> Judgement:
     """Judges the history of one key: requests of one transactional id or to one partition.
 
     `limit` bounds the steps of all searches that it takes; `budget` is what is left of those, where
     earlier parts of the history took some. With `carried` the operations are what follows there.
+    `about` is what the transactional ids of the run tell of a partition.
     Raises ModelError for fields that can't be, and DeclarationError for a release that there isn't.
     """
     given = list(operations)
-    carried = carried or begin(given, settings)
+    carried = carried or begin(given, settings, about)
     given = [decided(operation, carried) for operation in given]
     budget = budget or Budget(limit)
     found = _judge([*carried.operations, *given], carried, budget)
+    if found.operation is not None and about is not None:
+        found = replace(found, against=about.against(found.operation))
     answers = sum(operation.end is not None for operation in given)
     if found.finding is Finding.EXPLAINED:
         found = replace(found, finding=explanation(answers))
@@ -137,12 +143,15 @@ NOT_FIRST = "this response or an earlier one: the search for the first took too 
 NOT_ALL = "there may be others: the search for them took too many steps"
 
 
-def begin(about: Iterable[Operation], settings: Settings | None = None) -> Carried:
-    """Where a history begins. `about` is the history, or what tells as much of it: each producer
-    id and epoch that a kind of request has. Raises as `judge` does."""
+def begin(
+    operations: Iterable[Operation], settings: Settings | None = None,
+    about: AtPartition | None = None,
+) -> Carried:  # fmt: skip
+    """Where a history begins. `operations` is the history, or what tells as much of it: each
+    producer id and epoch that a kind of request has. Raises as `judge` does."""
     from .canonical import machine_for
 
-    return Carried((Way(machine_for(list(about), settings or Settings())),))
+    return Carried((Way(machine_for(list(operations), settings or Settings(), about)),))
 
 
 def carry(

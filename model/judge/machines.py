@@ -1,4 +1,5 @@
-"""The machines that histories are judged by, each with what happens to it between requests.
+"""The coordinator that histories of a transactional id are judged by, with what happens to it
+between requests.
 
 What Kafka does is the rows'. Said here is what a history leaves open, and how wide: which answers
 come from around the machine, and which of its own steps may have happened at a time.
@@ -6,8 +7,7 @@ come from around the machine, and which of its own steps may have happened at a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -16,20 +16,16 @@ from ...language.tables import Table
 from ...spec import api_versions
 from ...spec.coordinator import entry as transaction
 from ...spec.coordinator import ownership, tables
-from ...spec.leader.tables import DRIVEN as LEADER_TABLES
-from ...spec.leader.verification import verified
 from ...spec.messages import Errors
 from ..broker.coordinator import TransactionCoordinator
-from ..broker.leader import PartitionLeader
 from ..broker.transaction_metadata import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from ..broker.transaction_state_manager import PENDING
-from ..engine.machine import Machine, Taken, watched
+from ..engine.machine import Machine
 from ..engine.values import Sparse
-from .operations import Operation, Rest, Settings, matches, transaction_version
+from .operations import Operation, Settings
 
 T = TypeVar("T")
 COORDINATOR_REQUESTS = ("InitProducerId", "AddPartitionsToTxn", "EndTxn")
-LEADER_REQUESTS = ("Produce", "WriteTxnMarkers")
 
 
 def frozen(value: Sparse) -> Hashable:
@@ -55,22 +51,23 @@ def said(
 
 
 @cache
-def _harmless(tables: tuple[Table, ...]) -> frozenset[str]:
+def harmless(tables: tuple[Table, ...]) -> frozenset[str]:
     """The errors that no row answers with that changes something."""
     return said(tables) - said(tables, with_updates=True)
 
 
-def _shallow(one: T) -> T:
+def shallow(one: T) -> T:
     """The same with fields of its own; copy.copy takes three times as long."""
     made = object.__new__(type(one))
     made.__dict__.update(one.__dict__)
     return made
 
 
-# A coordinator --------------------------------------------------------------------------------
-
 NAME = "judged"
 BY_LEADER = "(added by a leader)"
+LARGEST_EPOCH = 2**15 - 1
+PER_STEP = 16
+"""So many producers or partitions that a machine knows take as long as the rest of a step."""
 
 
 @cache
@@ -106,7 +103,7 @@ class Coordinator:
         )  # fmt: skip
         self.coordinator.elect(self.coordinator.state_partition_of(NAME), 0)
         self.around = _from_around(settings.protocol)
-        self.harmless = _harmless(tables.DRIVEN)
+        self.harmless = harmless(tables.DRIVEN)
 
     @property
     def entry(self) -> Machine | None:
@@ -124,8 +121,8 @@ class Coordinator:
 
     def at(self, entry: Machine | None, now: float, new_id: int = 0) -> Coordinator:
         """It with this entry, at a time, with a producer id to give."""
-        made = _shallow(self)
-        made.coordinator = inner = _shallow(self.coordinator)
+        made = shallow(self)
+        made.coordinator = inner = shallow(self.coordinator)
         inner.now_ms = int(now)
         inner.producer_ids = lambda: new_id
         inner.entries = {}
@@ -350,251 +347,3 @@ STEPS = (
     Step(_is_unused, _expired, is_timed=True),
 )
 """What a coordinator does by itself, what is likely first."""
-
-# A leader ---------------------------------------------------------------------------------------
-
-
-@cache
-def _decided() -> frozenset[str]:
-    """What a leader answers by its own rows."""
-    return said(LEADER_TABLES)
-
-
-@cache
-def _relayed() -> list[str]:
-    """What a leader answers that asked the coordinator about a batch and was refused."""
-    refusals = said(tables.TABLES, "AddPartitionsByLeader") - {"NONE"}
-    rows = (
-        row
-        for row in verified.rows
-        if any(n.op == "parameter" and n.data.name == "error" for n in children_first(row.guard))
-    )
-    return sorted(refusals | said([replace(verified, rows=tuple(rows))]))
-
-
-PER_STEP = 16
-"""So many producers or partitions that a machine knows take as long as the rest of a step."""
-
-
-class Leader:
-    """The leader of one partition.
-
-    By itself it forgets producers that are idle for long, or whose batches were deleted. Markers
-    come at any time, where the history has none of its own: for a transaction that is open with
-    the producer's epoch or a later one, and else one for a producer between two of its batches.
-    """
-
-    def __init__(self, operations: Sequence[Operation], settings: Settings) -> None:
-        self.leader = PartitionLeader(
-            protocol=settings.protocol, verification=settings.verification,
-            producer_id_expiration_ms=settings.producer_id_expiration_ms,
-            max_transaction_timeout_ms=settings.transaction_max_timeout_ms,
-        )  # fmt: skip
-        features = self.leader.machine.features
-        self.asks = settings.verification and "verification" in features
-        self.relayed = _relayed() if self.asks else []
-        self.decided = _decided()
-        self.harmless = _harmless(self.leader.machine.tables)
-        epochs: dict[int, set[int]] = {}
-        for request, fields, *_ in operations:
-            if request == "Produce" and fields.get("transactional") and fields["producer_id"] >= 0:
-                epochs.setdefault(fields["producer_id"], set()).add(fields["producer_epoch"])
-        produced = (fields for request, fields, *_ in operations if request == "Produce")
-        self.versions = list(dict.fromkeys(map(transaction_version, produced)))  # of markers
-        if any(operation.request == "WriteTxnMarkers" for operation in operations):
-            epochs = {}
-        self.epochs = epochs
-        self.marked: frozenset[int] = frozenset()
-        self._known: dict[int, Any] | None = None
-
-    def is_decided(self, error: str) -> bool:
-        """See Judged."""
-        return error in self.decided
-
-    def rank(self, operation: Operation) -> float:
-        """See Judged. Offsets rise."""
-        return (operation.response or {}).get("base_offset", -1)
-
-    def is_idle(self, operation: Operation) -> bool:
-        """See Judged. Where the coordinator is asked first, the leader remembers that; and a batch
-        of a producer that has transactions makes room for another marker."""
-        response = operation.response
-        return (
-            response is not None
-            and operation.request == "Produce"
-            and not operation.fields.get("transactional")
-            and operation.fields["producer_id"] not in self.epochs
-            and response["error"] in self.harmless
-        )
-
-    def may_still(self, operations: Iterable[Operation]) -> bool:
-        """See Judged. The log's end doesn't go back, and what lies before it is told again only as
-        long as it is remembered."""
-        end = self.leader.log_end_offset
-        return all(_told(o) >= end or self._may_be_at(o) for o in operations)
-
-    def _may_be_at(self, operation: Operation) -> bool:
-        """Whether a batch may be acknowledged where it was, now: what is appended lies at the end,
-        and what is repeated lies where it is remembered."""
-        offset, end = _told(operation), self.leader.log_end_offset
-        if offset in (-1, end) or operation.fields["producer_id"] < 0:
-            return offset in (-1, end)
-        entry = self.producers.get(operation.fields["producer_id"])
-        return entry is not None and any(
-            batch.last_offset - batch.offset_delta == offset for batch in entry.batch_metadata
-        )
-
-    @property
-    def size(self) -> int:
-        """See Judged."""
-        return 1 + len(self.producers) // PER_STEP
-
-    @property
-    def producers(self) -> dict[int, Any]:
-        """Those of the leader, which take a while to show."""
-        if self._known is None:
-            self._known = self.leader.producers
-        return self._known
-
-    def read(self, operation: Operation) -> Operation:
-        """See Judged. Of a Produce's version a log sees the transaction version."""
-        fields = dict(operation.fields)
-        version = transaction_version(fields)
-        if version is None:
-            return operation
-        del fields["api_version"]
-        return operation._replace(fields=fields | {"transaction_version": version})
-
-    def key(self) -> Hashable:
-        """See Judged."""
-        return self.marked, self.leader.machine.kept(_NEVER_READ, frozen)
-
-    def _copy(self, now: float) -> Leader:
-        made = _shallow(self)
-        made._known = None
-        made.leader = leader = _shallow(self.leader)
-        leader.producer_state_manager, leader.index = (
-            leader.producer_state_manager.copy(),
-            leader.index.copy(),
-        )
-        leader.batches = []  # nothing reads the log again here
-        leader.now_ms = int(now)
-        return made
-
-    def outcomes(self, operation: Operation) -> Iterator[tuple[Leader, bool]]:
-        """See Judged. Whatever a leader answers, it answers at once."""
-        if not self._may_be_at(operation):
-            return
-        for after, answer in self._all(operation):
-            if matches(operation.response, answer):
-                yield after, True
-
-    def answers(self, operation: Operation) -> Iterator[Mapping[str, Any]]:
-        """See Judged."""
-        return (answer for _, answer in self._all(operation))
-
-    def rows(self, operation: Operation | None, answer: Mapping[str, Any]) -> Sequence[Taken]:
-        """See Judged."""
-        with watched() as taken:
-            for _, given in self._all(operation) if operation is not None else ():
-                if given == answer:
-                    break
-                taken.clear()
-        return taken
-
-    def _all(self, operation: Operation) -> Iterator[tuple[Leader, Mapping[str, Any]]]:
-        fields = operation.fields
-        after = self._copy(operation.start)
-        leader = after.leader
-        if operation.request == "WriteTxnMarkers":
-            answer = leader.append_marker(**fields)
-            yield after, {"error": answer.error}
-            return
-        if fields["producer_id"] < 0:
-            base = leader.log_end_offset
-            leader.append_plain(fields["count"])
-            yield after, {"error": "NONE", "base_offset": base}
-            return
-        guard = refused = None
-        if self.asks and fields.get("transactional"):
-            error, guard = leader.maybe_start_transaction_verification(
-                producer_id=fields["producer_id"], producer_epoch=fields["producer_epoch"],
-                base_sequence=fields["base_sequence"],
-                transaction_version=fields.get("transaction_version"),
-            )  # fmt: skip
-            if error != "NONE":
-                yield self, {"error": error, "base_offset": -1}
-                return
-            refused = None if guard is None else after._copy(operation.start)
-        after.marked -= {fields["producer_id"]}
-        answer = leader.append(**fields, guard=guard)
-        told = {"error": answer.error, "base_offset": answer.first_offset}
-        unchanged = after.marked == self.marked and leader.machine.is_as(self.leader.machine)
-        yield (self if unchanged else after), told
-        if refused is not None:
-            for error in self.relayed:
-                yield refused, {"error": error, "base_offset": -1}
-
-    def events(
-        self, until: float, rest: Rest | None = None
-    ) -> Iterator[tuple[Leader, None] | None]:
-        """See Judged. A marker of a producer that has nothing more to come takes an offset, and
-        that is all: it is as good as another one's, and comes only where an offset is too many."""
-        producers, here = self.producers, self.key()
-        is_filled = rest is not None and rest.highest_offset <= self.leader.log_end_offset
-        for producer_id, seen in self.epochs.items():
-            fills = rest is not None and not rest.has(producer_id)
-            if fills and is_filled:
-                continue
-            entry = producers.get(producer_id)
-            # its own, the one after it, and the next that the history has
-            lowest = min(seen) if entry is None else entry.producer_epoch
-            epochs = {lowest, lowest + 1, *sorted(e for e in seen if e > lowest)[:1]}
-            is_open = entry is not None and entry.current_txn_first_offset is not None
-            if not is_open and producer_id in self.marked:
-                continue
-            for epoch in sorted(epochs):
-                if epoch > LARGEST_EPOCH:
-                    continue
-                if (after := self._marked(until, producer_id, epoch)) is None:
-                    yield None
-                    continue
-                if not is_open:
-                    after.marked |= {producer_id}
-                yield after, None
-                if fills:
-                    is_filled = True
-                    break
-        for forget in (PartitionLeader.remove_expired_producers, _deleted):
-            after = self._copy(until)
-            forget(after.leader)
-            yield None if after.key() == here else (after, None)
-
-    def _marked(self, until: float, producer_id: int, epoch: int) -> Leader | None:
-        """The leader with a marker of the first version that it takes, whatever that decides."""
-        for version in self.versions:
-            after = self._copy(until)
-            given: dict[str, Any] = {"producer_id": producer_id, "producer_epoch": epoch}
-            answer = after.leader.append_marker(
-                **given, result="ABORT", transaction_version=version
-            )
-            if answer.error == "NONE":
-                return after
-        return None
-
-
-def _told(operation: Operation) -> int:
-    """The offset that an operation was answered with, -1 without one."""
-    return (operation.response or {}).get("base_offset", -1)
-
-
-def _deleted(leader: PartitionLeader) -> None:
-    leader.move_high_watermark(leader.log_end_offset)
-    leader.delete_records(leader.log_end_offset)
-
-
-LARGEST_EPOCH = 2**15 - 1
-# what a leader's answers to these requests don't depend on
-_NEVER_READ = frozenset({
-    "log_start_offset", "high_watermark", "first_unstable_offset", "guards", "verification_enabled",
-})  # fmt: skip

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from .anomalies import ANOMALIES, find_anomalies
-from .histories import read_history, read_lines
+from .histories import Run, read_lines, read_runs
 from .judge import Finding, Judgement, judge, worst
 from .operations import Settings, shown
 
@@ -21,13 +21,14 @@ def tell_judgements(
     DeclarationError and OSError.
     """
     settings = Settings() if protocol is None else Settings(protocol=protocol)
-    history = read_history(paths, runs)
+    recorded = read_runs(paths, runs)
+    history = {key: those for run in recorded for key, those in run.keys.items()}
     empty = without_lines(paths, (o.file for operations in history.values() for o in operations))
     found: dict[str, Judgement] = {}
     left = [Finding.INTERRUPTED]
     with suppress(KeyboardInterrupt):
-        for key, operations in history.items():
-            found[key] = judge(operations, settings, limit)
+        for run in recorded:
+            found.update(judge_run(run, settings, limit))
         left.clear()
     for key, judgement in found.items():
         _tell(key, judgement)
@@ -47,6 +48,18 @@ def tell_judgements(
     }  # fmt: skip
 
 
+def judge_run(
+    run: Run, settings: Settings, limit: int = 1_000_000
+) -> Iterator[tuple[str, Judgement]]:
+    """Judges each key of a run, partitions with what its transactional ids tell. Raises as
+    `judge`."""
+    decisions = run.decisions()
+    partitions = run.names.get("partition", {})
+    for key, operations in run.keys.items():
+        about = decisions.at(partitions[key]) if key in partitions else None
+        yield key, judge(operations, settings, limit, about=about)
+
+
 def without_lines(paths: Sequence[Path], files: Iterable[str]) -> list[str]:
     """The paths that no line comes from; told as well. Who recorded there may have died."""
     found = sorted({str(path) for path in paths} - set(files))
@@ -64,15 +77,17 @@ def _tell(key: str, judgement: Judgement) -> None:
     if operation is None:
         return
     print(f"  {operation.file}, line {operation.line}: {operation}")
+    if judgement.against:
+        print(f"  {judgement.against}")
     if judgement.note:
         print(f"  No order explains it all: {judgement.note} (--limit)")
-    if judgement.allowed or not judgement.note:
+    if judgement.allowed or not (judgement.note or judgement.against):
         print("  No order explains this response. Allowed:")
     for answer, reasons in zip(judgement.allowed, judgement.reasons, strict=True):
         print(f"    {shown(answer)}")
         for line in reasons:
             print(f"      {line}")
-    if not judgement.allowed and not judgement.note:
+    if not judgement.allowed and not judgement.note and not judgement.against:
         print("    none: what was answered by then can't be followed by this request")
 
 
@@ -89,6 +104,7 @@ def _as_json(judgement: Judgement) -> Mapping[str, Any]:
         "allowed": list(judgement.allowed),
         "reasons": list(judgement.reasons),
         "note": judgement.note,
+        "against": judgement.against,
     }
 
 

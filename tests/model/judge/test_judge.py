@@ -20,7 +20,8 @@ from epochfence.model.judge.anomalies import find_anomalies
 from epochfence.model.judge.canonical import machine_for
 from epochfence.model.judge.histories import BadLine, read_history
 from epochfence.model.judge.judge import NOT_ALL, Finding, _until, begin, judge  # type: ignore[reportPrivateUsage]
-from epochfence.model.judge.machines import LEADER_REQUESTS, NAME, STEPS, Coordinator
+from epochfence.model.judge.leader import LEADER_REQUESTS
+from epochfence.model.judge.machines import NAME, STEPS, Coordinator
 from epochfence.model.judge.operations import Operation, Settings, matches
 
 RELEASES = ("2.5", "3.6", "4.3")

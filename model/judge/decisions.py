@@ -1,0 +1,216 @@
+"""What the transactional ids of a run tell of its partitions: which ends may have been decided by a
+time, and which partitions may be in a transaction.
+
+Keys are judged one by one. What one tells of another is taken here from requests and their times
+alone, and only what no order of them has otherwise: a marker comes of a decision, and a leader
+that asks about a client's first batch is told of an AddPartitionsToTxn.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any, Final, NamedTuple
+
+from ...spec.coordinator import tables
+from .machines import harmless
+from .operations import Operation
+
+NEVER: Final = float("inf")
+RESULTS: Final = ("COMMIT", "ABORT")
+Epoch = tuple[int, int]
+"""A producer id and its epoch."""
+
+
+class _Added(NamedTuple):
+    """An AddPartitionsToTxn: its partitions, the earliest time at which it took effect, and that
+    from which on its transaction is over for certain."""
+
+    partitions: frozenset[str]
+    start: float
+    over: float
+
+
+@dataclass
+class _Id:
+    """The requests of one transactional id that may have changed it."""
+
+    name: str
+    inits: list[Operation] = field(default_factory=list[Operation])
+    added: dict[Epoch, list[Operation]] = field(default_factory=dict[Epoch, list[Operation]])
+    ends: dict[Epoch, list[Operation]] = field(default_factory=dict[Epoch, list[Operation]])
+
+    def take(self, operation: Operation) -> None:
+        """One more of its requests."""
+        if operation.request == "InitProducerId":
+            self.inits.append(operation)
+            return
+        of = self.added if operation.request == "AddPartitionsToTxn" else self.ends
+        of.setdefault(_held(operation.fields), []).append(operation)
+
+
+class Decisions:
+    """What the transactional ids of a run may have decided, by the lines of theirs."""
+
+    def __init__(self, ids: Mapping[str, Sequence[Operation]]) -> None:
+        """`ids` has the operations of each transactional id by its name."""
+        unchanged = harmless(tables.DRIVEN)
+        self._ids: dict[int, _Id | None] = {}  # by producer ids; None: of more than one
+        for name, operations in ids.items():
+            one = _Id(name)
+            told = {o.response.get("producer_id", -1) for o in operations if o.response is not None}
+            for producer_id in told - {-1}:
+                self._ids[producer_id] = None if producer_id in self._ids else one
+            for operation in operations:
+                if operation.response is None or operation.response["error"] not in unchanged:
+                    one.take(operation)
+        self._from: dict[tuple[int, int, str], float] = {}
+        self._added: dict[Epoch, list[_Added]] = {}
+
+    def at(self, partition: str) -> AtPartition:
+        """What they tell of a partition."""
+        return AtPartition(self, partition)
+
+    def id_of(self, producer_id: int) -> _Id | None:
+        """The transactional id that was told this producer id, if there is one, and one only."""
+        return self._ids.get(producer_id)
+
+    def decided_from(self, producer_id: int, epoch: int, result: str) -> float:
+        """The earliest time at which an end may have been decided whose marker has this epoch."""
+        one = self.id_of(producer_id)
+        if one is None:
+            return 0
+        about = producer_id, epoch, result
+        if about not in self._from:
+            # version 2 marks with the epoch after the client's
+            asked = [*one.ends.get((producer_id, epoch), ())]
+            asked += one.ends.get((producer_id, epoch - 1), ())
+            found = [o.start for o in asked if o.fields["result"] == result]
+            if result == "ABORT":
+                found += (o.start for o in one.inits if _may_fence(o, producer_id, epoch))
+                found += (self._times_out(one, (producer_id, e)) for e in (epoch - 1, epoch))
+            self._from[about] = min(found, default=NEVER)
+        return self._from[about]
+
+    def _times_out(self, one: _Id, held: Epoch) -> float:
+        """The earliest time at which a transaction of this epoch may have timed out."""
+        producer_id, epoch = held
+        if epoch < 0:
+            return NEVER
+        timeout_ms = min((o.fields["transaction_timeout_ms"] for o in one.inits), default=0)
+        began = [o.start for o in one.ends.get((producer_id, epoch - 1), ())]
+        began += (o.start for o in one.inits if _may_begin(o, held))
+        late = min(began, default=0) + timeout_ms
+        ended = (
+            o.end for o in one.ends.get(held, ())
+            if o.end is not None and _told(o) not in (None, held) and _error(o) == "NONE"
+        )  # fmt: skip
+        return NEVER if min(ended, default=NEVER) < late else late
+
+    def added_in(self, held: Epoch) -> list[_Added]:
+        """The requests that may have added partitions in an epoch."""
+        if held not in self._added:
+            one = self.id_of(held[0])
+            self._added[held] = [] if one is None else _with_ends(one, held)
+        return self._added[held]
+
+
+@dataclass(frozen=True)
+class AtPartition:
+    """What the transactional ids of its run tell of a partition."""
+
+    decisions: Decisions
+    partition: str
+
+    def may_mark(
+        self, producer_id: int, epoch: int, until: float, results: Iterable[str] = RESULTS
+    ) -> bool:
+        """Whether a marker of one of these results may come by this time."""
+        find = self.decisions.decided_from
+        return any(find(producer_id, epoch, result) <= until for result in results)
+
+    def may_be_added(self, producer_id: int, epoch: int, start: float, end: float | None) -> bool:
+        """Whether a client may have had the partition in its transaction at a time in between."""
+        if self.decisions.id_of(producer_id) is None:
+            return True
+        until = NEVER if end is None else end
+        return any(
+            self.partition in one.partitions and one.start <= until and one.over >= start
+            for one in self.decisions.added_in((producer_id, epoch))
+        )
+
+    def against(self, operation: Operation) -> str:
+        """What a transactional id tells against an operation, in a sentence; empty for nothing."""
+        fields, until = operation.fields, NEVER if operation.end is None else operation.end
+        producer_id, epoch = fields["producer_id"], fields["producer_epoch"]
+        one = self.decisions.id_of(producer_id)
+        if one is None:
+            return ""
+        about = f"of producer id {producer_id} in epoch {epoch}"
+        if operation.request == "WriteTxnMarkers":
+            if not self.may_mark(producer_id, epoch, until, (fields["result"],)):
+                return f"Nothing of transactional_id {one.name} decides {fields['result']} {about}."
+        elif fields.get("transactional") and not self.may_be_added(
+            producer_id, epoch, operation.start, operation.end
+        ):
+            return f"Nothing of transactional_id {one.name} adds the partition {about} here."
+        return ""
+
+
+def _with_ends(one: _Id, held: Epoch) -> list[_Added]:
+    """The requests that may have added partitions, each with when its transaction is over: one
+    that came after an end has added some. Until markers are written, partitions stay."""
+    done = [o for o in one.added.get(held, ()) if _error(o) == "NONE" and o.end is not None]
+    next_over = _Earliest((o.start, o.end or 0) for o in done)
+    ended = [o for o in one.ends.get(held, ()) if _error(o) == "NONE" and o.end is not None]
+    over = _Earliest((o.start, next_over.behind(o.end or 0)) for o in ended)
+    return [
+        _Added(
+            frozenset(map(str, o.fields["partitions"])), o.start,
+            NEVER if o.end is None else over.behind(o.end),
+        )
+        for o in one.added.get(held, ())
+    ]  # fmt: skip
+
+
+class _Earliest:
+    """Of things with a start and a time, the earliest time of those that start behind a moment."""
+
+    def __init__(self, found: Iterable[tuple[float, float]]) -> None:
+        ordered = sorted(found)
+        self._starts = [start for start, _ in ordered]
+        times = [*accumulate((time for _, time in reversed(ordered)), min, initial=NEVER)]
+        self._times = times[::-1]
+
+    def behind(self, moment: float) -> float:
+        return self._times[bisect_right(self._starts, moment)]
+
+
+def _may_fence(init: Operation, producer_id: int, epoch: int) -> bool:
+    """Whether an InitProducerId may abort a transaction with a marker of this epoch: the epoch that
+    it is told is higher."""
+    told = _told(init)
+    return told is None or told[0] != producer_id or epoch < told[1]
+
+
+def _may_begin(init: Operation, held: Epoch) -> bool:
+    told = _told(init)
+    return told is None or told == held
+
+
+def _held(fields: Mapping[str, Any]) -> Epoch:
+    return fields["producer_id"], fields["producer_epoch"]
+
+
+def _error(operation: Operation) -> str | None:
+    return None if operation.response is None else operation.response["error"]
+
+
+def _told(operation: Operation) -> Epoch | None:
+    """The producer id and epoch that a request was answered with, as far as that is known."""
+    told = operation.response or {}
+    if told.get("error") != "NONE" or "producer_id" not in told or "producer_epoch" not in told:
+        return None
+    return told["producer_id"], told["producer_epoch"]
