@@ -9,6 +9,7 @@ that asks about a client's first batch is told of an AddPartitionsToTxn.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -68,6 +69,7 @@ class Decisions:
                     one.take(operation)
         self._from: dict[tuple[int, int, str], float] = {}
         self._added: dict[Epoch, list[_Added]] = {}
+        self._adding: dict[str, list[Epoch]] | None = None
 
     def at(self, partition: str) -> AtPartition:
         """What they tell of a partition."""
@@ -109,6 +111,16 @@ class Decisions:
         )  # fmt: skip
         return NEVER if min(ended, default=NEVER) < late else late
 
+    def adding(self, partition: str) -> list[Epoch]:
+        """The producer ids and epochs that a request may have added a partition in."""
+        if self._adding is None:
+            self._adding = {}
+            for one in self._ids.values():
+                for held, operations in () if one is None else one.added.items():
+                    for part in {str(p) for o in operations for p in o.fields["partitions"]}:
+                        self._adding.setdefault(part, []).append(held)
+        return self._adding.get(partition, [])
+
     def added_in(self, held: Epoch) -> list[_Added]:
         """The requests that may have added partitions in an epoch."""
         if held not in self._added:
@@ -141,22 +153,50 @@ class AtPartition:
             for one in self.decisions.added_in((producer_id, epoch))
         )
 
-    def against(self, operation: Operation) -> str:
-        """What a transactional id tells against an operation, in a sentence; empty for nothing."""
+    def added(self) -> list[Epoch]:
+        """The producers, in their epochs, that may have had the partition in a transaction by a
+        request of theirs: markers come of that, whether they have written or not."""
+        return self.decisions.adding(self.partition)
+
+    def idle(self, operations: Iterable[Operation]) -> Counter[int]:
+        """How many transactions there may be, by producer ids, in which a producer had the
+        partition and asked for nothing in it: markers come of those as well."""
+        asked = {held[0] for held in self.added()}
+        events: dict[int, list[tuple[float, bool]]] = {}
+        for operation in operations:
+            if operation.request == "Produce" and operation.fields["producer_id"] in asked:
+                held = operation.fields["producer_id"]
+                events.setdefault(held, []).append((operation.start, False))
+        for producer_id, epoch in self.added():
+            for one in self.decisions.added_in((producer_id, epoch)):
+                if self.partition in one.partitions:
+                    events.setdefault(producer_id, []).append((one.start, True))
+        found = Counter[int]()
+        for producer_id, those in events.items():
+            those.sort()
+            following = [is_added for _, is_added in those[1:]] + [True]
+            found[producer_id] = sum(
+                is_added and next_is
+                for (_, is_added), next_is in zip(those, following, strict=True)
+            )
+        return found
+
+    def against_marker(self, operation: Operation) -> str:
+        """What its transactional id tells against a marker, in a sentence; empty for nothing."""
         fields, until = operation.fields, NEVER if operation.end is None else operation.end
-        producer_id, epoch = fields["producer_id"], fields["producer_epoch"]
-        one = self.decisions.id_of(producer_id)
-        if one is None:
+        held = fields["producer_id"], fields["producer_epoch"]
+        if self.may_mark(*held, until, (fields["result"],)):
             return ""
-        about = f"of producer id {producer_id} in epoch {epoch}"
-        if operation.request == "WriteTxnMarkers":
-            if not self.may_mark(producer_id, epoch, until, (fields["result"],)):
-                return f"Nothing of transactional_id {one.name} decides {fields['result']} {about}."
-        elif fields.get("transactional") and not self.may_be_added(
-            producer_id, epoch, operation.start, operation.end
-        ):
-            return f"Nothing of transactional_id {one.name} adds the partition {about} here."
-        return ""
+        return f"Nothing of {self._named(held)} decides {fields['result']} in epoch {held[1]}."
+
+    def against_batch(self, operation: Operation) -> str:
+        """That its transactional id adds no such partition, in a sentence."""
+        held = operation.fields["producer_id"], operation.fields["producer_epoch"]
+        return f"Nothing of {self._named(held)} adds the partition in epoch {held[1]} for it."
+
+    def _named(self, held: Epoch) -> str:
+        one = self.decisions.id_of(held[0])
+        return "any transactional_id" if one is None else f"transactional_id {one.name}"
 
 
 def _with_ends(one: _Id, held: Epoch) -> list[_Added]:

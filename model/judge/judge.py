@@ -95,8 +95,11 @@ def judge(
     given = [decided(operation, carried) for operation in given]
     budget = budget or Budget(limit)
     found = _judge([*carried.operations, *given], carried, budget)
-    if found.operation is not None and about is not None:
-        found = replace(found, against=about.against(found.operation))
+    from .leader import Leader
+
+    machine = carried.ways[0].machine
+    if found.operation is not None and isinstance(machine, Leader):
+        found = replace(found, against=machine.against(found.operation))
     answers = sum(operation.end is not None for operation in given)
     if found.finding is Finding.EXPLAINED:
         found = replace(found, finding=explanation(answers))

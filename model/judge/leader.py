@@ -5,7 +5,8 @@ As with the coordinator, what Kafka does is the rows', and said here is what a h
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -47,7 +48,8 @@ class Leader:
     By itself it forgets producers that are idle for long, or whose batches were deleted. Markers
     come at any time, where the history has none of its own: for a transaction that is open with
     the producer's epoch or a later one, and else one for a producer between two of its batches.
-    With `about` they come of what the run's transactional ids may have decided.
+    With `about` they come of what the run's transactional ids may have decided, as many more as
+    there are transactions in which a producer has the partition and doesn't write.
     """
 
     def __init__(
@@ -69,12 +71,16 @@ class Leader:
         for request, fields, *_ in operations:
             if request == "Produce" and fields.get("transactional") and fields["producer_id"] >= 0:
                 epochs.setdefault(fields["producer_id"], set()).add(fields["producer_epoch"])
+        for held in () if about is None else about.added():
+            epochs.setdefault(held[0], set()).add(held[1])
         produced = (fields for request, fields, *_ in operations if request == "Produce")
         self.versions = list(dict.fromkeys(map(transaction_version, produced)))  # of markers
         if any(operation.request == "WriteTxnMarkers" for operation in operations):
             epochs = {}
         self.epochs = epochs
-        self.marked: frozenset[int] = frozenset()
+        idle = Counter[int]() if about is None else about.idle(operations)
+        self.most_marked = {producer_id: 1 + idle[producer_id] for producer_id in epochs}
+        self.marked: Mapping[int, int] = {}  # markers since a producer's last batch, where none was
         self._known: dict[int, Any] | None = None
 
     def is_decided(self, error: str) -> bool:
@@ -137,7 +143,7 @@ class Leader:
 
     def key(self) -> Hashable:
         """See Judged."""
-        return self.marked, self.leader.machine.kept(_NEVER_READ, frozen)
+        return frozenset(self.marked.items()), self.leader.machine.kept(_NEVER_READ, frozen)
 
     def _copy(self, now: float) -> Leader:
         made = shallow(self)
@@ -200,7 +206,7 @@ class Leader:
                 yield self, {"error": error, "base_offset": -1}
                 return
             refused = None if guard is None else after._copy(operation.start)
-        after.marked -= {fields["producer_id"]}
+        after.marked = {at: n for at, n in self.marked.items() if at != fields["producer_id"]}
         if refused is None or self._may_be_added(operation):
             answer = leader.append(**fields, guard=guard)
             told = {"error": answer.error, "base_offset": answer.first_offset}
@@ -215,6 +221,17 @@ class Leader:
     ) -> bool:
         """Whether a decision may have been taken by this time that such a marker comes of."""
         return self.about is None or self.about.may_mark(producer_id, epoch, until, results)
+
+    def against(self, operation: Operation) -> str:
+        """What a transactional id tells against an operation, in a sentence; empty for nothing."""
+        if self.about is None:
+            return ""
+        if operation.request == "WriteTxnMarkers":
+            return self.about.against_marker(operation)
+        is_asked = self.asks and bool(operation.fields.get("transactional"))
+        if not is_asked or self._may_be_added(self.read(operation)):
+            return ""
+        return self.about.against_batch(operation)
 
     def _may_be_added(self, operation: Operation) -> bool:
         """Whether the coordinator may tell the leader that the partition is in the transaction. In
@@ -237,11 +254,11 @@ class Leader:
             if fills and is_filled:
                 continue
             entry = producers.get(producer_id)
-            # its own, the one after it, and the next that the history has
             lowest = min(seen) if entry is None else entry.producer_epoch
-            epochs = {lowest, lowest + 1, *sorted(e for e in seen if e > lowest)[:1]}
+            epochs = self._epochs_from(lowest, seen)
             is_open = entry is not None and entry.current_txn_first_offset is not None
-            if not is_open and producer_id in self.marked:
+            marked = self.marked.get(producer_id, 0)
+            if not is_open and marked >= self.most_marked[producer_id]:
                 continue
             for epoch in sorted(epochs):
                 if epoch > LARGEST_EPOCH or not self._may_mark(producer_id, epoch, until):
@@ -250,7 +267,7 @@ class Leader:
                     yield None
                     continue
                 if not is_open:
-                    after.marked |= {producer_id}
+                    after.marked = {**self.marked, producer_id: marked + 1}
                 yield after, None
                 if fills:
                     is_filled = True
@@ -259,6 +276,15 @@ class Leader:
             after = self._copy(until)
             forget(after.leader)
             yield None if after.key() == here else (after, None)
+
+    def _epochs_from(self, lowest: int, seen: Collection[int]) -> set[int]:
+        """The epochs that a producer's next marker may have: its own, the one after it, and the
+        next that the history has. Where decisions tell which can be, more are tried."""
+        nexts = sorted(epoch for epoch in seen if epoch > lowest)
+        if self.about is None:
+            return {lowest, lowest + 1, *nexts[:1]}
+        near = (lowest, *nexts[:2])
+        return {*near, *(epoch + 1 for epoch in near)}
 
     def _marked(self, until: float, producer_id: int, epoch: int) -> Leader | None:
         """The leader with a marker of the first version that it takes, whatever that decides."""

@@ -274,11 +274,16 @@ def _acknowledged(coordinator: TransactionCoordinator) -> Sent:
 
 
 def _added_by_leader(coordinator: TransactionCoordinator) -> Sent:
+    """Where it begins a transaction, as early as can be: that may time out first."""
     entry = coordinator.entries[NAME]
+    now_ms, coordinator.now_ms = coordinator.now_ms, entry["txn_last_update_timestamp"]
+    entry.outside(clock__now=coordinator.now_ms)
     coordinator.add_partitions(
         NAME, entry["producer_id"], entry["producer_epoch"], (BY_LEADER,),
         api_version=api_versions.OF_BROKERS,
     )  # fmt: skip
+    coordinator.now_ms = now_ms
+    entry.outside(clock__now=now_ms)
     return ()
 
 
