@@ -147,11 +147,12 @@ def _passes(item: pytest.Item) -> bool:
 
 def _chosen(looked: Mapping[pytest.Item, _Looked], mutant: Mutant) -> list[pytest.Item]:
     """The tests that may tell the mutant from the original, those first that take its rows."""
-    rows = {f"{mutant.table.name}/{name}" for name in mutant.touched}
+    first = mutant.places[0]  # a test knows tables by their names, which are the same in all
+    rows = {f"{first.table.name}/{name}" for name in first.touched}
     taking = [item for item, what in looked.items() if rows & what.rows]
     if mutant.inside:
         return taking
-    others = {item: None for item, what in looked.items() if mutant.table.name in what.tables}
+    others = {item: None for item, what in looked.items() if first.table.name in what.tables}
     return list(dict.fromkeys(taking) | others)
 
 
@@ -186,17 +187,20 @@ def _put_in(mutant: Mutant) -> None:
 def _with(mutant: Mutant, instance: Instance) -> Instance:
     """The instance with the mutant, if a table of it has the rows."""
     system = instance.system
-    tables = [table for table in system.tables if _same(table, mutant.table)]
-    if not tables:
+    faulty = system
+    for place in mutant.places:
+        for table in system.tables:
+            if _same(table, place.table):
+                faulty = with_rows(faulty, table, place.rows)
+    if faulty is system:
         return replace(instance)
     known = system.protocols.features_at(instance.protocol)
-    faulty = instantiate(
-        with_rows(system, tables[0], mutant.rows), instance.protocol,
-        instance.chosen,
+    changed = instantiate(
+        faulty, instance.protocol, instance.chosen,
         switch_on=instance.features - known, switch_off=known - instance.features,
         properties=[item.name for item in instance.properties],
     )  # fmt: skip
-    return replace(instance, actions=faulty.actions)
+    return replace(instance, actions=changed.actions)
 
 
 def _same(table: Table, other: Table) -> bool:

@@ -96,12 +96,12 @@ def judge(
 def matters(mutant: Mutant, trial: Trial) -> bool:
     """Whether the mutant may do something else in a scenario: its row is there, and is taken where
     only what it does has changed."""
-    if mutant.table not in trial.system.tables:
-        return False
-    names = [f"{mutant.table.name}/{row}" for row in mutant.touched]
-    if mutant.inside:
-        return any(trial.counts.rows.get(name) for name in names)
-    return all(name in trial.counts.rows for name in names)
+    for place in mutant.within(trial.system):
+        names = [f"{place.table.name}/{row}" for row in place.touched]
+        if mutant.inside:
+            return any(trial.counts.rows.get(name) for name in names)
+        return all(name in trial.counts.rows for name in names)
+    return False
 
 
 # A scenario's runs -------------------------------------------------------------------------------

@@ -8,9 +8,11 @@ that no release has, rows swapped that exclude each other, or that no release ha
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import NamedTuple
 
 from epochfence.diagrams.facts import assume
 from epochfence.language import Expression, Row, Sending, System, Table, lift
@@ -20,36 +22,51 @@ from epochfence.spec.systems import SHIPPED, shipped
 from epochfence.tests.spec.alterations import with_rows
 
 
-@dataclass(frozen=True)
-class Mutant:
-    """A table with other rows. `touched` are the rows that differ, the first of them at the place
-    `at`; `inside` says that they differ only in what they do, so that nothing changes where they
-    are never taken."""
+class Place(NamedTuple):
+    """A table and what its rows are with a fault. `touched` are the rows that differ, the first of
+    them at the place `at`."""
 
     table: Table
     at: int
     touched: tuple[str, ...]
-    what: str
     rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A fault of one declaration, in each of the tables that have it: `what` is wrong in place of
+    `right`. `inside` says that rows differ only in what they do, so that nothing changes where they
+    are never taken."""
+
+    places: tuple[Place, ...]
+    what: str
+    right: str
     inside: bool = False
 
     @property
     def name(self) -> str:
         """Table, row and fault, as reports and the list of survivors name it."""
-        return f"{self.table.label(self.table.rows[self.at])}: {self.what}"
+        table, at, *_ = self.places[0]
+        return f"{table.label(table.rows[at])}: {self.what}"
 
     @property
     def machine(self) -> str:
         """The machine that is at fault."""
-        return self.table.machine.name
+        return self.places[0].table.machine.name
 
     def systems(self) -> list[System]:
-        """The shipped systems that have the table."""
-        return [system for system in _systems() if self.table in system.tables]
+        """The shipped systems that have one of the tables."""
+        return [system for system in _systems() if self.within(system)]
+
+    def within(self, system: System) -> list[Place]:
+        """The places that a system has."""
+        return [place for place in self.places if place.table in system.tables]
 
     def of(self, system: System) -> System:
         """The system with the fault."""
-        return with_rows(system, self.table, self.rows)
+        for place in self.within(system):
+            system = with_rows(system, place.table, place.rows)
+        return system
 
 
 @cache
@@ -59,17 +76,26 @@ def _systems() -> tuple[System, ...]:
 
 @cache
 def every_mutant() -> dict[str, Mutant]:
-    """The mutants of all shipped tables, by name."""
+    """The mutants of all shipped tables, by name. A fault that several tables have, since they are
+    made of one, is one mutant."""
     tables = dict.fromkeys(table for system in _systems() for table in system.tables)
-    found: dict[str, Mutant] = {}
+    alike: dict[tuple[str | int, ...], Mutant] = {}
     for table in tables:
         owners = [system for system in _systems() if table in system.tables]
+        had = Counter[tuple[str, ...]]()  # a row may send the same message twice
         for mutant in mutants(table, owners):
-            what, alike = mutant.what, 1
-            while mutant.name in found:
-                alike += 1
-                mutant = replace(mutant, what=f"{what} ({alike})")
-            found[mutant.name] = mutant
+            named = (table.name, *mutant.places[0].touched, mutant.what, mutant.right)
+            key = (*named, had[named])
+            had[named] += 1
+            places = (*alike[key].places, *mutant.places) if key in alike else mutant.places
+            alike[key] = replace(mutant, places=places)
+    found: dict[str, Mutant] = {}
+    for mutant in alike.values():
+        what, number = mutant.what, 1
+        while mutant.name in found:
+            number += 1
+            mutant = replace(mutant, what=f"{what} ({number})")
+        found[mutant.name] = mutant
     return found
 
 
@@ -78,15 +104,16 @@ def mutants(table: Table, systems: list[System]) -> Iterator[Mutant]:
     for at, row in enumerate(table.rows):
         if not _in_one_release(systems, row):
             continue
-        for what, other, inside in _faults(row):
+        for what, right, other, inside in _faults(row):
             rows = (*table.rows[:at], other, *table.rows[at + 1 :])
             if _can_be(table, other):
-                yield Mutant(table, at, (row.name,), what, rows, inside)
+                yield Mutant((Place(table, at, (row.name,), rows),), what, right, inside)
         below = table.rows[at + 1 : at + 2]
         if below and _may_both_hold(systems, row, below[0]):
             rows = (*table.rows[:at], *below, row, *table.rows[at + 2 :])
-            names = (row.name, below[0].name)
-            yield Mutant(table, at, names, f"below {below[0].name!r}", rows)
+            place = Place(table, at, (row.name, below[0].name), rows)
+            guards = f"{show(row.guard)}; {show(below[0].guard)}"
+            yield Mutant((place,), f"below {below[0].name!r}", guards)
 
 
 def _can_be(table: Table, row: Row) -> bool:
@@ -119,26 +146,40 @@ def _may_both_hold(systems: list[System], row: Row, other: Row) -> bool:
     return assume(other.guard, True, assume(row.guard, True, {})) is not None
 
 
-def _faults(row: Row) -> Iterator[tuple[str, Row, bool]]:
-    """What is wrong, the row with it, and whether it is only in what the row does."""
-    yield "guard negated", replace(row, when=~row.guard), False
+def _faults(row: Row) -> Iterator[tuple[str, str, Row, bool]]:
+    """What is wrong, what is right in its place, the row with the fault, and whether that is only
+    in what the row does."""
+    yield "guard negated", show(row.guard), replace(row, when=~row.guard), False
     if row.goto is not None:
-        yield "no next state", replace(row, goto=None), True
-        for member, goto in _others(lift(row.goto)):
-            yield f"goto {member}", replace(row, goto=goto), True
-    for target, value in row.set.items():
-        if lift(value) is target:
+        goto = lift(row.goto)
+        yield "no next state", show(goto), replace(row, goto=None), True
+        for member, other in _others(goto):
+            yield f"goto {member}", show(goto), replace(row, goto=other), True
+    for target, updated in row.set.items():
+        value, field = lift(updated), show(target)
+        if value is target:
             continue
         kept = {other: v for other, v in row.set.items() if other is not target}
-        yield f"without {show(target)}", replace(row, set=kept), True
-        for member, changed in _others(lift(value)):
-            yield f"{show(target)} = {member}", replace(row, set={**row.set, target: changed}), True
+        yield f"without {field}", show(value), replace(row, set=kept), True
+        for member, other in _others(value):
+            changed = replace(row, set={**row.set, target: other})
+            yield f"{field} = {member}", show(value), changed, True
     if row.reply is not None:
-        yield "no reply", replace(row, reply=None), False
-    yield from ((f"replies {m}", replace(row, reply=reply), True) for m, reply in _replies(row))
+        reply = _shown(row.reply)
+        yield "no reply", reply, replace(row, reply=None), False
+        for member, other in _replies(row):
+            yield f"replies {member}", reply, replace(row, reply=other), True
     for at, sending in enumerate(row.send):
         send = (*row.send[:at], *row.send[at + 1 :])
-        yield f"doesn't send {sending.message.name}", replace(row, send=send), False
+        what = f"doesn't send {sending.message.name}"
+        yield what, _shown(sending), replace(row, send=send), False
+
+
+def _shown(sent: Sending | Expression) -> str:
+    if isinstance(sent, Expression):
+        return show(sent)
+    fields = ", ".join(f"{name}={show(value)}" for name, value in sent.fields)
+    return f"{sent.message.name}({fields}) to {[*map(show, sent.to_each)]} if {show(sent.when)}"
 
 
 def _replies(row: Row) -> Iterator[tuple[str, Sending | Expression]]:

@@ -71,10 +71,11 @@ def test_rows_that_exclude_each_other_are_not_swapped() -> None:
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_differs_in_the_rows_that_it_names(name: str) -> None:
     mutant = MUTANTS[name]
-    (changed,) = [t for t in mutant.of(system).tables if t.name == mutant.table.name]
-    others = [row for row in mutant.table.rows if row.name not in mutant.touched]
-    assert changed.rows != mutant.table.rows
-    assert [row for row in changed.rows if row.name not in mutant.touched] == others
+    (place,) = mutant.places
+    (changed,) = [t for t in mutant.of(system).tables if t.name == place.table.name]
+    others = [row for row in place.table.rows if row.name not in place.touched]
+    assert changed.rows != place.table.rows
+    assert [row for row in changed.rows if row.name not in place.touched] == others
 
 
 UNSEEN, ALIKE = "lamp.Ask/refuse: replies NOT_YET", "lamp.turn/never: below 'stop'"

@@ -95,10 +95,11 @@ def tell_failing(names: list[str]) -> None:
 
 
 def _fails(mutant: Mutant) -> bool:
-    """Whether a test that draws nothing fails where the table has the mutant's rows."""
+    """Whether a test that draws nothing fails where its tables have the mutant's rows."""
     child = os.fork()
     if not child:
-        object.__setattr__(mutant.table, "rows", mutant.rows)
+        for place in mutant.places:
+            object.__setattr__(place.table, "rows", place.rows)
         for stream in (1, 2):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
         options = ("-x", "-m", "not slow", "-p", "no:cacheprovider", f"--rootdir={ROOT}")

@@ -21,7 +21,7 @@ from epochfence.checker.graph import Node
 from epochfence.checker.native.explore import Explorer, Progress, search
 from epochfence.checker.native.sharing import DEADLOCK, Flags
 from epochfence.language import Expression, Machine, Row, Sending, System, Table
-from epochfence.tests.mutation.mutants import Mutant
+from epochfence.tests.mutation.mutants import Mutant, Place
 from epochfence.tests.mutation.scenarios import (
     MEMORY,
     MOST_STATES,
@@ -40,9 +40,10 @@ def together(system: System, mutants: list[Mutant]) -> System:
     """The system with mutants, numbered from 1 on in the order in which they are given."""
     machine = Machine(NAME)
     chosen = machine.field(FIELD, lang.Int(0, len(mutants)), any_initial=True)
-    tables: dict[Table, dict[int, Mutant]] = {}
+    tables: dict[Table, dict[int, Place]] = {}
     for number, mutant in enumerate(mutants, 1):
-        tables.setdefault(mutant.table, {})[number] = mutant
+        for place in mutant.within(system):
+            tables.setdefault(place.table, {})[number] = place
     changed = {
         table: replace(
             table, rows=_Merger(chosen, table, faults).rows(), others=(*table.others, machine)
@@ -55,20 +56,20 @@ def together(system: System, mutants: list[Mutant]) -> System:
 class _Merger:
     """The rows of a table with its mutants' faults, each where the field `chosen` is its number."""
 
-    def __init__(self, chosen: Expression, table: Table, faults: Mapping[int, Mutant]) -> None:
+    def __init__(self, chosen: Expression, table: Table, faults: Mapping[int, Place]) -> None:
         self.chosen = chosen
         self.table = table
         self.faults = faults
 
     def rows(self) -> tuple[Row, ...]:
         rows = [{0: row} for row in self.table.rows]
-        for number, mutant in self.faults.items():
-            at = mutant.at
-            if len(mutant.touched) == 2:
+        for number, place in self.faults.items():
+            at = place.at
+            if len(place.touched) == 2:
                 upper, lower = (row[0] for row in rows[at : at + 2])
                 rows[at][number] = replace(upper, when=upper.guard & ~lower.guard)
             else:
-                rows[at][number] = mutant.rows[at]
+                rows[at][number] = place.rows[at]
         return tuple(map(self.row, rows))
 
     def row(self, variants: Mapping[int, Row]) -> Row:
