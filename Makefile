@@ -21,10 +21,11 @@ setup: $(READY) ## the environment in .venv, with the versions of constraints.tx
 check: $(READY_TO_CHECK) ## every interleaving of the transaction protocol, within bounds
 	$(BIN)/epochfence check transactions $(ARGS)
 
-# Tests start many processes, and each would compile this project again.
+# Tests start many processes, and each would compile this project again. One process more than two
+# cores have: tests wait for processes, clocks and pages too.
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(READY) ## all tests
-	$(BIN)/pytest -n 2 --dist loadscope --no-loadscope-reorder --max-worker-restart 0 \
+	$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder --max-worker-restart 0 \
 	  --timeout 900 --timeout-method signal --durations=25 $(ARGS)
 
 # A broker takes half a GiB; one is there at a time.

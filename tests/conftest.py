@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.testing
 from hypothesis import settings
+from typer.main import get_command
 
 from epochfence.checker.native import object_cache
 from epochfence.tests import hangs
@@ -27,11 +29,14 @@ SPARK_SETTINGS = {
 }
 NEEDS_MUCH = ("browser", "spark")  # fixtures: a test that has one of them is slow
 SLOW, LONGEST = 3, 10_000  # seconds of a slow test that doesn't say how many; more than any takes
+EXAMPLES = 50  # that Hypothesis draws, anew each time, where a test doesn't say
 IN_CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
 
-settings.register_profile("dev", deadline=None)
-settings.register_profile("ci", deadline=None, print_blob=True)
+settings.register_profile("dev", deadline=None, max_examples=EXAMPLES)
+settings.register_profile("ci", deadline=None, max_examples=EXAMPLES, print_blob=True)
 settings.load_profile("ci" if IN_CI else "dev")
+# Else each command that a test runs in this process costs 40 ms before it begins.
+typer.testing._get_command = cache(get_command)  # pyright: ignore[reportPrivateImportUsage]
 
 
 class RootIsNoTestPackage:

@@ -385,6 +385,7 @@ def heavy_after(statement: str) -> list[str]:
 
 
 @pytest.mark.slow(1)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "statement",
     [
@@ -416,6 +417,7 @@ def test_nothing_but_results_goes_to_standard_output() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sample(2, of="what starts anew")
 def test_two_processes_may_compile_at_once(tmp_path: Path) -> None:
     """Each finds the cache of compiled functions empty, and they race for it."""
     command = [sys.executable, "-m", "epochfence.cli", "check", KTX, *TINY]
@@ -441,6 +443,7 @@ LEASE = str(Path(__file__).parents[1] / "docs" / "examples" / "lease.py")
 
 
 @pytest.mark.slow(1)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [

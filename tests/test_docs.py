@@ -62,18 +62,31 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
     return Workplace(tmp_path_factory.mktemp("root"))
 
 
-# Of the searches of shipped systems, which take some seconds each, so many are drawn. What writes a
-# file that another command reads isn't among them.
-SEARCH = re.compile(r"epochfence (check|matrix) [a-z+-]+ (?!.*--(checkpoint|resume|trace))")
-DRAWN_SEARCH = pytest.mark.sample(6)
+# Of what takes some seconds each, so many are drawn: of searches of shipped systems, of other
+# commands, and of what starts Spark anew. What writes a file that another command reads isn't among
+# them.
+DRAWN = {
+    re.compile(
+        r"epochfence (check|matrix) [a-z+-]+ (?!.*--(checkpoint|resume|trace))"
+    ): pytest.mark.sample(4, of="searches on pages"),
+    re.compile(
+        r"epochfence (bugs|diff|prove|sweep|vectors|diagram transactions|check \S+/retry.py) "
+        r"(?!.*--engine)|python tests/conformance/run.py"
+    ): pytest.mark.sample(5, of="long commands on pages"),
+    re.compile(r"epochfence judge --engine spark --input"): pytest.mark.sample(1, of="kills"),
+}
+
+
+def drawn(command: Command) -> list[pytest.MarkDecorator]:
+    """How many of the command's kind are run, if not all."""
+    return [mark for kind, mark in DRAWN.items() if kind.match(f"{command.text} ")]
 
 
 def each_command(*, on_spark: bool) -> pytest.MarkDecorator:
     """The commands that are run, of those that need Spark or of the others."""
     not_run = NOT_RUN.keys() | IN_PARTS.keys()
     found = [c for c in COMMANDS if c.text not in not_run and (ON_SPARK in c.text) == on_spark]
-    marks = {c: DRAWN_SEARCH if SEARCH.match(f"{c.text} ") else () for c in found}
-    every = [pytest.param(c, id=str(c), marks=marks[c]) for c in found]
+    every = [pytest.param(c, id=str(c), marks=drawn(c)) for c in found]
     return pytest.mark.parametrize("shown", every)
 
 
@@ -110,6 +123,7 @@ def python(page: Path) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if python(page) and page != SPARK_PAGE], ids=lambda p: p.name
 )
@@ -179,7 +193,7 @@ def test_every_part_is_on_some_page() -> None:
 
 
 # One of the slow runs is drawn, and those of millions of states only with --every-case.
-DRAWN = [pytest.mark.slow, pytest.mark.sample(1)]
+SLOW_RUN = [pytest.mark.slow, pytest.mark.sample(1)]
 NOT_DRAWN = [pytest.mark.slow, pytest.mark.sample(0)]
 
 
@@ -188,7 +202,7 @@ NOT_DRAWN = [pytest.mark.slow, pytest.mark.sample(0)]
     ("at", "run"),
     [
         pytest.param(
-            at, run, id=str(run), marks=DRAWN if run.slow else NOT_DRAWN if run.millions else []
+            at, run, id=str(run), marks=SLOW_RUN if run.slow else NOT_DRAWN if run.millions else []
         )
         for at, run in enumerate(RUNS)
     ],

@@ -23,7 +23,7 @@ from epochfence.tests.checker.native.test_checkpoint import counted, killed_at, 
 
 Damages = list[tuple[str, int, int, int]]
 MANY = settings(
-    max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+    max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
 )
 
 

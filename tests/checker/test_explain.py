@@ -79,7 +79,7 @@ def test_of_many_parts_some_are_told() -> None:
 
 @pytest.mark.slow(1)
 @settings(
-    max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )
 @given(instances())
 def test_what_is_told_of_random_systems_is_so(instance: Instance) -> None:

@@ -79,7 +79,7 @@ def test_columns_have_real_types() -> None:
 
 
 @pytest.mark.slow(1)
-@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
 @given(instances())
 def test_states_of_any_system_are_those_of_the_interpreter(instance: Instance) -> None:
     result = check(instance, WHOLE)

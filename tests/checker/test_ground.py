@@ -116,7 +116,7 @@ def any_states(instance: Instance, seed: random.Random, count: int) -> list[Full
 
 
 @pytest.mark.slow(6)
-@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(instances(room=3_000), st.randoms(use_true_random=True))
 def test_rows_and_properties_mean_the_same_in_any_state(
     instance: Instance, seed: random.Random
@@ -146,7 +146,7 @@ def test_rows_and_properties_mean_the_same_in_any_state(
 
 
 @pytest.mark.slow(1)
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 @given(instances())
 def test_leaves_left_out_make_no_difference_to_those_kept(instance: Instance) -> None:
     whole = ground(instance)

@@ -165,14 +165,14 @@ def compare_with_some_properties(instance: Instance) -> None:
 
 
 @pytest.mark.slow(10)
-@settings(max_examples=10, suppress_health_check=unhurried)
+@settings(max_examples=6, suppress_health_check=unhurried)
 @given(instances())
 def test_native_code_finds_what_a_plain_search_finds(instance: Instance) -> None:
     compare_with_some_properties(instance)
 
 
 @pytest.mark.slow
-@settings(max_examples=5, suppress_health_check=unhurried)
+@settings(max_examples=3, suppress_health_check=unhurried)
 @given(instances())
 def test_in_many_words_and_compiled_as_large_systems_are(instance: Instance) -> None:
     with pytest.MonkeyPatch.context() as patch:

@@ -207,7 +207,7 @@ def test_a_trace_that_was_changed_comes_to_no_other_verdict() -> None:
 
 
 @pytest.mark.slow(1)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 @given(instances())
 def test_states_of_random_systems_are_read_as_they_were(instance: Instance) -> None:
     machine = Interpreter(instance)

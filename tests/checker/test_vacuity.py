@@ -544,7 +544,7 @@ def test_what_shows_without_a_run(case: str) -> None:
 
 
 @pytest.mark.slow(1)
-@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=6, suppress_health_check=[HealthCheck.too_slow])
 @given(instances())
 def test_what_shows_without_a_run_is_so_in_each(instance: Instance) -> None:
     try:

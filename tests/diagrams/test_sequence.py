@@ -86,6 +86,7 @@ def test_each_step_and_each_message_is_drawn(name: str, seed: int) -> None:
     assert arrows == sum(step.took is not None for step in chart.steps)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("picture", CHARTS, ids=lambda picture: picture.name)
 def test_a_chart_of_the_docs_can_be_read_at_the_width_of_a_page(
     picture: Path, browser: Any

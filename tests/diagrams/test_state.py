@@ -249,7 +249,7 @@ def walk(system: System, release: str, seed: int) -> Iterator[tuple[str, dict[st
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("name", ["orders", *SHIPPED])
 def test_what_runs_do_is_in_the_diagram(name: str, seed: int) -> None:

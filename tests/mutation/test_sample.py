@@ -13,7 +13,7 @@ from epochfence.tests.mutation.judge import KILLED
 from epochfence.tests.mutation.mutants import every_mutant
 from epochfence.tests.mutation.run import judged, sample
 
-SAMPLE = 2  # of one system: one that outlives the small runs needs all of them
+SAMPLE = 1  # of one system: one that outlives the small runs needs all of them
 
 
 @pytest.mark.slow(60)

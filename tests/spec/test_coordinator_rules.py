@@ -187,7 +187,7 @@ TIMED_OUT: list[Happening] = [
     [(release, ()) for release in RELEASES] + [(release, VERSION_1) for release in WITH_VERSION_2],
     ids=str,
 )
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(st.sampled_from([-1, 3, LAST - 1, LAST]), st.lists(happenings, max_size=25))
 @example(LAST, [*TIMED_OUT, ("ABORT", 0, 0, 0), "settles"])
 @example(

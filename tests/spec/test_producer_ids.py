@@ -118,6 +118,7 @@ def test_at_the_defaults_as_well(protocol: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("protocol", FROM_ZOOKEEPER)
 def test_what_would_have_mended_zookeepers_protocol(protocol: str) -> None:
     assert run(protocol, {}, on=MENDED).verdict is Verdict.HOLDS

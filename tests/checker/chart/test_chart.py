@@ -117,6 +117,7 @@ def test_the_chart_in_text() -> None:
 
 
 @pytest.mark.slow(1)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_run_of_any_length_fits_and_breaks_no_name(name: str, seed: int) -> None:
     instance = instantiate(shipped(name))
@@ -132,6 +133,7 @@ def test_a_run_of_any_length_fits_and_breaks_no_name(name: str, seed: int) -> No
 
 
 @pytest.mark.slow(1)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_story_has_a_sentence_and_a_source_for_each_step(name: str, seed: int) -> None:
     instance = instantiate(shipped(name))

@@ -97,7 +97,7 @@ def filled(
 
 
 @pytest.mark.slow(1)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(9, 90), st.integers(0, 1 << 30), st.sampled_from([1, 2, 4]), st.data())
 def test_what_was_put_is_there_once(stride: int, seed: int, threads: int, data: st.DataObject):
     words = -(-stride // 8)

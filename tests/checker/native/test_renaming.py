@@ -122,7 +122,7 @@ def compare(instance: Instance, most: int = 1_000) -> list[str]:
 
 
 @pytest.mark.slow
-@settings(max_examples=6, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=4, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(instances())
 def test_random_systems(instance: Instance) -> None:
     compare(instance)

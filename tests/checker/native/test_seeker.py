@@ -88,7 +88,7 @@ def some_words(seed: int) -> Any:
     return in_words(rows, PACKING)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(st.lists(st.tuples(conditions(), conditions()), min_size=1, max_size=4), st.integers(0))
 def test_code_finds_what_numpy_finds(nodes: list[tuple[Node, Node]], seed: int) -> None:
     pairs = [(formula(first, PACKING), formula(second, PACKING)) for first, second in nodes]

@@ -40,7 +40,7 @@ SENDER = {"partitions": 1, "records": 2, "faults": 1}
 
 
 @pytest.mark.slow
-@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=6, suppress_health_check=[HealthCheck.too_slow])
 @given(instances(60))
 def test_on_random_systems(instance: Instance) -> None:
     try:
@@ -75,7 +75,11 @@ def test_on_random_systems(instance: Instance) -> None:
         ("bench/ktx.py", None, {"V": 0}, ()),
         ("bench/ktx.py", None, {"I": 1, "K": 1, "V": 0}, ()),
         *(
-            pytest.param("producer-ids", *case, marks=[pytest.mark.slow, pytest.mark.sample(1)])
+            pytest.param(
+                "producer-ids",
+                *case,
+                marks=[pytest.mark.slow, pytest.mark.sample(1, of="long bounds")],
+            )
             for case in (("2.5", {}, ()), ("4.3", {}, ("block_awaited_elsewhere",)))
         ),
     ],
@@ -166,6 +170,7 @@ def test_every_property_at_every_release(name: str, release: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sample(1, of="long bounds")
 def test_the_orphan_record() -> None:
     """KAFKA-14402, as the explorer finds it."""
     instance = instantiate(

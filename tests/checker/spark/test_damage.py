@@ -45,7 +45,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @settings(
-    max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+    max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
 )
 @given(damages=damages())
 def test_what_is_read_is_what_was_written(

@@ -225,6 +225,7 @@ def everything(given: dict[str, str], release: str) -> object:
 
 
 @pytest.mark.slow(1)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     ("step", "row"),
     [

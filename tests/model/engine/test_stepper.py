@@ -27,7 +27,7 @@ def every_step(instance: Instance, state: FullState) -> tuple[list[object], list
 
 @pytest.mark.slow(1)
 @settings(
-    max_examples=60,
+    max_examples=30,
     deadline=None,
     suppress_health_check=(
         HealthCheck.too_slow,

@@ -67,7 +67,7 @@ def test_half_of_a_surrogate_pair_is_refused_unescaped_as_well() -> None:
     ),
     st.booleans(),
 )  # fmt: skip
-@settings(max_examples=50)
+@settings(max_examples=25)
 def test_all_other_json_is_read_as_python_reads_it(value: Any, ascii_only: bool) -> None:
     assert read_json(json.dumps(value, ensure_ascii=ascii_only).encode()) == value
 
@@ -157,7 +157,7 @@ def test_an_empty_file_beside_a_whole_one_is_told(tmp_path: Path, application: b
 
 
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_a_lost_answer_never_makes_a_key_better_than_unjudged(data: st.DataObject) -> None:
     count = data.draw(st.integers(1, 5))
     wrong = data.draw(st.integers(0, count - 1))
@@ -263,7 +263,7 @@ VALUES = st.sampled_from(
 
 @pytest.mark.slow(1)
 @given(data=st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_no_value_in_a_request_is_anything_but_answered_or_refused(data: st.DataObject) -> None:
     lines = [dict(line) for line in ASKED]
     line = data.draw(st.sampled_from(lines))
