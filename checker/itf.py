@@ -133,11 +133,17 @@ def read_trace(text: bytes) -> TraceFile:
     kept = [_object(state, f"state {at}") for at, state in enumerate(listed)]
     meta = _object(whole.get("#meta", {}), "its #meta")
     return TraceFile(
-        tuple({name: v for name, v in state.items() if name != "#meta"} for state in kept),
+        tuple({name: v for name, v in each.items() if not _is_about(name)} for each in kept),
         loop,
         _settings(meta),
         str(meta.get("broken", "")),
     )
+
+
+def _is_about(name: str) -> bool:
+    """Whether a part of a state tells of the state: no variable is called so. `quint run --mbt`
+    names the action that was taken so."""
+    return name == "#meta" or name.startswith("mbt::")
 
 
 def _settings(meta: Mapping[str, Any]) -> Settings | None:
@@ -156,8 +162,8 @@ def _settings(meta: Mapping[str, Any]) -> Settings | None:
 
 def decoded(kind: Type, data: Any, constants: Constants, where: str, *, tlc: bool = False) -> Value:
     """The value of data in ITF. Programs differ: a list stands for a set or a bag as well, null or
-    a list without elements for none, an object for a map, a number for an instance, and any number
-    may be a #bigint. In what TLC has dumped, the keys of an object are TLA+. Raises TraceError."""
+    a list without elements for none, a variant for a name, an object for a map, a number for an
+    instance, and any number may be a #bigint. In what TLC has dumped, the keys of an object are TLA+. Raises TraceError."""
     value = _Decoding(constants, where, tlc=tlc).run(kind, data)
     if not contains(kind, value, constants):
         raise TraceError(f"{where}: {_shown(data)} is no {kind}")
@@ -191,7 +197,8 @@ class _Decoding:
                 counted = [(self.run(kind.of, one), self.times(n)) for one, n in pairs]
                 many = tuple(one for one, often in counted for _ in range(often))
                 return canonical(kind.of, many, self.constants)
-            case Bag(), {"#tup": [*each]} | [*each] if not (self.tlc and each):  # 1 to n: counts
+            case Bag(), {"#set": [*each]} | {"#tup": [*each]} | [*each] if not (self.tlc and each):
+                # TLC has a list for the counts of 1 to n
                 many = tuple(self.run(kind.of, one) for one in each)
                 return canonical(kind.of, many, self.constants)
             case Map(), dict():
@@ -201,6 +208,8 @@ class _Decoding:
                     return tuple(self.run(kind.of, found[key]) for key in every)
             case Record(), dict() if data.keys() == {name for name, _ in kind.fields}:
                 return tuple(self.run(of, data[name]) for name, of in kind.fields)
+            case Enum(), {"tag": str(name), "value": {"#tup": []} | "U_OF_UNIT"}:  # a sum of Quint
+                return name
             case Int() | Bool() | Enum(), int() | str():
                 return data
             case Key(), int() | str():

@@ -67,7 +67,8 @@ def _wanted(
     names = names_of(instance)  # as in the module that `export tla` writes
     known |= {names.variable(v.name): at for at, v in enumerate(instance.variables)}
     before: dict[int, Value] | None = None
-    for number, state in enumerate(states):
+    for number, given in enumerate(states):
+        state = _named(given, f"state {number}")
         unknown = sorted(state.keys() - known.keys())
         if unknown or not state:
             what = f"{unknown[0]} is no variable" if unknown else "it names no variable"
@@ -82,6 +83,14 @@ def _wanted(
         if values != before:
             yield values
         before = values
+
+
+def _named(state: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """A state by the names of the variables alone: Quint puts module and instance before each."""
+    named = {name.rpartition("::")[2]: value for name, value in state.items()}
+    if len(named) < len(state):
+        raise TraceError(f"{where}: two instances have variables of the same name")
+    return named
 
 
 @dataclass(frozen=True)
