@@ -416,6 +416,7 @@ def _example() -> str:
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "figures": _figures,
+    "figures of the home page": lambda: _figures().replace("](docs/", "]("),
     "properties": _properties,
     "sources": lambda: _sources(SYSTEM),
     "features": _features,

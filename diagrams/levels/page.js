@@ -32,7 +32,15 @@
       tab.setAttribute("aria-selected", String(chosen));
       tab.tabIndex = chosen ? 0 : -1;
     }
+    middle(pictures.get(name).firstElementChild);
     if (run && at >= 0) marks();
+  }
+
+  // Scrolls a picture that is wider than its place, to have a part of it in the middle.
+  const scroller = document.querySelector(".pictures");
+  function middle(part) {
+    const box = part.getBoundingClientRect(), place = scroller.getBoundingClientRect();
+    scroller.scrollLeft += (box.left + box.right - place.left - place.right) / 2;
   }
 
   // Edges and rows ------------------------------------------------------------------------------
@@ -199,6 +207,8 @@
     const moves = at ? run.steps[at - 1] : [];
     if (moves.length && !moves.some((move) => move.machine === machine)) show(moves[0].machine);
     else marks();
+    const arrived = moves.filter((move) => move.machine === machine).map((move) => nodeOf(machine, move.target)).find((node) => node);
+    if (arrived) middle(arrived);
     document.getElementById("where").textContent = at ? `Step ${at} of ${last}` : `First state, ${last} to come`;
     const detail = items[at].querySelector(".detail");
     const box = document.getElementById("detail");
