@@ -163,7 +163,8 @@ def _settings(meta: Mapping[str, Any]) -> Settings | None:
 def decoded(kind: Type, data: Any, constants: Constants, where: str, *, tlc: bool = False) -> Value:
     """The value of data in ITF. Programs differ: a list stands for a set or a bag as well, null or
     a list without elements for none, a variant for a name, an object for a map, a number for an
-    instance, and any number may be a #bigint. In what TLC has dumped, the keys of an object are TLA+. Raises TraceError."""
+    instance, and any number may be a #bigint. In what TLC has dumped, the keys of an object are
+    TLA+. Raises TraceError."""
     value = _Decoding(constants, where, tlc=tlc).run(kind, data)
     if not contains(kind, value, constants):
         raise TraceError(f"{where}: {_shown(data)} is no {kind}")
@@ -208,12 +209,12 @@ class _Decoding:
                     return tuple(self.run(kind.of, found[key]) for key in every)
             case Record(), dict() if data.keys() == {name for name, _ in kind.fields}:
                 return tuple(self.run(of, data[name]) for name, of in kind.fields)
-            case Enum(), {"tag": str(name), "value": {"#tup": []} | "U_OF_UNIT"}:  # a sum of Quint
+            case Enum(), {"tag": str(name), "value": {"#tup": []} | "U_OF_UNIT" | "u_OF_UNIT"}:
                 return name
             case Int() | Bool() | Enum(), int() | str():
                 return data
             case Key(), int() | str():
-                number = str(data).removeprefix(str(kind))
+                number = str(data).partition("_OF_")[0].removeprefix(str(kind))
                 if _is_number(number) and len(number) < LONGEST:
                     return int(number)
             case _:

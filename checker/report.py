@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,6 +14,7 @@ from rich.text import Text
 
 from .chart.chart import chart_of
 from .chart.text import to_lines
+from .lines import wrapped
 from .trace import Trace
 from .vacuity import by_reason
 from .verdict import Outcome, Verdict
@@ -348,8 +348,4 @@ def show_trace(
 def _hung(line: str, width: int) -> str:
     """The line, and what of it doesn't fit into the width below it, further in."""
     inside = " " * (len(line) - len(line.lstrip()) + 4)
-    return "\n".join(
-        textwrap.wrap(
-            line, width, subsequent_indent=inside, break_long_words=False, break_on_hyphens=False
-        )
-    )
+    return "\n".join(wrapped(line, width, then=inside))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from .fault import DEADLOCK
+from .lines import wrapped
 from .report import (
     TITLES,
     named,
@@ -281,10 +281,7 @@ def _items(title: str, lines: Iterable[str], console: Console) -> None:
     for line in found:
         text = line.lstrip()
         indent = " " * (2 + len(line) - len(text))
-        for part in textwrap.wrap(
-            text, console.width, initial_indent=indent, subsequent_indent=f"{indent}  ",
-            break_long_words=False, break_on_hyphens=False,
-        ):  # fmt: skip
+        for part in wrapped(text, console.width, indent, f"{indent}  "):
             console.print(Text(part), soft_wrap=True)
 
 

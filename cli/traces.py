@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import textwrap
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from itertools import count
@@ -95,6 +94,7 @@ def explain(
     _, instance, outcome = taken(file, system, protocol, bounds, constants, with_, without)
     from ..checker.chart.chart import chart_of
     from ..checker.chart.story import story
+    from ..checker.lines import wrapped
 
     trace = outcome.trace
     assert trace is not None
@@ -102,8 +102,7 @@ def explain(
     told += [line if line.startswith(" ") else f"- {line}" for line in trace.why]
     width = screen().width
     for line in told:
-        lines = textwrap.wrap(line, width, subsequent_indent="   ", break_long_words=False)
-        print("\n".join(lines))
+        print("\n".join(wrapped(line, width, then="   ")))
     raise typer.Exit(outcome.verdict.value)
 
 

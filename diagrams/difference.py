@@ -13,7 +13,6 @@ from textwrap import wrap
 from typing import Any, Literal, TypeAlias
 
 from rich.console import Console
-from rich.table import Table as Columns
 from rich.text import Text
 
 from ..language import Expression, Protocols, Row, Sending, System, Table
@@ -207,8 +206,6 @@ def _above(table: Table, row: Row) -> Iterator[Expression]:
 
 # For a person to read ---------------------------------------------------------------------------
 
-_NAME_WIDTH, _TEXT_WIDTH = 36, 60
-
 
 def tell(found: list[TableDifference], before: str, after: str, console: Console) -> None:
     """Prints the differences, a table each: what only `before` has by -, what only `after` by +."""
@@ -217,12 +214,9 @@ def tell(found: list[TableDifference], before: str, after: str, console: Console
         if table.only_in is not None:
             title.append(f" (happens only in {table.only_in})")
         console.print(title)
-        columns = Columns(box=None, show_header=False, padding=(0, 1, 0, 0))
-        columns.add_column(width=_NAME_WIDTH)
-        columns.add_column(width=_TEXT_WIDTH)
         for item in table.differences:
-            columns.add_row(_title(item), _lines(item))
-        console.print(columns)
+            for line in (*_title(item, console.width), *_lines(item, console.width)):
+                console.print(line, soft_wrap=True)
         console.print()
     every = [item.change for table in found for item in table.differences if item.row]
     if not found:
@@ -232,33 +226,25 @@ def tell(found: list[TableDifference], before: str, after: str, console: Console
         console.print(f"From {before} to {after}, rows: {', '.join(counts)}.")
 
 
-def _title(item: Difference) -> Text:
+def _title(item: Difference, width: int) -> Iterator[Text]:
     name = f"{_SIGNS[item.change]} {item.row or 'the condition of all rows'}"
+    yield from map(Text, _wrapped(name, width, "  "))
     remarks = [item.source] if item.source else []
     for info in item.features:
         until = "" if info.until is None else f", until {info.until}"
         remarks.append(f"{info.name} from {info.since}{until}: {info.source}".rstrip(": "))
-    return Text("\n").join(
-        [
-            *(Text(line) for line in _wrapped(name, _NAME_WIDTH, "  ")),
-            *(
-                Text(line, "dim")
-                for remark in remarks
-                for line in _wrapped(f"  {remark}", _NAME_WIDTH, "    ")
-            ),
-        ]
-    )
+    for remark in remarks:
+        yield from (Text(line, "dim") for line in _wrapped(f"  {remark}", width, "    "))
 
 
-def _lines(item: Difference) -> Text:
+def _lines(item: Difference, width: int) -> Iterator[Text]:
     old, new = (told.parts if told is not None else () for told in (item.before, item.after))
-    lines: list[Text] = []
     for sign, style, parts, others in (("-", "red", old, new), ("+", "green", new, old)):
         gone = (part for part in parts if part not in others)
         for line in (line for part in gone for line in part.splitlines()):
-            wrapped = _wrapped(line, _TEXT_WIDTH - 2, "        ")
-            lines += [Text(f"{sign} {piece}", style) for piece in wrapped]
-    return Text("\n").join(lines)
+            lead = f"    {sign} "
+            for piece in _wrapped(line, width - len(lead), "        "):
+                yield Text(lead + piece, style)
 
 
 def _wrapped(line: str, width: int, indent: str) -> list[str]:

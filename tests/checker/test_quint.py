@@ -1,4 +1,5 @@
-"""Traces that Quint and Apalache have written, of the modules in the folder `quint`."""
+"""Traces that Quint has written, of the modules in the folder `quint`, and what Apalache's
+definition of ITF has besides."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import pytest
 from epochfence.checker.itf import TraceError, decoded, read_trace
 from epochfence.checker.replay import replay
 from epochfence.checker.verdict import Outcome, Verdict
-from epochfence.language import Bag, Int, enum, instantiate
+from epochfence.language import Bag, Int, Key, enum, instantiate
 from epochfence.spec.load import load_system
 
 FOLDER = Path(__file__).with_name("quint")
@@ -74,6 +75,18 @@ def test_what_is_under_way_may_be_a_set() -> None:
     assert decoded(Bag(Int(0, 3), 2), {"#set": [{"#bigint": "2"}]}, {}, "here") == (2,)
 
 
+@pytest.mark.parametrize("unit", [{"#tup": []}, "U_OF_UNIT", "u_OF_UNIT"])
+def test_a_variant_without_a_value_is_a_name(unit: Any) -> None:
+    assert decoded(State, {"tag": "IDLE", "value": unit}, {}, "here") == "IDLE"
+
+
+def test_an_instance_may_be_of_an_uninterpreted_type() -> None:
+    client = Key("client", 2)
+    assert [decoded(client, d, {}, "here") for d in ("1_OF_CLIENT", "client1_OF_CLIENT")] == [1, 1]
+    with pytest.raises(TraceError, match='here: "_OF_CLIENT" is no client'):
+        decoded(client, "_OF_CLIENT", {}, "here")
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -87,6 +100,5 @@ def test_what_is_under_way_may_be_a_set() -> None:
     ],
 )
 def test_a_name_that_is_none_is_refused(data: Any) -> None:
-    assert decoded(State, {"tag": "IDLE", "value": {"#tup": []}}, {}, "here") == "IDLE"
     with pytest.raises(TraceError, match=r"^here: .* is no State$"):
         decoded(State, data, {}, "here")

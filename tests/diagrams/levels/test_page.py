@@ -319,6 +319,21 @@ def test_committed_pages_can_be_read(file: Path, browser: Any) -> None:
     opened.page.close()
 
 
+def test_on_a_phone_a_wide_picture_begins_at_its_middle(browser: Any) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.goto((ROOT / "docs" / "diagrams" / "transactions.html").as_uri())
+    box = page.evaluate("""() => {
+      const [part, place] = [".picture:not([hidden]) svg", ".pictures"].map((name) =>
+        document.querySelector(name).getBoundingClientRect());
+      return [part.width - place.width, part.left + part.right - place.left - place.right];
+    }""")
+    assert box[0] > 100
+    assert abs(box[1]) < 3
+    told = page.locator("#at").bounding_box()
+    assert told["x"] + told["width"] < 370  # beside the slider
+    page.close()
+
+
 # The command -------------------------------------------------------------------------------------
 
 
