@@ -1,4 +1,5 @@
-"""A broker's parts on their own: its manager of producer ids, and what it makes of elections."""
+"""A broker's parts on their own: its manager of producer ids, what it makes of elections, and the
+coordinator of a group's offsets."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from epochfence.tests.spec.alone import Alone
 
 BOUNDS = {"brokers": 1, "handlers": 1, "block_size": 2, "largest_producer_id": 9, "faults": 2}
 ONE_BROKER = {"brokers": 1}
+A_GROUP = {"producers": 2, "inputs": 2, "generations": 2}
 
 
 class ProducerIdManager(Alone):
@@ -23,3 +25,12 @@ class Elected(Alone):
     machine = "coordinator"
     system = shipped("coordinators")
     bounds = ONE_BROKER
+
+
+class OffsetsLeader(Alone):
+    """The leader of a partition of `__consumer_offsets`, partition 1, with the group that it
+    coordinates."""
+
+    machine = "partition"
+    system = shipped("exactly-once")
+    bounds = A_GROUP
