@@ -11,7 +11,7 @@ READY := $(VENV)/.ready
 PIP_INSTALL := install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test brokers fuzz agreement cases crosscheck mutation kill slips lint bench docs dist audit lock clean python
+.PHONY: help setup check test brokers soak fuzz agreement cases crosscheck mutation kill slips lint bench docs dist audit lock clean python
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -32,6 +32,10 @@ test: $(READY) ## all tests
 brokers: $(READY) ## tests on Kafka's own brokers, by Java and Maven; RELEASES="3.6 4.3" takes some
 	@$(BIN)/python tests/brokers/kafka.py $(RELEASES)
 	$(BIN)/pytest tests/brokers --brokers "$(or $(RELEASES),all)" --durations=5 $(ARGS)
+
+soak: $(READY) ## clients, a broker and faults between them, killed at random; SECONDS=600, RELEASE=, SEED=
+	$(BIN)/python tests/soak/run.py --seconds $(or $(SECONDS),600) $(if $(RELEASE),--release $(RELEASE)) \
+	  $(if $(SEED),--seed $(SEED)) $(or $(ARGS),--record)
 
 cases: $(READY) ## Kafka's conformance cases on the executable machines; CASES=DIR takes others
 	$(BIN)/python tests/conformance/run.py $(if $(CASES),--cases $(CASES)) $(if $(JSON),--json $(JSON))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -22,11 +23,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without --brokers, `make test` isn't held up by them, and none of them is a skipped test."""
-    if not wanted(config):
-        needing = [item for item in items if "broker" in getattr(item, "fixturenames", ())]
-        items[:] = [item for item in items if item not in needing]
-        config.hook.pytest_deselected(items=needing)
+    """Without --brokers, `make test` isn't held up by them, and none of them is a skipped test. A
+    test marked with `releases` is for these alone."""
+    left = [item for item in items if _is_without(item, wanted(config))]
+    items[:] = [item for item in items if item not in left]
+    config.hook.pytest_deselected(items=left)
+
+
+def _is_without(item: pytest.Item, releases: list[str]) -> bool:
+    """Whether a test needs a broker, and there is none for it."""
+    if "broker" not in getattr(item, "fixturenames", ()):
+        return False
+    marker = item.get_closest_marker("releases")
+    if marker is None or not releases:
+        return not releases
+    given: Any = item
+    return given.callspec.params["broker"] not in marker.args
 
 
 @pytest.fixture(scope="session")

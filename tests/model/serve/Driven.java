@@ -1,0 +1,51 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.time.Duration;
+import java.util.Properties;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.errors.ApiException;
+import org.apache.kafka.common.serialization.StringSerializer;
+
+/** A producer that does what standard input says, a call in each line, and tells how each ended. */
+public class Driven {
+    public static void main(String[] arguments) throws Exception {
+        Properties settings = new Properties();
+        for (String each : arguments) {
+            String[] parts = each.split("=", 2);
+            settings.put(parts[0], parts[1]);
+        }
+        var in = new BufferedReader(new InputStreamReader(System.in));
+        try (var producer =
+                new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer())) {
+            for (String line = in.readLine(); line != null; line = in.readLine()) {
+                System.out.println(told(producer, line.split(" ")));
+                System.out.flush();
+            }
+            producer.close(Duration.ZERO);
+        }
+    }
+
+    private static String told(KafkaProducer<String, String> producer, String[] call) {
+        try {
+            switch (call[0]) {
+                case "initTransactions" -> producer.initTransactions();
+                case "beginTransaction" -> producer.beginTransaction();
+                case "commitTransaction" -> producer.commitTransaction();
+                case "abortTransaction" -> producer.abortTransaction();
+                default -> producer.send(
+                    new ProducerRecord<>("orders", Integer.parseInt(call[1]), null, call[2]));
+            }
+            return "ok";
+        } catch (KafkaException | IllegalStateException error) {
+            return name(error);
+        }
+    }
+
+    private static String name(Throwable error) {
+        for (Throwable cause = error; cause != null; cause = cause.getCause())
+            if (cause instanceof ApiException) error = cause;
+        return error.getClass().getSimpleName();
+    }
+}
