@@ -19,6 +19,7 @@ public class Driven {
         var in = new BufferedReader(new InputStreamReader(System.in));
         try (var producer =
                 new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer())) {
+            System.out.println("ready");
             for (String line = in.readLine(); line != null; line = in.readLine()) {
                 System.out.println(told(producer, line.split(" ")));
                 System.out.flush();

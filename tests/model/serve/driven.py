@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError
 from contextlib import suppress
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -20,7 +23,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from epochfence.model.serve.schedule import Call, Schedule
 from epochfence.model.serve.server import Server
-from epochfence.tests.brokers.kafka import bring, java
+from epochfence.tests.brokers.kafka import bring, java, needed
 from epochfence.tests.model.serve.clients import librdkafka, read
 
 TOPIC: Final = "orders"
@@ -156,6 +159,16 @@ class JavaError(Exception):
     """What Kafka's own client has raised, by its name."""
 
 
+@cache
+def _compiled() -> str:
+    """The class path with Driven.java compiled."""
+    jars, folder = bring("4.3.0"), tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    command = (needed("javac", "openjdk-17-jdk-headless"), "-cp", f"{jars}/*", "-d", folder.name)
+    subprocess.run((*command, Path(__file__).with_name("Driven.java")), check=True)
+    return f"{jars}/*:{folder.name}"
+
+
 class _Java:
     def __init__(self, bootstrap: str, name: str, given: _Given) -> None:
         settings = {
@@ -164,10 +177,12 @@ class _Java:
             "request.timeout.ms": given.delivery_ms,
         } | ({} if given.id is None else {"transactional.id": given.id})  # fmt: skip
         self._process = subprocess.Popen(
-            [java(), "-XX:TieredStopAtLevel=1", "-cp", f"{bring('4.3.0')}/*",
-             Path(__file__).with_name("Driven.java"), *(f"{n}={v}" for n, v in settings.items())],
+            [java(), "-XX:TieredStopAtLevel=1", "-cp", _compiled(), "Driven",
+             *(f"{n}={v}" for n, v in settings.items())],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         )  # fmt: skip
+        assert self._process.stdout is not None
+        self._process.stdout.readline()  # it is ready
 
     def call(self, call: Call, value: str) -> None:
         given, told = self._process.stdin, self._process.stdout
@@ -204,12 +219,13 @@ def _name(error: BaseException) -> str:
 
 
 class Outcome(NamedTuple):
-    """What a client did in a schedule. `told` has, by transactions, C or A where it was told to be
-    committed or aborted, an error, or a dash where it wasn't asked to be ended; `read` is what
-    committed consumers read, `hangs` that a transaction stays open, `unfired` which faults had no
-    occasion."""
+    """What a client did in a schedule. `sent` has its records by transactions; `told` has, by them,
+    C or A where it was told to be committed or aborted, an error, or a dash where it wasn't asked
+    to be ended; `read` is what committed consumers read, `hangs` that a transaction stays open,
+    `unfired` which faults had no occasion."""
 
     told: Mapping[str, str]
+    sent: Mapping[str, int]
     other: tuple[str, ...]
     read: tuple[str, ...]
     hangs: bool
@@ -223,6 +239,9 @@ class Outcome(NamedTuple):
             is_read = any(value.startswith(f"{transaction}/") for value in self.read)
             if told in ("A", "–") and is_read:
                 found.append(f"{transaction} is read")
+            wanted = [f"{transaction}/{n}" for n in range(self.sent.get(transaction, 0))]
+            if told == "C" and not {*wanted} <= {*self.read}:
+                found.append(f"{transaction} isn't read whole")
         if len({*self.read}) < len(self.read):
             found.append("a record is there twice")
         if self.hangs:
@@ -246,30 +265,31 @@ class _Run:
     def __init__(
         self, client: str, server: Server, schedule: Schedule, transactional_id: str | None
     ) -> None:
-        self._make = CLIENTS[client]
         delivery_ms = BRIEF_MS if schedule.expiries else 1000 * LIMIT_S
-        self._given = _Given(transactional_id, delivery_ms)
-        self._server, self._schedule = server, schedule
-        self._clients: dict[str, Driven] = {}
-        self._threads: dict[str, ThreadPoolExecutor] = {}
+        self._schedule = schedule
+        names = dict.fromkeys(call.client for call in schedule.calls)
+        given = _Given(transactional_id, delivery_ms)
+        self._clients = {
+            name: CLIENTS[client](server.bootstrap, name, given) for name in names
+        }  # fmt: skip
+        self._threads = {name: ThreadPoolExecutor(1) for name in names}
         self._last: dict[str, Future[None]] = {}
         self._in: dict[str, str] = {}
-        self._sent: dict[str, int] = {}
+        self.sent: dict[str, int] = {}
         self.told: dict[str, str] = {}
         self.other: list[str] = []
 
     def all(self) -> None:
         """Does all calls in the order of their steps, and waits where the run does."""
-        events: list[tuple[int, Call, bool]] = []
+        events: list[tuple[int, Callable[[], None]]] = []
         for call in self._schedule.calls:
-            events.append((call.step, call, False))
+            events.append((call.step, partial(self._begin, call)))
             if call.ends is not None:
-                events.append((call.ends, call, True))
-        for _, call, is_end in sorted(events, key=lambda each: each[0]):
-            if is_end:
-                self._await(call.client)
-            else:
-                self._begin(call)
+                events.append((call.ends, partial(self._await, call.client)))
+        given_up_s = 2 * BRIEF_MS / 1000
+        events += ((step, partial(time.sleep, given_up_s)) for step in self._schedule.expiries)
+        for _, happens in sorted(events, key=lambda each: each[0]):
+            happens()
         for client in self._last:
             self._await(client)
 
@@ -286,19 +306,15 @@ class _Run:
             transaction = self._in[call.client] = call.on
         value = ""
         if call.what in ("send", "drain"):
-            value = f"{transaction}/{self._sent.get(transaction, 0)}"
-            self._sent[transaction] = self._sent.get(transaction, 0) + 1
-        if call.client not in self._threads:
-            self._threads[call.client] = ThreadPoolExecutor(1)
+            number = self.sent.get(transaction, 0)
+            value = f"{transaction}/{number}" if transaction else f"record{number}"
+            self.sent[transaction] = self.sent.get(transaction, 0) + 1
         self._last[call.client] = self._threads[call.client].submit(
             self._do, call, transaction, value
         )
 
     def _do(self, call: Call, transaction: str, value: str) -> None:
         try:
-            if call.client not in self._clients:
-                made = self._make(self._server.bootstrap, call.client, self._given)
-                self._clients[call.client] = made
             self._clients[call.client].call(call, value)
         except Exception as error:  # whatever a library raises is what is looked for
             if call.what in ENDS:
@@ -332,16 +348,19 @@ def outcome(
             _settle(server)
         finally:
             run.close()
-        for fault in server.faults.all.values():
-            fault.release()
-        unfired = tuple(fault.name for fault in server.faults.unfired)
+        # what waits for nothing in particular has its request
+        unfired = tuple(fault.name for fault in server.faults.unfired if not fault.waiting)
         found: list[str] = []
         for partition in range(partitions):
             found += read(server.bootstrap, TOPIC, partition=partition)
         told = dict(sorted(run.told.items()))
         ended = all(each in ("C", "A") for each in told.values())
-        hangs = ended and any(_is_open(server, number) for number in range(partitions))
-    return Outcome(told, tuple(run.other), tuple(found), hangs, unfired)
+        hangs = (
+            ended and not unfired and any(_is_open(server, number) for number in range(partitions))
+        )
+        for fault in server.faults.all.values():
+            fault.release()
+    return Outcome(told, run.sent, tuple(run.other), tuple(found), hangs, unfired)
 
 
 def _settle(server: Server) -> None:
