@@ -38,6 +38,13 @@ class Packing:
     stride: int
     bits: int
 
+    def span(self, leaves: Sequence[Leaf]) -> tuple[int, int, int]:
+        """The word of leaves that lie side by side, the first one's shift, and the bits of all of
+        them, shifted to the right."""
+        places = [self.places[leaf.index] for leaf in leaves]
+        bits = sum(place.width for place in places)
+        return places[0].word, places[0].shift, (1 << bits) - 1
+
     def pack(self, vector: tuple[int, ...]) -> bytes:
         """The numbers of all leaves as a packed state; leaves without a place are left out."""
         words = [0] * self.words

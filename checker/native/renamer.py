@@ -10,6 +10,7 @@ from ..ground import Leaf
 from .instructions import I64, POINTER, VOID, Builder, Function, Value, number, truth
 from .pack import Packing
 from .renaming import Renaming, Slot, Swap, walk
+from .values import of_chunk
 
 Words = list[Value]
 
@@ -79,9 +80,7 @@ class Renamer:
     def _own(self, b: Builder, words: Words, each: Renaming, instance: int) -> Words:
         """What an instance has by itself, and for each place that may name one whether that is
         none, another or itself."""
-        found: Words = []
-        for leaf in each.own[instance]:
-            found.append(self._raw(b, words, leaf))
+        found = [of_chunk(b, self.packing, chunk, words) for chunk in each.own[instance]]
         for leaf in each.naming[instance]:
             raw = self._raw(b, words, leaf)
             itself = b.icmp("eq", raw, number(instance - leaf.low))

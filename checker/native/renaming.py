@@ -17,7 +17,7 @@ from ...language import Bag, Instance, Key, Map, Optional, Record, Sequence
 from ...language.expressions import resolve
 from ...language.types import SCALARS, Type
 from ..ground import Grounded, Leaf, PathPart
-from .pack import width
+from .pack import WORD, width
 
 Path = tuple[PathPart, ...]
 
@@ -102,8 +102,8 @@ def exchange(grounded: Grounded, key: Key, pair: tuple[int, int]) -> Swap:
     moves: list[Move] = []
     for leaf in kept:
         target = by_path[image(leaf.path)]
-        if target.index not in grounded.kept:
-            raise NotClosed(f"{leaf.name} may change and {target.name} may not")
+        if target.index not in grounded.kept or width(target) != width(leaf):
+            raise NotClosed(f"{leaf.name} may change and {target.name} may not, or by less")
         names = leaf.holds == key
         if names or target is not leaf:
             needed = names and not isinstance(leaf.type, Optional)
@@ -175,11 +175,12 @@ def _bag_paths(instance: Instance) -> Iterator[Path]:
 @dataclass(frozen=True)
 class Renaming:
     """A key whose instances refer to each other: the exchanges of neighbours, and per instance the
-    leaves that are its own whatever the others are called, then those that may name itself."""
+    leaves that are its own whatever the others are called, in chunks of at most a word's bits, then
+    those that may name itself."""
 
     key: Key
     swaps: tuple[Swap, ...]
-    own: tuple[tuple[Leaf, ...], ...]
+    own: tuple[tuple[tuple[Leaf, ...], ...], ...]
     naming: tuple[tuple[Leaf, ...], ...]
 
     @property
@@ -212,8 +213,21 @@ def renamings(
                 naming[number].append(leaf)
             elif leaf.holds not in reduced:
                 own[number].append(leaf)
-        found.append(Renaming(key, of_key, tuple(map(tuple, own)), tuple(map(tuple, naming))))
+        found.append(Renaming(key, of_key, tuple(map(chunks, own)), tuple(map(tuple, naming))))
     return tuple(found)
+
+
+def chunks(row: list[Leaf]) -> tuple[tuple[Leaf, ...], ...]:
+    """Leaves in runs of at most a word's bits."""
+    runs: list[list[Leaf]] = []
+    used = WORD
+    for leaf in row:
+        if used + width(leaf) > WORD:
+            runs.append([])
+            used = 0
+        runs[-1].append(leaf)
+        used += width(leaf)
+    return tuple(map(tuple, runs))
 
 
 def transpositions(count: int) -> list[int]:

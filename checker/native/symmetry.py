@@ -19,9 +19,10 @@ from ...language.typecheck import type_of
 from ...language.types import Type
 from ..ground import Grounded, Leaf
 from .instructions import Builder, Value, number, truth
-from .pack import WORD, Packing, width
+from .pack import Packing, width
 from .renamer import NewFunction, Renamer
-from .renaming import NotClosed, Renaming, Swap, exchange, renamings
+from .renaming import NotClosed, Renaming, Swap, chunks, exchange, renamings
+from .values import of_chunk
 
 MOST_RENAMINGS = 120  # of all keys together that are looked at where instances are alike
 
@@ -52,9 +53,7 @@ class Symmetry:
     def groups(self, grounded: Grounded) -> list[list[Leaf]]:
         """Leaves that must lie side by side in a packed state, and then all others."""
         groups = [list(chunk) for orbit in self.orbits for row in orbit.rows for chunk in row]
-        groups += [
-            chunk for each in self.renamings for own in each.own for chunk in _chunks(list(own))
-        ]
+        groups += [list(chunk) for each in self.renamings for own in each.own for chunk in own]
         grouped = {leaf.index for group in groups for leaf in group}
         rest = [x for x in grounded.leaves if x.index in grounded.kept - grouped]
         return groups + [[leaf] for leaf in rest]
@@ -90,7 +89,7 @@ def find_symmetry(grounded: Grounded, *, renaming: bool = True) -> Symmetry:
         elif not reason:
             rows = _rows(grounded, key)
             if len(rows) > 1 and rows[0]:
-                orbits.append(Orbit(key, tuple(tuple(map(tuple, _chunks(row))) for row in rows)))
+                orbits.append(Orbit(key, tuple(map(chunks, rows))))
                 used |= {leaf.index for row in rows for leaf in row}
         if reason:
             refused.append(f"{key.name}: {reason}")
@@ -336,18 +335,6 @@ def _rows(grounded: Grounded, key: Key) -> list[list[Leaf]]:
     return [[leaf for _, leaf in sorted(rows[k], key=lambda r: r[0])] for k in sorted(rows)]
 
 
-def _chunks(row: list[Leaf]) -> list[list[Leaf]]:
-    chunks: list[list[Leaf]] = [[]]
-    used = 0
-    for leaf in row:
-        if used + width(leaf) > WORD:
-            chunks.append([])
-            used = 0
-        chunks[-1].append(leaf)
-        used += width(leaf)
-    return chunks
-
-
 class Sorter:
     """Writes the code that makes a state its representative: the rows of every orbit are sorted,
     and instances that refer to each other renamed."""
@@ -367,7 +354,7 @@ class Sorter:
     def _sorted(self, b: Builder, words: list[Value]) -> list[Value]:
         words = list(words)
         for orbit in self.symmetry.orbits:
-            rows = [[self._read(b, words, chunk) for chunk in row] for row in orbit.rows]
+            rows = [[of_chunk(b, self.packing, chunk, words) for chunk in row] for row in orbit.rows]
             for step in range(len(rows)):  # odd-even transposition: n rounds sort n rows
                 for at in range(step % 2, len(rows) - 1, 2):
                     rows[at], rows[at + 1] = self._ordered(b, rows[at], rows[at + 1])
@@ -380,22 +367,13 @@ class Sorter:
         """The words of the state with an instance of the orbit and its first one exchanged."""
         words = list(words)
         for one, other in zip(orbit.rows[0], orbit.rows[instance], strict=True):
-            a, c = self._read(b, words, one), self._read(b, words, other)
+            a, c = (of_chunk(b, self.packing, each, words) for each in (one, other))
             self._write(b, words, one, c)
             self._write(b, words, other, a)
         return words
 
-    def _span(self, chunk: tuple[Leaf, ...]) -> tuple[int, int, int]:
-        places = [self.packing.places[leaf.index] for leaf in chunk]
-        bits = sum(place.width for place in places)
-        return places[0].word, places[0].shift, (1 << bits) - 1
-
-    def _read(self, b: Builder, words: list[Value], chunk: tuple[Leaf, ...]) -> Value:
-        word, shift, mask = self._span(chunk)
-        return b.and_(b.lshr(words[word], number(shift)), number(mask))
-
     def _write(self, b: Builder, words: list[Value], chunk: tuple[Leaf, ...], value: Value) -> None:
-        word, shift, mask = self._span(chunk)
+        word, shift, mask = self.packing.span(chunk)
         cleared = b.and_(words[word], number(~(mask << shift)))
         words[word] = b.or_(cleared, b.shl(value, number(shift)))
 

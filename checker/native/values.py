@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..graph import Node
+from ..ground import Leaf
 from .instructions import I1, I64, Builder, Value, number, truth
 from .pack import Packing, Place
 
@@ -78,6 +79,12 @@ def of_leaf(b: Builder, place: Place, words: list[Value]) -> Value:
     if place.shift:
         raw = b.lshr(raw, number(place.shift))
     return b.add(raw, number(place.low)) if place.low else raw
+
+
+def of_chunk(b: Builder, packing: Packing, leaves: Sequence[Leaf], words: list[Value]) -> Value:
+    """The bits of leaves that lie side by side in a packed state, given as words."""
+    word, shift, mask = packing.span(leaves)
+    return b.and_(b.lshr(words[word], number(shift)), number(mask))
 
 
 def applied(b: Builder, op: str, args: Iterator[Value], value: int = 0) -> Value:
