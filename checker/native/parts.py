@@ -65,6 +65,19 @@ def slot_of(h, size):
 
 
 @njit(nogil=True, cache=True, inline="always")
+def numbers_in(size):
+    """The bits of a slot that hold a number and 1 more; the others hold bits of a hash, so that a
+    content is hardly ever looked at in vain."""
+    return uint64(size - 1) & uint64(0xFFFFFFFF)
+
+
+@njit(nogil=True, cache=True, inline="always")
+def mark_of(h, numbers):
+    """The bits of a hash that a slot holds."""
+    return h & uint64(0xFFFFFFFF) & ~numbers
+
+
+@njit(nogil=True, cache=True, inline="always")
 def hash_part(state, first, words, stride):
     """64 bits from a part of a packed state."""
     mixed = uint64(0)
@@ -93,6 +106,13 @@ def number_at(address, place):
     return np.int64(load64(address + 8 * place))
 
 
+@njit(nogil=True, cache=True, inline="always")
+def prefetch_content(key, words):
+    """Asks for a content at an address, which may lie in two lines of the cache."""
+    prefetch(key)
+    prefetch(key + 8 * words - 8)
+
+
 @njit(nogil=True, cache=True)
 def intern(state, stride, h, row, own):
     """The number of what a packed state has in a part, which gets one where it has none; -1 where
@@ -104,10 +124,12 @@ def intern(state, stride, h, row, own):
     keys, slots, size = number_at(row, KEYS), number_at(row, SLOTS), number_at(row, SIZE)
     first, words = number_at(row, FIRST), number_at(row, WORDS)
     content, last = state + 8 * first, last_bits(first + words, stride)
+    numbers = numbers_in(size)
+    mark = mark_of(h, numbers)
     at = slot_of(h, size)
     while True:
-        seen = np.int64(load32_acquire(slots + 4 * at))
-        if seen == 0:
+        seen = uint64(load32_acquire(slots + 4 * at))
+        if seen == uint64(0):
             free = number_at(own, 0)
             if free == number_at(own, 1):
                 free = fetch_add(row + 8 * USED, CHUNK)
@@ -122,12 +144,15 @@ def intern(state, stride, h, row, own):
             end = key + 8 * words - 8
             store64(end, load64(end) & last)
             # whoever sees the number sees the content
-            seen = np.int64(compare_exchange32(slots + 4 * at, uint32(0), uint32(free + 1)))
-            if seen == 0:
+            held = uint32(mark | uint64(free + 1))
+            seen = uint64(compare_exchange32(slots + 4 * at, uint32(0), held))
+            if seen == uint64(0):
                 store64(own, uint64(free + 1))
                 return free
-        if same_words(content, keys + 8 * words * (seen - 1), words, last):
-            return seen - 1
+        if seen & ~numbers == mark:
+            number = np.int64(seen & numbers) - 1
+            if same_words(content, keys + 8 * words * number, words, last):
+                return number
         at += 1
         if at == size:
             at = 0
@@ -166,9 +191,10 @@ def end_fold(stride, parts, own, numbers, sought, left):
     rows = parts.ctypes.data
     for i in range(left):
         row = rows + 8 * FIELDS * sought[i, 1]
-        slot = slot_of(uint64(sought[i, 3]), number_at(row, SIZE))
-        seen = np.int64(load32_acquire(number_at(row, SLOTS) + 4 * slot))
-        prefetch(number_at(row, KEYS) + 8 * number_at(row, WORDS) * max(0, seen - 1))
+        h, size, words = uint64(sought[i, 3]), number_at(row, SIZE), number_at(row, WORDS)
+        seen = uint64(load32_acquire(number_at(row, SLOTS) + 4 * slot_of(h, size)))
+        number = max(0, np.int64(seen & numbers_in(size)) - 1)
+        prefetch_content(number_at(row, KEYS) + 8 * words * number, words)
     for i in range(left):
         part = sought[i, 1]
         number = intern(
@@ -270,16 +296,18 @@ def rewrite_records(states, counts, width, parts, wider, widened):
 def move_slots(slots, size, parts, part):
     """Fills a part's slots, which are empty, with what other slots held."""
     words = parts[part, WORDS]
+    numbers = numbers_in(parts[part, SIZE])
     for old in range(size):
-        held = load32(slots + 4 * old)
-        if held != 0:
+        held = uint64(load32(slots + 4 * old)) & numbers_in(size)
+        if held != uint64(0):
             key = parts[part, KEYS] + 8 * words * (np.int64(held) - 1)
-            at = slot_of(hash_part(key, 0, words, 8 * words), parts[part, SIZE])
+            h = hash_part(key, 0, words, 8 * words)
+            at = slot_of(h, parts[part, SIZE])
             while load32(parts[part, SLOTS] + 4 * at) != 0:
                 at += 1
                 if at == parts[part, SIZE]:
                     at = 0
-            store32(parts[part, SLOTS] + 4 * at, held)
+            store32(parts[part, SLOTS] + 4 * at, uint32(mark_of(h, numbers) | held))
 
 
 class Parts:

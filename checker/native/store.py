@@ -25,7 +25,17 @@ import numpy as np
 from numba import njit, uint64
 
 from .memory import Region, load32, load64, prefetch, store32, store64, trailing_zeros
-from .parts import BITS, FIELDS, Parts, read_record, rewrite_records, unfold
+from .parts import (
+    BITS,
+    FIELDS,
+    KEYS,
+    WORDS,
+    Parts,
+    prefetch_content,
+    read_record,
+    rewrite_records,
+    unfold,
+)
 
 SHARD_BITS = 8
 SHARDS = 1 << SHARD_BITS
@@ -243,6 +253,11 @@ def packed_states(states, first, count, shard, form, parts, numbers, at, room):
     for i in range(count):
         own = numbers[at + several * i : at + several * (i + 1)]
         read_record(states + (first + i) * width, shard, parts, own)
+        for part in range(several):
+            words = parts[part, WORDS]
+            prefetch_content(parts[part, KEYS] + 8 * words * own[part], words)
+    for i in range(count):
+        own = numbers[at + several * i : at + several * (i + 1)]
         unfold(own, room + i * stride, stride, parts)
     return room
 
