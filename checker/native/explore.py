@@ -36,7 +36,7 @@ from .vectors import gathered
 from .worker import ALL, MOST_FILLED, MOST_KEPT, SPAN, Worker
 
 LEAST_FILLED = 1 << 10  # states in a bucket from which on it is emptied first
-LEAST_ROUND, MOST_ROUND = 1 << 14, 1 << 17  # states expanded between two turns of insertion
+LEAST_ROUND, MOST_ROUND = 1 << 14, 1 << 16  # states expanded between two turns of insertion
 TURNS = 32  # parts of the shards, each of which a thread fills in one go
 INTERRUPTED = "interrupted"  # what stopped a search that no limit did
 NO_PREDECESSOR = "a state of the search has no predecessor in the level before it"

@@ -322,10 +322,10 @@ class Store:
                 return False
 
     def _grow(self, shard: int) -> bool:
-        """Doubles a table, or makes it half as large again where it takes more than the records;
+        """Doubles a table, or makes it an eighth larger where it takes as much as the records;
         False where the shard can't hold more states, or memory is short."""
         groups = int(self.groups[shard])
-        more = groups if self.parts is None else groups // 2
+        more = groups if self.parts is None else groups // 8
         more = min(more, self.most_groups - groups)
         if self.room * groups >= self.most or not self.may_take(GROUP * more):
             return False

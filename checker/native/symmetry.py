@@ -354,7 +354,9 @@ class Sorter:
     def _sorted(self, b: Builder, words: list[Value]) -> list[Value]:
         words = list(words)
         for orbit in self.symmetry.orbits:
-            rows = [[of_chunk(b, self.packing, chunk, words) for chunk in row] for row in orbit.rows]
+            rows = [
+                [of_chunk(b, self.packing, chunk, words) for chunk in row] for row in orbit.rows
+            ]
             for step in range(len(rows)):  # odd-even transposition: n rounds sort n rows
                 for at in range(step % 2, len(rows) - 1, 2):
                     rows[at], rows[at + 1] = self._ordered(b, rows[at], rows[at + 1])

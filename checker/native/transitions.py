@@ -69,7 +69,8 @@ def link(
     bad, bad_count, starts, states, tables, groups, kind_of, targets, kinds, offsets, written,
 ):  # fmt: skip
     """Writes the steps from `count` states of a shard from position `first` on behind the `written`
-    ones of their block; returns how many there are then, -1 where a step leads to an unknown state.
+    ones of their block; returns how many there are then, or -1 where a step leads to an unknown
+    state.
     """
     stride, width, several = form[STRIDE], form[WIDTH], parts.shape[0]
     owners = np.empty(rows.size, dtype=np.int64)

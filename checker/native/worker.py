@@ -119,7 +119,7 @@ def expand_each(
     """Expands states one by one, and begins to find the numbers of their successors' parts.
 
     `known` has the states' own numbers. Returns how many successors were written to `out`, and how
-    much is left to be found (see `begin_fold`).
+    many parts' numbers are left to be found (see `begin_fold`).
     """
     several = parts.shape[0]
     written, left = 0, 0

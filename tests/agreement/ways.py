@@ -30,7 +30,7 @@ from epochfence.checker.native import (
     object_cache,
     object_code,
     pack,
-    symmetry,
+    renaming,
 )
 from epochfence.checker.native.explore import Progress
 from epochfence.checker.native.memory import Region
@@ -177,7 +177,7 @@ def in_parts(case: Case) -> Iterator[str]:
     with (
         compiled_anew(0),
         patch.object(pack, "WORD", 10),  # bits, of 64
-        patch.object(symmetry, "WORD", 10),
+        patch.object(renaming, "WORD", 10),
         patch.multiple(lower, INLINE=0, PART=0, COPIED=0),
     ):
         result = plainly(case.instance)

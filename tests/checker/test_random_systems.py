@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, reject, settings
 
 from epochfence.checker.check import Options, check
 from epochfence.checker.fault import DEADLOCK, RANGE
-from epochfence.checker.native import lower, pack, symmetry
+from epochfence.checker.native import lower, pack, renaming
 from epochfence.checker.reference import Reference, search
 from epochfence.checker.verdict import Outcome as Ran
 from epochfence.checker.verdict import Result, Verdict
@@ -176,7 +176,7 @@ def test_native_code_finds_what_a_plain_search_finds(instance: Instance) -> None
 @given(instances())
 def test_in_many_words_and_compiled_as_large_systems_are(instance: Instance) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        for module in (pack, symmetry):
+        for module in (pack, renaming):
             patch.setattr(module, "WORD", 10)  # bits, of 64
         for name in ("INLINE", "PART", "COPIED"):
             patch.setattr(lower, name, 0)
