@@ -8,7 +8,7 @@ transaction.
 
 from __future__ import annotations
 
-from ...language import Expression, element, first_of, position
+from ...language import Expression, any_of, element, first_of, if_, position, sum_of
 from . import state as leader
 
 DATA, ABORT = leader.Kind.DATA, leader.Kind.ABORT
@@ -45,3 +45,44 @@ def is_read_committed(entry: Expression, where: Expression) -> Expression:
         & (position(entry) < leader.last_stable_offset.at(where))
         & ~is_aborted(entry, where)
     )
+
+
+def is_filtered(entry: Expression, where: Expression, oldest_first: Expression) -> Expression:
+    """Whether a reader that goes by the list of aborted transactions drops the entry.
+
+    The list has their first offsets, the oldest or the newest one first. The reader drops what its
+    producer id has from the list's head on, and takes the head away at each abort marker of the id
+    (FetchResponse's aborted transactions; CompletedFetch.consumeAbortedTransactionsUpTo).
+    """
+    first, marker, between, other = (log_entry(name, where) for name in ("a", "m", "b", "o"))
+    same_id = other.producer_id == entry.producer_id
+    aborts = if_(same_id & (other.kind == ABORT), 1, 0)
+    taken = sum_of(other, if_(position(other) < position(entry), aborts, 0))
+    is_before = if_(
+        oldest_first, position(other) < position(marker), position(other) > position(marker)
+    )
+    is_head = sum_of(other, if_(is_before, aborts, 0)) == taken
+    ended_between = any_of(
+        between,
+        (between.producer_id == entry.producer_id)
+        & (between.kind != DATA)
+        & (position(between) > position(first))
+        & (position(between) < position(marker)),
+    )
+    aborted_here = any_of(
+        marker,
+        (marker.producer_id == entry.producer_id)
+        & (marker.kind == ABORT)
+        & (position(first) < position(marker))
+        & ~ended_between
+        & is_head,
+    )
+    begun = any_of(
+        first,
+        (first.producer_id == entry.producer_id)
+        & (first.kind == DATA)
+        & ~first.idempotent_only
+        & (position(first) <= position(entry))
+        & aborted_here,
+    )
+    return (entry.kind == DATA) & ~entry.idempotent_only & begun

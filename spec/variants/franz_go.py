@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...language import Row, Table, any_of, lost, position, set_of
+from ...language import Row, Table, all_of, any_of, invariant, lost, position, set_of
 from ...language.variants import Variant
 from ..application import Outcome, abort_transaction, application, asked, told_end
 from ..client.calls import call_send
@@ -22,7 +22,9 @@ from ..client.state import (
 )
 from ..client.transaction_manager import CallResponse, ClientStep, Reaction, react
 from ..errors import Errors
-from ..messages import EndTxn, EndTxnResponse, connection, producer
+from ..leader.isolation import is_aborted, is_filtered, log_entry
+from ..leader.state import Kind, last_stable_offset, log_start_offset
+from ..messages import PARTITION, EndTxn, EndTxnResponse, connection, producer
 from .rules import rule
 
 adds_first = rule(
@@ -47,6 +49,33 @@ failed_end_told = rule(
     "An end that was answered UNKNOWN_SERVER_ERROR has failed; before, its retry did nothing and "
     "was told as done.",
     "twmb/franz-go 07525c50, f25fe060, 42b3d833 and 351dd40a",
+)
+aborted_sorted = rule(
+    "aborted_sorted",
+    "A reader sorts the list of aborted transactions; before, it took it as it came: newest first, "
+    "where a leader is Redpanda's.",
+    "twmb/franz-go b9b50cce",
+)
+
+_p = PARTITION.variable("p")
+_entry = log_entry("e", _p)
+_is_read = (
+    (_entry.kind == Kind.DATA)
+    & (position(_entry) >= log_start_offset.at(_p))
+    & (position(_entry) < last_stable_offset.at(_p))
+)
+filters_aborted = invariant(
+    "FiltersAborted",
+    all_of(
+        _p,
+        all_of(
+            _entry,
+            _is_read.implies(is_filtered(_entry, _p, aborted_sorted) == is_aborted(_entry, _p)),
+        ),
+    ),
+    "A read_committed reader that goes by the list of aborted transactions drops their records and "
+    "no others.",
+    "KIP-98, isolation; twmb/franz-go b9b50cce",
 )
 
 _lost = lost(EndTxn)
@@ -123,5 +152,6 @@ variant = Variant(
             ),
         ),
     ),
-    (adds_first, ends_confirmed, attempts_counted, failed_end_told),
+    (adds_first, ends_confirmed, attempts_counted, failed_end_told, aborted_sorted),
+    properties=(filters_aborted,),
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from epochfence.checker.behaviour import Behaviour, compare
+from epochfence.checker.behaviour import Answer, Behaviour, compare
 from epochfence.language import DeclarationError, instantiate, lift
 from epochfence.spec.bugs import bug_of
 from epochfence.spec.load import load_system
@@ -107,6 +107,20 @@ def test_what_is_in_a_log_differs() -> None:
     unseen = replace(system, observed=())
     pair = instantiate(unseen, "4.1", constants), instantiate(unseen, "4.2", constants)
     assert not compare(*pair).found
+
+
+def test_what_is_in_a_replicas_log_differs() -> None:
+    """KIP-279: a follower has another record than its leader, and keeps it. No message tells."""
+    system, constants = load_system("replication"), {"replicas": 2, "crashes": 0}
+    pair = instantiate(system, "1.1", constants), instantiate(system, "2.0", constants)
+    (only,) = compare(*pair, 700).found
+    assert (only.action, len(only.run.steps)) == ("replica.OffsetForLeaderEpoch", 10)
+    assert (only.before, only.after) == (
+        Answer("to the leader's offset", ()), Answer("ask again", ()),
+    )  # fmt: skip
+    unseen = replace(system, observed=())
+    pair = instantiate(unseen, "1.1", constants), instantiate(unseen, "2.0", constants)
+    assert not compare(*pair, 700).found
 
 
 def test_what_is_observed_is_a_field() -> None:

@@ -61,3 +61,16 @@ def test_the_reader_drops_what_the_aborted_index_names(
     }
     entry = isolation.log_entry("e", HERE)
     assert offsets(one, isolation.is_read_committed(entry, HERE), entry) == expected
+
+    for oldest_first, dropped in ((True, set[int]()), (False, set[int]())):
+        firsts: dict[int, list[int]] = {}
+        for producer_id, first, _ in index if oldest_first else reversed(index):
+            firsts.setdefault(producer_id, []).append(first)
+        for offset, (what, producer_id, _, plain, *_) in enumerate(one.field("log")):
+            ahead = firsts.get(producer_id, [])
+            if what == "DATA" and not plain and ahead and ahead[0] <= offset:
+                dropped.add(offset)
+            elif what == "ABORT":
+                ahead.pop(0)
+        filtered = isolation.is_filtered(entry, HERE, lift(oldest_first))
+        assert offsets(one, filtered, entry) == dropped

@@ -147,7 +147,9 @@ MENDED = ("late_fence_end_refused", "stale_epoch_abortable", "timeout_bumps_epoc
 
 @pytest.mark.slow(5)
 @pytest.mark.sample(1)
-@pytest.mark.parametrize(("release", "fixes"), [("0.11.0.0", 3), ("2.0", 2), ("2.7", 1)])
+@pytest.mark.parametrize(
+    ("release", "fixes"), [("0.11.0.0", 3), ("2.0", 2), ("3.9+client=2.0", 2), ("2.7", 1)]
+)
 def test_before_version_2_a_client_is_fenced_by_itself_for_as_many_reasons(
     release: str, fixes: int
 ) -> None:
