@@ -13,6 +13,7 @@ SECONDS = 12
 def test_some_seconds_of_the_soak_are_explained(broker: Broker, seed: int, tmp_path: Path) -> None:
     told = soak(broker.release, SECONDS, seed, 0.05, tmp_path)
     assert told.wrong == [], told.rows
+    assert told.rows["kills"].startswith("the broker 1")
     assert "EXPLAINED" in told.rows["the recorded history"]
 
 

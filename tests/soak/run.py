@@ -62,10 +62,12 @@ OUTCOMES: Final = {"ack": "acknowledged", "fail": "failed"}
 
 @dataclass
 class Told:
-    """What a run comes to: lines of a table by what they are about, and what is wrong."""
+    """What a run comes to: lines of a table by what they are about, what is wrong, and what the run
+    lacks that a long one has."""
 
     rows: dict[str, str] = field(default_factory=dict[str, str])
     wrong: list[str] = field(default_factory=list[str])
+    lacking: list[str] = field(default_factory=list[str])
 
     def set_apart(self, log: str) -> None:
         """Takes out what is wrong in partitions whose markers the broker says to have left out."""
@@ -249,7 +251,7 @@ def judge_application(told: Told, workers: Workers, events: Sequence[Mapping[str
         client = producer.rpartition("-")[0]
         by_client[client] += sum(line[0] == "end" and line[2] == "committed" for line in lines)
     told.rows["committed by client"] = ", ".join(f"{c} {by_client[c]:,}" for c in ALL)
-    told.wrong += (f"{c} has committed nothing" for c in ALL if not by_client[c])
+    told.lacking += (f"{c} has committed nothing" for c in ALL if not by_client[c])
     told.rows["the application's view"] = (
         f"{view.sends:,} records sent, {view.reads:,} read: {len(view.anomalies)} anomalies, "
         f"{view.finding.name}"
@@ -321,7 +323,7 @@ def soak(release: str, seconds: float, seed: int, rate: float, folder: Path) -> 
     told.rows["faults fired"] = ", ".join(f"{do} {kinds[do]:,}" for do in KINDS)
     told.rows["kills"] = f"the broker {kills}, clients {workers.kills}"
     if not kinds or not kills or not workers.kills:
-        told.wrong.append("not everything was disturbed")
+        told.lacking.append("not everything was disturbed")
     events = application(workers, reads)
     (folder / "application.jsonl").write_text("\n".join(map(json.dumps, events)), encoding="utf-8")
     judge_application(told, workers, events)
@@ -358,6 +360,7 @@ def main(arguments: Sequence[str]) -> int:
     folder = Path(tempfile.mkdtemp(prefix="epochfence-soak-"))
     print(f"seed {given.seed}", flush=True)
     told = soak(given.release, given.seconds, given.seed, given.rate, folder)
+    told.wrong += told.lacking
     made = page(told, given.release, given.seconds, given.seed)
     print(made, end="")
     if given.record:
