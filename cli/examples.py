@@ -49,6 +49,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "diff docs/examples/retry.py --protocols 1 2 --behaviour",
     ),
     "bugs": ("bugs", "bugs KAFKA-14402"),
+    "semantics": (
+        "semantics acks=1 min.insync.replicas=1 commit=after",
+        "semantics --show idempotent.isr2.clean.after",
+    ),
+    "window": ("window",),
     "vectors": ("vectors vectors",),
     "export": ("export tla docs/examples/lease.py -o lease",),
     "list": ("list",),

@@ -91,7 +91,7 @@ LEADER_CHANGES = constant(
     "leader_changes", 1, 0, 1, real=1, meaning="1: a partition's leader may change, or start anew"
 )
 IN_FLIGHT = constant(
-    "in_flight", 2, 1, 5, real=5, meaning="batches in flight to a partition at a time"
+    "in_flight", 2, 1, 6, real=5, meaning="batches in flight to a partition at a time"
 )
 DELAYS = constant(
     "delays",

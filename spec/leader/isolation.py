@@ -8,7 +8,8 @@ transaction.
 
 from __future__ import annotations
 
-from ...language import Expression, any_of, element, first_of, if_, position, sum_of
+from ...language import Expression, any_of, element, first_of, if_, lift, position, sum_of
+from ...language.expressions import Operand
 from . import state as leader
 
 DATA, ABORT = leader.Kind.DATA, leader.Kind.ABORT
@@ -19,15 +20,24 @@ def log_entry(name: str, where: Expression) -> Expression:
     return element(name, leader.log.at(where))
 
 
-def ending(entry: Expression, where: Expression) -> Expression:
-    """The marker that ends the transaction of a log entry, where it has been written."""
-    marker = log_entry("m", where)
+def ending_behind(
+    entries: Expression, offset: Expression, producer_id: Expression, when: Operand = True
+) -> Expression:
+    """The first marker of a producer id behind an offset of a log, where there is one."""
+    marker = element("m", entries)
     return first_of(
         marker,
-        (position(marker) > position(entry))
+        (position(marker) > offset)
         & (marker.kind != DATA)
-        & (marker.producer_id == entry.producer_id)
-        & ~entry.idempotent_only,
+        & (marker.producer_id == producer_id)
+        & lift(when),
+    )
+
+
+def ending(entry: Expression, where: Expression) -> Expression:
+    """The marker that ends the transaction of a log entry, where it has been written."""
+    return ending_behind(
+        leader.log.at(where), position(entry), entry.producer_id, when=~entry.idempotent_only
     )
 
 

@@ -7,11 +7,14 @@ Releases before let a follower fetch under another epoch: that isn't declared.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ...language import (
     Bool,
     Expression,
     Row,
     Table,
+    all_true,
     any_of,
     append,
     element,
@@ -27,8 +30,10 @@ from ...language import (
 )
 from ...language.expressions import Operand
 from ..features import high_watermark_waits, isr_from_epoch_start
+from ..leader.state import Kind
 from .state import (
     ACKS,
+    LOG_SIZE,
     MIN_ISR,
     RECORD,
     RECORDS,
@@ -54,9 +59,12 @@ from .state import (
     produced,
     registration,
     replica,
+    session,
     state,
     truncated,
 )
+
+Updates = Mapping[Expression, Operand]
 
 produce = event("produce")
 fetch = event(
@@ -75,7 +83,7 @@ def advanced(
 ) -> Expression:
     """A leader's high watermark once it has this log, in-sync set and fetch offsets."""
     end = if_(_r == leader, size(entries), offsets[_r])
-    reached = min_of(_r, if_(_r.is_in(members), end, RECORDS))
+    reached = min_of(_r, if_(_r.is_in(members), end, LOG_SIZE))
     before = high_watermark.at(leader)
     waits = high_watermark_waits & (size(members) < MIN_ISR)
     return if_(waits, before, maximum(before, reached))
@@ -87,52 +95,67 @@ def moved(
     """A leader's high watermark moves, and acks=all that waited for it is answered."""
     now = advanced(leader, entries, members, offsets)
     entry = element("entry", entries[high_watermark.at(leader) : now])
-    is_answered = (entry.leader_epoch == leader_epoch.at(leader)) & (entry.record == _record)
+    is_answered = all_true(
+        entry.leader_epoch == leader_epoch.at(leader),
+        entry.record == _record,
+        entry.producer_id == session,
+        entry.kind == Kind.DATA,
+    )
     answered = those(_record, acks_all & (size(members) >= MIN_ISR) & any_of(entry, is_answered))
     return {high_watermark.at(leader): now, acknowledged: acknowledged | answered}
 
 
-_appended = append(log, Entry(leader_epoch=leader_epoch, record=produced))
-_at_once: dict[Expression, Operand] = {
-    produced: produced + 1,
-    acknowledged: acknowledged | set_of(produced),
-}
-appends = Table(
-    replica,
-    on=produce,
-    others=(clients,),
-    when=(produced < RECORDS) & ((state == State.LEADER) | (ACKS == 0)),
-    rows=(
+def refused_for_want_of_replicas(refused: Updates) -> Row:
+    """The row of an append with acks=all where too few replicas are in sync."""
+    return Row(
+        "not enough replicas",
+        when=acks_all & (size(isr) < MIN_ISR),
+        set=refused,
+        source="Partition.appendRecordsToLeader",
+        note="NOT_ENOUGH_REPLICAS; the producer tries again.",
+    )
+
+
+def append_rows(record: Expression, taken: Updates, refused: Updates) -> tuple[Row, ...]:
+    """The rows for a record that a leader is asked to append: what else changes once it is `taken`,
+    and where it is `refused`."""
+    appended = append(log, Entry(leader_epoch=leader_epoch, record=record, producer_id=session))
+    at_once = {**taken, acknowledged: acknowledged | set_of(record)}
+    return (
         Row(
             "nobody answers",
             when=(ACKS == 0) & (state != State.LEADER),
-            set=_at_once,
+            set=at_once,
             source="Sender.handleProduceResponse",
             note="With acks=0 a producer doesn't hear that it has asked the wrong broker.",
         ),
-        Row(
-            "not enough replicas",
-            when=acks_all & (size(isr) < MIN_ISR),
-            source="Partition.appendRecordsToLeader",
-            note="NOT_ENOUGH_REPLICAS; the producer tries again.",
-        ),
+        refused_for_want_of_replicas(refused),
         Row(
             "append, acks=all",
             when=acks_all,
-            set={log: _appended, produced: produced + 1, **moved(me, _appended, isr, fetched)},
+            set={log: appended, **taken, **moved(me, appended, isr, fetched)},
             source="Partition.appendRecordsToLeader, maybeIncrementLeaderHW",
             note="Answered when the high watermark has passed the record.",
         ),
         Row(
             "append, and answer at once",
             set={
-                log: _appended,
-                **_at_once,
-                high_watermark: advanced(me, _appended, isr, fetched),
+                log: appended,
+                **at_once,
+                high_watermark: advanced(me, appended, isr, fetched),
             },
             source="ReplicaManager.appendRecords",
         ),
-    ),
+    )
+
+
+can_take = (state == State.LEADER) | (ACKS == 0)
+appends = Table(
+    replica,
+    on=produce,
+    others=(clients,),
+    when=(produced < RECORDS) & can_take,
+    rows=append_rows(produced, {produced: produced + 1}, {}),
 )
 
 _leader = fetch.leader

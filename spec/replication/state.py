@@ -26,9 +26,17 @@ from ...language import (
     record,
 )
 from ...language.expressions import Operand
+from ..leader.state import Kind
 
 REPLICAS = constant("replicas", 3, 1, 5, meaning="replicas of the partition")
 RECORDS = constant("records", 2, 1, 8, meaning="records that producers send")
+SESSIONS = constant(
+    "sessions", 1, 1, 3,
+    meaning="producer ids, or transactions, under which an application sends its records",
+)  # fmt: skip
+EXTRA_ENTRIES = constant(
+    "extra_entries", 0, 0, 8, meaning="entries that a log has room for beyond one for each record"
+)
 LEADER_EPOCHS = constant("leader_epochs", 3, 1, 8, meaning="elections, the first one counted")
 ACKS = constant("acks", -1, -1, 1, meaning="acks of the producers; -1 is all")
 MIN_ISR = constant("min_insync_replicas", 2, 1, 5, meaning="min.insync.replicas")
@@ -43,10 +51,12 @@ UNCLEAN_ELECTIONS = constant(
 
 REPLICA = Key("replica", REPLICAS)
 LEADER_EPOCH = Int(0, LEADER_EPOCHS, "leader epoch")  # 0: before the first election
-OFFSET = Int(0, RECORDS, "offset")
+LOG_SIZE = RECORDS + EXTRA_ENTRIES
+OFFSET = Int(0, LOG_SIZE, "offset")
 UNKNOWN = -1
 RECORD = Int(0, RECORDS - 1, "record")
-Entry = record("Entry", leader_epoch=LEADER_EPOCH, record=RECORD)
+SESSION = Int(0, SESSIONS - 1, "producer id")
+Entry = record("Entry", leader_epoch=LEADER_EPOCH, record=RECORD, producer_id=SESSION, kind=Kind)
 
 registration = Machine(
     "registration",
@@ -65,13 +75,13 @@ replica = Machine(
 )  # fmt: skip
 state = replica.state_field("state", State, State.STARTED)
 leader_epoch = replica.field("leader_epoch", LEADER_EPOCH, doc="The epoch that it has heard of.")
-log = replica.field("log", Sequence(Entry, RECORDS), doc="Its size is the log end offset.")
+log = replica.field("log", Sequence(Entry, LOG_SIZE), doc="Its size is the log end offset.")
 high_watermark = replica.field(
     "high_watermark", OFFSET, doc="As it knows it; also its checkpoint, which a crash keeps."
 )
 isr = replica.field("isr", Set(REPLICA), doc="A leader's in-sync set.")
 fetched = replica.field(
-    "fetched", Map(REPLICA, Int(UNKNOWN, RECORDS, "fetch offset")),
+    "fetched", Map(REPLICA, Int(UNKNOWN, LOG_SIZE, "fetch offset")),
     doc="A leader's: the log end offset of each other replica, -1 until it fetches in this epoch.",
 )  # fmt: skip
 epoch_start = replica.field(
@@ -79,10 +89,11 @@ epoch_start = replica.field(
 )
 
 clients = Machine("clients", doc="Producers, each record from one without retries, and consumers.")
-produced = clients.field("produced", OFFSET, doc="How many records were sent.")
+produced = clients.field("produced", Int(0, RECORDS, "count"), doc="How many records were sent.")
+session = clients.field("producer_id", SESSION, doc="Under which records are sent.")
 acknowledged = clients.field("acknowledged", Set(RECORD), doc="Records that producers rely on.")
 consumed = clients.field(
-    "consumed", Sequence(Entry, RECORDS), doc="What consumers were given, by offset."
+    "consumed", Sequence(Entry, LOG_SIZE), doc="What consumers were given, by offset."
 )
 
 acks_all = ACKS == -1

@@ -49,6 +49,12 @@ def _exactly_once() -> System:
     return system
 
 
+def _delivery() -> System:
+    from .delivery import system
+
+    return system
+
+
 SHIPPED: dict[str, Callable[[], System]] = {
     "transactions": _transactions,
     "producer-ids": _producer_ids,
@@ -59,11 +65,15 @@ SHIPPED: dict[str, Callable[[], System]] = {
     "exactly-once": _exactly_once,
 }
 
+OF_COMMANDS: dict[str, Callable[[], System]] = {"delivery": _delivery}
+"""Systems that a command asks about at bounds of its own: `semantics`."""
+
 
 def shipped(name: str) -> System:
     """The shipped system of that name. Raises DeclarationError where there is none."""
-    if name not in SHIPPED:
+    every = SHIPPED | OF_COMMANDS
+    if name not in every:
         raise DeclarationError(
-            f"no system is called {name}: the shipped ones are {', '.join(SHIPPED)}"
+            f"no system is called {name}: the shipped ones are {', '.join(every)}"
         )
-    return SHIPPED[name]()
+    return every[name]()

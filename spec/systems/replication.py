@@ -9,12 +9,14 @@ from ..replication import election, fetch, truncation
 from ..replication.state import (
     ACKS,
     CRASHES,
+    EXTRA_ENTRIES,
     LEADER_EPOCHS,
     MIN_ISR,
     POWER_LOSSES,
     RECORDS,
     REPLICA,
     REPLICAS,
+    SESSIONS,
     UNCLEAN_ELECTIONS,
     log,
     newest_epoch,
@@ -45,6 +47,7 @@ system = System(
     constants=(
         REPLICAS, RECORDS, LEADER_EPOCHS, ACKS, MIN_ISR, CRASHES, POWER_LOSSES, UNCLEAN_ELECTIONS,
     ),
+    fixed={SESSIONS: 1, EXTRA_ENTRIES: 0},
     bounds={"small": {REPLICAS: 2}, "large": {CRASHES: 2}},
     protocols=KAFKA.of_parts(),
     budgets={

@@ -1,0 +1,76 @@
+"""Properties that are asked about more than once: at one bounds, then at the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .journal import Kept
+from .matrix import OnResult
+from .sweep import Piece, sweep
+from .workers import Spread
+
+_ALONE = Spread()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a property has come to: "holds", "broken" or "inconclusive". `run` is the last run that
+    looked for it, counted from 0, `steps` how long the counterexample is, and `trace` the
+    counterexample as plain data, if that was asked for."""
+
+    name: str
+    verdict: str
+    run: int
+    steps: int | None = None
+    trace: Any = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether every run that looks for it says so."""
+        return self.verdict == "holds"
+
+
+def asked(
+    questions: Sequence[Sequence[Piece]],
+    spread: Spread = _ALONE,
+    kept: Kept | None = None,
+    on_result: OnResult | None = None,
+    *,
+    traces: bool = False,
+) -> list[dict[str, Answer]]:
+    """For each question, what becomes of the properties that its pieces name.
+
+    Its pieces are explored one after the other. What one doesn't say to hold isn't looked for by
+    the next; what holds is what holds in every one that names it. With `traces`, answers have
+    counterexamples. Raises what `sweep` raises;
+    Ctrl-C ends it with KeyboardInterrupt.
+    """
+    found: list[dict[str, Answer]] = [{} for _ in questions]
+    for run in range(max(map(len, questions), default=0)):
+        numbers = [number for number, pieces in enumerate(questions) if run < len(pieces)]
+        pieces = {
+            number: _left(questions[number][run], found[number], traces) for number in numbers
+        }
+        wanted = {number: piece for number, piece in pieces.items() if piece.properties}
+        results = sweep(list(wanted.values()), spread, kept, on_result)
+        if len(results) < len(wanted):
+            raise KeyboardInterrupt
+        for number, result in zip(wanted, results, strict=True):
+            for name in wanted[number].properties or ():
+                found[number][name] = _answer(name, result, run)
+    return found
+
+
+def _left(piece: Piece, answers: dict[str, Answer], traces: bool) -> Piece:
+    names = piece.properties or tuple(item.name for item in piece.system.properties)
+    left = tuple(name for name in names if name not in answers or answers[name].holds)
+    return replace(piece, properties=left, keep_going=True, brief=not traces)
+
+
+def _answer(name: str, result: dict[str, Any], run: int) -> Answer:
+    for item in result["properties"]:
+        if item["name"] == name and item["verdict"] in ("holds", "broken"):
+            return Answer(name, item["verdict"], run, item["trace_length"], item["trace"])
+    return Answer(name, "inconclusive", run)

@@ -1,0 +1,89 @@
+"""A producer, a replicated partition and a consumer, from a send to what is processed."""
+
+from __future__ import annotations
+
+from ...language import DEFAULT, System, Unreached
+from ..delivery import consumer, producer
+from ..delivery.state import (
+    CONSUMER_CRASHES,
+    DISCONNECTIONS,
+    IDEMPOTENCE,
+    IN_FLIGHT,
+    OFFSETS,
+    READ_COMMITTED,
+    RETRIES,
+    TRANSACTIONAL,
+)
+from ..features import KAFKA
+from ..properties.delivery import PROPERTIES
+from ..replication import election, fetch, truncation
+from ..replication.state import (
+    ACKS,
+    CRASHES,
+    EXTRA_ENTRIES,
+    LEADER_EPOCHS,
+    MIN_ISR,
+    POWER_LOSSES,
+    RECORDS,
+    REPLICA,
+    REPLICAS,
+    SESSIONS,
+    UNCLEAN_ELECTIONS,
+)
+from .replication import UNREACHED as REPLICATION
+
+UNREACHED = (
+    Unreached(
+        "need a transaction (transactional_id=1)",
+        ("reader.poll/of an aborted transaction",),
+        TRANSACTIONAL == 0,
+    ),
+)
+
+system = System(
+    name="delivery",
+    doc="A producer, with any acks, idempotent or not, with transactions or without, a partition "
+    "with its replicas, and a consumer that processes its records and commits its offsets.",
+    tables=(
+        *producer.TABLES,
+        fetch.fetches,
+        fetch.shrinks,
+        fetch.expands,
+        *truncation.TABLES,
+        *election.TABLES,
+        *consumer.TABLES,
+    ),
+    properties=PROPERTIES,
+    constants=(
+        REPLICAS, RECORDS, LEADER_EPOCHS, ACKS, MIN_ISR, RETRIES, IN_FLIGHT, IDEMPOTENCE,
+        TRANSACTIONAL, READ_COMMITTED, OFFSETS, SESSIONS, CRASHES, UNCLEAN_ELECTIONS,
+        DISCONNECTIONS, CONSUMER_CRASHES, EXTRA_ENTRIES,
+    ),
+    fixed={POWER_LOSSES: 0},
+    bounds={
+        DEFAULT: {
+            REPLICAS: 2,
+            LEADER_EPOCHS: 2,
+            IDEMPOTENCE: 1,
+            CONSUMER_CRASHES: 0,
+            EXTRA_ENTRIES: 1,
+        },
+    },
+    protocols=KAFKA.of_parts(),
+    budgets={
+        election.crash: CRASHES,
+        election.power_loss: POWER_LOSSES,
+        election.elect_unclean: UNCLEAN_ELECTIONS,
+        producer.disconnect: DISCONNECTIONS,
+        consumer.crash: CONSUMER_CRASHES,
+    },
+    interchangeable=(REPLICA,),
+    terminal=True,
+    unreached=(*REPLICATION, *UNREACHED),
+    reach="two replicas, two records, two elections, a crash of a broker and a connection that is "
+    "closed, at any step. They don't reach a consumer that crashes (consumer_crashes=1), a "
+    "transaction (transactional_id=1, extra_entries=2), a producer that begins anew (sessions=2, "
+    "extra_entries=2), an unclean election (unclean_elections=1), a third replica. Left out are "
+    "delivery.timeout.ms, a request that arrives after its retry (idempotence has it), a "
+    "coordinator that fails (transactions has it), and a second partition.",
+)  # fmt: skip

@@ -1,0 +1,147 @@
+"""The tables and runs of docs/semantics.md: `python tests/spec/semantics_page.py [RESULTS]` makes
+all runs and renews them, in some minutes; it keeps what each came to in RESULTS.
+
+A run is told once, wherever its steps are the same.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import closing, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from epochfence.checker.asked import Answer, asked
+from epochfence.checker.check import available_threads
+from epochfence.checker.journal import Kept
+from epochfence.checker.sweep import digest
+from epochfence.checker.workers import Spread
+from epochfence.cli.semantics import COLUMNS, pieces, sign, window_piece, window_sign
+from epochfence.spec.delivery.cells import Cell, every_cell
+from epochfence.spec.delivery.promised import MOST_CACHED, MOST_IN_FLIGHT
+from epochfence.spec.features import NEWEST
+
+_ALONE = Spread()
+PAGE = Path(__file__).parents[2] / "docs" / "semantics.md"
+PART = "(?<=<!-- begin: {0} -->\n)(.*?)(?=<!-- end: {0} -->)"
+COMMITTED = {
+    "after": "After processing",
+    "before": "Before processing",
+    "together": "With the results, in one step",
+}
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a cell has come to, and the steps that break its properties."""
+
+    cell: Cell
+    answers: dict[str, Answer]
+    steps: dict[str, tuple[str, ...]]
+
+
+def tell(cells: Sequence[Cell], spread: Spread = _ALONE, kept: Kept | None = None) -> list[Told]:
+    """What cells come to, by their runs."""
+    answers = asked([pieces(cell, NEWEST) for cell in cells], spread, kept, traces=True)
+    return [
+        Told(cell, found, {a.name: _steps(a) for a in found.values() if a.verdict == "broken"})
+        for cell, found in zip(cells, answers, strict=True)
+    ]
+
+
+def _steps(answer: Answer) -> tuple[str, ...]:
+    steps = answer.trace["steps"]
+    assert len(steps) == answer.steps
+    return tuple(f"{step['actor']}: {step['action']} [{step['row']}]" for step in steps)
+
+
+def tables(every: Iterable[Told], runs: dict[tuple[str, tuple[str, ...]], int]) -> str:
+    """A table for each way to commit offsets."""
+    lines: list[str] = []
+    every = list(every)
+    for commit, title in COMMITTED.items():
+        lines += [f"### {title}", "", f"| cell | {' | '.join(COLUMNS.values())} |"]
+        lines += ["|---" * (len(COLUMNS) + 1) + "|"]
+        lines += [line(told, runs) for told in every if told.cell.commit == commit]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def line(told: Told, runs: dict[tuple[str, tuple[str, ...]], int]) -> str:
+    """A cell's line; numbers link to the run that breaks it."""
+    cells = [f"`{told.cell.id}`"]
+    for name in COLUMNS:
+        text = sign(told.answers, name)
+        if name in told.steps:
+            text = f"[{text}](#run-{runs[name, told.steps[name]]})"
+        cells.append(text)
+    return f"| {' | '.join(cells)} |"
+
+
+def sequences(every: Iterable[Told], runs: dict[tuple[str, tuple[str, ...]], int]) -> str:
+    """Each run: what it breaks, where first, and its steps."""
+    first: dict[tuple[str, tuple[str, ...]], Cell] = {}
+    for told in every:
+        for item in told.steps.items():
+            first.setdefault(item, told.cell)
+    lines: list[str] = []
+    for (name, steps), number in runs.items():
+        lines += [
+            f"### Run {number}", "", f"`{name}`, `--show {first[name, steps].id}`:", "",
+            *(f"{place}. {step}" for place, step in enumerate(steps, 1)), "",
+        ]  # fmt: skip
+    return "\n".join(lines)
+
+
+def windows() -> str:
+    """The table of caches and requests in flight."""
+    sizes = range(1, MOST_IN_FLIGHT + 1)
+    lines = [
+        "| batches remembered |" + "".join(f" {n} in flight |" for n in sizes),
+        "|---" * (len(sizes) + 1) + "|",
+    ]
+    lines += [window_line(cached) for cached in range(1, MOST_CACHED + 1)]
+    return "\n".join(lines)
+
+
+def window_line(cached: int) -> str:
+    """What so large a cache comes to."""
+    sizes = range(1, MOST_IN_FLIGHT + 1)
+    found = asked([[window_piece(cached, in_flight, NEWEST)] for in_flight in sizes])
+    return f"| {cached} | {' | '.join(map(window_sign, found))} |"
+
+
+def part(text: str, name: str) -> str:
+    """What stands between the page's marks of this name."""
+    found = re.search(PART.format(name), text, re.DOTALL)
+    assert found is not None
+    return found[0]
+
+
+def put(text: str, name: str, new: str) -> str:
+    """The page with that part replaced."""
+    return re.sub(PART.format(name), lambda _: f"\n{new}\n", text, flags=re.DOTALL)
+
+
+def renew() -> None:
+    """Makes all runs and writes the page anew."""
+    cells = every_cell()
+    results = Path(sys.argv[1]) if len(sys.argv) > 1 else None
+    file = None if results is None else Kept(results, digest(pieces(cells[0], NEWEST)[0]))
+    with (
+        closing(file) if file else nullcontext() as kept,
+        Spread(available_threads()).together("semantics") as together,
+    ):
+        every = tell(cells, together, kept)
+    found = dict.fromkeys(item for told in every for item in told.steps.items())
+    runs = {item: number for number, item in enumerate(found, 1)}
+    text = PAGE.read_text(encoding="utf-8")
+    text = put(text, "window", windows())
+    text = put(text, "cells", tables(every, runs))
+    PAGE.write_text(put(text, "runs", sequences(every, runs)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    renew()
