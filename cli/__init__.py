@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib.metadata import version
 from typing import Annotated
 
@@ -25,6 +26,7 @@ from . import (
     vectors,
 )
 from .endings import Commands, printed, whole_errors
+from .screen import Command
 
 app = typer.Typer(
     cls=Commands,
@@ -80,10 +82,12 @@ for _command in (
     tables.list_,
 ):
     _name = _command.__name__.rstrip("_")
-    app.command(_name, epilog=examples.shown(_name))(_command)
+    app.command(_name, cls=Command, epilog=examples.shown(_name))(_command)
 
 
 def main() -> None:
     """Runs the command line in a process of its own."""
+    # Else Numba has colorama, where that is installed, reset the terminal's colours at the end.
+    os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
     with printed(), whole_errors():
         app()

@@ -14,7 +14,7 @@ from ..language import DeclarationError
 from ..spec.bugs import BUGS, Bug, bug_of
 from .endings import fail, internal, needing, write_json
 from .options import Json, TraceFile
-from .results import screen
+from .screen import screen
 from .traces import numbered, write_traces
 
 if TYPE_CHECKING:

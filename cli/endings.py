@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 
 from ..files import CantWrite, Output
 from ..language.errors import TOO_DEEP
+from .screen import heed_in_help
 
 USAGE, INTERNAL, BROKEN, INTERRUPTED = 2, 1, 12, 130
 NO_THREAD = "can't start new thread"  # as Python's threading has it
@@ -70,6 +71,11 @@ class Commands(TyperGroup):
         if message:  # here what an error held is free: to end takes memory, too
             print(f"epochfence: {message}", file=sys.stderr)
         sys.exit(code)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Prints the help of them all."""
+        heed_in_help()
+        super().format_help(ctx, formatter)
 
     def invoke(self, ctx: Any) -> Any:
         """Runs the command; Ctrl-C that it doesn't answer itself is told."""

@@ -44,7 +44,8 @@ from .options import (
     settings_of,
     spread_of,
 )
-from .results import needed_for, screen, write_pages
+from .results import needed_for, write_pages
+from .screen import beside, screen
 from .traces import numbered, write_traces
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ def check(
         deadlock = not no_deadlock
         baseline = None if against is None else read_baseline(against, instance, deadlock=deadlock)
         runs = under_way.Runs(instance, options)
-        shown = under_way.shown(Console(stderr=True), runs.earlier())
+        shown = under_way.shown(beside(), runs.earlier())
         with needing("check", "spark"), shown as show:
             result = run(instance, options, show)
     except (BaselineError, DeclarationError, CheckpointError, SparkError) as error:
@@ -293,7 +294,7 @@ def sweep(
             strict=strict,
         )
         file = None if results is None else Kept(results, sweeps.digest(every[0]))
-        show = report.show_piece(len(every), Console(stderr=True))
+        show = report.show_piece(len(every), beside())
         with needing("check", "spark"), closing(file) if file else nullcontext() as kept:
             found = sweeps.sweep(every, spread, kept, show)
     except (DeclarationError, SparkError, KeptError) as error:

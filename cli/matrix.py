@@ -6,7 +6,6 @@ from contextlib import closing, nullcontext
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from ..language import DeclarationError, System
 from ..spec.bugs import BUGS
@@ -28,7 +27,7 @@ from .options import (
     settings_of,
     spread_of,
 )
-from .results import screen
+from .screen import beside, screen
 
 
 def matrix(
@@ -80,7 +79,7 @@ def matrix(
         from ..checker.journal import Kept, KeptError
         from ..checker.spark.options import SparkError
     spread = spread_of(jobs, engine, master, spark_ui)
-    console, told = screen(), Console(stderr=True)
+    console, told = screen(), beside()
     given = settings_of(constants, int, "NAME=VALUE with a whole number")
     found: list[matrices.Matrix] = []
     try:

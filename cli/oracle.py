@@ -16,6 +16,7 @@ from ..files import Output
 from ..language import DeclarationError
 from .endings import USAGE, fail, needing, tell_wait, write_json
 from .options import Engine, Json, JsonLines, Master, Protocol, SparkUi, check_engine
+from .screen import screen
 
 
 def decode(
@@ -85,7 +86,7 @@ def decode(
             for _ in rows(lines):
                 pass
         else:
-            tell(rows(lines), Console(width=100, highlight=False))
+            tell(rows(lines), screen())
     if wrong:
         raise typer.Exit(USAGE)
 

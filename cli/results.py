@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from rich.console import Console
 
 from ..files import Output
 from ..language import Instance
@@ -15,18 +11,6 @@ from .endings import needing
 
 if TYPE_CHECKING:
     from ..checker.verdict import Result
-
-
-WIDTH, NARROWEST = 100, 60  # columns
-
-
-def screen() -> Console:
-    """Where results are printed: as wide as a narrow terminal, else of 100 columns. Rich heeds
-    NO_COLOR."""
-    width = WIDTH
-    if sys.stdout.isatty():
-        width = max(NARROWEST, min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns))
-    return Console(width=width, highlight=False, soft_wrap=False)
 
 
 def needed_for(page: Output | None) -> None:

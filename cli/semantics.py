@@ -31,7 +31,7 @@ from ..spec.features import KAFKA
 from ..spec.systems import shipped
 from .endings import fail, internal, needing, write_json
 from .options import Jobs, Json, Protocol, Results, memory_of, spread_of
-from .results import screen
+from .screen import beside, screen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,7 +101,7 @@ def semantics(
         from ..checker.asked import asked
         from ..checker.journal import Kept, KeptError
         from ..checker.sweep import digest
-    console, told = screen(), Console(stderr=True)
+    console, told = screen(), beside()
     questions = [pieces(cell, release, memory_of(memory) or 0) for cell in cells]
     try:
         file = None if results is None else Kept(results, digest(questions[0][0]))

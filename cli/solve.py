@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from ..language import DEFAULT, DeclarationError, instantiate
 from .endings import BROKEN, INTERRUPTED, fail, internal, needing, write_json
@@ -35,7 +34,7 @@ from .options import (
     settings_of,
     spread_of,
 )
-from .results import screen
+from .screen import beside, screen
 
 
 def bound(
@@ -65,7 +64,7 @@ def bound(
         from ..checker.solver.terms import SolverError
         from ..checker.trace import Disagreement
     try:
-        show = report.show_depth(Console(stderr=True))
+        show = report.show_depth(beside())
         if integers:
             instance = lifted(
                 instance.system, protocol, constants_of(constants), bounds=bounds,
@@ -148,7 +147,7 @@ def prove(
         given = settings_of(constants, sweeps.values, "NAME=1..3 or NAME=1,2,5")
         if certificate is not None:
             make_folder("--certificate", certificate)
-        with closing(Answers(results, report.show_settled(Console(stderr=True)))) as known:
+        with closing(Answers(results, report.show_settled(beside()))) as known:
             for values in product(*given.values()):
                 result = run(
                     system,

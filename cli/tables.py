@@ -13,7 +13,7 @@ from ..spec.load import load_system
 from ..spec.systems import SHIPPED, shipped
 from .endings import fail, needing, tell_wait, write_json
 from .options import Constants, Json, bounds_of, constants_of
-from .results import screen
+from .screen import screen
 from .traces import run_of
 
 

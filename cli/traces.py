@@ -17,7 +17,7 @@ from ..language import DEFAULT, DeclarationError, Instance, System, instantiate
 from ..spec.load import load_system
 from .endings import fail, needing, tell_wait, write_json
 from .options import Bounds, Constants, Json, Off, On, Protocol, constants_of
-from .results import screen
+from .screen import screen
 
 if TYPE_CHECKING:
     from ..checker.itf import Settings

@@ -57,13 +57,19 @@ def pairs(where: str, given: Any, form: str) -> None:
 
 def meant(name: str, known: Iterable[str]) -> str:
     """Which of the names that there are was meant, as a question; nothing where none is like it."""
+    alike = nearest(name, known)
+    return "" if alike is None else f"did you mean {alike}? "
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Of the names that there are, the one that is most like a name, if one is at all."""
     by_case = {each.casefold(): each for each in known}
     written = name.casefold()
     alike = get_close_matches(written, by_case, 1, ALIKE)
     if not alike and len(written) >= LEAST:  # it may be cut short
         longer = [each for each in by_case if written in each]
         alike = sorted(longer, key=lambda each: (not each.startswith(written), len(each)))[:1]
-    return "".join(f"did you mean {by_case[each]}? " for each in alike)
+    return by_case[alike[0]] if alike else None
 
 
 def shown(thing: object) -> str:

@@ -8,10 +8,11 @@ import pickle
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from ..language import DeclarationError, System
-from ..language.given import meant
+from ..language.given import meant, nearest
 from .systems import SHIPPED, shipped
 from .variants import VARIED
 
@@ -39,16 +40,17 @@ def load_system(name: str, memory: int | None = None) -> System:
         return VARIED[name]()
     if name not in SHIPPED:
         known = (*SHIPPED, *VARIED)
+        question = meant(name, known) or _file_meant(Path(name))
         raise DeclarationError(
-            f"no system is called {name}: {meant(name, known)}take {', '.join(known)}, or a file "
-            "as FILE.py or FILE.py:NAME"
+            f"no system is called {name}: {question}take {', '.join(known)}, or a file as FILE.py "
+            "or FILE.py:NAME"
         )
     return shipped(name)
 
 
 def _from_file(path: Path, attribute: str, memory: int) -> System:
     if not path.is_file():
-        raise DeclarationError(f"{path}: no such file")
+        raise DeclarationError(f"{path}: no such file; {_file_meant(path)}".rstrip("; "))
     told, code = _run_apart(path, attribute, memory)
     try:
         found = pickle.loads(told)
@@ -59,6 +61,16 @@ def _from_file(path: Path, attribute: str, memory: int) -> System:
     if not isinstance(found, System):
         raise DeclarationError(f"{path}: what it answered is no system")
     return found
+
+
+def _file_meant(path: Path) -> str:
+    """Which Python file of the same folder was meant, as a question; nothing where none is like
+    it."""
+    with suppress(OSError, ValueError):  # a name that no file can have
+        there = {each.stem: each for each in sorted(path.parent.glob("*.py"))}
+        alike = nearest(path.stem, there)
+        return "" if alike is None else f"did you mean {there[alike]}? "
+    return ""
 
 
 def _run_apart(path: Path, attribute: str, memory: int) -> tuple[bytes, int]:

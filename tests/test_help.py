@@ -110,10 +110,16 @@ def test_a_result_fits_a_terminal() -> None:
     coloured = on_terminal(200, *broken)
     assert (plain.code, coloured.code) == (12, 12)
     assert re.search(r"\x1b\[[\d;]*3\d", coloured.out)
-    assert not re.search(r"\x1b\[[\d;]*3\d", plain.out)
+    assert "\x1b" not in plain.out  # nor at the end, by a package that resets the terminal
     for ended, widest in ((plain, 80), (coloured, 100)):
         lines = re.sub(r"\x1b\[[\d;]*m", "", ended.out).splitlines()
         assert max(map(len, lines)) <= widest
         assert "is broken" in lines[0]
         order = [lines.index(line) for line in ("Checked", "Not checked")]
         assert order == sorted(order)
+
+
+@pytest.mark.parametrize("command", [("--help",), ("check", "--help"), ("bugs",)])
+def test_no_colour_is_no_escape_code(command: tuple[str, ...]) -> None:
+    assert "\x1b[1m" in on_terminal(100, *command).out
+    assert "\x1b" not in on_terminal(100, *command, NO_COLOR="1").out

@@ -204,6 +204,18 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         load_system(f"{tmp_path}/missing.py:system")
 
 
+def test_a_file_whose_name_is_misspelt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "lease.py").write_text("")
+    with pytest.raises(DeclarationError, match=r"no such file; did you mean .*lease.py\?$"):
+        load_system(str(tmp_path / "leese.py"))
+    monkeypatch.chdir(tmp_path)
+    for name in ("leese", "lease"):
+        with pytest.raises(DeclarationError, match=rf"{name}: did you mean lease.py\? take"):
+            load_system(name)
+    with pytest.raises(DeclarationError, match=r"no such file$"):
+        load_system(f"{'x' * 300}/y\0.py")
+
+
 def test_a_name_that_no_system_has() -> None:
     with pytest.raises(DeclarationError, match="no system is called nothing: take transactions"):
         load_system("nothing")
