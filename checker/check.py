@@ -454,6 +454,7 @@ def _result(
         protocol=instance.protocol,
         constants=instance.chosen,
         features=sorted(instance.features),
+        switched=instance.switched,
         verdict=Verdict.HOLDS,
         reason="",
         properties=[PropertyVerdict(item.name, "holds") for item in instance.properties],

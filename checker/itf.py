@@ -43,7 +43,8 @@ class TraceFile:
     """A trace as a file has it: its states as data of ITF, by variable.
 
     `settings` are none where another program wrote it. `broken` names what the writer saw broken.
-    `tlc`: it is no ITF, but what TLC's -dumpTrace has written.
+    `tlc`: it is no ITF, but what TLC's -dumpTrace has written. `rows`: what led to each state, as
+    far as the file says so; else empty.
     """
 
     states: tuple[Mapping[str, Any], ...]
@@ -51,6 +52,7 @@ class TraceFile:
     settings: Settings | None = None
     broken: str = ""
     tlc: bool = False
+    rows: tuple[str, ...] = ()
 
 
 def as_itf(trace: Trace, variables: Mapping[str, Type], of: Settings, broken: str) -> str:
@@ -137,7 +139,14 @@ def read_trace(text: bytes) -> TraceFile:
         loop,
         _settings(meta),
         str(meta.get("broken", "")),
+        rows=tuple(_row(each) for each in kept),
     )
+
+
+def _row(state: Mapping[str, Any]) -> str:
+    meta = state.get("#meta")
+    row: Any = meta.get("row", "") if isinstance(meta, dict) else ""  # pyright: ignore
+    return row if isinstance(row, str) else ""
 
 
 def _is_about(name: str) -> bool:
@@ -167,7 +176,7 @@ def decoded(kind: Type, data: Any, constants: Constants, where: str, *, tlc: boo
     TLA+. Raises TraceError."""
     value = _Decoding(constants, where, tlc=tlc).run(kind, data)
     if not contains(kind, value, constants):
-        raise TraceError(f"{where}: {_shown(data)} is no {kind}")
+        raise TraceError(f"{where}: {shown(data)} is no {kind}")
     return value
 
 
@@ -219,7 +228,7 @@ class _Decoding:
                     return int(number)
             case _:
                 pass
-        raise TraceError(f"{self.where}: {_shown(data)} is no {kind}")
+        raise TraceError(f"{self.where}: {shown(data)} is no {kind}")
 
     def number(self, data: Any) -> Any:
         """The number of a #bigint, and what isn't one as it is."""
@@ -234,7 +243,7 @@ class _Decoding:
         often = self.number(data)
         if type(often) is int and 0 <= often <= MOST:
             return often
-        raise TraceError(f"{self.where}: {_shown(data)} is no count of an element")
+        raise TraceError(f"{self.where}: {shown(data)} is no count of an element")
 
     def pairs(self, data: Mapping[str, Any]) -> list[tuple[Any, Any]]:
         """What a map has, by key."""
@@ -243,14 +252,14 @@ class _Decoding:
             pairs: list[Any] = listed  # pyright: ignore[reportUnknownVariableType]
             if all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):  # pyright: ignore
                 return [(key, part) for key, part in pairs]
-        raise TraceError(f"{self.where}: {_shown(data)} is no map")
+        raise TraceError(f"{self.where}: {shown(data)} is no map")
 
     def key(self, text: str) -> Any:
         """An object's key."""
         try:
             return value_of(text) if self.tlc else text
         except (ValueError, RecursionError):
-            raise TraceError(f"{self.where}: {_shown(text)} is no value of TLA+") from None
+            raise TraceError(f"{self.where}: {shown(text)} is no value of TLA+") from None
 
 
 def _is_listed(kind: Type) -> bool:
@@ -262,7 +271,8 @@ def _is_number(text: str) -> bool:
     return text.removeprefix("-").isdecimal()
 
 
-def _shown(data: Any) -> str:
+def shown(data: Any) -> str:
+    """Data of a file, for a message: as JSON, cut short."""
     text = json.dumps(data)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
 

@@ -11,7 +11,7 @@ from ..language.types import Value
 from ..model.engine.interpreter import FullState, Interpreter, Step
 from .fault import Kind, tell_fault
 from .ground import ground
-from .itf import TraceError, TraceFile, decoded
+from .itf import TraceError, TraceFile, decoded, shown
 from .lasso import Lasso, label_of, tell_dead_end, tell_lasso
 from .tla.names import names_of
 from .trace import Disagreement, told
@@ -34,6 +34,7 @@ def replay(instance: Instance, file: TraceFile) -> Outcome:
         protocol=instance.protocol,
         constants=dict(instance.chosen),
         features=sorted(instance.features),
+        switched=instance.switched,
         verdict=Verdict.INCONCLUSIVE,
         reason="Nothing is broken along this run, which says nothing of others.",
         properties=[],
@@ -55,19 +56,29 @@ def replay(instance: Instance, file: TraceFile) -> Outcome:
 def run_of(instance: Instance, file: TraceFile) -> tuple[list[FullState], list[Step]]:
     """The states and steps of the run that has a trace's states. Raises TraceError where there is
     none."""
-    return _run(Interpreter(instance), list(_wanted(instance, file.states, tlc=file.tlc)))
+    return _run(Interpreter(instance), list(_wanted(instance, file)))
 
 
-def _wanted(
-    instance: Instance, states: tuple[Mapping[str, Any], ...], *, tlc: bool
-) -> Iterator[dict[int, Value]]:
-    """Of each state the values that the trace names, by the variables' indexes. A state that is the
-    one before is left out."""
+@dataclass(frozen=True)
+class _Wanted:
+    """A state of a trace: the values that it names, by the variables' indexes, and the row that
+    leads to it, where the trace says so."""
+
+    number: int
+    values: dict[int, Value]
+    row: str
+
+    def fits(self, state: FullState) -> bool:
+        return all(state[at] == value for at, value in self.values.items())
+
+
+def _wanted(instance: Instance, file: TraceFile) -> Iterator[_Wanted]:
+    """The states of a trace. One that is the one before is left out."""
     known = {variable.name: at for at, variable in enumerate(instance.variables)}
     names = names_of(instance)  # as in the module that `export tla` writes
     known |= {names.variable(v.name): at for at, v in enumerate(instance.variables)}
     before: dict[int, Value] | None = None
-    for number, given in enumerate(states):
+    for number, given in enumerate(file.states):
         state = _named(given, f"state {number}")
         unknown = sorted(state.keys() - known.keys())
         if unknown or not state:
@@ -76,12 +87,12 @@ def _wanted(
         values = {
             known[name]: decoded(
                 instance.variables[known[name]].type, data, instance.constants,
-                f"state {number}, {name}", tlc=tlc,
+                f"state {number}, {name}", tlc=file.tlc,
             )
             for name, data in state.items()
         }  # fmt: skip
         if values != before:
-            yield values
+            yield _Wanted(number, values, file.rows[number] if file.rows else "")
         before = values
 
 
@@ -102,27 +113,33 @@ class _Reached:
     before: _Reached | None = None
 
 
-def _run(
-    machine: Interpreter, wanted: list[dict[int, Value]]
-) -> tuple[list[FullState], list[Step]]:
+def _run(machine: Interpreter, wanted: list[_Wanted]) -> tuple[list[FullState], list[Step]]:
     """A run with these states. Raises TraceError where there is none."""
-
-    def fits(state: FullState, values: Mapping[int, Value]) -> bool:
-        return all(state[at] == value for at, value in values.items())
-
-    reached = {s: _Reached(s) for s in machine.initial_states() if fits(s, wanted[0])}
+    names = [name.partition("/")[2] for name in machine.instance.row_names]
+    reached = {s: _Reached(s) for s in machine.initial_states() if wanted[0].fits(s)}
     if not reached:
         raise TraceError("state 0: no run of the system begins so")
-    for number, values in enumerate(wanted[1:], 1):
+    for state in wanted[1:]:
         following: dict[FullState, _Reached] = {}
+        others = set[str]()
         for each in reached.values():
             for step in machine.steps(each.state):
-                if step.state is not None and fits(step.state, values):
+                if step.state is None or not state.fits(step.state):
+                    continue
+                if state.row in ("", names[step.row]):
                     following.setdefault(step.state, _Reached(step.state, step, each))
+                else:
+                    others.add(names[step.row])
+        where = f"state {state.number}"
+        if not following and others:
+            here, there = shown(min(others)), shown(state.row)
+            raise TraceError(
+                f"{where}: {here} leads to it, {there} in the file, which is of another declaration"
+            )
         if not following:
-            raise TraceError(f"state {number}: no row leads to it from the state before")
+            raise TraceError(f"{where}: no row leads to it from the state before")
         if len(following) > MOST:
-            raise TraceError(f"state {number}: over {MOST:,} runs come here: name more variables")
+            raise TraceError(f"{where}: over {MOST:,} runs come here: name more variables")
         reached = following
     at: _Reached | None = next(iter(reached.values()))
     states: list[FullState] = []

@@ -310,7 +310,7 @@ def settings(values: Mapping[str, int]) -> list[str]:
 
 def named(result: Outcome | Proofs, constants: Sequence[str]) -> str:
     """What a run is of."""
-    told = f"{result.system}, protocol {result.protocol}"
+    told = ", ".join([result.system, f"protocol {result.protocol}", *result.switched])
     return f"{told}; {', '.join(constants)}" if constants else told
 
 

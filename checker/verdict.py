@@ -108,6 +108,8 @@ class Outcome(Rendered):
     properties: list[PropertyVerdict]
     depth: int
     seconds: float
+    switched: list[str] = field(default_factory=list[str])
+    """What isn't as in the release: `with x and y`, `without z`."""
     deadlocks: bool = True
     """Whether states were looked for in which a run may not end, but has no next step."""
     left_out: list[str] = field(default_factory=list[str])

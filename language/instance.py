@@ -105,6 +105,13 @@ class Instance:
         }
 
     @property
+    def switched(self) -> list[str]:
+        """What is switched otherwise than in the release: `with x and y`, `without z`."""
+        usual = self.system.protocols.features_at(self.protocol)
+        each = {"with": self.features - usual, "without": usual - self.features}
+        return [f"{how} {' and '.join(sorted(names))}" for how, names in each.items() if names]
+
+    @property
     def may_deadlock(self) -> bool:
         """Whether there is a state in which a run may not end."""
         return not self.terminal.same_as(lift(True))

@@ -66,6 +66,7 @@ def bound(
         protocol=instance.protocol,
         constants=instance.chosen,
         features=sorted(instance.features),
+        switched=instance.switched,
         verdict=Verdict.INCONCLUSIVE,
         reason="",
         properties=[PropertyVerdict(p.name, "holds so far") for p in instance.properties],

@@ -99,6 +99,7 @@ class Proofs:
     seconds: float = 0.0
     solver: str = ""
     interrupted: bool = False
+    switched: list[str] = field(default_factory=list[str])
 
     @property
     def verdict(self) -> Verdict:
@@ -200,6 +201,7 @@ def prove(
         time.perf_counter() - begun,
         VERSION,
         run.interrupted,
+        instance.switched,
     )
 
 

@@ -169,6 +169,10 @@ NO_TRACES: dict[str, tuple[Any, str]] = {
         {"states": [{"counter.x": 0}, {"counter.x": 2}]},
         "state 1: no row leads to it from the state before",
     ),
+    "another row": (
+        {"states": [{"counter.x": 0}, {"#meta": {"row": "gone"}, "counter.x": 1}]},
+        'state 1: "up" leads to it, "gone" in the file, which is of another declaration',
+    ),
     "no lasso": (
         {"states": [{"counter.x": 0}, {"counter.x": 1}], "loop": 0},
         "counting has no property of progress",
@@ -262,3 +266,14 @@ def test_the_file_says_what_it_is_of() -> None:
     assert replace(file, settings=None) == read_trace(
         json.dumps({**json.loads(text), "#meta": {"broken": file.broken}}).encode()
     )
+
+
+@pytest.mark.parametrize("named", ["up", "also up"])
+def test_of_two_rows_with_one_outcome_the_one_that_is_named_is_taken(named: str) -> None:
+    two = lang.event("tick again")
+    tables = (Table(counter, tick, (up,)), Table(counter, two, (replace(up, name="also up"),)))
+    instance = instantiate(System("counting", tables, (), terminal=True))
+    told = {"states": [{"counter.x": 0}, {"#meta": {"row": named}, "counter.x": 1}]}
+    trace = again(instance, json.dumps(told)).trace
+    assert trace is not None
+    assert [step.row for step in trace.steps] == [named]

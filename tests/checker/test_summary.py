@@ -135,3 +135,10 @@ def test_an_interrupted_run_ends_in_a_line() -> None:
     assert line.endswith("; --resume a-run goes on (exit 130, INTERRUPTED)")
     (line,) = told(result).splitlines()
     assert "it can't go on, as it could with --checkpoint DIR" in line
+
+
+def test_what_is_switched_otherwise_than_in_the_release_is_told() -> None:
+    lease = load_system(LEASE)
+    for without, of in (((), "protocol 2; "), (("fencing",), "protocol 2, without fencing; ")):
+        shown = told(check(instantiate(lease, "2", switch_off=without)))
+        assert f"\n  lease, {of}" in shown
