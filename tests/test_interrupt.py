@@ -114,9 +114,9 @@ def test_judge_tells_of_the_keys_that_it_has_judged(
 ) -> None:
     after, told = After(2), tmp_path / "told.json"
 
-    def judged(*given: Any) -> Judgement:
+    def judged(*given: Any, **named: Any) -> Judgement:
         after()
-        return judge(*given)
+        return judge(*given, **named)
 
     monkeypatch.setattr("epochfence.model.judge.verdicts.judge", judged)
     history = ROOT / "docs" / "examples" / "histories" / "fenced.jsonl"
