@@ -89,7 +89,7 @@ def sequences(every: Iterable[Told], runs: dict[tuple[str, tuple[str, ...]], int
     lines: list[str] = []
     for (name, steps), number in runs.items():
         lines += [
-            f"### Run {number}", "", f"`{name}`, `--show {first[name, steps].id}`:", "",
+            f"#### Run {number}", "", f"`{name}`, `--show {first[name, steps].id}`:", "",
             *(f"{place}. {step}" for place, step in enumerate(steps, 1)), "",
         ]  # fmt: skip
     return "\n".join(lines)

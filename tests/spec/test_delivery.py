@@ -71,7 +71,7 @@ def test_the_page_says_what_the_runs_of_a_cell_come_to(cell: Cell) -> None:
         place = list(COLUMNS).index(name)
         number = re.findall(r"\|[^|]*", _line(cell))[place + 1]
         (run_number,) = re.findall(r"#run-(\d+)", number)
-        section = part(TEXT, "runs").partition(f"### Run {run_number}\n")[2].partition("###")[0]
+        section = part(TEXT, "runs").partition(f"#### Run {run_number}\n")[2].partition("###")[0]
         assert len(re.findall(r"^\d+\. ", section, re.MULTILINE)) == len(steps)
 
 
@@ -80,7 +80,7 @@ def test_the_page_has_every_cell_and_every_run_that_it_links_to() -> None:
         cell.id for cell in CELLS
     ]
     linked = set(re.findall(r"#run-(\d+)", part(TEXT, "cells")))
-    assert linked == set(re.findall(r"^### Run (\d+)", part(TEXT, "runs"), re.MULTILINE))
+    assert linked == set(re.findall(r"^#### Run (\d+)", part(TEXT, "runs"), re.MULTILINE))
     assert "?" not in part(TEXT, "cells")
 
 
