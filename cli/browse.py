@@ -83,8 +83,9 @@ def explore(
     at_port = listening.getsockname()[1]
     print(f"http://{HOST}:{at_port}/{path} shows {instance.system.name}; Ctrl-C ends it.")
     sys.stdout.flush()
+    # At "error" it would print the traceback of each request that Ctrl-C breaks off.
     config = uvicorn.Config(
-        application(explorer), log_level="error", access_log=False, server_header=False,
+        application(explorer), log_level="critical", access_log=False, server_header=False,
         lifespan="off", timeout_graceful_shutdown=1, h11_max_incomplete_event_size=64 << 10,
     )  # fmt: skip
     try:

@@ -6,6 +6,7 @@ here is taken for it, and to no page but its own.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable
 from importlib.metadata import version
 from threading import Lock
@@ -190,6 +191,15 @@ def _gone(_: Request, error: Exception) -> Response:
     return _wrong(400, "the request broke off")
 
 
+def _fault(_: Request, error: Exception) -> Response:
+    """A fault of ours: a line for the page and one for the terminal."""
+    told = " ".join(f"{type(error).__name__}: {error}".splitlines())
+    print(f"epochfence: internal error, please report it: {told}", file=sys.stderr)
+    response = _wrong(500, "internal error: the terminal says which")
+    response.headers.update(HEADERS)
+    return response
+
+
 def application(explorer: Explorer) -> Starlette:
     """The ASGI application of an explorer."""
     routes = [
@@ -203,7 +213,8 @@ def application(explorer: Explorer) -> Starlette:
         Route("/api/trace", explorer.trace, methods=["POST"]),
     ]
     handlers = {
-        HTTPException: _as_told, ClientDisconnect: _gone, **dict.fromkeys(WRONG, _refused)
+        HTTPException: _as_told, ClientDisconnect: _gone, Exception: _fault,
+        **dict.fromkeys(WRONG, _refused),
     }  # fmt: skip
     middleware = [
         Middleware(TrustedHostMiddleware, allowed_hosts=list(HOSTS), www_redirect=False),

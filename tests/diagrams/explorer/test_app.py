@@ -17,6 +17,7 @@ import pytest
 import uvicorn
 
 from epochfence.diagrams.explorer.app import LARGEST, Explorer, application
+from epochfence.diagrams.explorer.view import Views
 from epochfence.language import Instance, instantiate
 from epochfence.spec.load import load_system
 from epochfence.tests.test_cli import ROOT, epochfence
@@ -33,7 +34,7 @@ def port() -> Iterator[int]:
     """The port of an explorer of the lease at release 1."""
     listening = socket.create_server(("127.0.0.1", 0))
     application_ = application(Explorer(lease_at("1"), ["2"], lease_at))
-    server = uvicorn.Server(uvicorn.Config(application_, log_level="error", lifespan="off"))
+    server = uvicorn.Server(uvicorn.Config(application_, log_level="critical", lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     yield listening.getsockname()[1]
@@ -180,6 +181,18 @@ def test_a_run_goes_on_until_a_goal(port: int) -> None:
     assert found["why"] == "after 3 steps"
 
 
+def test_a_fault_of_ours_is_a_line_in_the_terminal(
+    port: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: Any) -> None:
+        raise RuntimeError("one\ntwo")
+
+    monkeypatch.setattr(Views, "of", fails)
+    assert ask(port, "/api/view") == (500, '{"error":"internal error: the terminal says which"}')
+    said = "epochfence: internal error, please report it: RuntimeError: one two\n"
+    assert capsys.readouterr().err == said
+
+
 # The command --------------------------------------------------------------------------------------
 
 
@@ -221,6 +234,10 @@ def test_it_says_where_it_is_and_ends_by_ctrl_c(traces: Path) -> None:
         at = int(line.partition("127.0.0.1:")[2].partition("/")[0])
         assert ask(at, "/")[0] == 200
         assert "/#path=0." in line
-        process.send_signal(2)
-        out, err = process.communicate(timeout=60)
+        with socket.create_connection(("127.0.0.1", at)) as slow:  # a request that is under way
+            head = "POST /api/trace HTTP/1.1", "Host: localhost", "Content-Length: 9"
+            slow.sendall("\r\n".join([*head, "", "{"]).encode())
+            assert ask(at, "/")[0] == 200  # by then it has begun
+            process.send_signal(2)
+            out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (0, b"", b"")
