@@ -13,14 +13,14 @@ fair run can stay in, else a set that is still to be divided. What is fair is a 
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownParameterType=false, reportMissingParameterType=false
-# pyright: reportUnknownArgumentType=false, reportUntypedFunctionDecorator=false
+# pyright: reportUnknownArgumentType=false
 # pyright: reportCallIssue=false
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from .compiled import compiled
 from .transitions import BLOCK_BITS
 
 FAIR = 1 << 31
@@ -31,19 +31,19 @@ NUMBER = np.uint32(FIRST - np.uint32(1))
 ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
-@njit(nogil=True, cache=True, inline="always")
+@compiled(inline="always")
 def _first(bases, offsets, state):
     block = state >> BLOCK_BITS
     return bases[block] + offsets[state + block]
 
 
-@njit(nogil=True, cache=True, inline="always")
+@compiled(inline="always")
 def _end(bases, offsets, state):
     block = state >> BLOCK_BITS
     return bases[block] + offsets[state + block + 1]
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def reach(bases, offsets, targets, flags, region, stack):
     """Puts into region 1 what is reached from states that are BEGINS through those WITHIN; returns
     how many that are."""
@@ -68,7 +68,7 @@ def reach(bases, offsets, targets, flags, region, stack):
     return found
 
 
-@njit(nogil=True, cache=True, inline="always")
+@compiled(inline="always")
 def _idles(bases, offsets, kinds, masks, state):
     """Whether no fair step is possible in a state."""
     fair = np.uint64(0)
@@ -78,7 +78,7 @@ def _idles(bases, offsets, kinds, masks, state):
     return fair == np.uint64(0)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def idle(bases, offsets, kinds, flags, region, masks):
     """Marks as WANTED the states of a region in which no fair step is possible: a run may end
     there. Returns how many there are."""
@@ -92,7 +92,7 @@ def idle(bases, offsets, kinds, flags, region, masks):
     return found
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _possible(bases, offsets, kinds, masks, state, found):
     """Puts into `found` which fair steps are possible in a state."""
     found[:] = 0
@@ -101,7 +101,7 @@ def _possible(bases, offsets, kinds, masks, state, found):
             found[word] |= masks[kinds[at], word]
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def judge(
     bases, offsets, targets, kinds, masks, weak, strong, region, rindex, mine, members, room, new,
     fair,
@@ -152,7 +152,7 @@ def judge(
     return 2 if left else 0
 
 
-@njit(nogil=True, cache=True, inline="always")
+@compiled(inline="always")
 def _repeats(targets, first, end, state):
     """Whether one of a state's steps leads back to it."""
     found = False
@@ -161,7 +161,7 @@ def _repeats(targets, first, end, state):
     return found
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def components(
     bases, offsets, targets, kinds, masks, weak, strong, region, rindex, stack, iterators, starts,
     room, new, order,
@@ -255,7 +255,7 @@ def components(
     return fair, open_, new
 
 
-@njit(nogil=True, cache=True, inline="always")
+@compiled(inline="always")
 def _members_end(order, first):
     """Where the component ends that begins there."""
     end = first + 1
@@ -264,7 +264,7 @@ def _members_end(order, first):
     return end
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def come(bases, offsets, targets, order, flags):
     """Marks as WITHIN every state from which one that is WITHIN is reached."""
     first = 0
@@ -282,7 +282,7 @@ def come(bases, offsets, targets, order, flags):
         first = end
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def reach_all(bases, offsets, targets, order, rindex, within, reached):
     """Of several aims at once, a bit for each: adds to `reached`, where runs begin, the states that
     are reached from there through those `within`. `rindex` still tells components apart."""
@@ -308,7 +308,7 @@ def reach_all(bases, offsets, targets, order, rindex, within, reached):
         end = first
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def broken_aims(
     bases, offsets, targets, kinds, masks, weak, strong, region, rindex, stack, iterators, order,
     reached, room,
@@ -358,7 +358,7 @@ def broken_aims(
     return broken
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def stem(bases, offsets, targets, flags, initials, parents, queue):
     """A shortest way from an initial state to one that is BEGINS, then through those WITHIN to one
     that is WANTED; returns that one's place in `parents`, -1 where there is none.
@@ -395,7 +395,7 @@ def stem(bases, offsets, targets, flags, initials, parents, queue):
     return -1
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def nearest(
     bases, offsets, targets, kinds, masks, region, start, goal, word, bit, rests, parents, queue
 ):  # fmt: skip

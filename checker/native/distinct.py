@@ -6,7 +6,7 @@ that end in one more zero bit are kept, in it and from then on, and stand for tw
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownParameterType=false, reportMissingParameterType=false
-# pyright: reportUnknownArgumentType=false, reportUntypedFunctionDecorator=false
+# pyright: reportUnknownArgumentType=false
 # pyright: reportCallIssue=false
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
 
+from .compiled import compiled
 from .memory import load64
 
 TABLE_BITS = 20  # three quarters of so many are counted exactly
@@ -28,14 +29,14 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _MIXER = np.uint64(0xD6E8FEB86659FD93)
 
 
-@njit(nogil=True, cache=True, inline="always")
+@compiled(inline="always")
 def mix(mixed, word):
     """A hash of one word more."""
     mixed = (mixed ^ word) * _MULTIPLIER
     return mixed ^ (mixed >> uint64(29))
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def keep(h, table, kept):
     """Keeps a hash in the table; `kept` has the number of them and how many zeros they end in."""
     h *= _MIXER
@@ -57,7 +58,7 @@ def keep(h, table, kept):
                 kept[0] += 1
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _put(h, table):
     """Puts a hash into the table; False where it is there already."""
     place = np.int64(h >> uint64(64 - TABLE_BITS))
@@ -69,7 +70,7 @@ def _put(h, table):
     return True
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def keep_masked(states, count, stride, words, masks, table, kept):
     """Keeps the hashes of the bits under the masks of these words, in each of the states."""
     for i in range(count):
@@ -79,7 +80,7 @@ def keep_masked(states, count, stride, words, masks, table, kept):
         keep(h, table, kept)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def keep_contents(states, count, stride, there, places, table, kept):
     """Keeps the hashes of numbers in the states that have all bits of `there` (a word, a mask).
 
@@ -96,7 +97,7 @@ def keep_contents(states, count, stride, there, places, table, kept):
         keep(h, table, kept)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def most_bits(states, count, stride, words, masks):
     """The most bits under the masks that a state has set, and those of all states together."""
     most, total = 0, 0

@@ -12,7 +12,7 @@ says (`planning`).
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownParameterType=false, reportMissingParameterType=false
-# pyright: reportUnknownArgumentType=false, reportUntypedFunctionDecorator=false
+# pyright: reportUnknownArgumentType=false
 # pyright: reportCallIssue=false
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit, uint32, uint64
+from numba import uint32, uint64
 
+from .compiled import compiled
 from .memory import (
     Region,
     compare_exchange32,
@@ -51,33 +52,33 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _MIXER = np.uint64(0xD6E8FEB86659FD93)
 
 
-@njit(nogil=True, cache=True, inline="always")
+@compiled(inline="always")
 def last_bits(end, stride):
     """Which bits of the word before word `end` belong to a packed state; up to 7 bytes behind the
     state are read with its last word."""
     return ~uint64(0) >> uint64(8 * max(0, 8 * end - stride))
 
 
-@njit(nogil=True, cache=True, inline="always")
+@compiled(inline="always")
 def slot_of(h, size):
     """The slot where the search for a content begins."""
     return np.int64(((h >> uint64(32)) * uint64(size)) >> uint64(32))
 
 
-@njit(nogil=True, cache=True, inline="always")
+@compiled(inline="always")
 def numbers_in(size):
     """The bits of a slot that hold a number and 1 more; the others hold bits of a hash, so that a
     content is hardly ever looked at in vain."""
     return uint64(size - 1) & uint64(0xFFFFFFFF)
 
 
-@njit(nogil=True, cache=True, inline="always")
+@compiled(inline="always")
 def mark_of(h, numbers):
     """The bits of a hash that a slot holds."""
     return h & uint64(0xFFFFFFFF) & ~numbers
 
 
-@njit(nogil=True, cache=True, inline="always")
+@compiled(inline="always")
 def hash_part(state, first, words, stride):
     """64 bits from a part of a packed state."""
     mixed = uint64(0)
@@ -91,7 +92,7 @@ def hash_part(state, first, words, stride):
     return mixed ^ (mixed >> uint64(32))
 
 
-@njit(nogil=True, cache=True, inline="always")
+@compiled(inline="always")
 def same_words(a, b, words, last):
     """Whether there are the same words at two addresses: of the last one, those bits."""
     different = (load64(a + 8 * words - 8) ^ load64(b + 8 * words - 8)) & last
@@ -100,20 +101,20 @@ def same_words(a, b, words, last):
     return different == uint64(0)
 
 
-@njit(nogil=True, cache=True, inline="always")
+@compiled(inline="always")
 def number_at(address, place):
     """A number of 64 bits, by its place behind an address."""
     return np.int64(load64(address + 8 * place))
 
 
-@njit(nogil=True, cache=True, inline="always")
+@compiled(inline="always")
 def prefetch_content(key, words):
     """Asks for a content at an address, which may lie in two lines of the cache."""
     prefetch(key)
     prefetch(key + 8 * words - 8)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def intern(state, stride, h, row, own):
     """The number of what a packed state has in a part, which gets one where it has none; -1 where
     there are no more.
@@ -158,7 +159,7 @@ def intern(state, stride, h, row, own):
             at = 0
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def begin_fold(states, count, stride, before, known, parts, numbers, at, sought, left):
     """Finds the numbers of packed states, from place `at` of `numbers` on, where the state at
     `before` has the same content: `known` has its numbers, and 0 is no state.
@@ -185,7 +186,7 @@ def begin_fold(states, count, stride, before, known, parts, numbers, at, sought,
     return left
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def end_fold(stride, parts, own, numbers, sought, left):
     """Finds the numbers that are left; False where there are no more."""
     rows = parts.ctypes.data
@@ -207,7 +208,7 @@ def end_fold(stride, parts, own, numbers, sought, left):
     return True
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def unfold(numbers, state, stride, parts):
     """Writes the packed state of these numbers, and up to 7 bytes behind it."""
     for part in range(parts.shape[0]):
@@ -218,7 +219,7 @@ def unfold(numbers, state, stride, parts):
             store64(target + 8 * word, load64(key + 8 * word))
 
 
-@njit(nogil=True, cache=True, inline="always")
+@compiled(inline="always")
 def _dealt(numbers, at, several):
     """Eight bits that come of all but the lowest bits of the first number."""
     mixed = uint64(numbers[at]) >> uint64(OWNER_BITS)
@@ -228,13 +229,13 @@ def _dealt(numbers, at, several):
     return np.int64((mixed * _MIXER) >> uint64(64 - OWNER_BITS))
 
 
-@njit(nogil=True, cache=True, inline="always")
+@compiled(inline="always")
 def owner_of(numbers, at, several):
     """The shard that owns a state, by its numbers from place `at` on."""
     return _dealt(numbers, at, several) ^ (numbers[at] & ((1 << OWNER_BITS) - 1))
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def write_record(numbers, at, parts, place):
     """Writes the bits of a state's numbers, and some bytes behind them; returns both words."""
     low, high, offset = uint64(0), uint64(0), 0
@@ -256,7 +257,7 @@ def write_record(numbers, at, parts, place):
     return low, high
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def read_record(place, shard, parts, numbers):
     """Reads a state's numbers from its record."""
     low, high, offset = load64(place), load64(place + 8), 0
@@ -275,7 +276,7 @@ def read_record(place, shard, parts, numbers):
     numbers[0] |= shard ^ _dealt(numbers, 0, several)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def rewrite_records(states, counts, width, parts, wider, widened):
     """Rewrites all shards' records as other bits of the parts' numbers have them."""
     numbers = np.zeros(parts.shape[0], dtype=np.int64)
@@ -292,7 +293,7 @@ def rewrite_records(states, counts, width, parts, wider, widened):
                 )
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def move_slots(slots, size, parts, part):
     """Fills a part's slots, which are empty, with what other slots held."""
     words = parts[part, WORDS]

@@ -11,7 +11,7 @@ that follow from the others and the shard.
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownParameterType=false, reportMissingParameterType=false
-# pyright: reportUnknownArgumentType=false, reportUntypedFunctionDecorator=false
+# pyright: reportUnknownArgumentType=false
 # pyright: reportCallIssue=false
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
 
+from .compiled import compiled
 from .memory import Region, load32, load64, prefetch, store32, store64, trailing_zeros
 from .parts import (
     BITS,
@@ -57,13 +58,13 @@ _EACH_BYTE = np.uint64(0x0101010101010101)
 _TOP_BITS = np.uint64(0x8080808080808080)
 
 
-@njit(nogil=True, cache=True, inline="always")
+@compiled(inline="always")
 def low_bytes(count):
     """A mask of so many bytes of a word, fewer than 8."""
     return (uint64(1) << uint64(8 * count)) - uint64(1)
 
 
-@njit(nogil=True, cache=True, inline="always")
+@compiled(inline="always")
 def hash_state(address, stride):
     """64 bits from a packed state, or a record."""
     mixed = uint64(0)
@@ -83,7 +84,7 @@ def hash_state(address, stride):
     return mixed ^ (mixed >> uint64(32))
 
 
-@njit(nogil=True, cache=True, inline="always")
+@compiled(inline="always")
 def same_state(a, b, stride):
     """Whether two packed states, or records, are equal."""
     if stride < 8:
@@ -96,7 +97,7 @@ def same_state(a, b, stride):
     return offset == stride or load64(a + stride - 8) == load64(b + stride - 8)
 
 
-@njit(nogil=True, cache=True, inline="always")
+@compiled(inline="always")
 def copy_state(source, target, stride):
     """Copies a packed state; up to 7 bytes behind it are written as well."""
     offset = 0
@@ -105,7 +106,7 @@ def copy_state(source, target, stride):
         offset += 8
 
 
-@njit(nogil=True, cache=True, inline="always")
+@compiled(inline="always")
 def copy_exactly(source, target, stride):
     """Copies a packed state, and writes nothing behind it."""
     offset = 0
@@ -116,32 +117,32 @@ def copy_exactly(source, target, stride):
         store64(target + stride - 8, load64(source + stride - 8))
 
 
-@njit(nogil=True, cache=True, inline="always")
+@compiled(inline="always")
 def group_of(h, table, groups):
     """The address of the group where the search for a hash begins."""
     return table + GROUP * np.int64(((h & uint64(0xFFFFFFFF)) * uint64(groups)) >> uint64(32))
 
 
-@njit(nogil=True, cache=True, inline="always")
+@compiled(inline="always")
 def tag_of(h):
     """The byte of a hash that entries keep: not 0, which is that of an empty entry."""
     return max(uint64(1), (h >> uint64(40)) & uint64(0xFF))
 
 
-@njit(nogil=True, cache=True, inline="always")
+@compiled(inline="always")
 def alike(tags, tag):
     """The top bit of each byte of `tags` that may equal `tag`: of all that do, and few others."""
     different = tags ^ (tag * _EACH_BYTE)
     return (different - _EACH_BYTE) & ~different & _TOP_BITS
 
 
-@njit(nogil=True, cache=True, inline="always")
+@compiled(inline="always")
 def position_in(group, entry):
     """The position that an entry of a group holds."""
     return np.int64(load32(group + 7 + 3 * entry) >> uint64(8))
 
 
-@njit(nogil=True, cache=True, inline="always")
+@compiled(inline="always")
 def add(group, tags, tag, position):
     """Fills the first empty entry of a group that has one."""
     entry = trailing_zeros(alike(tags, uint64(0))) >> 3
@@ -151,7 +152,7 @@ def add(group, tags, tag, position):
     store64(group, tags | (tag << uint64(8 * entry)))
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def insert(incoming, count, stride, states, found, most, table, groups):
     """Puts records from `incoming`, of `stride` bytes, into a shard, up to `count` of them.
 
@@ -201,7 +202,7 @@ def insert(incoming, count, stride, states, found, most, table, groups):
     return done, found
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def index_states(stride, states, found, table, groups):
     """Fills a table anew with the entries of `found` different states."""
     for word in range(0, GROUP * groups, 8):
@@ -216,7 +217,7 @@ def index_states(stride, states, found, table, groups):
         add(group, load64(group), tag_of(h), position)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def insert_all(first, step, form, states, counts, most, tables, groups, buckets, filled, emptied):
     """Empties the buckets of each `step`-th shard from shard `first` on into those shards.
 
@@ -240,7 +241,7 @@ def insert_all(first, step, form, states, counts, most, tables, groups, buckets,
     return SHARDS
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def packed_states(states, first, count, shard, form, parts, numbers, at, room):
     """The address of packed states, of the shard at `states` from position `first` on.
 

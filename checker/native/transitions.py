@@ -8,7 +8,7 @@ of states.
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownParameterType=false, reportMissingParameterType=false
-# pyright: reportUnknownArgumentType=false, reportUntypedFunctionDecorator=false
+# pyright: reportUnknownArgumentType=false
 # pyright: reportCallIssue=false
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
 
+from .compiled import compiled
 from .explore import Explorer
 from .memory import call_expand, load64, prefetch, trailing_zeros
 from .parts import begin_fold, end_fold, owner_of, write_record
@@ -43,7 +44,7 @@ IN_BLOCK = 1 << BLOCK_BITS  # states of a block
 MOST_STATES = 1 << 31
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def locate(record, h, stride, states, table, groups):
     """The position of a record in its shard; -1 where it isn't there."""
     tag = tag_of(h)
@@ -63,7 +64,7 @@ def locate(record, h, stride, states, table, groups):
             group = table
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def link(
     expand, first, count, shard, form, parts, own, room, known, numbers, sought, out, rows,
     bad, bad_count, starts, states, tables, groups, kind_of, targets, kinds, offsets, written,

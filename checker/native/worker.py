@@ -2,7 +2,7 @@
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownParameterType=false, reportMissingParameterType=false
-# pyright: reportUnknownArgumentType=false, reportUntypedFunctionDecorator=false
+# pyright: reportUnknownArgumentType=false
 # pyright: reportCallIssue=false
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from heapq import nsmallest
 from typing import Any
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
 
+from .compiled import compiled
 from .lower import Kernel
 from .memory import Region, call_expand, prefetch
 from .parts import begin_fold, end_fold, owner_of, write_record
@@ -41,7 +42,7 @@ MOST_KEPT = 64  # states of a level that are looked back at
 MOST_FILLED = 1 << 17  # states in a bucket from which on it is emptied first
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def deal(states, count, stride, buckets, filled):
     """Puts packed states into the buckets of the shards that own them; returns the fullest's
     count."""
@@ -57,7 +58,7 @@ def deal(states, count, stride, buckets, filled):
     return fullest
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def drop_sent(states, count, stride, sent, mask):
     """Drops states that the table `sent` holds, which keeps the others; returns how many are left.
 
@@ -85,7 +86,7 @@ def drop_sent(states, count, stride, sent, mask):
     return kept
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def drop_rows(out, rows, count, stride, off):
     """Drops the successors by rows that are switched off; returns how many are left."""
     kept = 0
@@ -97,7 +98,7 @@ def drop_rows(out, rows, count, stride, off):
     return kept
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def deal_numbers(numbers, count, width, parts, buckets, filled):
     """Puts the records of states, of which the parts' numbers are given, into the buckets of the
     shards that own them; returns the fullest's count."""
@@ -112,7 +113,7 @@ def deal_numbers(numbers, count, width, parts, buckets, filled):
     return fullest
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def expand_each(
     expand, states, count, stride, out, rows, bad, bad_count, parts, known, numbers, sought, off
 ):
@@ -141,7 +142,7 @@ def expand_each(
     return written, left
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def scatter(
     expand, states, first, count, shard, form, parts, own, room, known, numbers, sought, out, rows,
     bad, bad_count, taken, buckets, filled, most_filled, sent, mask, off,
@@ -189,7 +190,7 @@ def scatter(
     return done
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def find(
     expand, states, first, count, shard, form, parts, room, known, out, rows, bad, bad_count, off,
     targets, several, hits,
