@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 from .spark.options import SparkOptions
 
 LOOK = 1.0  # seconds without a result, then a look at who brings them
+_MANAGER = "_executor_manager_thread"  # of a pool: it brings the results
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
@@ -104,9 +105,11 @@ def _abandon(pool: Executor) -> None:
     being written to a process that is gone, which would never end (CPython's gh-94777)."""
     for process in active_children():
         process.terminate()
-    pieces = getattr(pool, "_call_queue", None)
+    pieces, thread = (getattr(pool, name, None) for name in ("_call_queue", _MANAGER))
     if pieces is not None:
         pieces.cancel_join_thread()
+        if thread is not None and thread.is_alive():
+            thread.join(LOOK)  # it closes the pipe as well, where it gets there
         with suppress(OSError):
             pieces._reader.close()
 
@@ -130,7 +133,7 @@ def _end_with_parent() -> None:
 def _is_served(pool: Executor) -> bool:
     """Whether the thread still lives that brings a pool's results: for want of memory it ends, and
     nobody is told."""
-    thread: Thread | None = getattr(pool, "_executor_manager_thread", None)
+    thread: Thread | None = getattr(pool, _MANAGER, None)
     return thread is None or thread.is_alive()
 
 

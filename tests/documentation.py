@@ -75,6 +75,7 @@ IDEMPOTENCE = shipped("idempotence")
 CALLS = shipped("calls")
 REPLICATION = shipped("replication")
 EXACTLY_ONCE = shipped("exactly-once")
+DELIVERY = shipped("delivery")
 
 
 # Commands ----------------------------------------------------------------------------------------
@@ -431,6 +432,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "sources of replication": lambda: _sources(REPLICATION),
     "constants of exactly-once": lambda: _constants(EXACTLY_ONCE),
     "sources of exactly-once": lambda: _sources(EXACTLY_ONCE),
+    "constants of delivery": lambda: _constants(DELIVERY),
+    "sources of delivery": lambda: _sources(DELIVERY),
     EXAMPLE.as_posix(): _example,
     "disagreements of the mock": mock_disagreements.table,
     "layouts": _layouts,

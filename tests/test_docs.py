@@ -17,6 +17,7 @@ from epochfence import language
 from epochfence.checker.check import check
 from epochfence.checker.verdict import Verdict
 from epochfence.language import instantiate
+from epochfence.spec.delivery.cells import every_cell
 from epochfence.spec.load import load_system
 from epochfence.tests import house
 from epochfence.tests.documentation import (
@@ -235,8 +236,14 @@ def code(page: Path) -> list[str]:
     return CODE.findall(FENCE.sub("", page.read_text(encoding="utf-8")))
 
 
+CELLS = {cell.id for cell in every_cell()}
+"""Cells of the table of delivery semantics, by name."""
+
+
 def unknown(piece: str) -> Iterator[str]:
     """What stands for nothing in a piece of code: a path, a dotted name, an option or a word."""
+    if piece in CELLS:
+        return
     if PATH.fullmatch(piece):
         if not any(any(folder.glob(piece.rstrip("/"))) for folder in (ROOT, DOCS)):
             yield piece
@@ -260,7 +267,7 @@ def program() -> str:
 @cache
 def words() -> frozenset[str]:
     """Every word of the program's text."""
-    return frozenset(re.findall(r"\w+", program()))
+    return frozenset(re.findall(r"\w+", " ".join((program(), *CELLS))))
 
 
 TYPERS = {"--help", "--install-completion"}

@@ -71,7 +71,7 @@ at_least_once = invariant(
 no_silent_loss = invariant(
     "NoSilentLoss",
     settled.implies(all_of(_r, _is_told.implies(_is_processed(_r)))),
-    "Nor is a record lost whose send has come to a success, in a transaction that was committed if "
+    "No record is lost whose send has come to a success, in a transaction that was committed if "
     "there is one.",
     "acks, ProducerRecord; the documentation of Kafka, Message Delivery Semantics",
 )

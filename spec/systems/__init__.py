@@ -63,17 +63,14 @@ SHIPPED: dict[str, Callable[[], System]] = {
     "calls": _calls,
     "replication": _replication,
     "exactly-once": _exactly_once,
+    "delivery": _delivery,
 }
-
-OF_COMMANDS: dict[str, Callable[[], System]] = {"delivery": _delivery}
-"""Systems that a command asks about at bounds of its own: `semantics`."""
 
 
 def shipped(name: str) -> System:
     """The shipped system of that name. Raises DeclarationError where there is none."""
-    every = SHIPPED | OF_COMMANDS
-    if name not in every:
+    if name not in SHIPPED:
         raise DeclarationError(
-            f"no system is called {name}: the shipped ones are {', '.join(every)}"
+            f"no system is called {name}: the shipped ones are {', '.join(SHIPPED)}"
         )
-    return every[name]()
+    return SHIPPED[name]()

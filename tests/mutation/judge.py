@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Literal, TypeAlias
 
 from epochfence.checker.verdict import Result, Verdict
@@ -139,7 +139,11 @@ def _compiled(mutants: list[Mutant], trial: Trial) -> Compiled | None:
 
 
 def seen_alone(mutant: Mutant, trial: Trial) -> Seen:
-    """What a run of the scenario sees of the mutant in a system of its own."""
+    """What a run of the scenario sees of the mutant in a system of its own.
+
+    Raises RuntimeError where the scenario doesn't come to what is recorded without a fault.
+    """
+    _compare(trial)
     holds, broken = trial.counts.holds, trial.counts.broken
 
     def alone(most: int) -> tuple[str, Counts]:
@@ -147,6 +151,15 @@ def seen_alone(mutant: Mutant, trial: Trial) -> Seen:
         return _broken(result, trial), found(result, holds, broken)
 
     return _told(trial, alone)
+
+
+@cache
+def _compare(trial: Trial) -> None:
+    """Without a fault: else a mutant would be told by what has changed since."""
+    counts = trial.counts
+    result = run(trial.scenario.instance(trial.system, counts.holds))
+    if found(result, counts.holds, counts.broken) != counts:
+        raise RuntimeError(f"{trial} is not what baseline.json has: run with --baseline")
 
 
 def _told(trial: Trial, outcome: Callable[[int], tuple[str, Counts]]) -> Seen:

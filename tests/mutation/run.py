@@ -196,13 +196,16 @@ def main() -> int:
     left = [name for name in names if name not in done]
     say(f"{len(names)} mutants, {len(names) - len(left)} of them judged before")
     begun = time.monotonic()
-    with KEPT.open("a", encoding="utf-8") as keep:
+    try:
         for count, outcome in enumerate(judged(left, arguments.jobs, quick=arguments.quick), 1):
             done[outcome.name] = outcome
-            keep.write(_line(Kept(*now, outcome)))
-            keep.flush()
+            with KEPT.open("a", encoding="utf-8") as keep:
+                keep.write(_line(Kept(*now, outcome)))
             minutes = (time.monotonic() - begun) / count * (len(left) - count) / 60
             say(f"{count}/{len(left)}, {minutes:.0f} min left: {outcome.fate}: {outcome.name}")
+    except RuntimeError as error:
+        say(f"mutation: {error}")
+        return 2
     return tell([done[name] for name in names], arguments)
 
 

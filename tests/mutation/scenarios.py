@@ -78,6 +78,11 @@ BY_HIGH_WATERMARK = ("truncated_by_epoch",)
 
 ONE_INSTANCE = (("producers", 1), ("faults", 1))
 
+NO_IDEMPOTENCE = ("idempotence", 0)
+A_RECORD = ("records", 1)
+SENT_AGAIN = (("sessions", 2), A_RECORD, ("consumer_crashes", 1))
+IN_A_TRANSACTION = (("transactional_id", 1), ("read_committed", 1), ("extra_entries", 3))
+
 # The scenarios of a system, small ones first; `scenarios` says what others are run with.
 CHOSEN: dict[str, tuple[Scenario, ...]] = {
     "transactions": (
@@ -132,6 +137,18 @@ CHOSEN: dict[str, tuple[Scenario, ...]] = {
         Scenario("4.3"),
         Scenario("4.0.0", ONE_INSTANCE),
         Scenario("0.11.0.0", ONE_INSTANCE, IN_TIME),
+    ),
+    "delivery": (
+        Scenario("4.3", (NO_IDEMPOTENCE, ("acks", 0), ("retries", 0), A_RECORD)),
+        Scenario("4.3", (NO_IDEMPOTENCE, ("acks", 1), ("retries", 0), A_RECORD)),
+        Scenario("4.3", (("offsets", 1), A_RECORD)),
+        Scenario("4.3", (("offsets", 1), ("consumer_crashes", 1), A_RECORD)),
+        Scenario("1.1", (A_RECORD, ("unclean_elections", 1), ("min_insync_replicas", 1))),
+        Scenario("4.3"),
+        Scenario("4.3", (*SENT_AGAIN, ("extra_entries", 2))),
+        Scenario("4.3", (*SENT_AGAIN, *IN_A_TRANSACTION, ("offsets", 2))),
+        Scenario("4.3", (NO_IDEMPOTENCE, ("acks", 1), ("min_insync_replicas", 1))),
+        Scenario("4.3", (("leader_epochs", 3),)),
     ),
 }
 

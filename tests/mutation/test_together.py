@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
@@ -18,6 +19,7 @@ from epochfence.tests.mutation.judge import Seen, matters, seen, seen_alone
 from epochfence.tests.mutation.mutants import Mutant, every_mutant, mutants
 from epochfence.tests.mutation.run import sample
 from epochfence.tests.mutation.scenarios import Scenario, Trial, counted, trials
+from epochfence.tests.mutation.together import Compiled
 
 FILE = "test_partition_recovery.py"  # it draws nothing
 SMALL = 60_000  # states: of larger scenarios there is no need
@@ -27,6 +29,15 @@ OF_CROSSING = [m for table in crossing.system.tables for m in mutants(table, [cr
 def tell(judged: Iterable[Seen]) -> list[str]:
     """What kills, if anything does. Of several properties broken at once, any may be named."""
     return ["" if one is None else one[0] for one in judged]
+
+
+def test_nothing_is_judged_by_a_record_that_is_out_of_date() -> None:
+    scenario = Scenario("2", (("N", 2),))
+    counts = counted(crossing.system, scenario)
+    trial = Trial(crossing.system, scenario, replace(counts, states=counts.states + 1))
+    (mutant, *_) = (each for each in OF_CROSSING if matters(each, trial))
+    with pytest.raises(RuntimeError, match="--baseline"):
+        list(seen([mutant], trial))
 
 
 @pytest.mark.slow(1)
@@ -39,12 +50,12 @@ def test_every_mutant_of_a_small_system() -> None:
 
 
 @pytest.mark.slow(1)
-def test_who_has_an_effect_on_others_is_run_without_them() -> None:
+def test_who_has_an_effect_on_others_is_run_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the run without a fault doesn't find what is recorded, many tell nothing."""
     scenario = Scenario("2", (("N", 2),))
-    other = counted(crossing.system, Scenario("2", (("N", 3),)))
-    trial = Trial(crossing.system, scenario, other)
+    trial = Trial(crossing.system, scenario, counted(crossing.system, scenario))
     here = [mutant for mutant in OF_CROSSING if matters(mutant, trial)]
+    monkeypatch.setattr(Compiled, "run", lambda *_: None)
     assert tell(seen(here, trial)) == tell(seen_alone(mutant, trial) for mutant in here)
 
 

@@ -40,6 +40,7 @@ SIZES = {
     "calls": {"oldest_version": 3, "oldest_transaction_version": 2},
     "replication": {"replicas": 2},
     "exactly-once": {"inputs": 1, "transactions": 1},
+    "delivery": {"records": 1},
 }
 HAND_OVER = 2
 """States of a level from which on it is expanded on Spark."""
