@@ -9,6 +9,7 @@ from ..language import Instance
 from .chart.chart import chart_of
 from .chart.text import to_lines
 from .fault import DEADLOCK, NO_ROW
+from .report import named
 from .verdict import Result, Verdict
 
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -22,7 +23,7 @@ def to_junit(instance: Instance, result: Result) -> bytes:
     without an end an error of one."""
     sentences = {x.name: x.sentence for x in (*instance.properties, *instance.progress)}
     open_ended = result.verdict in WITHOUT_END
-    suite = ElementTree.Element("testsuite", name=f"{result.system}, protocol {result.protocol}")
+    suite = ElementTree.Element("testsuite", name=named(result))
     found = {"failures": 0, "errors": 0, "skipped": 0}
 
     def case(name: str, tag: str = "", message: str = "", text: str = "") -> None:

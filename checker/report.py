@@ -308,7 +308,7 @@ def settings(values: Mapping[str, int]) -> list[str]:
     return [f"{name}={value}" for name, value in values.items()]
 
 
-def named(result: Outcome | Proofs, constants: Sequence[str]) -> str:
+def named(result: Outcome | Proofs, constants: Sequence[str] = ()) -> str:
     """What a run is of."""
     told = ", ".join([result.system, f"protocol {result.protocol}", *result.switched])
     return f"{told}; {', '.join(constants)}" if constants else told

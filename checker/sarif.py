@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ..language import Instance, Row
+from .report import named
 from .settled import declared_rows
 from .trace import TraceStep
 from .verdict import Result, Verdict
@@ -68,7 +69,7 @@ class _Told:
         for item in result.counterexamples:
             name, trace = item.broken or DEADLOCK, item.trace
             text = "\n".join([trace.conclusion, *trace.why])
-            of = f"{result.system}, protocol {result.protocol}"
+            of = named(result)
             found = _result(name, "error", f"{text}\n({of}, after {len(trace.steps)} steps)")
             if trace.steps:
                 found["locations"] = [self._location(trace.steps[-1])]

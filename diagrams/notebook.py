@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from ..checker.chart.chart import chart_of, told
 from ..checker.chart.text import to_lines
-from ..checker.report import TITLES
+from ..checker.report import TITLES, named, settings
 from ..checker.trace import Trace
 from ..checker.verdict import Outcome, Result
 from ..language import System
@@ -79,10 +79,8 @@ def _(shown: System) -> str:
 
 @html.register
 def _(shown: Outcome) -> str:
-    named = f"{shown.system}, protocol {shown.protocol}"
-    bounds = ", ".join(f"{name}={value}" for name, value in shown.constants.items())
     said = [f"<b>{escape(TITLES[shown.verdict])}</b>", escape(shown.reason)]
-    figures = [f"{escape(named)}; {escape(bounds)}", f"depth {shown.depth:,}"]
+    figures = [escape(named(shown, settings(shown.constants))), f"depth {shown.depth:,}"]
     if isinstance(shown, Result):
         figures += [f"{shown.states:,} states", f"{shown.transitions:,} transitions"]
     parts = [f"<p>{' '.join(said)}</p><p>{', '.join(figures)}</p>"]
@@ -96,7 +94,7 @@ def _(shown: Outcome) -> str:
 
 @text.register
 def _(shown: Outcome) -> str:
-    lines = [f"{shown.system}, protocol {shown.protocol}: {TITLES[shown.verdict]}", shown.reason]
+    lines = [f"{named(shown)}: {TITLES[shown.verdict]}", shown.reason]
     return "\n".join(filter(None, lines))
 
 
