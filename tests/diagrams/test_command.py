@@ -62,7 +62,7 @@ def test_a_file_is_written_and_nothing_printed(tmp_path: Path) -> None:
     [
         (
             ("orders",),
-            "calls, replication, exactly-once), a machine",
+            "calls, replication, exactly-once, delivery), a machine",
         ),
         (("orders", "--machine", "order"), "nothing is called orders"),
         (("transactions", "--machine", "coordinator"), "it has: transaction, "),
