@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 
 from epochfence import language as lang
 from epochfence.language import Instance, instantiate
-from epochfence.model.engine.interpreter import FullState, Interpreter
-from epochfence.model.engine.stepper import Stepper
+from epochfence.model.engine.interpreter import FullState, Interpreter, Step
+from epochfence.model.engine.stepper import Bound, Stepper
 from epochfence.spec.systems import SHIPPED, shipped
 from epochfence.tests.checker.drawn_systems import instances
 
@@ -59,22 +59,29 @@ def test_of_a_part_that_its_whole_replaces_nothing_is_left() -> None:
     assert [reached for _, _, reached, _ in found] == [((1, 1),)]  # type: ignore[misc]
 
 
+def one_step(
+    stepper: Stepper, instance: Instance, state: FullState, random: Random
+) -> tuple[int, Bound, Step] | None:
+    """A step at random: of any action that has one."""
+    for index in random.sample(range(len(instance.actions)), len(instance.actions)):
+        bindings = list(stepper.bindings(index, state))
+        for bound in random.sample(bindings, len(bindings)):
+            if (step := stepper.take(index, state, bound)) is not None:
+                return index, bound, step
+    return None
+
+
 def walk(instance: Instance, steps: int, seed: int) -> int:
     """Goes at random by compiled rows, and has the interpreter take each step as well."""
     random, stepper, interpreter = Random(seed), Stepper(instance), Interpreter(instance)
     starts = list(instance.initial_states())
     state, taken = random.choice(starts), 0
     while taken < steps:
-        options = [
-            (index, bound, step)
-            for index in range(len(instance.actions))
-            for bound in stepper.bindings(index, state)
-            if (step := stepper.take(index, state, bound)) is not None
-        ]
-        if not options or random.random() < 0.005:
+        found = None if random.random() < 0.005 else one_step(stepper, instance, state, random)
+        if found is None:
             state = random.choice(starts)
             continue
-        index, bound, step = random.choice(options)
+        index, bound, step = found
         before = sum(len(other.rows) for other in instance.actions[:index])
         action = instance.actions[index]
         expected = interpreter._take(action, before, interpreter.as_mapping(state), dict(bound))
