@@ -73,7 +73,7 @@ EVERY = [
 
 
 @pytest.mark.slow(6)
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("name", "protocol"), EVERY, ids=map(" ".join, EVERY))
 def test_the_cells_of_a_shipped_system_are_those_of_runs_of_their_own(
     name: str, protocol: str

@@ -108,7 +108,7 @@ def test_mended_the_newest_release_keeps_everything() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1, of="a million states")
+@pytest.mark.sample(1, of="millions of states")
 def test_mended_everything_holds_in_a_million_states_at_the_defaults() -> None:
     result = run({}, on=MENDED, threads=available_threads())
     assert broken(result) == {}
@@ -116,7 +116,7 @@ def test_mended_everything_holds_in_a_million_states_at_the_defaults() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1, of="a million states")
+@pytest.mark.sample(1, of="millions of states")
 def test_in_a_million_states_nothing_else_breaks_at_the_defaults() -> None:
     rest = tuple(name for name in NAMES if name not in EXPECTED[NEWEST])
     result = run({}, properties=rest, threads=available_threads())

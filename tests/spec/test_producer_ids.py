@@ -108,7 +108,7 @@ def test_what_holds_in_each_release(protocol: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1, of="the defaults")
+@pytest.mark.sample(1, of="millions of states")
 @pytest.mark.parametrize("protocol", [WAITING, "3.6", "4.2", NEWEST])
 def test_at_the_defaults_as_well(protocol: str) -> None:
     others = tuple(name for name in NAMES if name not in BROKEN.get(protocol, {}))
@@ -408,7 +408,7 @@ def test_every_row_is_taken_by_a_recorded_run_or_listed_with_a_reason() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1, of="the defaults")
+@pytest.mark.sample(1, of="millions of states")
 def test_no_row_listed_is_taken_at_the_defaults() -> None:
     assert covered({}, available_threads()).isdisjoint(NEVER_TAKEN)
 

@@ -316,7 +316,7 @@ def test_a_run_takes_what_no_recorded_one_does(
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1)
+@pytest.mark.sample(1, of="millions of states")
 @pytest.mark.parametrize("protocol", [NEWEST, "3.6"])
 def test_no_row_listed_is_taken_in_millions_of_states(protocol: str) -> None:
     """With two clients. What holds there with the newest protocol, docs/checked.md says too."""

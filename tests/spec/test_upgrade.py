@@ -33,7 +33,7 @@ def broken(result: Result) -> dict[str, int | None]:
 
 
 @pytest.mark.slow(5)
-@pytest.mark.sample(2, of="an upgrade")
+@pytest.mark.sample(1, of="an upgrade")
 @pytest.mark.parametrize("release", ["3.9", "4.3"])
 def test_with_one_version_throughout_it_is_the_system_of_that_version(release: str) -> None:
     bounds = transactions(producers=2)
@@ -74,7 +74,7 @@ def test_where_parties_hear_of_it_in_any_order_both_versions_are_under_way() -> 
 
 
 @pytest.mark.slow(5)
-@pytest.mark.sample(2, of="an upgrade")
+@pytest.mark.sample(1, of="an upgrade")
 @pytest.mark.parametrize(
     ("name", "constants", "steps", "last", "mended_by"),
     [
@@ -107,7 +107,7 @@ def test_a_downgrade_breaks_what_each_version_keeps(
 
 
 @pytest.mark.slow(5)
-@pytest.mark.sample(2, of="an upgrade")
+@pytest.mark.sample(1, of="an upgrade")
 def test_a_fenced_client_of_version_2_takes_the_end_of_another_for_its_own() -> None:
     """docs/findings.md, 12: no fault, in an upgrade as in a downgrade."""
     for constants in ({}, DOWN):
@@ -118,7 +118,7 @@ def test_a_fenced_client_of_version_2_takes_the_end_of_another_for_its_own() -> 
 
 
 @pytest.mark.slow(5)
-@pytest.mark.sample(2, of="an upgrade")
+@pytest.mark.sample(1, of="an upgrade")
 def test_a_fence_that_goes_over_to_version_2_takes_two_epochs() -> None:
     """docs/findings.md, 10: its first record could not be written."""
     bounds = transactions(faults=2, crashes=1, append_failures=1)
