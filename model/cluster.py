@@ -11,13 +11,16 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..spec import api_versions
+from ..spec.acls import Acls
 from ..spec.leader.state import asks_coordinator
 from ..spec.leader.verification import asks_about_offsets
-from .broker.coordinator import ProducerIdAndEpoch, TransactionCoordinator
+from .broker.authorizer import Authorizer
+from .broker.coordinator import ProducerIdAndEpoch, TransactionCoordinator, each_once
 from .broker.leader import Batch, PartitionLeader
 from .broker.marker_channel_manager import Marker
 from .broker.transaction_log import partition_for
 from .broker.transaction_state_manager import PENDING
+from .client.accumulator import topic_of
 from .client.requests import Produce, Request
 from .engine.machine import Machine
 
@@ -41,11 +44,13 @@ class Cluster:
     `protocol` is the release, `transaction_version` the finalized feature level (the release's own
     if none is given). With `holds_markers` markers wait for `deliver_markers`, or one of `due` for
     `deliver`, and a transaction without partitions waits for `complete`.
+
+    With `acls`, requests of a `principal` need what Kafka's need; one without is the cluster's own.
     """
 
     def __init__(
         self, *, protocol: str | None = None, transaction_version: int | None = None,
-        now_ms: int = 0, holds_markers: bool = False,
+        now_ms: int = 0, holds_markers: bool = False, acls: Acls | None = None,
     ) -> None:  # fmt: skip
         self.coordinator = TransactionCoordinator(
             protocol=protocol, transaction_version=transaction_version, now_ms=now_ms,
@@ -60,6 +65,7 @@ class Cluster:
         self._due: list[tuple[Marker, Any]] = []
         self._terms: dict[int, int] = {}
         self._now_ms = now_ms
+        self.acls = acls
 
     def copy(self) -> Cluster:
         """Another cluster in the same state. New producer ids come from one source for both."""
@@ -68,6 +74,15 @@ class Cluster:
         made.leaders = {partition: leader.copy() for partition, leader in self.leaders.items()}
         made._due, made._terms = list(self._due), dict(self._terms)
         return made
+
+    @property
+    def acls(self) -> Acls | None:
+        """Who may do what; None: there is no authorizer. Raises ModelError for what no ACL is."""
+        return None if self._authorizer is None else self._authorizer.acls
+
+    @acls.setter
+    def acls(self, acls: Acls | None) -> None:
+        self._authorizer = None if acls is None else Authorizer(acls, self.protocol)
 
     @property
     def now_ms(self) -> int:
@@ -162,46 +177,99 @@ class Cluster:
 
     # Requests ---------------------------------------------------------------------------------
 
+    def authorize(self, principal: str | None, request: str, **about: Any) -> str:
+        """An error, or NONE where a principal may send a request (an event of
+        `spec.authorization`) about a `transactional_id`, `group_id` or `topic`."""
+        if principal is None or self._authorizer is None:
+            return "NONE"
+        return self._authorizer.ask(request, principal, **about)
+
     def init_producer_id(
         self, transactional_id: str | None, transaction_timeout_ms: int = 60_000,
         expected: tuple[int, int] | None = None, *, api_version: int | None = None,
+        enable_2pc: bool = False, principal: str | None = None,
     ) -> ProducerIdAndEpoch:  # fmt: skip
         """InitProducerId. Here and below, `api_version` is that of the request: without one, its
         client is of the release, and of the finalized transaction version."""
+        refusal = self.authorize(
+            principal, "InitProducerId asks", transactional_id=transactional_id,
+            has_id=transactional_id is not None, enable_2pc=enable_2pc,
+        )  # fmt: skip
+        if refusal != "NONE":
+            return ProducerIdAndEpoch(refusal)
         answer = self.coordinator.init_producer_id(
-            transactional_id, transaction_timeout_ms, expected, api_version=api_version
-        )
+            transactional_id, transaction_timeout_ms, expected, api_version=api_version,
+            enable_2pc=enable_2pc,
+        )  # fmt: skip
         self._after_end()
         return _there(answer)
 
     def add_partitions(
         self, transactional_id: str | None, producer_id: int, producer_epoch: int,
         partitions: Iterable[Any], *, api_version: int | None = None, verify_only: bool = False,
+        principal: str | None = None,
     ) -> str:  # fmt: skip
         """AddPartitionsToTxn: an error. `verify_only` is for versions that leaders send; of several
-        partitions' errors it is the first, in the order of their names."""
+        partitions' errors it is the first that says why, in the order of their names."""
+        refused = self._unauthorized(principal, transactional_id, partitions, api_version)
+        for error in refused.values():
+            if error != "OPERATION_NOT_ATTEMPTED":
+                return error
+        about = (transactional_id, producer_id, producer_epoch, partitions)
         if verify_only:
-            about = (transactional_id, producer_id, producer_epoch, partitions)
             return next(iter(self.coordinator.verify_partitions(*about).values()), "NONE")
-        answer = self.coordinator.add_partitions(
-            transactional_id, producer_id, producer_epoch, partitions, api_version=api_version
-        )
-        return answer or "NONE"
+        return self.coordinator.add_partitions(*about, api_version=api_version) or "NONE"
+
+    def _unauthorized(
+        self, principal: str | None, transactional_id: str | None, partitions: Iterable[Any],
+        api_version: int | None,
+    ) -> dict[Any, str]:  # fmt: skip
+        """The errors of an AddPartitionsToTxn that is refused, by partition; none where it isn't.
+        The topics that another broker names aren't asked for."""
+        wanted = sorted(each_once(partitions), key=str)
+        is_from_broker = api_versions.is_from_broker(api_version)
+        refusal = self.authorize(
+            principal, "AddPartitionsToTxn asks", transactional_id=transactional_id,
+            from_broker=is_from_broker,
+        )  # fmt: skip
+        if refusal != "NONE":
+            return dict.fromkeys(wanted, refusal)
+        errors: dict[Any, str] = {}
+        for partition in () if is_from_broker else wanted:
+            errors[partition] = self._use_of(principal, partition, "WRITE")
+        if set(errors.values()) <= {"NONE"}:
+            return {}
+        return {
+            partition: "OPERATION_NOT_ATTEMPTED" if error == "NONE" else error
+            for partition, error in errors.items()
+        }
+
+    def _use_of(self, principal: str | None, partition: Any, use: str) -> str:
+        """An error, or NONE where a principal may use a partition's topic so."""
+        return self.authorize(principal, "a topic is asked for", topic=topic_of(partition), use=use)
 
     def add_offsets(
         self, transactional_id: str | None, producer_id: int, producer_epoch: int, group_id: str,
-        *, api_version: int | None = None,
+        *, api_version: int | None = None, principal: str | None = None,
     ) -> str:  # fmt: skip
         """AddOffsetsToTxn: an error."""
+        refusal = self.authorize(
+            principal, "AddOffsetsToTxn asks", transactional_id=transactional_id, group_id=group_id
+        )
+        if refusal != "NONE":
+            return refusal
         partition = offsets_partition(group_id)
         about = (transactional_id, producer_id, producer_epoch)
         return self.add_partitions(*about, [partition], api_version=api_version)
 
     def end_txn(
         self, transactional_id: str | None, producer_id: int, producer_epoch: int, result: str,
-        *, api_version: int | None = None,
+        *, api_version: int | None = None, principal: str | None = None,
     ) -> ProducerIdAndEpoch:  # fmt: skip
         """EndTxn."""
+        refusal = self.authorize(principal, "EndTxn asks", transactional_id=transactional_id)
+        if refusal != "NONE":
+            return ProducerIdAndEpoch(refusal)
         answer = self.coordinator.end_txn(
             transactional_id, producer_id, producer_epoch, result, api_version=api_version
         )
@@ -211,11 +279,20 @@ class Cluster:
     def produce(
         self, partition: Any, *, producer_id: int, producer_epoch: int, base_sequence: int,
         count: int = 1, transactional_id: str | None = None, api_version: int | None = None,
+        principal: str | None = None,
     ) -> ProduceResponse:  # fmt: skip
         """Produce: a batch of `count` records, transactional where it names a transactional id.
 
         The leader asks the coordinator about a transaction's first batch, as its release does.
         """
+        refusal = self.authorize(
+            principal, "Produce asks", transactional_id=transactional_id,
+            transactional=transactional_id is not None, idempotent=producer_id >= 0,
+        )  # fmt: skip
+        if refusal == "NONE":
+            refusal = self._use_of(principal, partition, "WRITE")
+        if refusal != "NONE":
+            return ProduceResponse(refusal)
         leader, version = self.leader(partition), api_version
         if version is None:
             version = _newest("Produce", leader.machine.features, self.transaction_version)
@@ -267,10 +344,13 @@ class Cluster:
     def write_marker(
         self, partition: Any, producer_id: int, producer_epoch: int, result: str,
         coordinator_epoch: int = 0, *, transaction_version: int = 0,
-        api_version: int | None = None,
+        api_version: int | None = None, principal: str | None = None,
     ) -> str:  # fmt: skip
         """WriteTxnMarkers to one partition, from whoever sends it: an error. The transaction's
         version is in it from version 2 on (KIP-1228)."""
+        refusal = self.authorize(principal, "WriteTxnMarkers asks")
+        if refusal != "NONE":
+            return refusal
         if api_version is not None and api_version < api_versions.MARKERS_TELL_VERSION:
             transaction_version = 0
         leader = self.leader(partition)
@@ -283,19 +363,23 @@ class Cluster:
 
     # A client ---------------------------------------------------------------------------------
 
-    def serve(self, client: ProducerClient, *, rounds: int = 1000) -> None:
-        """Answers what a client sends, until it sends nothing more or has been answered so many
-        times; the time here is the client's."""
+    def serve(
+        self, client: ProducerClient, *, rounds: int = 1000, principal: str | None = None
+    ) -> None:
+        """Answers what a client of a principal sends, until it sends nothing more or has been
+        answered so many times; the time here is the client's."""
         for _ in range(rounds):
             sent = client.run()
             if client.now_ms > self._now_ms:
                 self.sleep(client.now_ms - self._now_ms)
             for request in sent:
-                self.answer(client, request)
+                self.answer(client, request, principal=principal)
             if not sent:
                 return
 
-    def answer(self, client: ProducerClient, sent: Request | Produce) -> None:
+    def answer(
+        self, client: ProducerClient, sent: Request | Produce, *, principal: str | None = None
+    ) -> None:
         """Takes a client's request, and gives it the answer."""
         if isinstance(sent, Produce):
             produced = self.produce(
@@ -303,6 +387,7 @@ class Cluster:
                 base_sequence=sent.base_sequence, count=len(sent.records),
                 transactional_id=client.transactional_id if sent.is_transactional else None,
                 api_version=_sent_by(client, "Produce", sent.transaction_version),
+                principal=principal,
             )  # fmt: skip
             start = self.leader(sent.partition).log_start_offset
             client.answer(
@@ -315,36 +400,70 @@ class Cluster:
             case "INIT_PRODUCER_ID":
                 given = self.init_producer_id(
                     name, fields["transaction_timeout_ms"], held if sent.is_bump else None,
-                    api_version=_sent_by(client, "InitProducerId"),
+                    api_version=_sent_by(client, "InitProducerId"), principal=principal,
                 )  # fmt: skip
                 client.answer(sent, **given._asdict())
             case "ADD_PARTITIONS_TO_TXN":
                 version = _sent_by(client, "AddPartitionsToTxn")
-                error = self.add_partitions(name, *held, fields["partitions"], api_version=version)
-                client.answer(sent, partition_errors=dict.fromkeys(fields["partitions"], error))
+                wanted = fields["partitions"]
+                errors = self._unauthorized(principal, name, wanted, version)
+                if not errors:
+                    error = self.add_partitions(name, *held, wanted, api_version=version)
+                    errors = dict.fromkeys(wanted, error)
+                client.answer(sent, partition_errors=errors)
             case "ADD_OFFSETS_TO_TXN":
-                partition = offsets_partition(fields["group_id"])
                 version = _sent_by(client, "AddOffsetsToTxn")
-                error = self.add_partitions(name, *held, [partition], api_version=version)
+                about = (name, *held, fields["group_id"])
+                error = self.add_offsets(*about, api_version=version, principal=principal)
                 client.answer(sent, error)
             case "TXN_OFFSET_COMMIT":
                 version = _sent_by(client, "TxnOffsetCommit", fields["transaction_version"])
-                about = (fields["transactional_id"], *held, fields["group_id"])
-                error = self.commit_offsets(*about, api_version=version)
-                client.answer(sent, partition_errors=dict.fromkeys(fields["offsets"], error))
+                about = (name, *held, fields["group_id"])
+                errors = self._committed(about, fields["offsets"], version, principal)
+                client.answer(sent, partition_errors=errors)
             case "END_TXN":
                 version = _sent_by(client, "EndTxn", fields["transaction_version"])
-                ended = self.end_txn(name, *held, fields["result"], api_version=version)
+                about = (name, *held, fields["result"])
+                ended = self.end_txn(*about, api_version=version, principal=principal)
                 client.answer(sent, **ended._asdict())
             case _:
-                client.answer(sent)
+                is_group = fields["key_type"] == "GROUP"
+                key = "group_id" if is_group else "transactional_id"
+                about = {key: fields["key"], "of_group": is_group}
+                client.answer(sent, self.authorize(principal, "FindCoordinator asks", **about))
+
+    def _committed(
+        self, about: tuple[str | None, int, int, str], offsets: Iterable[Any], version: int,
+        principal: str | None,
+    ) -> dict[Any, str]:  # fmt: skip
+        """What a TxnOffsetCommit is told of each partition that it has an offset of."""
+        name, _, _, group_id = about
+        error = self._commits(principal, name, group_id)
+        if error != "NONE":
+            return dict.fromkeys(offsets, error)
+        errors = {partition: self._use_of(principal, partition, "READ") for partition in offsets}
+        left = [partition for partition, refusal in errors.items() if refusal == "NONE"]
+        if left:
+            errors |= dict.fromkeys(left, self.commit_offsets(*about, api_version=version))
+        return errors
+
+    def _commits(self, principal: str | None, transactional_id: str | None, group_id: str) -> str:
+        """An error, or NONE where a principal may commit a group's offsets in a transaction."""
+        about = {"transactional_id": transactional_id, "group_id": group_id}
+        return self.authorize(principal, "TxnOffsetCommit asks", **about)
 
     def commit_offsets(
         self, transactional_id: str | None, producer_id: int, producer_epoch: int, group_id: str,
-        *, api_version: int | None = None,
+        *, topic: str | None = None, api_version: int | None = None, principal: str | None = None,
     ) -> str:  # fmt: skip
-        """TxnOffsetCommit: an error. What a group's coordinator appends is a transactional batch
-        without sequence."""
+        """TxnOffsetCommit, for a topic that was read, where one is given: an error. What a group's
+        coordinator appends is a transactional batch without sequence."""
+        refusal = self._commits(principal, transactional_id, group_id)
+        if refusal == "NONE" and topic is not None:
+            about = {"topic": topic, "use": "READ"}
+            refusal = self.authorize(principal, "a topic is asked for", **about)
+        if refusal != "NONE":
+            return refusal
         partition = offsets_partition(group_id)
         leader = self.leader(partition)
         if api_version is None:

@@ -19,21 +19,26 @@
     {"request": "DescribeTransactions", "transactional_id": "a"}
     {"sleep_ms": 60001}
     {"restart": true}
+    {"acls": [{"principal": "User:alice", "operation": "WRITE", "resource": "TOPIC", "name": "t"}]}
     {"skip_to_epoch": 32765, "transactional_id": "a"}
 
-Time goes by; the brokers stop and start again; an id without a transaction comes to an epoch, as if
-by so many InitProducerId. Without a transactional id a Produce is idempotent only. Each request but
-those that only look may have an `api_version`; without one, its client is of the release. Numbers
-are the writer's: a trace says the same to each release, whatever that answered before.
+Time goes by; the brokers stop and start again; ACLs are those of the line from then on, and who
+asks is a request's `principal` (without one it is the cluster's own); an id without a transaction
+comes to an epoch, as if by so many InitProducerId. Without a transactional id a Produce is
+idempotent only. Each request but those that only look may have an `api_version`; without one, its
+client is of the release. Numbers are the writer's: a trace says the same to each release, whatever
+that answered before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
+from ..spec.acls import Acl, Acls
 from ..spec.api_versions import LARGEST
 from ..strict_json import NotJson, read_json
+from .client.accumulator import topic_of
 from .cluster import Cluster
 from .engine.errors import (
     MissingField,
@@ -64,6 +69,21 @@ def _init(cluster: Cluster, fields: dict[str, Any]) -> Answer:
     return cluster.init_producer_id(**fields, expected=given)._asdict()
 
 
+def _of_topic(
+    use: str, answered: Callable[[Cluster, dict[str, Any]], Answer]
+) -> Callable[[Cluster, dict[str, Any]], Answer]:
+    """What answers a request about a partition, of who may use its topic so."""
+
+    def checked(cluster: Cluster, fields: dict[str, Any]) -> Answer:
+        left = dict(fields)
+        principal = left.pop("principal", None)
+        about = {"topic": topic_of(left["partition"]), "use": use}
+        error = cluster.authorize(principal, "a topic is asked for", **about)
+        return answered(cluster, left) if error == "NONE" else {"error": error}
+
+    return checked
+
+
 def _fetch(cluster: Cluster, fields: dict[str, Any]) -> Answer:
     batches = cluster.fetch(**fields)
     found = [[batch.producer_id, batch.base_offset, batch.last_offset] for batch in batches]
@@ -88,7 +108,12 @@ def _describe_producers(cluster: Cluster, fields: dict[str, Any]) -> Answer:
 
 
 def _describe_transactions(cluster: Cluster, fields: dict[str, Any]) -> Answer:
-    error, entry = cluster.coordinator.describe(fields["transactional_id"])
+    name = fields["transactional_id"]
+    about = {"transactional_id": name}
+    error = cluster.authorize(fields.get("principal"), "DescribeTransactions asks", **about)
+    if error != "NONE":
+        return {"error": error}
+    error, entry = cluster.coordinator.describe(name)
     if entry is None:
         return {"error": error}
     return {
@@ -104,7 +129,13 @@ _REQUESTS: dict[
 ] = {
     "InitProducerId": (
         ("transactional_id",),
-        ("transaction_timeout_ms", "producer_id", "producer_epoch", "api_version"),
+        (
+            "transaction_timeout_ms",
+            "producer_id",
+            "producer_epoch",
+            "enable_2pc",
+            "api_version",
+        ),
         _init,
     ),
     "AddPartitionsToTxn": (
@@ -119,7 +150,7 @@ _REQUESTS: dict[
     ),
     "TxnOffsetCommit": (
         ("transactional_id", "producer_id", "producer_epoch", "group_id"),
-        ("api_version",),
+        ("topic", "api_version"),
         lambda cluster, fields: {"error": cluster.commit_offsets(**fields)},
     ),
     "WriteTxnMarkers": (
@@ -137,9 +168,9 @@ _REQUESTS: dict[
         ("api_version",),
         lambda cluster, fields: cluster.end_txn(**fields)._asdict(),
     ),
-    "Fetch": (("partition",), ("offset", "committed"), _fetch),
-    "ListOffsets": (("partition",), ("committed",), _list_offsets),
-    "DescribeProducers": (("partition",), (), _describe_producers),
+    "Fetch": (("partition",), ("offset", "committed"), _of_topic("READ", _fetch)),
+    "ListOffsets": (("partition",), ("committed",), _of_topic("DESCRIBE", _list_offsets)),
+    "DescribeProducers": (("partition",), (), _of_topic("READ", _describe_producers)),
     "DescribeTransactions": (("transactional_id",), (), _describe_transactions),
 }
 
@@ -229,7 +260,7 @@ def checked(line: Line) -> Callable[[Cluster], Answer]:
         raise UnknownEvent(f"no request is called {name}: take one of {', '.join(_REQUESTS)}")
     needed, optional, answered = _REQUESTS[name]
     for field in fields:
-        if field not in (*needed, *optional):
+        if field not in (*needed, *optional, "principal"):
             raise UnknownField(f"{name} has no field {field}", field)
     for field in needed:
         if field not in fields:
@@ -274,7 +305,8 @@ def _id(field: str, value: Any) -> None:
 _READ: dict[str, Callable[[str, Any], object]] = {
     "transactional_id": _name, "transaction_timeout_ms": _ms, "partition": text,
     "partitions": _names, "committed": _truth, "producer_id": _id, "api_version": _version,
-    "group_id": text, "verify_only": _truth, "transaction_version": _version,
+    "group_id": text, "verify_only": _truth, "transaction_version": _version, "principal": text,
+    "topic": text, "enable_2pc": _truth,
 }  # fmt: skip
 
 
@@ -290,6 +322,9 @@ def _happens(fields: dict[str, Any]) -> Callable[[Cluster], Answer]:
             if is_wanted is not True:
                 raise refusal("restart", "true", is_wanted, of_type=False)
             return lambda cluster: _nothing(cluster.restart())
+        case {"acls": lines, **others}:
+            acls = _acls(lines, others)
+            return lambda cluster: _nothing(setattr(cluster, "acls", acls))
         case {"skip_to_epoch": epoch, "transactional_id": name, **others}:
             _no_others("skip_to_epoch", others)
             skipping = text("transactional_id", name)
@@ -298,7 +333,31 @@ def _happens(fields: dict[str, Any]) -> Callable[[Cluster], Answer]:
         case {"skip_to_epoch": _}:
             raise MissingField("skip_to_epoch lacks its field transactional_id", "transactional_id")
         case _:
-            raise UnknownEvent("a line has request, sleep_ms, restart or skip_to_epoch")
+            raise UnknownEvent("a line has request, sleep_ms, restart, acls or skip_to_epoch")
+
+
+def _acls(lines: Any, others: dict[str, Any]) -> Acls:
+    """The table of ACLs that a line gives. Raises ModelError for what none is; what an ACL may say
+    is looked at as the table is put in force."""
+    if not isinstance(lines, list):
+        raise refusal("acls", "a list of ACLs", lines, of_type=False)
+    supers, everyone = others.pop("super_users", []), others.pop("allow_everyone", False)
+    _no_others("acls", others)
+    _names("super_users", supers)
+    _truth("allow_everyone", everyone)
+    found: list[Acl] = []
+    for line in lines:  # type: ignore[reportUnknownVariableType]
+        if not isinstance(line, dict):
+            raise refusal("acls", "a list of objects", line, of_type=False)
+        given = cast("dict[str, Any]", line)
+        for field in given:
+            if field not in Acl._fields:
+                raise UnknownField(f"an ACL has no field {field}", field)
+        for field in Acl._fields:
+            if field not in given and field not in Acl._field_defaults:
+                raise MissingField(f"an ACL lacks its field {field}", field)
+        found.append(Acl(**given))
+    return Acls(tuple(found), frozenset(supers), everyone)
 
 
 def _nothing(_: None) -> Answer:

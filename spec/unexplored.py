@@ -16,6 +16,7 @@ class Unexplored(NamedTuple):
 
 
 UNEXPLORED = (
+    Unexplored("who may ask: in a system nobody is refused for who it is", ("authorizer",)),
     Unexplored(
         "a transactional id without an epoch: in a system it isn't there",
         ("transaction.transactional id expiry/no epoch to prepare",),

@@ -41,7 +41,7 @@ class IllegalArgument(ModelError):
     """Kafka throws an IllegalArgumentException here."""
 
 
-def _each_once(partitions: Any) -> frozenset[Any]:
+def each_once(partitions: Any) -> frozenset[Any]:
     """Partitions that somebody gave. Raises WrongType for one alone, which a string would be."""
     if isinstance(partitions, str) or not isinstance(partitions, Iterable):
         raise refusal("partitions", "a collection of partitions", partitions, of_type=False)
@@ -234,7 +234,7 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         sent = entry.handle(
             "AddPartitionsToTxn",
             switch_off=api_versions.without("AddPartitionsToTxn", api_version), producer=token,
-            connection=0, partition=None, partitions=_each_once(partitions),
+            connection=0, partition=None, partitions=each_once(partitions),
             producer_id=producer_id, producer_epoch=producer_epoch,
             client_transaction_version=2 if api_versions.is_from_broker(api_version) else 0,
         ).sent  # fmt: skip
@@ -248,7 +248,7 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         partitions: Iterable[Any],
     ) -> dict[Any, str]:  # fmt: skip
         """AddPartitionsToTxn that only verifies: an error for each partition."""
-        wanted = sorted(_each_once(partitions), key=str)
+        wanted = sorted(each_once(partitions), key=str)
         answer = self.lookup("OTHER", transactional_id)
         if answer.step == "ANSWER":
             return dict.fromkeys(wanted, str(answer.error))

@@ -1,0 +1,262 @@
+"""Which request needs which ACL, and what is answered to who lacks it.
+
+A broker looks before anything else of a request is looked at. The parameters of an event are
+what the request says, and what the asking principal may do (`CHECKS`): the caller asks a table of
+ACLs for each (`acls`). Requests about topics ask once more for each topic.
+
+Source: KafkaApis of the releases.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ..language import (
+    Bool,
+    Event,
+    Expression,
+    Machine,
+    Protocols,
+    Row,
+    Table,
+    enum,
+    event,
+    feature,
+    message,
+)
+from .messages import Errors
+from .releases import DRAFT, RELEASES, TRUNK
+
+# Releases -----------------------------------------------------------------------------------------
+
+unauthorized_told = feature(
+    "unauthorized_told",
+    "1.0",
+    sentence="Who may not use a topic is told so; before, a topic that it may not describe was "
+    "called unknown.",
+    source="KAFKA-5547",
+)
+prefixed_acls = feature(
+    "prefixed_acls", "2.0", sentence="An ACL may be for a prefix of names.", source="KIP-290"
+)
+idempotent_by_topic = feature(
+    "idempotent_by_topic",
+    "2.8",
+    sentence="Whoever may write to some topic may write idempotently, and Produce doesn't ask; "
+    "before, InitProducerId and Produce needed IDEMPOTENT_WRITE on the cluster.",
+    source="KIP-679",
+)
+markers_by_admins = feature(
+    "markers_by_admins",
+    "3.8",
+    sentence="WriteTxnMarkers may also come from who may ALTER the cluster.",
+    source="KAFKA-16513, KafkaApis.handleWriteTxnMarkersRequest",
+)
+two_phase_commit_acl = feature(
+    "two_phase_commit_acl",
+    "4.1",
+    sentence="A transaction without timeout needs TWO_PHASE_COMMIT on its id.",
+    source="KIP-939",
+)
+AUTHORIZERS = Protocols(
+    RELEASES,
+    (
+        unauthorized_told, prefixed_acls, idempotent_by_topic, markers_by_admins,
+        two_phase_commit_acl,
+    ),
+    driven_only=(DRAFT,),
+    unreleased=(TRUNK,),
+)  # fmt: skip
+
+# What is asked, and answered ----------------------------------------------------------------------
+
+CHECKS: Final = {
+    "may_write_id": ("WRITE", "TRANSACTIONAL_ID"),
+    "may_describe_id": ("DESCRIBE", "TRANSACTIONAL_ID"),
+    "may_commit_in_two_phases": ("TWO_PHASE_COMMIT", "TRANSACTIONAL_ID"),
+    "may_read_group": ("READ", "GROUP"),
+    "may_describe_group": ("DESCRIBE", "GROUP"),
+    "may_write_topic": ("WRITE", "TOPIC"),
+    "may_read_topic": ("READ", "TOPIC"),
+    "may_describe_topic": ("DESCRIBE", "TOPIC"),
+    "may_write_idempotently": ("IDEMPOTENT_WRITE", "CLUSTER"),
+    "may_act_for_cluster": ("CLUSTER_ACTION", "CLUSTER"),
+    "may_alter_cluster": ("ALTER", "CLUSTER"),
+}
+"""The operation and the type of resource that a parameter asks for."""
+NEEDS: Final = {
+    "PREFIXED": prefixed_acls.data.name, "TWO_PHASE_COMMIT": two_phase_commit_acl.data.name,
+}  # fmt: skip
+"""What an ACL may say in releases that have a feature."""
+ANY_TOPIC: Final = "may_write_any_topic"
+"""The parameter that asks for WRITE on some topic."""
+
+authorizer = Machine("authorizer", doc="A broker, as it asks whether a principal may.")
+asker = Machine("asker", doc="Who is answered.")
+AuthorizationResponse = message("AuthorizationResponse", asker, only_real=True, error=Errors)
+
+
+def _asked(name: str, *checks: str, **said: Any) -> Any:
+    fields: dict[str, Any] = {**said, **dict.fromkeys(checks, Bool())}
+    return event(name, **fields)
+
+
+def _refused(name: str, when: Any, error: Expression, source: str, **rest: Any) -> Row:
+    return Row(name, when=when, reply=AuthorizationResponse(error=error), source=source, **rest)
+
+
+def _table(on: Event, *rows: Row) -> Table:
+    authorized = Row("authorized", reply=AuthorizationResponse(error=Errors.NONE))
+    return Table(authorizer, on, (*rows, authorized), response=AuthorizationResponse)
+
+
+_NOT_THE_ID = Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+_NOT_THE_CLUSTER = Errors.CLUSTER_AUTHORIZATION_FAILED
+_NOT_THE_GROUP = Errors.GROUP_AUTHORIZATION_FAILED
+_NOT_THE_TOPIC = Errors.TOPIC_AUTHORIZATION_FAILED
+
+# Requests to coordinators -------------------------------------------------------------------------
+
+_init = _asked(
+    "InitProducerId asks", "may_write_id", "may_commit_in_two_phases", "may_write_idempotently",
+    ANY_TOPIC, has_id=Bool(), enable_2pc=Bool(),
+)  # fmt: skip
+_INIT = "KafkaApis.handleInitProducerIdRequest"
+init_asks = _table(
+    _init,
+    _refused(
+        "not for the transactional id", _init.has_id & ~_init.may_write_id, _NOT_THE_ID, _INIT
+    ),
+    _refused(
+        "not for two-phase commit",
+        _init.has_id & _init.enable_2pc & ~_init.may_commit_in_two_phases,
+        _NOT_THE_ID, _INIT, during=two_phase_commit_acl,
+    ),
+    _refused(
+        "not to write idempotently", ~_init.has_id & ~_init.may_write_idempotently,
+        _NOT_THE_CLUSTER, _INIT, during=~idempotent_by_topic,
+    ),
+    _refused(
+        "neither to write idempotently nor to any topic",
+        ~_init.has_id & ~_init.may_write_idempotently & ~_init.may_write_any_topic,
+        _NOT_THE_CLUSTER, _INIT, during=idempotent_by_topic,
+    ),
+)  # fmt: skip
+
+_add = _asked("AddPartitionsToTxn asks", "may_write_id", "may_act_for_cluster", from_broker=Bool())
+_ADD = "KafkaApis.handleAddPartitionsToTxnRequest"
+add_asks = _table(
+    _add,
+    _refused(
+        "no broker", _add.from_broker & ~_add.may_act_for_cluster, _NOT_THE_CLUSTER, _ADD,
+        note="From version 4 of the API on, brokers send it.",
+    ),
+    _refused(
+        "not for the transactional id", ~_add.from_broker & ~_add.may_write_id, _NOT_THE_ID, _ADD
+    ),
+)  # fmt: skip
+
+_end = _asked("EndTxn asks", "may_write_id")
+end_asks = _table(
+    _end,
+    _refused(
+        "not for the transactional id", ~_end.may_write_id, _NOT_THE_ID,
+        "KafkaApis.handleEndTxnRequest",
+    ),
+)  # fmt: skip
+
+_describe = _asked("DescribeTransactions asks", "may_describe_id")
+describe_asks = _table(
+    _describe,
+    _refused(
+        "not for the transactional id", ~_describe.may_describe_id, _NOT_THE_ID,
+        "KafkaApis.handleDescribeTransactionsRequest",
+    ),
+)  # fmt: skip
+
+# Offsets of groups --------------------------------------------------------------------------------
+
+
+def _offsets_ask(name: str, source: str) -> Table:
+    on = _asked(name, "may_write_id", "may_read_group")
+    return _table(
+        on,
+        _refused("not for the transactional id", ~on.may_write_id, _NOT_THE_ID, source),
+        _refused("not for the group", ~on.may_read_group, _NOT_THE_GROUP, source),
+    )
+
+
+add_offsets_asks = _offsets_ask("AddOffsetsToTxn asks", "KafkaApis.handleAddOffsetsToTxnRequest")
+commit_asks = _offsets_ask("TxnOffsetCommit asks", "KafkaApis.handleTxnOffsetCommitRequest")
+
+_find = _asked("FindCoordinator asks", "may_describe_id", "may_describe_group", of_group=Bool())
+_FIND = "KafkaApis.handleFindCoordinatorRequest"
+find_asks = _table(
+    _find,
+    _refused(
+        "not for the group", _find.of_group & ~_find.may_describe_group, _NOT_THE_GROUP, _FIND
+    ),
+    _refused(
+        "not for the transactional id", ~_find.of_group & ~_find.may_describe_id, _NOT_THE_ID, _FIND
+    ),
+)  # fmt: skip
+
+# Requests to leaders ------------------------------------------------------------------------------
+
+_produce = _asked(
+    "Produce asks", "may_write_id", "may_write_idempotently", transactional=Bool(),
+    idempotent=Bool(),
+)  # fmt: skip
+_PRODUCE = "KafkaApis.handleProduceRequest"
+produce_asks = _table(
+    _produce,
+    _refused(
+        "not for the transactional id", _produce.transactional & ~_produce.may_write_id,
+        _NOT_THE_ID, _PRODUCE,
+    ),
+    _refused(
+        "not to write idempotently",
+        ~_produce.transactional & _produce.idempotent & ~_produce.may_write_idempotently,
+        _NOT_THE_CLUSTER, _PRODUCE, during=~idempotent_by_topic,
+    ),
+)  # fmt: skip
+
+_markers = _asked("WriteTxnMarkers asks", "may_act_for_cluster", "may_alter_cluster")
+_MARKERS = "KafkaApis.handleWriteTxnMarkersRequest"
+markers_ask = _table(
+    _markers,
+    _refused(
+        "no broker", ~_markers.may_act_for_cluster, _NOT_THE_CLUSTER, _MARKERS,
+        during=~markers_by_admins,
+    ),
+    _refused(
+        "neither a broker nor an administrator",
+        ~_markers.may_act_for_cluster & ~_markers.may_alter_cluster,
+        _NOT_THE_CLUSTER, _MARKERS, during=markers_by_admins,
+    ),
+)  # fmt: skip
+
+# Topics -------------------------------------------------------------------------------------------
+
+Use = enum("TopicUse", "READ", "WRITE", "DESCRIBE")
+_topic = _asked(
+    "a topic is asked for", "may_read_topic", "may_write_topic", "may_describe_topic", use=Use,
+)  # fmt: skip
+topic_asks = _table(
+    _topic,
+    _refused(
+        "called unknown", ~_topic.may_describe_topic, Errors.UNKNOWN_TOPIC_OR_PARTITION,
+        "KAFKA-5547, KafkaApis", during=~unauthorized_told,
+    ),
+    _refused("not to read it", (_topic.use == Use.READ) & ~_topic.may_read_topic, _NOT_THE_TOPIC,
+             "KafkaApis.handleFetchRequest, handleTxnOffsetCommitRequest"),
+    _refused("not to write to it", (_topic.use == Use.WRITE) & ~_topic.may_write_topic,
+             _NOT_THE_TOPIC, "KafkaApis.handleProduceRequest, handleAddPartitionsToTxnRequest"),
+    _refused("not to describe it", (_topic.use == Use.DESCRIBE) & ~_topic.may_describe_topic,
+             _NOT_THE_TOPIC, "KafkaApis.handleListOffsetRequest"),
+)  # fmt: skip
+
+TABLES = (
+    init_asks, add_asks, end_asks, describe_asks, add_offsets_asks, commit_asks, find_asks,
+    produce_asks, markers_ask, topic_asks,
+)  # fmt: skip
