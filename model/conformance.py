@@ -18,6 +18,7 @@ from itertools import zip_longest
 from typing import Any, ClassVar, NamedTuple
 
 from .cluster import Cluster
+from .engine.errors import ModelError
 from .possible_states import PossibleState, PossibleStates
 from .requests import Answer, Line, checked, told
 
@@ -163,6 +164,8 @@ class Session:
             self.restart()
         elif "skip_to_epoch" in fields:
             self.skip_to_epoch(fields["transactional_id"], fields["skip_to_epoch"])
+        elif "acls" in fields:
+            raise ModelError("acls: a system under test has those of its own")
         else:
             self.ask(fields.pop("request", ""), **fields)
 

@@ -14,6 +14,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from epochfence.model import Cluster, shrink
 from epochfence.model.conformance import Disagreement, Session, System, replay
+from epochfence.model.engine.errors import ModelError
 from epochfence.model.requests import answer, difference, read, run
 from epochfence.model.testing import Conformance
 from epochfence.tests.model.planted_faults import (
@@ -380,3 +381,8 @@ def test_a_batch_too_few_is_remembered() -> None:
     last = found.trace[-1]
     assert (last.line["request"], len(found.trace) < 20) == ("Produce", True)
     assert (last.response or {})["error"] == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+
+
+def test_a_system_under_test_is_given_no_acls() -> None:
+    with pytest.raises(ModelError, match="a system under test has those of its own"):
+        replay([{"acls": []}], Oracle(), "4.1")
