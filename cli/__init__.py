@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from importlib.metadata import version
+from inspect import cleandoc
 from typing import Annotated
 
 import typer
@@ -82,7 +83,11 @@ for _command in (
     tables.list_,
 ):
     _name = _command.__name__.rstrip("_")
-    app.command(_name, cls=Command, epilog=examples.shown(_name))(_command)
+    # Help breaks its lines by itself.
+    _told = "\n\n".join(
+        " ".join(each.split()) for each in cleandoc(_command.__doc__ or "").split("\n\n")
+    )
+    app.command(_name, cls=Command, help=_told, epilog=examples.shown(_name))(_command)
 
 
 def main() -> None:

@@ -39,7 +39,7 @@ def explore(
         ),
     ] = None,
 ) -> None:
-    """Serve SYSTEM to a browser of this machine: take steps, and see why others aren't possible."""
+    """Explore SYSTEM by hand in a browser: take steps, and see why others aren't possible."""
     with needing("check", "explore"):
         import uvicorn
 

@@ -28,7 +28,7 @@ def bugs(
     trace: TraceFile = None,
     output: Json = None,
 ) -> None:
-    """List the known bugs, or show one: the shortest run that breaks, and the same run mended."""
+    """List the known bugs, or show one: the shortest run that breaks, and the same run fixed."""
     console = screen()
     if name is None:
         if trace is not None:

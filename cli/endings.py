@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 
 from ..files import CantWrite, Output
 from ..language.errors import TOO_DEEP
-from .screen import heed_in_help
+from .screen import heed_in_help, show_kinds
 
 USAGE, INTERNAL, BROKEN, INTERRUPTED = 2, 1, 12, 130
 NO_THREAD = "can't start new thread"  # as Python's threading has it
@@ -75,6 +75,7 @@ class Commands(TyperGroup):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Prints the help of them all."""
         heed_in_help()
+        show_kinds(self.get_params(ctx))
         super().format_help(ctx, formatter)
 
     def invoke(self, ctx: Any) -> Any:

@@ -74,20 +74,24 @@ def check(
         typer.Option("--memory", metavar="GiB", help="The most to use (default: 3/4 of the free)."),
     ] = None,
     no_symmetry: Annotated[
-        bool, typer.Option("--no-symmetry", help="Keep states that differ by renaming.")
+        bool, typer.Option("--no-symmetry", help="Keep apart states that differ only by renaming.")
     ] = False,
     no_slicing: Annotated[
-        bool, typer.Option("--no-slicing", help="Keep fields that nothing looks at.")
+        bool, typer.Option("--no-slicing", help="Keep fields that no property or row needs.")
     ] = False,
     no_deadlock: NoDeadlock = False,
     explain_size: Annotated[
-        bool, typer.Option("--explain-size", help="Say what makes states, and what to bound first.")
+        bool,
+        typer.Option(
+            "--explain-size", help="Show what makes the states many, and what to bound first."
+        ),
     ] = False,
     checkpoint: Annotated[
         Path | None, typer.Option("--checkpoint", metavar="DIR", help="Save each finished level.")
     ] = None,
     resume: Annotated[
-        str | None, typer.Option("--resume", metavar="DIR", help="Go on from a checkpoint or run.")
+        str | None,
+        typer.Option("--resume", metavar="DIR", help="Continue a checkpoint, or a run on Spark."),
     ] = None,
     engine: Engine = "local",
     master: Master = None,
@@ -108,7 +112,7 @@ def check(
         ),
     ] = None,
     progress: Annotated[
-        bool, typer.Option("--progress", help="Look for what must come to happen as well.")
+        bool, typer.Option("--progress", help="Check properties of progress as well.")
     ] = False,
     coverage: Annotated[
         bool, typer.Option("--coverage", help="List each row: why no run takes it, or how often.")
@@ -124,7 +128,7 @@ def check(
         Path | None,
         typer.Option(
             "--against", metavar="FILE",
-            help="An earlier run's --json: say what has moved since (exit 14 where all holds).",
+            help="Compare with an earlier run's --json (exit 14: all holds, something changed).",
         ),
     ] = None,
     strict: Strict = False,
@@ -135,7 +139,7 @@ def check(
     sarif: SarifFile = None,
     output: Json = None,
 ) -> None:  # fmt: skip
-    """Explore every interleaving of SYSTEM within its bounds and tell what holds."""
+    """Explore every interleaving of SYSTEM within its bounds and report what holds."""
     if checkpoint is not None and resume is not None:
         fail("--checkpoint and --resume exclude each other: a resumed run goes on saving")
     most = memory_of(memory)

@@ -72,7 +72,7 @@ def conform(
     ] = None,
     output: Json = None,
 ) -> None:  # fmt: skip
-    """Hold a real broker against the oracle: each row by a short way, then random requests."""
+    """Compare a real broker with the oracle: each row by a short way, then random requests."""
     with needing("broker"):
         from ..model.live import report
         from ..model.live.cluster import LiveCluster

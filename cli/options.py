@@ -44,19 +44,19 @@ Protocol = Annotated[
     ),
 ]
 Client = Annotated[
-    str | None, typer.Option("--client", metavar="R", help="The client's, where it is another.")
+    str | None, typer.Option("--client", metavar="R", help="The client's release, if it differs.")
 ]
 Coordinator = Annotated[
     str | None,
-    typer.Option("--coordinator", metavar="R", help="The coordinator's, where it is another."),
+    typer.Option("--coordinator", metavar="R", help="The coordinator's release, if it differs."),
 ]
 Leader = Annotated[
-    str | None, typer.Option("--leader", metavar="R", help="The leaders', where it is another.")
+    str | None, typer.Option("--leader", metavar="R", help="The leaders' release, if it differs.")
 ]
 Constants = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="NAME=VALUE", help="A constant.", autocompletion=completion.constants
+        "--set", metavar="NAME=VALUE", help="Set a constant.", autocompletion=completion.constants
     ),
 ]
 Bounds = Annotated[
@@ -71,13 +71,19 @@ Bounds = Annotated[
 On = Annotated[
     list[str] | None,
     typer.Option(
-        "--with", metavar="FEATURE", help="Switched on.", autocompletion=completion.features
+        "--with",
+        metavar="FEATURE",
+        help="Switch this feature on.",
+        autocompletion=completion.features,
     ),
 ]
 Off = Annotated[
     list[str] | None,
     typer.Option(
-        "--without", metavar="FEATURE", help="Switched off.", autocompletion=completion.features
+        "--without",
+        metavar="FEATURE",
+        help="Switch this feature off.",
+        autocompletion=completion.features,
     ),
 ]
 Properties = Annotated[
@@ -95,7 +101,7 @@ Master = Annotated[
     typer.Option("--master", metavar="URL", help="Spark's cluster (default: this machine)."),
 ]
 SparkUi = Annotated[
-    bool | None, typer.Option("--spark-ui", help="Serve Spark's pages; this machine's only here.")
+    bool | None, typer.Option("--spark-ui", help="Serve Spark's web pages, to this machine only.")
 ]
 Jobs = Annotated[
     int | None, typer.Option("--jobs", min=1, max=64, help="Processes. Default: all cores.")
@@ -109,7 +115,7 @@ Results = Annotated[
     typer.Option(
         "--results",
         metavar="FILE",
-        help="Keep each result as a line of JSON; what is there already is not done again.",
+        help="Keep each result as a line of JSON; results that are there aren't computed again.",
     ),
 ]
 
@@ -135,32 +141,30 @@ def _alone(context: typer.Context, output: Output | None) -> Output | None:
 def _json(told: str) -> Any:
     return typer.Option(
         "--json", metavar="FILE", parser=output_of, callback=_alone,
-        help=f"{told} for machines; - for standard output, and nothing else there.",
+        help=f"Write {told} as JSON; - is standard output, which then has nothing else.",
     )  # fmt: skip
 
 
 NoDeadlock = Annotated[
-    bool, typer.Option("--no-deadlock", help="Let a run end in any state: look for no deadlocks.")
+    bool, typer.Option("--no-deadlock", help="Don't look for deadlocks: a run may end anywhere.")
 ]
 Strict = Annotated[
     bool,
     typer.Option(
-        "--strict", help="What holds and is vacuous, for no known reason, is inconclusive (20)."
+        "--strict", help="Inconclusive (20) where something holds vacuously for no known reason."
     ),
 ]
 KeepGoing = Annotated[
     bool,
-    typer.Option(
-        "--keep-going", help="Go on where a property breaks: what becomes of each is found."
-    ),
+    typer.Option("--keep-going", help="Continue after a property breaks, and report on each one."),
 ]
-Json = Annotated[Output | None, _json("The result")]
+Json = Annotated[Output | None, _json("the result")]
 TraceFile = Annotated[
     Output | None,
     typer.Option(
         "--trace", metavar="FILE", parser=output_of,
-        help="Write the counterexample as a trace in ITF, which replay takes again; of more than "
-        "one, the second to NAME-2.itf.json beside it, and so on.",
+        help="Write the counterexample as a trace in ITF, for replay; a second one goes to "
+        "NAME-2.itf.json beside it, and so on.",
     ),
 ]  # fmt: skip
 ReportFile = Annotated[
@@ -184,7 +188,7 @@ SarifFile = Annotated[
         help="Write what is broken as SARIF, at the line of the row whose step breaks it.",
     ),
 ]  # fmt: skip
-JsonLines = Annotated[Output | None, _json("A line of JSON for each row,")]
+JsonLines = Annotated[Output | None, _json("a line for each row,")]
 
 
 def make_folder(option: str, folder: Path) -> None:

@@ -122,7 +122,7 @@ def judge(
     spark_ui: SparkUi = None,
     output: Json = None,
 ) -> None:
-    """Judge recorded histories: does some order explain what clients were told?"""
+    """Judge recorded histories: does some allowed order explain the answers to clients?"""
     check_engine(
         engine,
         **{"--input": inputs, "--output": folder, "--master": master, "--spark-ui": spark_ui},

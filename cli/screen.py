@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from rich.console import Console
@@ -39,10 +40,20 @@ def heed_in_help() -> None:
     rich_utils.COLOR_SYSTEM = styled()
 
 
+def show_kinds(parameters: Iterable[Any]) -> None:
+    """Has Typer's help show no type for a switch, which takes no value, and N for a number."""
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+        elif parameter.metavar is None and parameter.type_descriptor.annotation in (int, float):
+            parameter.metavar = "N"
+
+
 class Command(TyperCommand):
     """A command."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Prints its help."""
         heed_in_help()
+        show_kinds(self.get_params(ctx))
         super().format_help(ctx, formatter)

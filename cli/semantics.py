@@ -85,8 +85,8 @@ def semantics(
     results: Results = None,
     output: Json = None,
 ) -> None:
-    """Print what delivery comes to with which settings: at most once, at least once, exactly once,
-    in order."""
+    """Print which settings give which delivery: at most once, at least once, exactly once, in
+    order."""
     release = protocol or KAFKA.newest
     try:
         if show is not None:

@@ -187,8 +187,8 @@ def lint(
     constants: Constants = None,
     output: Json = None,
 ) -> None:
-    """Look at each table by itself, in every state that its types allow, with Z3; and for what no
-    run has anything to do with."""
+    """Check each table by itself, in every state that its types allow, with Z3, and find what no
+    run uses."""
     from ..diagrams.find import find_tables
 
     with needing("check"):

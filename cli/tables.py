@@ -153,8 +153,8 @@ def diff(
     ] = None,
     output: Json = None,
 ) -> None:
-    """List the rows that two releases have differently, what they answer to the same requests in
-    different ways, or the shortest runs in which they behave differently."""
+    """List the rows in which two releases differ, the requests that they answer differently, or
+    the shortest runs in which they behave differently."""
     from ..diagrams.difference import compare, tell
     from ..diagrams.find import find_tables
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..language import DeclarationError, Machine, System, Table
+from ..language.given import meant, one_of
 from ..spec.load import load_system
 from ..spec.systems import SHIPPED, shipped
 from ..spec.variants import VARIED
@@ -38,8 +39,8 @@ def find_graph(
         shown = {t.event for t in diagram.transitions if t.moves or all_rows}
         shown |= {name for t in diagram.transitions if t.moves for name, _ in t.after}
         if event not in shown:
-            known = ", ".join(sorted(shown))
-            raise DeclarationError(f"no event {event} moves {found.name} (take one of: {known})")
+            there = one_of(event, sorted(shown), "take one of: ")
+            raise DeclarationError(f"no event {event} moves {found.name} ({there})")
     if rows or all_rows or event is not None:
         return diagram.graph(all_rows=all_rows, event=event)
     return overview(diagram)
@@ -87,15 +88,16 @@ def find(name: str, machine: str | None) -> tuple[System, Machine | None]:
             if any(each.name == name for each in system.machines):
                 return system, _machine(system, name)
     machines = dict.fromkeys(each.name for system in systems for each in system.machines)
-    raise DeclarationError(
-        f"nothing is called {name}: take a system ({', '.join(SHIPPED)}), "
-        f"a machine ({', '.join(machines)}), or a file as FILE.py or FILE.py:NAME"
+    there = meant(name, (*SHIPPED, *VARIED, *machines)).rstrip() or (
+        f"take a system ({', '.join(SHIPPED)}), a machine ({', '.join(machines)}), "
+        "or a file as FILE.py or FILE.py:NAME"
     )
+    raise DeclarationError(f"nothing is called {name}: {there}")
 
 
 def _machine(system: System, name: str) -> Machine:
     for machine in system.machines:
         if machine.name == name:
             return machine
-    known = ", ".join(machine.name for machine in system.machines)
-    raise DeclarationError(f"{system.name} has no machine called {name} (it has: {known})")
+    there = one_of(name, [machine.name for machine in system.machines])
+    raise DeclarationError(f"{system.name} has no machine called {name} ({there})")

@@ -20,7 +20,7 @@ from typing import Any
 
 from . import DeclarationError, System
 from .errors import TOO_DEEP
-from .given import meant
+from .given import one_of
 from .slips import NAMES, Beside, compiled
 
 _DEEP = 20_000  # pickling takes three levels for each level of a tree
@@ -100,8 +100,7 @@ def _system(module: ModuleType, path: str, attribute: str) -> System:
     if attribute:
         if attribute not in systems:
             raise DeclarationError(
-                f"{path} has no system called {attribute} "
-                f"({meant(attribute, systems)}it has: {held})"
+                f"{path} has no system called {attribute} ({one_of(attribute, systems)})"
             )
         return systems[attribute]
     if len(set(systems.values())) != 1:

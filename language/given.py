@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from difflib import get_close_matches
 from typing import Any, cast
 
 from .errors import DeclarationError
 
 ALIKE = 0.75  # how near a misspelt name is to the right one, of 1
+FEW = 8  # names that are listed though one of them was meant
 LEAST = 4  # letters of a part of a name that tell which one is meant
 _KINDS: dict[type, str] = {
     int: "whole number", bool: "True or False", str: "text", type(None): "None",
@@ -59,6 +60,18 @@ def meant(name: str, known: Iterable[str]) -> str:
     """Which of the names that there are was meant, as a question; nothing where none is like it."""
     alike = nearest(name, known)
     return "" if alike is None else f"did you mean {alike}? "
+
+
+def one_of(
+    name: str, known: Collection[str], lead: str = "it has: ", listed: Collection[str] | None = None
+) -> str:
+    """The name that was meant, and the names that there are (of which only some may be `listed`).
+    Where they are many and one was meant, that one is enough."""
+    question = meant(name, known)
+    there = known if listed is None else listed
+    if question and len(there) > FEW:
+        return question.rstrip()
+    return f"{question}{lead}{', '.join(there) or 'none'}"
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -20,7 +20,7 @@ from .expressions import (
     resolve,
     rewrite,
 )
-from .given import meant
+from .given import one_of
 from .instance import Action, ActionRow, Instance, Variable
 from .machines import Event
 from .messages import Loss, Message, Sending, instance_field
@@ -84,10 +84,8 @@ def instantiate(
     on, off = set(switch_on), set(switch_off)
     known = {info.name for info in system.protocols.infos}
     for name in sorted((on | off) - known):
-        there = ", ".join(sorted(known)) or "none"
-        raise DeclarationError(
-            f"no feature of {system.name} is called {name} ({meant(name, known)}it has: {there})"
-        )
+        there = one_of(name, sorted(known))
+        raise DeclarationError(f"no feature of {system.name} is called {name} ({there})")
     features = frozenset((system.protocols.features_at(protocol) | on) - off)
     values = _settled(system, bounds, constants or {})
     left = frozenset(leave_open)
@@ -112,10 +110,7 @@ def _settled(system: System, bounds: str, given: Mapping[str, int]) -> dict[str,
     infos = {info.name: info for info in system.constant_infos}
     for name, value in given.items():
         if name not in infos:
-            known = ", ".join(infos) or "none"
-            raise DeclarationError(
-                f"{system.name} has no constant {name} ({meant(name, infos)}it has: {known})"
-            )
+            raise DeclarationError(f"{system.name} has no constant {name} ({one_of(name, infos)})")
         infos[name].check(value)
     fixed = {constant.data.name: value for constant, value in system.fixed.items()}
     return {**system.values(bounds), **given, **fixed}
@@ -155,10 +150,9 @@ class _Builder:
             by_name = {item.name: item for item in system.every_property}
             for name in wanted:
                 if name not in by_name:
-                    raise DeclarationError(
-                        f"{system.name} has no property {name} "
-                        f"({meant(name, by_name)}it has: {', '.join(by_name)})"
-                    )
+                    listed = [item.name for item in (*system.properties, *system.progress)]
+                    there = one_of(name, by_name, listed=listed)
+                    raise DeclarationError(f"{system.name} has no property {name} ({there})")
             names = set(wanted)
             chosen = tuple(item for item in by_name.values() if item.name in names)
         return Instance(

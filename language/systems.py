@@ -10,7 +10,7 @@ from typing import TypeAlias
 from .errors import DeclarationError
 from .expressions import ConstantInfo, Expression, Field, Operand, children_first, lift, naming
 from .fairness import Fairness
-from .given import check_kind, check_name, items, meant, pairs, shown
+from .given import check_kind, check_name, items, one_of, pairs, shown
 from .interned import Interned
 from .machines import Event, FieldInfo, Machine
 from .messages import End, Loss, Message, Sending, instance_field
@@ -418,11 +418,8 @@ class System(Rendered):
         Raises DeclarationError where there are none.
         """
         if bounds not in self.bound_names:
-            known = ", ".join(self.bound_names)
-            raise DeclarationError(
-                f"{self.name} has no bounds called {bounds} "
-                f"({meant(bounds, self.bound_names)}it has: {known})"
-            )
+            there = one_of(bounds, self.bound_names)
+            raise DeclarationError(f"{self.name} has no bounds called {bounds} ({there})")
         values = {info.name: info.default for info in self.constant_infos}
         for name in (DEFAULT, bounds):
             chosen = self.bounds.get(name, {})

@@ -40,11 +40,9 @@ def load_system(name: str, memory: int | None = None) -> System:
         return VARIED[name]()
     if name not in SHIPPED:
         known = (*SHIPPED, *VARIED)
-        question = meant(name, known) or _file_meant(Path(name))
-        raise DeclarationError(
-            f"no system is called {name}: {question}take {', '.join(known)}, or a file as FILE.py "
-            "or FILE.py:NAME"
-        )
+        there = meant(name, known) or _file_meant(Path(name))
+        there = there.rstrip() or f"take {', '.join(known)}, or a file as FILE.py or FILE.py:NAME"
+        raise DeclarationError(f"no system is called {name}: {there}")
     return shipped(name)
 
 

@@ -52,6 +52,19 @@ def test_help_has_examples(command: str) -> None:
     assert all(f"epochfence {line}" in told for line in EXAMPLES[command])
 
 
+def test_help_shows_no_type_for_a_switch_and_breaks_its_own_lines() -> None:
+    told = epochfence("check", "--help").out
+    assert "<bool>" not in told
+    assert "<int" not in told
+    assert re.search(r"--threads +N \[1<=x<=64\]", told)
+    short = epochfence("--help").out
+    assert "<bool>" not in short
+    # Typer keeps the ends of a docstring's lines, within which its own are.
+    words = re.findall(r"^│ {12}(\S+(?: \S+)*) *│$", short, re.MULTILINE)
+    assert words
+    assert not [line for line in words if len(line.split()) == 1 and not line.endswith(".")]
+
+
 def test_every_example_is_run_by_the_documentation() -> None:
     shown = {found.text for page in PAGES for found in commands(page)}
     named = {line for lines in EXAMPLES.values() for line in lines}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...language import DEFAULT, DeclarationError, Instance, Property, System, instantiate
-from ...language.given import meant
+from ...language.given import one_of
 from ...language.instantiation import with_constants
 from ...model.engine.interpreter import Interpreter
 from ..graph import Node
@@ -155,7 +155,7 @@ def prove(
     declared = {item.name: item for item in system.every_property}
     for name in wanted:
         if name not in declared:
-            there = f"{meant(name, declared)}it has: {', '.join(declared)}"
+            there = one_of(name, declared, listed=[item.name for item in system.properties])
             raise DeclarationError(f"{system.name} has no property {name} ({there})")
     lemmas = [item.name for item in system.lemmas] if options.lemmas else []
     invariants = [item.name for item in system.properties if item.kind == "invariant"]

@@ -66,6 +66,7 @@ def test_a_file_is_written_and_nothing_printed(tmp_path: Path) -> None:
         ),
         (("orders", "--machine", "order"), "nothing is called orders"),
         (("transactions", "--machine", "coordinator"), "it has: transaction, "),
+        (("transactons",), "did you mean transactions?\n"),
         (("partition",), "no state field to draw (with one: transaction, producer)"),
         ((ORDERS, "--machine", "order", "--event", "Post"), "take one of: Pay, Place, "),
         (("transaction", "--protocol", "0.10"), "take one of 0.11.0.0, 0.11.0.2, 1.0"),

@@ -210,7 +210,7 @@ def test_a_file_whose_name_is_misspelt(tmp_path: Path, monkeypatch: pytest.Monke
         load_system(str(tmp_path / "leese.py"))
     monkeypatch.chdir(tmp_path)
     for name in ("leese", "lease"):
-        with pytest.raises(DeclarationError, match=rf"{name}: did you mean lease.py\? take"):
+        with pytest.raises(DeclarationError, match=rf"{name}: did you mean lease.py\?$"):
             load_system(name)
     with pytest.raises(DeclarationError, match=r"no such file$"):
         load_system(f"{'x' * 300}/y\0.py")
