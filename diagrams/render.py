@@ -18,9 +18,8 @@ from .graph import Edge, Graph, Node
 INK, LINE, FILL = "#1c2a3a", "#4a6078", "#e8eff8"
 PARTIAL, UNUSED, QUIET = "#a85a00", "#8a8f98", "#6b7280"
 FONT = "Helvetica,Arial,sans-serif"
-ROOM, ROOM_BY_ARROW = 6, 2
-"""Spaces that keep text from what is drawn beside it, in a font somewhat wider as well. By an arrow
-at a glance there are fewer: what stands apart already is met by fewer other arrows so."""
+ROOM = 6
+"""Spaces that keep text from what is drawn beside it, in a font somewhat wider as well."""
 
 
 class DrawingError(Exception):
@@ -97,8 +96,8 @@ def _digraph(graph: Graph) -> graphviz.Digraph:
     if graph.notes:
         drawn.attr(label=_left(graph.notes), labelloc="b", labeljust="l", fontsize="12", **text)
     ids = node_ids(graph)
-    if graph.notes:  # a picture to be read at a page's width
-        drawn.attr(nodesep="0.5", ranksep="0.35")
+    if graph.notes or graph.kind == "machines":  # a picture to be read at a page's width
+        drawn.attr(nodesep="0.2" if graph.kind == "states" else "0.35", ranksep="0.35")
         drawn.attr("node", fontsize="12", margin="0.12,0.08")
         drawn.attr("edge", fontsize="12")
     path = {end for edge in graph.edges if edge.main for end in (edge.tail, edge.head)}
@@ -116,7 +115,7 @@ def _digraph(graph: Graph) -> graphviz.Digraph:
     drawn.subgraph(unused)
     for edge in graph.edges:
         if edge.tail != edge.head:
-            label = _left(edge.lines, ROOM_BY_ARROW if graph.notes else ROOM)
+            label = _left(edge.lines)
             drawn.edge(ids[edge.tail], ids[edge.head], label, **_edge_style(edge))
     _hold_down(drawn, graph, ids)
     return drawn
@@ -160,8 +159,8 @@ def _label(node: Node, inside: tuple[str, ...]) -> str:
     return head + (f"\\n\\n{_left(inside)}" if inside else "")
 
 
-def _left(lines: tuple[str, ...], room: int = ROOM) -> str:
-    return "".join(f" {graphviz.escape(line)}{' ' * room}\\l" for line in lines)
+def _left(lines: tuple[str, ...]) -> str:
+    return "".join(f" {graphviz.escape(line)}{' ' * ROOM}\\l" for line in lines)
 
 
 # Words that Mermaid takes for its own, whatever their case.

@@ -13,9 +13,7 @@ from epochfence.spec.load import load_system
 
 ROOT = Path(__file__).parents[2]
 ORDERS = load_system(str(Path(__file__).parent / "orders.py"))
-DRAWN = sorted(
-    path.name for path in (ROOT / "docs" / "diagrams").glob("*.svg") if "system-" not in path.name
-)
+DRAWN = sorted(path.name for path in (ROOT / "docs" / "diagrams").glob("*.svg"))
 LEAST_PRINT = 9  # px
 MOST_WORDS = 12
 README_WIDTH = 830  # px, as GitHub's and GitLab's pages show it
@@ -134,13 +132,29 @@ MEASURE = """() => {
     const high = Math.min(a.y + a.height, b.y + b.height) - Math.max(a.y, b.y);
     if (wide > 1 && high > a.height / 4) over.push([texts[i].textContent, texts[j].textContent]);
   }));
+  // Only the end of an arrow's own edge comes near its text.
+  const crossed = [];
+  for (const edge of svg.querySelectorAll('g.edge')) {
+    for (const path of edge.querySelectorAll('path')) {
+      for (let at = 0; at <= path.getTotalLength(); at += 1) {
+        const point = path.getPointAtLength(at);
+        boxes.forEach((box, i) => {
+          const inside = point.x > box.x && point.x < box.x + box.width
+            && point.y > box.y + box.height / 6 && point.y < box.y + box.height * 5 / 6;
+          const cut = [edge.querySelector('title').textContent, texts[i].textContent].join(': ');
+          if (inside && !crossed.includes(cut)) crossed.push(cut);
+        });
+      }
+    }
+  }
   const words = [...svg.querySelectorAll('g.edge')].map((edge) =>
     [...edge.querySelectorAll('text')].flatMap((text) => text.textContent.trim().split(/\\s+/)));
-  return [Math.min(...sizes), over, Math.max(...words.map((each) => each.length))];
+  const most = Math.max(0, ...words.map((each) => each.length));
+  return [Math.min(...sizes), over, crossed, most];
 }"""
 
 
-def measured(browser: Any, svg: str, width: int) -> tuple[float, list[list[str]], int]:
+def measured(browser: Any, svg: str, width: int) -> tuple[float, list[list[str]], list[str], int]:
     page = browser.new_page(viewport={"width": width, "height": 900})
     style = "<style>body { margin: 0 } svg { max-width: 100%; height: auto }</style>"
     page.set_content(style + svg[svg.index("<svg") :])
@@ -153,16 +167,19 @@ def measured(browser: Any, svg: str, width: int) -> tuple[float, list[list[str]]
 @pytest.mark.parametrize("name", DRAWN)
 def test_a_picture_can_be_read_at_the_width_of_a_page(name: str, browser: Any) -> None:
     svg = (ROOT / "docs" / "diagrams" / name).read_text(encoding="utf-8")
-    least, over, words = measured(browser, svg, README_WIDTH)
+    least, over, crossed, words = measured(browser, svg, README_WIDTH)
     assert least >= LEAST_PRINT
     assert over == []
+    assert crossed == []
     assert words <= MOST_WORDS
 
 
-def test_small_print_overlaps_and_many_words_are_noticed(browser: Any) -> None:
+def test_small_print_overlaps_crossings_and_many_words_are_noticed(browser: Any) -> None:
     texts = '<text x="1" y="50">one two</text><text x="9" y="52">three four five</text>'
-    svg = f'<svg viewBox="0 0 4000 100" width="4000"><g class="edge">{texts}</g></svg>'
-    least, over, words = measured(browser, svg, README_WIDTH)
+    line = '<title>a-&gt;b</title><path d="M 5 0 L 5 90"/>'
+    svg = f'<svg viewBox="0 0 4000 100" width="4000"><g class="edge">{line}{texts}</g></svg>'
+    least, over, crossed, words = measured(browser, svg, README_WIDTH)
+    assert crossed == ["a->b: one two"]
     assert least < LEAST_PRINT
     assert over == [["three four five", "one two"]]
     assert words == 5

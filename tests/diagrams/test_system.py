@@ -28,7 +28,7 @@ def without_row(system: System, row: str) -> System:
 def test_messages_go_from_who_sends_them_to_whom_they_are_for() -> None:
     graph = system_graph(ORDERS)
     assert {(e.tail, e.head): e.lines for e in graph.edges} == {
-        ("customer", "order"): ("Place", "Pay (may be lost or doubled)"),
+        ("customer", "order"): ("Place", "may be lost or doubled:", "  Pay"),
         ("order", "customer"): ("PayResponse",),
     }
 
@@ -38,15 +38,15 @@ def test_what_happens_to_a_machine_stands_in_it() -> None:
     assert nodes["customer"].lines == ("one per customer",)
     assert nodes["customer"].inside == ("begin",)
     assert nodes["order"].lines == ("one instance",)
-    assert nodes["order"].inside == ("written", "pay back (at most 1)")
+    assert nodes["order"].inside == ("written", "at most 1:", "  pay back")
 
 
 def test_a_bound_that_events_share_is_said_at_each() -> None:
     happen = {t.on.name: t.on for t in ORDERS.tables}
     shared = replace(ORDERS, budgets={(happen["begin"], happen["pay back"]): 2})
     nodes = {node.name: node for node in system_graph(shared).nodes}
-    assert nodes["customer"].inside == ("begin (at most 2 in all)",)
-    assert nodes["order"].inside == ("written", "pay back (at most 2 in all)")
+    assert nodes["customer"].inside == ("at most 2 in all:", "  begin")
+    assert nodes["order"].inside == ("written", "at most 2 in all:", "  pay back")
 
 
 def test_a_message_that_no_row_sends_is_not_drawn() -> None:
@@ -58,17 +58,26 @@ def test_a_message_that_no_row_sends_is_not_drawn() -> None:
 def test_messages_of_some_releases_are_marked() -> None:
     edges = system_graph(shipped("transactions")).edges
     sent = {(e.tail, e.head): e.lines for e in edges if not e.silent}
-    lines = sent["partition", "transaction"]
-    assert "AddPartitionsByLeader (may be lost) [3.6–trunk]" in lines
+    assert sent["partition", "transaction"] == (
+        "WriteTxnMarkersResponse", "from 3.6:", "  AddPartitionsByLeader",
+    )  # fmt: skip
+    assert sent["producer", "transaction"][-2:] == ("until 3.9:", "  AddPartitionsToTxn")
     old = system_graph(shipped("transactions"), ["2.5"])
     assert not any("AddPartitionsByLeader" in line for e in old.edges for line in e.lines)
 
 
+def test_what_each_message_may_meet_stands_below_the_drawing() -> None:
+    graph = system_graph(shipped("transactions"), ["2.5"])
+    assert graph.notes[0] == "Each message may be lost."
+    assert not any("lost" in line for edge in graph.edges for line in edge.lines)
+
+
 def test_what_a_machine_reads_or_sets_of_another_is_drawn_apart() -> None:
-    silent = {
-        (e.tail, e.head): e.lines for e in system_graph(shipped("transactions")).edges if e.silent
-    }
-    assert "sets outcome" in silent["producer", "application"]
+    graph = system_graph(shipped("transactions"), ["2.5"])
+    assert ("producer", "application") in {(e.tail, e.head) for e in graph.edges if e.silent}
+    assert ("application", "producer") not in {(e.tail, e.head) for e in graph.edges}
+    assert graph.notes[-1] == "Dotted: reads or sets fields of the other machine."
+    assert system_graph(ORDERS).notes == ()
 
 
 def test_a_machine_that_only_receives_is_there_as_well() -> None:
