@@ -37,7 +37,7 @@ TITLES = {
     Verdict.HOLDS: "Every property holds in every state within the bounds (exhaustive).",
     Verdict.BROKEN: "A property is broken.",
     Verdict.DEADLOCK: "There is a deadlock.",
-    Verdict.LEADS_TO_BROKEN: "What must come to happen doesn't.",
+    Verdict.LEADS_TO_BROKEN: "A property of progress is broken.",
     Verdict.INCONCLUSIVE: "Inconclusive.",
     Verdict.INTERRUPTED: "Inconclusive: not all was looked at.",
 }

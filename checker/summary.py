@@ -151,10 +151,10 @@ def enumeration_told(result: Result) -> Iterator[str]:
     if found is None:
         return
     count = len(found.found)
-    searches = _count(found.searches, "search", "searches")
+    searches = _count(found.searches, "further search", "further searches")
     yield (
         f"{_count(count, 'counterexample', 'counterexamples')} of {found.wanted} that were wanted, "
-        f"each without a row of every one before it: {searches} more, {found.states:,} states"
+        f"each without a row of every one before it: {searches}, {found.states:,} states"
     )
     if found.are_all:
         these = "all rows of this one" if count == 1 else "all rows of one of these"
@@ -210,7 +210,7 @@ def _not_checked(result: Result, *, listed: bool) -> Iterator[str]:
     yield from _unknown(result)
     if result.progress_left:
         count = _count(result.progress_left, "property", "properties")
-        yield f"{count} of progress (--progress looks for them)"
+        yield f"{count} of progress (--progress checks them)"
     reasons = by_reason(result.vacuous)
     known = {why: count for why, count in reasons.items() if why != NO_REASON}
     if known:

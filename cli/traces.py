@@ -33,7 +33,7 @@ TraceArgument = Annotated[
 ]
 OfSystem = Annotated[
     str | None,
-    typer.Argument(metavar="SYSTEM", help="Whose states they are, where the trace doesn't say so."),
+    typer.Argument(metavar="SYSTEM", help="The system, if the trace doesn't name it."),
 ]
 
 
@@ -54,15 +54,16 @@ def replay(
     test: Annotated[
         Path | None,
         typer.Option(
-            "--pytest", metavar="FILE", help="Write a test that takes it again, for pytest."
+            "--pytest", metavar="FILE", help="Write a test for pytest that takes the run again."
         ),
     ] = None,
     brief: Annotated[
-        bool, typer.Option("--brief", help="Draw it without what each step changes.")
+        bool,
+        typer.Option("--brief", help="Draw only the changes of each machine's state."),
     ] = False,
     output: Json = None,
 ) -> None:
-    """Take the steps of TRACE again, one by one, and tell what is broken at its end, and why."""
+    """Take the steps of TRACE again, one by one, and report what is broken at its end, and why."""
     if chart is not None and chart.suffix.lower() not in CHARTS:
         fail(f"{chart}: its ending must be .svg, or .mmd (Mermaid)")
     drawing = None if chart is None else Output(chart)
@@ -72,7 +73,7 @@ def replay(
 
     report.tell_replayed(outcome, screen())
     if drawing is not None:
-        _draw(outcome, drawing, brief=brief)
+        _draw(outcome, drawing, instance.system if brief else None)
     if place is not None:
         from ..checker.pytest_file import as_pytest
 
@@ -90,7 +91,7 @@ def explain(
     with_: On = None,
     without: Off = None,
 ) -> None:
-    """Tell TRACE in sentences, each with its source in Kafka, and why its end is broken."""
+    """Describe TRACE in sentences, each with its source in Kafka, and why its end is broken."""
     _, instance, outcome = taken(file, system, protocol, bounds, constants, with_, without)
     from ..checker.chart.chart import chart_of
     from ..checker.chart.story import story
@@ -198,15 +199,15 @@ def instance_of(declared: System, of: Settings) -> Instance:
     )  # fmt: skip
 
 
-def _draw(outcome: Outcome, output: Output, *, brief: bool) -> None:
-    from ..checker.chart.chart import chart_of, without_changes
+def _draw(outcome: Outcome, output: Output, in_brief_of: System | None) -> None:
+    from ..checker.chart.chart import chart_of, in_brief
     from ..diagrams.sequence import to_mermaid, to_svg
 
     assert outcome.trace is not None
     draw = to_svg if output.path.suffix.lower() == ".svg" else to_mermaid
     chart, why = chart_of(outcome.trace), outcome.trace.why
-    if brief:
-        chart, why = without_changes(chart), ()
+    if in_brief_of is not None:
+        chart, why = in_brief(chart, in_brief_of), ()
     output.write(draw(chart, outcome.reason, why))
 
 

@@ -50,9 +50,11 @@ class _Svg:
             y = self._step(step, y)
         for x in self.places.values():
             self._line(self.below, (x, top + HEAD), (x, y), LINE, width="1")
-        for line in (part for each in why for part in _wrapped(each, self.width // 7)):
-            y += SPACING
-            self._text(MARGIN // 6, y, line, fill=WRONG)
+        below = [(line, PARTIAL) for line in self.chart.left_over()] + [(w, WRONG) for w in why]
+        for line, colour in below:
+            for part in _wrapped(line, self.width // 7):
+                y += SPACING
+                self._text(MARGIN // 6, y, part, fill=colour)
         height = y + GAP
         self.root.set("width", str(self.width))
         self.root.set("height", str(height))
@@ -69,7 +71,7 @@ class _Svg:
         took = step.took
         if took is not None and took.source != step.lane:
             source = self.places[took.source]
-            label = self._label(took, abs(here - source) - 48)
+            label = self._label(took, LANE - 48)
             y += ARROW + SPACING * (len(label) - 1)
             self._arrow(took, source, here, y, label)
         else:
@@ -90,11 +92,15 @@ class _Svg:
         return y + GAP
 
     def _label(self, arrow: Arrow, width: int) -> list[str]:
-        """The lines above an arrow: of a message that has no place beside its error, two."""
+        """The lines above an arrow: the message, its error and when it was sent, on as few as they
+        fit on."""
         label = _label(arrow)
-        if arrow.is_late and _points(whole := f"{label} from {arrow.sent}") <= width:
-            return [whole]
-        return [label] if _points(label) <= width else label.rsplit(" ", 1)
+        words = label.rsplit(" ", 1) if _points(label) > width else [label]
+        if arrow.is_late:
+            late = f"sent at {arrow.sent}"
+            whole = f"{words[-1]}, {late}"
+            return [*words[:-1], whole] if _points(whole) <= width else [*words, late]
+        return words
 
     def _arrow(self, arrow: Arrow, source: int, target: int, y: int, label: list[str]) -> None:
         way = 1 if target > source else -1
@@ -112,8 +118,9 @@ class _Svg:
             self._text(end, y + 4, "✗", fill=WRONG, anchor="middle", size=SIZE + 3)
         else:
             ElementTree.SubElement(self.root, "polygon", points=points, fill=colour)
+        # Beside the sender, so that no lane between the two crosses the text.
+        middle = source + min(LANE, abs(target - source)) // 2 * way
         for above, line in enumerate(reversed(label)):
-            middle = (source + target) // 2
             self._text(middle, y - 5 - above * SPACING, line, fill=colour, anchor="middle")
 
     def _box(self, x: int, y: int, name: str) -> None:
@@ -168,14 +175,16 @@ def to_mermaid(chart: Chart, title: str, why: tuple[str, ...] = ()) -> str:
         here = names[step.lane]
         if step.took is not None:
             arrow = "-x" if step.took.fate else "-->>" if step.took.is_late else "->>"
-            label = _label(step.took) + (f" of step {step.took.sent}" if step.took.is_late else "")
+            late = f", sent at step {step.took.sent}" if step.took.is_late else ""
+            label = _label(step.took) + late
             lines.append(f"    {names[step.took.source]}{arrow}{here}: {escaped(label)}")
         told = "<br/>".join(escaped(line) for line, _ in _beside(step))
         lines.append(f"    Note over {here}: {step.number}. {told}")
     if chart.loop is not None:
         lines.append("    end")
-    if why:
-        told = "<br/>".join(map(escaped, why))
+    below = [*chart.left_over(), *why]
+    if below and chart.lanes:
+        told = "<br/>".join(map(escaped, below))
         lines.append(f"    Note over {names[chart.lanes[0]]},{names[chart.lanes[-1]]}: {told}")
     return "\n".join(lines) + "\n"
 

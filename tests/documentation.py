@@ -50,7 +50,10 @@ EXAMPLE = Path("docs/examples/lease.py")
 # Pages whose commands draw the pictures that they show: what these are called there, and here.
 CHARTS = ROOT / "docs" / "charts"
 PICTURES = {
-    ROOT / "docs" / "traces.md": {"hanging.svg": CHARTS / "hanging-transaction.svg"},
+    ROOT / "docs" / "traces.md": {
+        "hanging.svg": CHARTS / "hanging-transaction.svg",
+        "hanging-in-brief.svg": CHARTS / "hanging-in-brief.svg",
+    },
     ROOT / "docs" / "tour.md": {
         f"{name}.svg": CHARTS / f"tour-{name}.svg"
         for name in ("duplicate", "fenced", "commit", "commit-v2")
@@ -340,13 +343,13 @@ def _figures() -> str:
          "[brokers](docs/conformance.md#kafkas-own-brokers)"),
         ("It finds bugs in Kafka", f"{len(findings)} in the newest release, with the shortest runs",
          "[findings](docs/findings.md)"),
-        ("It knows the old ones", f"{len(BUGS)} published bugs, shown, mended and shown again",
+        ("It knows the old ones", f"{len(BUGS)} published bugs, each by the run that shows it",
          "[known bugs](docs/bugs.md)"),
         ("It judges mocks", f"{len(mocks)} answers of librdkafka's mock that no broker gives",
          "[the mock](docs/findings.md#librdkafkas-mock-cluster)"),
         ("It is fast", f"states a second: {spin} times SPIN, {rumur} times rumur, {tlc} times TLC "
          f"({processor}, two threads)", "[performance](docs/performance.md)"),
-        ("Its tests see slips", f"{score} of 100 mutants judged are killed",
+        ("Its tests catch mistakes", f"{score} of 100 mutants judged are killed",
          "[mutation](docs/mutation.md)"),
     ]  # fmt: skip
     return "\n".join(["| | | page |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)])

@@ -6,9 +6,12 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..trace import Trace, TraceStep
+
+if TYPE_CHECKING:
+    from ...language import System
 
 
 @dataclass(frozen=True)
@@ -58,10 +61,26 @@ class Chart:
     """Messages that nobody took."""
     loop: int | None = None
 
+    def left_over(self) -> Iterator[str]:
+        """A line for each message that nobody took."""
+        for arrow in self.under_way:
+            yield f"{arrow.message} of step {arrow.sent} is still under way."
 
-def without_changes(chart: Chart) -> Chart:
-    """The chart with who does what, and without what that changes."""
-    return replace(chart, steps=tuple(replace(step, changes=()) for step in chart.steps))
+
+def in_brief(chart: Chart, system: System) -> Chart:
+    """The chart with who does what. Of what that changes, only the state that a machine goes to is
+    left."""
+    states = {
+        machine.name: machine.state.data.name
+        for machine in system.machines
+        if machine.state is not None
+    }
+
+    def left(step: ChartStep) -> tuple[str, ...]:
+        state = states.get(_machine(step.lane))
+        return tuple(change for change in step.changes if change.partition(":")[0] == state)
+
+    return replace(chart, steps=tuple(replace(step, changes=left(step)) for step in chart.steps))
 
 
 def chart_of(trace: Trace) -> Chart:

@@ -40,8 +40,7 @@ class _Text:
             for line in self._beside(step):
                 yield f"{number:>{self.number}} {lanes}  {line}"
                 number, lanes = "", self._lanes()
-        for arrow in self.chart.under_way:
-            yield f"{arrow.message} of step {arrow.sent} is still under way."
+        yield from self.chart.left_over()
 
     def _names(self) -> Iterator[str]:
         """The names above their lanes; every other one on a second line where there is no room."""

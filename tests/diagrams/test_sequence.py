@@ -12,7 +12,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from epochfence.checker.chart.chart import Arrow, Chart, ChartStep, chart_of, without_changes
+from epochfence.checker.chart.chart import Arrow, Chart, ChartStep, chart_of, in_brief
+from epochfence.checker.chart.text import to_lines
 from epochfence.checker.trace import told
 from epochfence.diagrams.sequence import to_mermaid, to_svg
 from epochfence.language import instantiate
@@ -91,7 +92,7 @@ def test_each_step_and_each_message_is_drawn(name: str, seed: int) -> None:
 def test_a_chart_of_the_docs_can_be_read_at_the_width_of_a_page(
     picture: Path, browser: Any
 ) -> None:
-    least, over, _ = measured(browser, picture.read_text(encoding="utf-8"), README_WIDTH)
+    least, over, _, _ = measured(browser, picture.read_text(encoding="utf-8"), README_WIDTH)
     assert least >= LEAST_PRINT
     assert over == []
 
@@ -103,8 +104,40 @@ def test_a_label_that_is_wider_than_its_arrow_has_two_lines() -> None:
     chart = Chart(("a", "b"), (first, step), ())
     shown = [box.text for box in texts(ElementTree.fromstring(to_svg(chart, "It ended.")))]
     assert {"AddPartitionsByLeaderResponse", "PRODUCER_FENCED", "x → 2"} <= {*shown}
-    brief = to_svg(without_changes(chart), "It ended.")
-    assert "x → 2" not in [box.text for box in texts(ElementTree.fromstring(brief))]
+
+
+def test_a_brief_chart_has_the_states_alone() -> None:
+    chart = drawn("transactions", 1)
+    changes = {change for step in chart.steps for change in step.changes}
+    brief = in_brief(chart, shipped("transactions"))
+    left = {change for step in brief.steps for change in step.changes}
+    assert left == {change for change in changes if change.startswith("state: ")}
+    assert left
+    assert left != changes
+
+
+def test_a_message_that_nobody_took_is_named_below_the_chart() -> None:
+    arrow = Arrow("Produce", (), "a", "b", 1)
+    chart = Chart(("a", "b"), (ChartStep(1, "a", "send", "", "row", (), None, (arrow,)),), (arrow,))
+    line = "Produce of step 1 is still under way."
+    assert line in [box.text for box in texts(ElementTree.fromstring(to_svg(chart, "It ended.")))]
+    assert line in to_mermaid(chart, "It ended.")
+    assert line in to_lines(chart)
+
+
+def test_no_lane_crosses_the_label_of_an_arrow() -> None:
+    arrow = Arrow("Produce", (), "a", "d", 1, 3)
+    steps = (
+        ChartStep(1, "a", "send", "", "row", (), None, (arrow,)),
+        ChartStep(2, "b", "wait", "", "row", (), None, ()),
+        ChartStep(3, "d", "", "", "row", (), arrow, ()),
+    )
+    root = ElementTree.fromstring(to_svg(Chart(("a", "b", "c", "d"), steps, ()), "It ended."))
+    (label,) = (box for box in texts(root) if box.text == "Produce, sent at 1")
+    lanes = [float(line.get("x1", "")) for line in root.iter(f"{SVG}line")
+             if line.get("x1") == line.get("x2")]  # fmt: skip
+    assert len(lanes) >= 4
+    assert not [x for x in lanes if label.left <= x <= label.right]
 
 
 def test_signs_of_mermaid_s_own_are_escaped() -> None:
