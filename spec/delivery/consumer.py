@@ -146,7 +146,7 @@ finishes = Table(
             "process",
             when=(OFFSETS == BEFORE) & (stage == Stage.COMMITTED),
             goto=Stage.POLLING,
-            set={polled: None, processed: append(processed, polled.value)},
+            set={processed: append(processed, polled.value)},
             source="KafkaConsumer.poll",
         ),
         Row(
@@ -166,7 +166,7 @@ crashes = Table(
         Row(
             "begin where the group has committed",
             goto=Stage.POLLING,
-            set={position: committed, seen_epoch: 0, polled: None},
+            set={position: committed, seen_epoch: 0},
             source="ConsumerCoordinator.refreshCommittedOffsetsIfNeeded",
         ),
     ),

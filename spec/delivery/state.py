@@ -78,7 +78,7 @@ position = reader.field(
 )
 committed = reader.field("committed", Position, doc="What the group has committed.")
 seen_epoch = reader.field("seen_epoch", LEADER_EPOCH, doc="The newest that it has fetched in.")
-polled = reader.field("polled", Optional(RECORD), doc="Of a committed offset, not yet processed.")
+polled = reader.field("polled", Optional(RECORD), doc="The last one whose offset was committed first.")
 processed = reader.field(
     "processed", Sequence(RECORD, LOG_SIZE + CONSUMER_CRASHES), doc="What was done, in order."
 )

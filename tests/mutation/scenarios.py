@@ -141,7 +141,7 @@ CHOSEN: dict[str, tuple[Scenario, ...]] = {
     "delivery": (
         Scenario("4.3", (NO_IDEMPOTENCE, ("acks", 0), ("retries", 0), A_RECORD)),
         Scenario("4.3", (NO_IDEMPOTENCE, ("acks", 1), ("retries", 0), A_RECORD)),
-        Scenario("4.3", (("offsets", 1), A_RECORD)),
+        Scenario("4.3", (("offsets", 1), ("crashes", 0))),
         Scenario("4.3", (("offsets", 1), ("consumer_crashes", 1), A_RECORD)),
         Scenario("1.1", (A_RECORD, ("unclean_elections", 1), ("min_insync_replicas", 1))),
         Scenario("4.3"),
