@@ -29,7 +29,7 @@ from ...language import (
 )
 from ...language.expressions import Expression, Operand
 from ..features import unknown_producer_accepted
-from ..leader.state import Kind
+from ..leader.state import Kind, asks_coordinator
 from ..replication import fetch
 from ..replication.state import (
     ACKS,
@@ -275,7 +275,7 @@ _known = any_of(_mine, _mine.record == _first)
 _follows = if_(
     _newest.is_set,
     _first == _newest.value.record + 1,
-    (_first == 0) | (unknown_producer_accepted & ~is_transactional),
+    (_first == 0) | (unknown_producer_accepted & ~(is_transactional & asks_coordinator)),
 )
 _replicated = element("replicated", of_session(log[:high_watermark], session))
 _refused: dict[Expression, Operand] = {

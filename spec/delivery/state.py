@@ -78,7 +78,11 @@ position = reader.field(
 )
 committed = reader.field("committed", Position, doc="What the group has committed.")
 seen_epoch = reader.field("seen_epoch", LEADER_EPOCH, doc="The newest that it has fetched in.")
-polled = reader.field("polled", Optional(RECORD), doc="The last one whose offset was committed first.")
+polled = reader.field(
+    "polled",
+    Optional(RECORD),
+    doc="The last one whose offset was committed before it was processed.",
+)
 processed = reader.field(
     "processed", Sequence(RECORD, LOG_SIZE + CONSUMER_CRASHES), doc="What was done, in order."
 )
