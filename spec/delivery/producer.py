@@ -1,9 +1,10 @@
 """What a producer sends, sends again and gives up, and what a leader makes of it.
 
 A leader's state of an idempotent producer is read off its log, from which it is rebuilt: with as
-few records as here every batch is one that it remembers. Sender, RecordAccumulator and
-TransactionManager are in `spec/client` at length; this is as much of them as delivery needs. A
-record that is sent again is sent until it is in: delivery.timeout.ms is left out.
+few records as here every batch is one of the five that it remembers, where it remembers five.
+Sender, RecordAccumulator and TransactionManager are in `spec/client` at length; this is as much of
+them as delivery needs. A record that is sent again is sent until it is in: delivery.timeout.ms is
+left out.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from ...language import (
     without_first,
 )
 from ...language.expressions import Expression, Operand
-from ..features import unknown_producer_accepted
+from ..features import batches_kept, unknown_producer_accepted
 from ..leader.state import Kind, asks_coordinator
 from ..replication import fetch
 from ..replication.state import (
@@ -271,7 +272,8 @@ ends = Table(
 
 _mine = element("mine", of_session(log, session))
 _newest = last(of_session(log, session))
-_known = any_of(_mine, _mine.record == _first)
+_remembers = any_of(_mine, _mine.record == _first)
+_known = if_(batches_kept, _remembers, _newest.is_set & (_newest.value.record == _first))
 _follows = if_(
     _newest.is_set,
     _first == _newest.value.record + 1,
