@@ -217,13 +217,17 @@ def judge_on_spark(
 def config(
     settings: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FILE] [NAME=VALUE]...", help="A producer's settings."),
+        typer.Argument(metavar="[FILE] [NAME=VALUE]...", help="Settings."),
     ] = None,
+    kind: Annotated[
+        Literal["producer", "consumer", "broker"],
+        typer.Option("--of", help="Whose settings they are."),
+    ] = "producer",
     protocol: Protocol = None,
     output: Json = None,
 ) -> None:
-    """What a producer makes of its settings, or the error that it raises."""
-    from ..model.client.config import ConfigError, read_properties, resolve, unknown
+    """What a producer, consumer or broker makes of its settings, or the error that it raises."""
+    from ..model.client.config import RESOLVED, ConfigError, read_properties, unknown
 
     given: dict[str, str] = {}
     from_files: set[str] = set()
@@ -240,15 +244,17 @@ def config(
         given |= found
         if not equals:
             from_files |= found.keys()
-    for name, near in unknown(given).items():
+    for name, near in unknown(given, kind).items():
         if near is not None:
-            fail(f"{name}: no producer has this setting; did you mean {near}?")
+            fail(f"{name}: no {kind} has this setting; did you mean {near}?")
         if name not in from_files:
-            fail(f"{name}: no producer has this setting")
-        print(f"epochfence: {name} is passed over: no setting of a producer's", file=sys.stderr)
+            fail(f"{name}: no {kind} has this setting")
+        print(f"epochfence: {name} is passed over: no setting of a {kind}'s", file=sys.stderr)
     try:
-        resolved = resolve(given, protocol)
-    except (ConfigError, DeclarationError) as error:
+        resolved = RESOLVED[kind](given, protocol)
+    except ConfigError as error:
+        fail(f"{error.name}: {error}")
+    except DeclarationError as error:
         fail(error)
     write_json(output, resolved)
     width = max(map(len, resolved))

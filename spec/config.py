@@ -4,8 +4,7 @@ What a user gives is read setting by setting (`SETTINGS`, in Kafka's order). The
 one after the other: in each, the first row whose guard holds is taken. A row that goes to REJECTED
 is the client's ConfigException, with the row's note as its text.
 
-Source: ProducerConfig and KafkaProducer of the releases; for brokers TransactionStateManagerConfig
-and TransactionLogConfig.
+Source: ProducerConfig and KafkaProducer of the releases.
 """
 
 from __future__ import annotations
@@ -52,13 +51,6 @@ checked_when_parsed = feature(
     "2.5).",
     source="ProducerConfig.maybeOverrideAcksAndRetries",
 )
-scans_often = feature(
-    "scans_often",
-    "2.5",
-    sentence="The coordinator looks for transactions that have timed out every 10 s, and did so "
-    "every minute.",
-    source="TransactionStateManager.DefaultAbortTimedOutTransactionsIntervalMs",
-)
 acks_all_by_default = feature(
     "acks_all_by_default",
     "3.0.0",
@@ -78,25 +70,6 @@ default_undone = feature(
     until="3.1.1",
     sentence="3.1.0 doesn't have what 3.0.1 mended.",
     source="KAFKA-13598",
-)
-id_expiry_apart = feature(
-    "id_expiry_apart",
-    "3.4",
-    sentence="Producer ids have an expiry of their own, not that of transactional ids.",
-    source="KIP-854",
-)
-verification_switch = feature(
-    "verification_switch",
-    "3.6",
-    sentence="Leaders verify a transaction's partitions, unless that is switched off.",
-    source="KIP-890 part 1",
-)
-retries_for_leaders = feature(
-    "retries_for_leaders",
-    "4.0.0",
-    sentence="A leader that adds a partition to a transaction for its client asks again while the "
-    "transaction before is being completed.",
-    source="KIP-890 part 2, AddPartitionsToTxnConfig",
 )
 lingers = feature(
     "lingers", "4.0.0", sentence="A batch waits 5 ms for more by default.", source="KIP-1030"
@@ -126,13 +99,9 @@ CLIENTS = Protocols(
         delivery_timeout,
         named_by_id,
         checked_when_parsed,
-        scans_often,
         acks_all_by_default,
         idempotence_by_default,
         default_undone,
-        id_expiry_apart,
-        verification_switch,
-        retries_for_leaders,
         lingers,
         in_flight_strict,
         two_phase_commit,
@@ -145,7 +114,11 @@ by_default = idempotence_by_default & ~default_undone
 # Settings -----------------------------------------------------------------------------------------
 
 LARGEST_INT, LARGEST_LONG = 2**31 - 1, 2**63 - 1
-RANGES = {"INT": (-(2**31), LARGEST_INT), "LONG": (-(2**63), LARGEST_LONG)}
+RANGES = {
+    "SHORT": (-(2**15), 2**15 - 1),
+    "INT": (-(2**31), LARGEST_INT),
+    "LONG": (-(2**63), LARGEST_LONG),
+}
 Default: TypeAlias = bool | int | str | None
 
 
@@ -153,9 +126,10 @@ Default: TypeAlias = bool | int | str | None
 class Setting:
     """A setting as a release defines it, in the releases in which `during` holds.
 
-    `kind` is Kafka's type: BOOLEAN, INT, LONG or STRING. Numbers are `low`..`high`, where these
-    are given; strings are one of `choices`, where there are any, and may not be empty unless
-    `may_be_empty`.
+    `kind` is Kafka's type: BOOLEAN, SHORT, INT, LONG or STRING. Numbers are `low`..`high`, where
+    these are given; strings are one of `choices`, where there are any, `in_any_case` or as they
+    are, or all that fits `pattern`, and may not be empty unless `may_be_empty`. `told` is said of
+    others in place of Kafka's usual words.
     """
 
     name: str
@@ -166,6 +140,9 @@ class Setting:
     choices: tuple[str, ...] = ()
     during: Expression = TRUE
     may_be_empty: bool = False
+    in_any_case: bool = False
+    pattern: str = ""
+    told: str = ""
 
 
 SETTINGS = (
@@ -224,29 +201,6 @@ OTHER_SETTINGS = frozenset({
 })  # fmt: skip
 # What belongs to security, to a provider or to a plugin that has names of its own.
 OTHER_PREFIXES = ("ssl.", "sasl.", "config.providers.")
-
-BROKER_SETTINGS = (
-    Setting("transactional.id.expiration.ms", "INT", 7 * 24 * 3_600_000, 1),
-    Setting("transaction.max.timeout.ms", "INT", 15 * 60_000, 1),
-    Setting("transaction.abort.timed.out.transaction.cleanup.interval.ms", "INT", 60_000, 1,
-            during=~scans_often),
-    Setting("transaction.abort.timed.out.transaction.cleanup.interval.ms", "INT", 10_000, 1,
-            during=scans_often),
-    Setting("transaction.remove.expired.transaction.cleanup.interval.ms", "INT", 3_600_000, 1),
-    Setting("transaction.state.log.num.partitions", "INT", 50, 1),
-    Setting("transaction.state.log.replication.factor", "INT", 3, 1),
-    Setting("transaction.state.log.min.isr", "INT", 2, 1),
-    Setting("transaction.state.log.segment.bytes", "INT", 100 * 2**20, 1),
-    Setting("transaction.state.log.load.buffer.size", "INT", 5 * 2**20, 1),
-    Setting("producer.id.expiration.ms", "INT", 24 * 3_600_000, 1, during=id_expiry_apart),
-    Setting("producer.id.expiration.check.interval.ms", "INT", 600_000, 1, during=id_expiry_apart),
-    Setting("transaction.partition.verification.enable", "BOOLEAN", True,
-            during=verification_switch),
-    Setting("add.partitions.to.txn.retry.backoff.ms", "INT", 20, 1, during=retries_for_leaders),
-    Setting("add.partitions.to.txn.retry.backoff.max.ms", "INT", 100, 0,
-            during=retries_for_leaders),
-    Setting("transaction.two.phase.commit.enable", "BOOLEAN", False, during=two_phase_commit),
-)  # fmt: skip
 
 # What the rules read and set ----------------------------------------------------------------------
 

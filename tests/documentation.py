@@ -13,7 +13,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,12 +27,14 @@ from epochfence.checker.verdict import Result, Verdict
 from epochfence.cli import app
 from epochfence.diagrams.decision_table import decision_table
 from epochfence.diagrams.graph import span
-from epochfence.language import System, instantiate
+from epochfence.language import Protocols, System, Table, instantiate
 from epochfence.language.instance import ending_anywhere
 from epochfence.model.records import schema
 from epochfence.model.records.codec import shapes
+from epochfence.spec.broker_config import BROKER_SETTINGS, BROKERS
 from epochfence.spec.bugs import BUGS
-from epochfence.spec.config import CLIENTS, SETTINGS, STEPS
+from epochfence.spec.config import CLIENTS, SETTINGS, STEPS, Setting
+from epochfence.spec.consumer_config import CONSUMER_SETTINGS, CONSUMER_STEPS, CONSUMERS
 from epochfence.spec.systems import shipped
 from epochfence.tests import house
 from epochfence.tests.broker import mock_disagreements
@@ -393,12 +395,12 @@ def _layouts() -> str:
     return "\n".join(parts).strip()
 
 
-def _settings() -> str:
-    releases = CLIENTS.checked
-    features = {release: CLIENTS.features_at(release) for release in releases}
+def _settings(settings: Iterable[Setting], protocols: Protocols) -> str:
+    releases = protocols.checked
+    features = {release: protocols.features_at(release) for release in releases}
     rows = ["| setting | type | range | default | releases |", "|---|---|---|---|---|"]
-    for item in SETTINGS:
-        there = {r for r in releases if CLIENTS.holds(item.during, features[r])}
+    for item in settings:
+        there = {r for r in releases if protocols.holds(item.during, features[r])}
         low, high = item.low, item.high
         limits = "" if low is None else f"{low} or more" if high is None else f"{low}..{high}"
         default = "none" if item.default is None else str(item.default).lower()
@@ -409,8 +411,8 @@ def _settings() -> str:
     return "\n".join(rows)
 
 
-def _rules() -> str:
-    parts = [f"### {table.on.name}\n\n{decision_table(table, CLIENTS)}" for table in STEPS]
+def _rules(steps: Iterable[Table], protocols: Protocols) -> str:
+    parts = [f"### {table.on.name}\n\n{decision_table(table, protocols)}" for table in steps]
     return "\n".join(parts).strip()
 
 
@@ -440,8 +442,11 @@ BLOCKS: dict[str, Callable[[], str]] = {
     EXAMPLE.as_posix(): _example,
     "disagreements of the mock": mock_disagreements.table,
     "layouts": _layouts,
-    "settings by release": _settings,
-    "rules of settings": _rules,
+    "settings by release": lambda: _settings(SETTINGS, CLIENTS),
+    "rules of settings": lambda: _rules(STEPS, CLIENTS),
+    "a consumer's settings": lambda: _settings(CONSUMER_SETTINGS, CONSUMERS),
+    "rules of a consumer's settings": lambda: _rules(CONSUMER_STEPS, CONSUMERS),
+    "a broker's settings": lambda: _settings(BROKER_SETTINGS, BROKERS),
 }
 
 

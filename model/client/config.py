@@ -1,43 +1,59 @@
-"""What a producer makes of its settings: the values that it works with, or its ConfigException.
+"""What a producer, a consumer or a broker makes of its settings: the values that it works with, or
+the exception that it throws.
 
-The settings and the rules are declared in `spec/config.py`; nothing is decided here.
+The settings and the rules are declared in `spec/config.py`, `spec/consumer_config.py` and
+`spec/broker_config.py`; nothing is decided here.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from ...language import Expression
+from ...language import Expression, Machine, Protocols, Table
 from ...language.given import ALIKE
 from ...language.types import initial_value
 from ...language.values import assign, evaluate, field_name
+from ...spec.broker_config import BROKER_SETTINGS, BROKERS
 from ...spec.config import (
-    BROKER_SETTINGS,
     CLIENTS,
     LARGEST_INT,
     OTHER_PREFIXES,
     OTHER_SETTINGS,
     RANGES,
-    REJECTED,
     SETTINGS,
     STEPS,
     Setting,
     client_id,
     config,
     linger,
-    state,
+)
+from ...spec.consumer_config import (
+    CONSUMER_FACTS,
+    CONSUMER_SETTINGS,
+    CONSUMER_STEPS,
+    CONSUMERS,
+    OTHER_CONSUMER_SETTINGS,
+    auto_commit,
+    consumer_client_id,
+    consumer_config,
+    consumer_words,
 )
 
+Kind: TypeAlias = Literal["producer", "consumer", "broker"]
 Value: TypeAlias = bool | int | str | None
 GIVEN = "_given"
 
 
 class ConfigError(Exception):
-    """The ConfigException of Kafka's client, with its text."""
+    """The exception of Kafka's client, with its text; its class is called `name` there."""
+
+    def __init__(self, text: str, name: str = "ConfigException") -> None:
+        super().__init__(text)
+        self.name = name
 
 
 def resolve(
@@ -54,23 +70,10 @@ def resolve(
     for the one that it finds first. Raises DeclarationError for an unknown release.
     """
     features = CLIENTS.features_at(protocol or CLIENTS.newest)
-    values = {
-        setting.name: _parsed(setting, given.get(setting.name, setting.default))
-        for setting in SETTINGS
-        if CLIENTS.holds(setting.during, features)
-    }
+    values = _values(SETTINGS, CLIENTS, features, given)
     values["acks"] = -1 if values["acks"] == "all" else int(str(values["acks"]))
-    now = {_key(info.expression): _first(name, values, given) for name, info in _FIELDS.items()}
-    for table in STEPS:
-        for row in table.rows:
-            if CLIENTS.holds(row.during, features) and evaluate(row.guard, now, {}):
-                before = dict(now)
-                for target, value in table.updates(row):
-                    assign(target, evaluate(value, before, {}), now, before, {}, {})
-                if evaluate(state == REJECTED, now, {}):
-                    told = {n: now[_key(info.expression)] for n, info in _FIELDS.items()}
-                    raise ConfigError(row.note.format(**told))
-                break
+    first = {name: _first(name, values, given) for name in _FIELDS}
+    now = _after(STEPS, config, CLIENTS, features, first, {})
     called, of = values["client.id"], values["transactional.id"]
     held = str(called) if "client.id" in given and called is not None else None
     values["client.id"] = client_id(held, None if of is None else str(of), number, features)
@@ -79,6 +82,73 @@ def resolve(
         if _setting(name) in values and info.expression is not linger:
             values[_setting(name)] = now[_key(info.expression)]
     return values
+
+
+def resolve_consumer(
+    given: Mapping[str, Any], protocol: str | None = None, *, number: int = 1
+) -> dict[str, Value]:
+    """The effective settings of a consumer: as `resolve`. Its error may be of another class than
+    ConfigException: what KafkaConsumer throws, or the cause of it."""
+    features = CONSUMERS.features_at(protocol or CONSUMERS.newest)
+    values = _values(CONSUMER_SETTINGS, CONSUMERS, features, given)
+    first: dict[str, Any] = {name: values.get(_setting(name)) for name in consumer_config.fields}
+    first |= {name: fact(values, given) for name, fact in CONSUMER_FACTS.items()}
+    words = consumer_words(values, given, features)
+    now = _after(CONSUMER_STEPS, consumer_config, CONSUMERS, features, first, words)
+    values["enable.auto.commit"] = now[_key(auto_commit)]
+    called = given.get("client.id")
+    values["client.id"] = consumer_client_id(called, values, number, features)
+    return values
+
+
+def resolve_broker(given: Mapping[str, Any], protocol: str | None = None) -> dict[str, Value]:
+    """The settings of a broker that transactions, groups and replicas depend on: as `resolve`. What
+    they mean together no broker checks."""
+    features = BROKERS.features_at(protocol or BROKERS.newest)
+    return _values(BROKER_SETTINGS, BROKERS, features, given)
+
+
+def _values(
+    settings: Iterable[Setting], protocols: Protocols, features: frozenset[str],
+    given: Mapping[str, Any],
+) -> dict[str, Value]:  # fmt: skip
+    """What each setting of a release has, before the rules."""
+    return {
+        setting.name: _parsed(setting, given.get(setting.name, setting.default))
+        for setting in settings
+        if protocols.holds(setting.during, features)
+    }
+
+
+def _after(
+    steps: Iterable[Table], machine: Machine, protocols: Protocols, features: frozenset[str],
+    first: Mapping[str, Any], words: Mapping[str, str],
+) -> dict[Any, Any]:  # fmt: skip
+    """The machine's fields after its steps, which find them as `first` has them, by name; None is a
+    field's initial value. Raises ConfigError where a step leads to another state than the first."""
+    fields = machine.fields
+    now = {
+        _key(info.expression): initial_value(info.type, {}) if first[name] is None else first[name]
+        for name, info in fields.items()
+    }
+    state = _key(fields["state"].expression)
+    accepted = now[state]
+    for table in steps:
+        for row in table.rows:
+            if protocols.holds(row.during, features) and evaluate(row.guard, now, {}):
+                before = dict(now)
+                for target, value in table.updates(row):
+                    assign(target, evaluate(value, before, {}), now, before, {}, {})
+                if now[state] != accepted:
+                    told = {n: now[_key(info.expression)] for n, info in fields.items()}
+                    raise ConfigError(row.note.format(**told, **words), _class_of(now[state]))
+                break
+    return now
+
+
+def _class_of(state: str) -> str:
+    """The class of an exception, by the state that it is here."""
+    return "ConfigException" if state == "REJECTED" else state.title().replace("_", "")
 
 
 _FIELDS = config.fields
@@ -102,19 +172,26 @@ def _first(field: str, values: Mapping[str, Value], given: Mapping[str, Any]) ->
     return value if isinstance(value, (bool, str)) else min(value, LARGEST_INT)
 
 
-def unknown(names: Iterable[str]) -> dict[str, str | None]:
-    """Those of the names that no release's producer has, each with the setting that it resembles
-    or None. A plugin, such as a serializer, may know them."""
-    known = sorted({setting.name for setting in SETTINGS} | OTHER_SETTINGS)
+def unknown(names: Iterable[str], kind: Kind = "producer") -> dict[str, str | None]:
+    """Those of the names that no release's producer (consumer, broker) has, each with the setting
+    that it resembles or None. A plugin, such as a serializer, may know them."""
+    settings, others = _KNOWN[kind]
+    known = sorted({setting.name for setting in settings} | others)
     strange = [n for n in names if n not in known and not n.startswith(OTHER_PREFIXES)]
     return {n: next(iter(get_close_matches(n, known, 1, ALIKE)), None) for n in strange}
 
 
-def broker_defaults(protocol: str | None = None) -> dict[str, Value]:
-    """What a broker of the release `protocol` (the newest unless given) has where nothing is set,
-    of the settings that concern transactions. Raises DeclarationError for an unknown release."""
-    features = CLIENTS.features_at(protocol or CLIENTS.newest)
-    return {s.name: s.default for s in BROKER_SETTINGS if CLIENTS.holds(s.during, features)}
+RESOLVED: Mapping[Kind, Callable[[Mapping[str, Any], str | None], dict[str, Value]]] = {
+    "producer": resolve,
+    "consumer": resolve_consumer,
+    "broker": resolve_broker,
+}
+"""By whose settings they are, what makes values of them."""
+_KNOWN: Mapping[Kind, tuple[Iterable[Setting], frozenset[str]]] = {
+    "producer": (SETTINGS, OTHER_SETTINGS),
+    "consumer": (CONSUMER_SETTINGS, OTHER_CONSUMER_SETTINGS),
+    "broker": (BROKER_SETTINGS, frozenset()),
+}
 
 
 def read_properties(path: Path) -> dict[str, str]:
@@ -143,7 +220,7 @@ def _parsed(setting: Setting, value: Any) -> Value:
     match setting.kind:
         case "BOOLEAN" if isinstance(text, str):
             found = {"true": True, "false": False}.get(text.lower())
-        case "INT" | "LONG" if isinstance(text, str):
+        case "SHORT" | "INT" | "LONG" if isinstance(text, str):
             found = int(text) if re.fullmatch(r"[+-]?0*[0-9]{1,20}", text) else None
         case _:
             pass
@@ -151,7 +228,7 @@ def _parsed(setting: Setting, value: Any) -> Value:
         case "BOOLEAN":
             if not isinstance(found, bool):
                 raise _invalid(name, value, "Expected value to be either true or false")
-        case "INT" | "LONG":
+        case "SHORT" | "INT" | "LONG":
             low, high = RANGES[setting.kind]
             if value is None:
                 raise _invalid(name, value, "Value must be non-null")
@@ -165,12 +242,23 @@ def _parsed(setting: Setting, value: Any) -> Value:
             if found is not None and not isinstance(found, str):
                 kind = type(found).__name__
                 raise _invalid(name, value, f"Expected value to be a string, but it was a {kind}")
-            if setting.choices and found not in setting.choices:
+            if setting.choices and not _is_chosen(setting, found):
                 one_of = ", ".join(setting.choices)
-                raise _invalid(name, found, f"String must be one of: {one_of}")
+                if setting.told:
+                    one_of = setting.told.format(name=name, value=found)
+                    raise _invalid(name, found, one_of)
+                case = " (case insensitive)" if setting.in_any_case else ""
+                raise _invalid(name, found, f"String must be one of{case}: {one_of}")
             if found == "" and not setting.may_be_empty:
                 raise _invalid(name, found, "String must be non-empty")
     return found
+
+
+def _is_chosen(setting: Setting, value: str | None) -> bool:
+    if value is not None and setting.in_any_case:
+        return value.upper() in setting.choices
+    is_form = bool(value and setting.pattern and re.fullmatch(setting.pattern, value))
+    return value in setting.choices or is_form
 
 
 def _invalid(name: str, value: Any, reason: str) -> ConfigError:

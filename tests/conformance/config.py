@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from epochfence.model.client.config import ConfigError, broker_defaults, resolve
+from epochfence.model.client.config import ConfigError, resolve, resolve_broker
 
 Step = Mapping[str, Any]
 Result = dict[str, Any]
@@ -21,7 +21,7 @@ def _producer_config(step: Step) -> Result:
 
 
 def _broker_defaults(_: Step) -> Result:
-    return {"values": broker_defaults(RELEASE)}
+    return {"values": resolve_broker({}, RELEASE)}
 
 
 OPERATIONS: dict[str, Callable[[Step], Result]] = {

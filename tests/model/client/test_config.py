@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochfence.language import DeclarationError, Table
-from epochfence.model.client.config import ConfigError, broker_defaults, resolve
+from epochfence.model.client.config import ConfigError, resolve, resolve_broker
 from epochfence.spec.config import CLIENTS, SETTINGS, STEPS
 from epochfence.spec.features import KAFKA
 
@@ -152,10 +152,12 @@ def test_an_unknown_release() -> None:
 
 
 def test_brokers() -> None:
-    assert broker_defaults("2.0")[
+    assert resolve_broker({}, "2.0")[
         "transaction.abort.timed.out.transaction.cleanup.interval.ms"
     ] == 60_000  # fmt: skip
-    newest = broker_defaults()
+    newest = resolve_broker(
+        {},
+    )
     assert newest["transaction.abort.timed.out.transaction.cleanup.interval.ms"] == 10_000
     assert newest["transaction.max.timeout.ms"] == 900_000
 

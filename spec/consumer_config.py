@@ -1,0 +1,433 @@
+"""A consumer's settings: their types, defaults and ranges, and the rules between them.
+
+As in `config`: what a user gives is read setting by setting, then come the steps, one after the
+other, and in each the first row whose guard holds is taken. A row that leads elsewhere than to
+ACCEPTED is an exception of Kafka's client: the state is its name, the row's note its text.
+
+Source: ConsumerConfig, KafkaConsumer, GroupRebalanceConfig and Heartbeat of the releases.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from ..language import (
+    Bool,
+    Expression,
+    Int,
+    Machine,
+    Protocols,
+    Row,
+    Table,
+    enum,
+    event,
+    feature,
+    lift,
+    only,
+)
+from .config import LARGEST_INT, RELEASES, Default, Setting
+from .releases import DRAFT, TRUNK
+
+# Releases -----------------------------------------------------------------------------------------
+
+api_timeout = feature(
+    "api_timeout",
+    "2.0",
+    sentence="Calls have a timeout of their own; before, a request outlasted a rebalance, and its "
+    "timeout had to be above those of sessions and fetches.",
+    source="KIP-266, KAFKA-7050",
+)
+group_optional = feature(
+    "group_optional",
+    "2.3",
+    sentence="There is no group by default (from 2.2), and without one nothing is committed by "
+    "itself; before, it was the empty one.",
+    source="KIP-289",
+)
+static_members = feature(
+    "static_members", "2.3", sentence="A member may have a name of its own.", source="KIP-345"
+)
+named_by_group = feature(
+    "named_by_group",
+    "2.4",
+    sentence="A consumer without client.id is called after its group, and its instance, if it has "
+    "one; before, it got a number.",
+    source="KafkaConsumer.buildClientId",
+)
+named_when_parsed = feature(
+    "named_when_parsed",
+    "2.6",
+    sentence="So is one without group, and an empty client.id doesn't count, as before.",
+    source="ConsumerConfig.maybeOverrideClientId",
+)
+longer_sessions = feature(
+    "longer_sessions",
+    "3.0.0",
+    sentence="A session lasts 45 s by default, and 10.",
+    source="KIP-735",
+)
+instance_as_topic = feature(
+    "instance_as_topic",
+    "3.0.0",
+    sentence="An instance's name is refused in the words for a topic's.",
+    source="JoinGroupRequest.validateGroupInstanceId",
+)
+name_invalid = feature(
+    "name_invalid",
+    "3.4",
+    sentence="Names are called invalid, in other words.",
+    source="Topic.detectInvalidTopic",
+)
+instance_not_empty = feature(
+    "instance_not_empty",
+    "3.3",
+    sentence="That group.instance.id isn't empty is checked as the configuration is read.",
+    source="KAFKA-13793",
+)
+growing_backoff = feature(
+    "growing_backoff", "3.7", sentence="The wait between tries grows.", source="KIP-580"
+)
+consumer_protocol = feature(
+    "consumer_protocol",
+    "3.7",
+    sentence="The broker may assign partitions (group.protocol=consumer).",
+    source="KIP-848",
+)
+auto_commit_when_parsed = feature(
+    "auto_commit_when_parsed",
+    "3.7",
+    sentence="Whether a consumer without group is to commit is looked at as its configuration is "
+    "made.",
+    source="ConsumerConfig.maybeOverrideEnableAutoCommit",
+)
+assignor_refused = feature(
+    "assignor_refused",
+    "3.9",
+    sentence="group.remote.assignor is refused where clients assign.",
+    source="ConsumerConfig.checkGroupRemoteAssignor",
+)
+empty_group_refused = feature(
+    "empty_group_refused",
+    DRAFT,
+    sentence="An empty group.id is refused; before, where brokers assign alone.",
+    source="KIP-289, ClassicKafkaConsumer",
+)
+unsupported_refused = feature(
+    "unsupported_refused",
+    "4.0.0",
+    sentence="What the other protocol of groups has is refused; before, it was passed over.",
+    source="ConsumerConfig.checkUnsupportedConfigsPostProcess",
+)
+reset_by_duration = feature(
+    "reset_by_duration",
+    "4.0.0",
+    sentence="Where nothing is committed, a consumer may begin so long ago.",
+    source="KIP-1106",
+)
+CONSUMERS = Protocols(
+    RELEASES,
+    (
+        api_timeout, group_optional, static_members, named_by_group, named_when_parsed,
+        longer_sessions, instance_as_topic, name_invalid, instance_not_empty, growing_backoff,
+        consumer_protocol, auto_commit_when_parsed, assignor_refused, empty_group_refused,
+        unsupported_refused, reset_by_duration,
+    ),
+    driven_only=(DRAFT,),
+    unreleased=(TRUNK,),
+)  # fmt: skip
+
+# Settings -----------------------------------------------------------------------------------------
+
+_RESETS = ("latest", "earliest", "none")
+_DURATION = r"by_duration:P(?!$)([0-9]+D)?(T(?=[0-9])([0-9]+H)?([0-9]+M)?([0-9]+([.,][0-9]*)?S)?)?"
+_LEVELS = ("read_committed", "read_uncommitted")
+
+CONSUMER_SETTINGS: Final = (
+    Setting("group.id", "STRING", "", may_be_empty=True, during=~group_optional),
+    Setting("group.id", "STRING", None, may_be_empty=True, during=group_optional),
+    Setting("group.instance.id", "STRING", None, may_be_empty=True,
+            during=static_members & ~instance_not_empty),
+    Setting("group.instance.id", "STRING", None, during=instance_not_empty),
+    Setting("session.timeout.ms", "INT", 10_000, during=~longer_sessions),
+    Setting("session.timeout.ms", "INT", 45_000, during=longer_sessions),
+    Setting("heartbeat.interval.ms", "INT", 3_000),
+    Setting("enable.auto.commit", "BOOLEAN", True),
+    Setting("auto.commit.interval.ms", "INT", 5_000, 0),
+    Setting("client.id", "STRING", "", may_be_empty=True),
+    Setting("max.partition.fetch.bytes", "INT", 2**20, 0),
+    Setting("fetch.min.bytes", "INT", 1, 0),
+    Setting("fetch.max.bytes", "INT", 50 * 2**20, 0),
+    Setting("fetch.max.wait.ms", "INT", 500, 0),
+    Setting("retry.backoff.ms", "LONG", 100, 0),
+    Setting("retry.backoff.max.ms", "LONG", 1_000, 0, during=growing_backoff),
+    Setting("auto.offset.reset", "STRING", "latest", choices=_RESETS, during=~reset_by_duration),
+    Setting("auto.offset.reset", "STRING", "latest", choices=_RESETS, pattern=_DURATION,
+            told="Invalid value `{value}` for configuration {name}. The value must be either "
+            "'earliest', 'latest', 'none' or of the format 'by_duration:<PnDTnHnMn.nS.>'.",
+            during=reset_by_duration),
+    Setting("request.timeout.ms", "INT", 305_000, 0, during=~api_timeout),
+    Setting("request.timeout.ms", "INT", 30_000, 0, during=api_timeout),
+    Setting("default.api.timeout.ms", "INT", 60_000, 0, during=api_timeout),
+    Setting("max.poll.records", "INT", 500, 1),
+    Setting("max.poll.interval.ms", "INT", 300_000, 1),
+    Setting("exclude.internal.topics", "BOOLEAN", True),
+    Setting("isolation.level", "STRING", "read_uncommitted", choices=_LEVELS),
+    Setting("allow.auto.create.topics", "BOOLEAN", True, during=static_members),
+    Setting("group.protocol", "STRING", "classic", choices=("CONSUMER", "CLASSIC"),
+            in_any_case=True, during=consumer_protocol),
+    Setting("group.remote.assignor", "STRING", None, may_be_empty=True, during=consumer_protocol),
+)  # fmt: skip
+"""In Kafka's order."""
+
+OTHER_CONSUMER_SETTINGS: Final = frozenset({
+    "auto.include.jmx.reporter", "bootstrap.servers", "check.crcs", "client.dns.lookup",
+    "client.rack", "config.providers", "connections.max.idle.ms", "enable.metrics.push",
+    "interceptor.classes", "key.deserializer", "metadata.max.age.ms",
+    "metadata.recovery.rebootstrap.trigger.ms", "metadata.recovery.strategy", "metric.reporters",
+    "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms",
+    "partition.assignment.strategy", "receive.buffer.bytes", "reconnect.backoff.max.ms",
+    "reconnect.backoff.ms", "security.protocol", "security.providers", "send.buffer.bytes",
+    "socket.connection.setup.timeout.max.ms",
+    "socket.connection.setup.timeout.ms", "value.deserializer",
+})  # fmt: skip
+"""Settings of a consumer that no rule here looks at, but for who is refused them."""
+_ONLY_CLASSIC: Final = (
+    "partition.assignment.strategy", "heartbeat.interval.ms", "session.timeout.ms",
+)  # fmt: skip
+_ONLY_CONSUMER: Final = ("group.remote.assignor",)
+_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+# What the rules read and set ----------------------------------------------------------------------
+
+ConsumerConfigState = enum(
+    "ConsumerConfigState", "ACCEPTED", "CONFIG_EXCEPTION", "INVALID_CONFIGURATION_EXCEPTION",
+    "INVALID_GROUP_ID_EXCEPTION", "ILLEGAL_ARGUMENT_EXCEPTION",
+)  # fmt: skip
+consumer_config = Machine(
+    "consumer configuration", doc="A consumer's settings while they are resolved."
+)
+state = consumer_config.state_field("state", ConsumerConfigState)
+
+_ANY_INT = Int(-(2**31), LARGEST_INT)
+session_timeout = consumer_config.field("session_timeout_ms", _ANY_INT)
+heartbeat_interval = consumer_config.field("heartbeat_interval_ms", _ANY_INT)
+request_timeout = consumer_config.field("request_timeout_ms", Int(0, LARGEST_INT))
+fetch_max_wait = consumer_config.field("fetch_max_wait_ms", Int(0, LARGEST_INT))
+auto_commit = consumer_config.field("enable_auto_commit", Bool())
+
+
+def _fact(name: str, doc: str) -> Expression:
+    return consumer_config.field(name, Bool(), doc=doc)
+
+
+auto_commit_given = _fact("enable_auto_commit_given", "The user has set it.")
+has_group = _fact("has_group", "There is a group.id.")
+empty_group = _fact("empty_group", "It is empty.")
+has_name = _fact("has_name", "client.id is there and isn't empty.")
+illegal_instance = _fact("illegal_instance", "group.instance.id is there, and no legal name.")
+broker_assigns = _fact("broker_assigns", "group.protocol is consumer, whatever its case.")
+has_assignor = _fact("has_assignor", "group.remote.assignor is there and isn't empty.")
+has_unsupported = _fact("has_unsupported", "What the group's protocol doesn't have is set.")
+
+_Values = Mapping[str, Default]
+CONSUMER_FACTS: Final[Mapping[str, Callable[[_Values, Mapping[str, Any]], bool]]] = {
+    "enable_auto_commit_given": lambda _, given: "enable.auto.commit" in given,
+    "has_group": lambda values, _: values["group.id"] is not None,
+    "empty_group": lambda values, _: values["group.id"] == "",
+    "has_name": lambda values, _: bool(values["client.id"]),
+    "illegal_instance": lambda values, _: _illegal(values.get("group.instance.id")) is not None,
+    "broker_assigns": lambda values, _: str(values.get("group.protocol")).lower() == "consumer",
+    "has_assignor": lambda values, _: bool(values.get("group.remote.assignor")),
+    "has_unsupported": lambda values, given: bool(unsupported(values, given)),
+}
+"""What fields are before the first step that are no setting's value: by the values that settings
+have, and those that were given."""
+
+
+def unsupported(values: _Values, given: Mapping[str, Any]) -> list[str]:
+    """The settings that were given, and that the group's protocol doesn't have."""
+    assigns = CONSUMER_FACTS["broker_assigns"](values, given)
+    names = _ONLY_CLASSIC if assigns else _ONLY_CONSUMER
+    return [name for name in names if str(given.get(name) or "").strip()]
+
+
+def consumer_client_id(
+    given: Default, values: _Values, number: int, features: frozenset[str]
+) -> str:
+    """What a consumer is called: `given`, unless that is empty or none, or else after its group and
+    instance, or as the how-manieth consumer of its process it is.
+
+    KafkaConsumer, ConsumerConfig.maybeOverrideClientId
+    """
+    group, instance = values["group.id"], values.get("group.instance.id")
+    if given:
+        return str(given)
+    if named_when_parsed.data.name in features or (named_by_group.data.name in features and group):
+        named = "null" if group is None else group
+        return f"consumer-{named}-{number if instance is None else instance}"
+    return f"consumer-{number}"
+
+
+_CHARACTERS = (
+    'Group instance id "{name}" is illegal, it contains a character other than ASCII '
+    "alphanumerics, '.', '_' and '-'"
+)
+_DOTS = 'Group instance id cannot be "." or ".."'
+_ILLEGAL: Final[tuple[tuple[Expression | None, Mapping[str, str]], ...]] = (
+    (name_invalid, {
+        "empty": "Group instance id is invalid: the empty string is not allowed",
+        "dots": "Group instance id is invalid: '{name}' is not allowed",
+        "length": "Group instance id is invalid: the length of '{name}' is longer than the max "
+        "allowed length 249",
+        "characters": "Group instance id is invalid: '{name}' contains one or more characters "
+        "other than ASCII alphanumerics, '.', '_' and '-'",
+    }),
+    (instance_as_topic, {
+        "empty": "Group instance id is illegal, it can't be empty",
+        "dots": _DOTS,
+        "length": "Group instance id is illegal, it can't be longer than 249 characters, Group "
+        "instance id: {name}",
+        "characters": _CHARACTERS,
+    }),
+    (None, {
+        "empty": "Group instance id must be non-empty string",
+        "dots": _DOTS,
+        "length": "Group instance id can't be longer than 249 characters: {name}",
+        "characters": _CHARACTERS,
+    }),
+)  # fmt: skip
+"""What is said of a name by what is wrong with it, from a feature on, the newest first."""
+
+
+def _illegal(name: Default) -> str | None:
+    """What is wrong with a name, if it is there."""
+    if not isinstance(name, str):
+        return None
+    if not name:
+        return "empty"
+    if name in (".", ".."):
+        return "dots"
+    if len(name) > 249:
+        return "length"
+    return None if _NAME.fullmatch(name) else "characters"
+
+
+def consumer_words(
+    values: _Values, given: Mapping[str, Any], features: frozenset[str]
+) -> dict[str, str]:
+    """What the notes of rows say besides the fields."""
+    instance = values.get("group.instance.id")
+    told = next(of for since, of in _ILLEGAL if since is None or since.data.name in features)
+    wrong = _illegal(instance)
+    return {
+        "illegal_name": "" if wrong is None else told[wrong].format(name=instance),
+        "unsupported": ", ".join(unsupported(values, given)),
+        "protocol": str(values.get("group.protocol")).upper(),
+    }
+
+
+# Rules --------------------------------------------------------------------------------------------
+
+
+def _step(name: str, *rows: Row, during: Expression | bool = True) -> Table:
+    return Table(consumer_config, event(name), only(lift(during), *rows))
+
+
+def _raise(name: str, raised: Expression, when: Expression, text: str, source: str) -> Row:
+    return Row(name, when=when, goto=raised, source=source, note=text)
+
+
+_EMPTY = "The configured group.id should not be an empty string or whitespace."
+_INSTANCE = "JoinGroupRequest.validateGroupInstanceId"
+_AUTO_COMMIT = "ConsumerConfig.maybeOverrideEnableAutoCommit"
+
+
+def _auto_commit(during: Expression) -> Table:
+    return _step(
+        "commits by itself",
+        _raise(
+            "without a group, asked for", ConsumerConfigState.INVALID_CONFIGURATION_EXCEPTION,
+            ~has_group & auto_commit_given & auto_commit,
+            "enable.auto.commit cannot be set to true when default group id (null) is used.",
+            _AUTO_COMMIT,
+        ),
+        Row(
+            "without a group, by default", when=~has_group & ~auto_commit_given,
+            set={auto_commit: False}, source=_AUTO_COMMIT,
+        ),
+        during=during,
+    )  # fmt: skip
+
+
+def _instance(when: Expression, during: Expression) -> Table:
+    return _step(
+        "group instance",
+        _raise(
+            "no legal name", ConsumerConfigState.INVALID_CONFIGURATION_EXCEPTION,
+            illegal_instance & when, "{illegal_name}", _INSTANCE,
+        ),
+        during=during,
+    )  # fmt: skip
+
+
+CONSUMER_STEPS: Final = (
+    _instance(~has_name, named_when_parsed),
+    _auto_commit(auto_commit_when_parsed),
+    _step(
+        "group protocol",
+        _raise(
+            "clients assign, not brokers", ConsumerConfigState.CONFIG_EXCEPTION,
+            has_assignor & ~broker_assigns,
+            "group.remote.assignor cannot be set when group.protocol=CLASSIC",
+            "ConsumerConfig.checkGroupRemoteAssignor",
+        ),
+        during=assignor_refused & ~unsupported_refused,
+    ),
+    _step(
+        "group protocol",
+        _raise(
+            "settings of the other protocol", ConsumerConfigState.CONFIG_EXCEPTION,
+            has_unsupported, "{unsupported} cannot be set when group.protocol={protocol}",
+            "ConsumerConfig.checkUnsupportedConfigsPostProcess",
+        ),
+        during=unsupported_refused,
+    ),
+    _step(
+        "request timeout",
+        _raise(
+            "no longer than a session or a fetch", ConsumerConfigState.CONFIG_EXCEPTION,
+            (request_timeout <= session_timeout) | (request_timeout <= fetch_max_wait),
+            "request.timeout.ms should be greater than session.timeout.ms and fetch.max.wait.ms",
+            "KafkaConsumer",
+        ),
+        during=~api_timeout,
+    ),
+    _instance(lift(True), static_members),
+    _auto_commit(group_optional & ~auto_commit_when_parsed),
+    _step(
+        "group",
+        _raise(
+            "empty, and brokers assign", ConsumerConfigState.INVALID_GROUP_ID_EXCEPTION,
+            empty_group & broker_assigns, _EMPTY, "AsyncKafkaConsumer.initializeGroupMetadata",
+        ),
+        during=consumer_protocol & ~empty_group_refused,
+    ),
+    _step(
+        "group",
+        _raise(
+            "empty", ConsumerConfigState.INVALID_GROUP_ID_EXCEPTION, empty_group, _EMPTY,
+            "ClassicKafkaConsumer, AsyncKafkaConsumer.initializeGroupMetadata",
+        ),
+        during=empty_group_refused,
+    ),
+    _step(
+        "heartbeats",
+        _raise(
+            "no more often than a session ends", ConsumerConfigState.ILLEGAL_ARGUMENT_EXCEPTION,
+            (has_group & ~broker_assigns) & (heartbeat_interval >= session_timeout),
+            "Heartbeat must be set lower than the session timeout", "Heartbeat",
+        ),
+    ),
+)  # fmt: skip
