@@ -65,7 +65,7 @@ named_when_parsed = feature(
 longer_sessions = feature(
     "longer_sessions",
     "3.0.0",
-    sentence="A session lasts 45 s by default, and 10.",
+    sentence="A session lasts 45 s by default, and lasted 10.",
     source="KIP-735",
 )
 instance_as_topic = feature(

@@ -141,7 +141,7 @@ def _after(
                     assign(target, evaluate(value, before, {}), now, before, {}, {})
                 if now[state] != accepted:
                     told = {n: now[_key(info.expression)] for n, info in fields.items()}
-                    raise ConfigError(row.note.format(**told, **words), _class_of(now[state]))
+                    raise ConfigError(row.note.format(**told, **words), _class_of(str(now[state])))
                 break
     return now
 
