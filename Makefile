@@ -28,10 +28,12 @@ test: $(READY) ## all tests
 	$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder --max-worker-restart 0 \
 	  --timeout 900 --timeout-method signal --durations=25 $(ARGS)
 
-# A broker takes half a GiB; one is there at a time.
+# A broker takes half a GiB; one is there at a time. With all releases all cases are run, with some a
+# sample of them.
 brokers: $(READY) ## tests on Kafka's own brokers, by Java and Maven; RELEASES="3.6 4.3" takes some
 	@$(BIN)/python tests/brokers/kafka.py $(RELEASES)
-	$(BIN)/pytest tests/brokers --brokers "$(or $(RELEASES),all)" --durations=5 $(ARGS)
+	$(BIN)/pytest tests/brokers --brokers "$(or $(RELEASES),all)" --durations=5 \
+	  $(if $(RELEASES),,--every-case) $(ARGS)
 
 soak: $(READY) ## clients, a broker and faults between them, killed at random; SECONDS=600, RELEASE=, SEED=
 	$(BIN)/python tests/soak/run.py --seconds $(or $(SECONDS),600) $(if $(RELEASE),--release $(RELEASE)) \

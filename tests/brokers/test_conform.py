@@ -16,6 +16,7 @@ SECONDS = 5
 LEAST_ROWS = {"2.5": 35, "3.6": 50, "3.9": 50, "4.0.1": 65, "4.3": 70}
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("mode", ["settled", "raw"])
 def test_a_broker_does_as_declared(broker: Broker, mode: str, tmp_path: Path) -> None:
     result = tmp_path / "result.json"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from epochfence.tests.brokers.kafka import Broker
 from epochfence.tests.soak.run import Told, soak
 
 SECONDS = 12
 
 
+@pytest.mark.sample(1)
 def test_some_seconds_of_the_soak_are_explained(broker: Broker, seed: int, tmp_path: Path) -> None:
     told = soak(broker.release, SECONDS, seed, 0.05, tmp_path)
     assert told.wrong == [], told.rows
