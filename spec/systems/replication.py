@@ -24,7 +24,7 @@ from ..replication.state import (
 
 UNREACHED = (
     Unreached(
-        "can't be: a follower that truncates by leader epoch has nothing left beyond its leader's "
+        "impossible: a follower that truncates by leader epoch has nothing left beyond its leader's "
         "log",
         ("replica.fetch/offset out of range",),
         truncated_by_epoch,

@@ -33,36 +33,36 @@ _BY_VERSION_2 = (
     "need a release before version 2: there, clients add partitions and ask for their next epoch, "
     "and a leader does not ask about each batch"
 )
-_ONE_RECORD = "can't be: a batch has one record, and may be tried again for ever"
-_ONLY_AGAIN = "can't be: before 2.1 only what waits to be sent again expires"
+_ONE_RECORD = "impossible: a batch has one record, and may be tried again for ever"
+_ONLY_AGAIN = "impossible: before 2.1 only what waits to be sent again expires"
 
 TRANSACTIONS = (
     Unreached(
-        "can't be: a client commits only what a leader has acknowledged, which is in the "
+        "impossible: a client commits only what a leader has acknowledged, which is in the "
         "transaction then",
         ("transaction.EndTxn/commit of nothing",),
     ),
     Unreached(
-        "can't be: transaction.version doesn't change within a run (transactions+upgrade)",
+        "impossible: transaction.version doesn't change within a run (transactions+upgrade)",
         ("transaction.EndTxn/retry of an end without a new epoch",),
     ),
     Unreached(
-        "can't be: no leader learns of a newer epoch before the decision is completed",
+        "impossible: no leader learns of a newer epoch before the decision is completed",
         ("transaction.WriteTxnMarkersResponse/refused for good",),
     ),
     Unreached(
-        "can't be: nobody has the epoch of a decided end before its completion is prepared",
+        "impossible: nobody has the epoch of a decided end before its completion is prepared",
         ("transaction.AddPartitionsByLeader/commit or abort under way",),
     ),
     Unreached(
-        "can't be: a leader is there, and answers a marker with what its checks say",
+        "impossible: a leader is there, and answers a marker with what its checks say",
         (
             "transaction.WriteTxnMarkersResponse/again",
             "transaction.WriteTxnMarkersResponse/unexpected",
         ),
     ),
     Unreached(
-        f"can't be: {_NO_CAUSE}",
+        f"impossible: {_NO_CAUSE}",
         (
             "producer.InitProducerIdResponse/abortable",
             "producer.InitProducerIdResponse/not authorized, for good",
@@ -72,12 +72,12 @@ TRANSACTIONS = (
         ),
     ),
     Unreached(
-        "can't be: of two batches in flight the first has sequence 0, which no leader calls "
+        "impossible: of two batches in flight the first has sequence 0, which no leader calls "
         "unknown",
         ("producer.ProduceResponse/unknown at the leader, after new sequences",),
     ),
     Unreached(
-        "can't be: from 2.5 on no leader calls a producer id unknown",
+        "impossible: from 2.5 on no leader calls a producer id unknown",
         ("producer.ProduceResponse/abortable, and the partition starts at sequence 0",),
     ),
     Unreached(
@@ -88,7 +88,7 @@ TRANSACTIONS = (
         ),
     ),
     Unreached(
-        "can't be: from 2.5 on there is a new epoch to be had, and before, nothing to be resolved",
+        "impossible: from 2.5 on there is a new epoch to be had, and before, nothing to be resolved",
         ("producer.resolve sequences/order lost for good",),
     ),
     Unreached(
@@ -97,11 +97,11 @@ TRANSACTIONS = (
         ~expires_in_flight,
     ),
     Unreached(
-        "can't be: every client is transactional here",
+        "impossible: every client is transactional here",
         ("partition.Produce/not transactional in a transaction",),
     ),
     Unreached(
-        "can't be: what verification is about is asked about, but in an open transaction, which "
+        "impossible: what verification is about is asked about, but in an open transaction, which "
         "has a batch",
         ("partition.Produce/starts in mid-sequence",),
     ),
@@ -117,15 +117,15 @@ TRANSACTIONS = (
         transaction_version_2,
     ),
     Unreached(
-        "can't be: a client is in the state for its epoch as long as it waits for it",
+        "impossible: a client is in the state for its epoch as long as it waits for it",
         ("producer.InitProducerIdResponse/initialized, and not in a state to be ready",),
     ),
     Unreached(
-        f"can't be: {_NO_CAUSE}",
+        f"impossible: {_NO_CAUSE}",
         ("producer.EndTxnResponse/an abort that can't be aborted",),
     ),
     Unreached(
-        "can't be: with version 2 an end brings the next epoch, and nobody asks for another one",
+        "impossible: with version 2 an end brings the next epoch, and nobody asks for another one",
         (
             "producer.EndTxnResponse/ended",
             "producer.EndTxnResponse/ended, and not in a state for what follows: fatal",
@@ -134,7 +134,7 @@ TRANSACTIONS = (
         transaction_version_2,
     ),
     Unreached(
-        "can't be: from 2.5 on there is a new epoch to be had",
+        "impossible: from 2.5 on there is a new epoch to be had",
         (
             "producer.AddPartitionsToTxnResponse/unknown producer id, and no new epoch to be had",
             "producer.EndTxnResponse/unknown producer id, and no new epoch to be had",
@@ -142,7 +142,7 @@ TRANSACTIONS = (
         client_epoch_bump,
     ),
     Unreached(
-        "can't be: before 2.5 a client is in the state for its end as long as it waits for it",
+        "impossible: before 2.5 a client is in the state for its end as long as it waits for it",
         ("producer.EndTxnResponse/ended, and not in a state for what follows",),
         ~client_epoch_bump,
     ),
@@ -235,7 +235,7 @@ TRANSACTIONS = (
 )
 
 _NO_TRANSACTIONS = (
-    "can't be: this client has no transactions, so that nothing is asked of a coordinator"
+    "impossible: this client has no transactions, so that nothing is asked of a coordinator"
 )
 
 IDEMPOTENCE = (
@@ -252,25 +252,25 @@ IDEMPOTENCE = (
         ~expires_in_flight,
     ),
     Unreached(
-        "can't be: nobody but this client has its producer id",
+        "impossible: nobody but this client has its producer id",
         ("producer.ProduceResponse/fenced",),
     ),
     Unreached(
-        "can't be: its leader takes any sequence of a producer id that it doesn't know (from 2.5)",
+        "impossible: its leader takes any sequence of a producer id that it doesn't know (from 2.5)",
         ("producer.ProduceResponse/unknown at the leader: a new epoch",),
     ),
     Unreached(
-        "can't be: from 2.5 on no leader calls a producer id unknown",
+        "impossible: from 2.5 on no leader calls a producer id unknown",
         ("producer.ProduceResponse/unknown at the leader, after new sequences",),
         unknown_producer_accepted,
     ),
     Unreached(
-        "can't be: requests of one connection arrive in their order, and an older one on a closed "
+        "impossible: requests of one connection arrive in their order, and an older one on a closed "
         "connection is not answered",
         ("partition.Produce/stale epoch",),
     ),
     Unreached(
-        "can't be: before 2.5 an idempotent client that has lost the order of its sequences takes "
+        "impossible: before 2.5 an idempotent client that has lost the order of its sequences takes "
         "a new producer id, and never a new epoch",
         (
             "partition.Produce/new epoch in mid-sequence",
@@ -280,7 +280,7 @@ IDEMPOTENCE = (
         ~client_epoch_bump,
     ),
     Unreached(
-        "can't be: before 2.1 no batch expires in flight, so that somebody waits for each answer",
+        "impossible: before 2.1 no batch expires in flight, so that somebody waits for each answer",
         ("producer.ProduceResponse/nobody waits for it",),
         ~expires_in_flight,
     ),
@@ -311,7 +311,7 @@ IDEMPOTENCE = (
 
 COORDINATORS = (
     Unreached(
-        "can't be: a broker hears of leader epochs in their order",
+        "impossible: a broker hears of leader epochs in their order",
         ("coordinator.LeaderAndIsr/goes on loading",),
         newer_epoch_cancels_load,
     ),
@@ -319,7 +319,7 @@ COORDINATORS = (
 
 PRODUCER_ID_BLOCKS = (
     Unreached(
-        "can't be: the controller gives out what is above all before, and nothing beyond the "
+        "impossible: the controller gives out what is above all before, and nothing beyond the "
         "largest id",
         tuple(
             f"rpc_manager.{event}/{row}"
@@ -328,7 +328,7 @@ PRODUCER_ID_BLOCKS = (
         ),
     ),
     Unreached(
-        "can't be: the bounded system has the active controller alone",
+        "impossible: the bounded system has the active controller alone",
         ("controller.AllocateProducerIds/not the controller",),
     ),
 )
@@ -358,7 +358,7 @@ _OF_TRANSACTIONS = {
     "send failed": ("out of turn", "the transaction's"),
 }  # fmt: skip
 _OLDER = "need brokers that know older versions of requests only (oldest_version=2)"
-_NO_ID = "can't be: this client has no transactional id"
+_NO_ID = "impossible: this client has no transactional id"
 
 CALLS = (
     Unreached(
@@ -377,15 +377,15 @@ CALLS = (
         client_epoch_bump & (OLDEST_VERSION > 2),
     ),
     Unreached(
-        "can't be: where a client asks for no epoch, a commit may be followed by a new one, or "
+        "impossible: where a client asks for no epoch, a commit may be followed by a new one, or "
         "calls are in turn and no error of an empty transaction asks for one, an end without "
         "anything in it always finds its state",
         ("producer.next request/nothing to end, and not in a state for what follows",),
         ~client_epoch_bump | commit_may_bump | (calls_in_turn & ~unauthorized_abortable),
     ),
-    Unreached("can't be: calls wait for no other", ("OneCallAtATime",), ~calls_in_turn),
+    Unreached("impossible: calls wait for no other", ("OneCallAtATime",), ~calls_in_turn),
     Unreached(
-        "can't be: a closed client can abort what is open",
+        "impossible: a closed client can abort what is open",
         ("producer.abort as it closes/forced, as it can't be aborted",),
         (transactional & ~calls_in_turn) | (~transactional & ~unauthorized_abortable),
     ),
@@ -395,18 +395,18 @@ CALLS = (
         ~calls_in_turn,
     ),
     Unreached(
-        "can't be: a closed client goes on",
+        "impossible: a closed client goes on",
         ("ClosedBeginsNothing", "CloseEnds", "producer.abort as it closes"),
         ~close_ends,
     ),
-    Unreached("can't be: nobody asks for a new epoch", ("BumpIsBehindEnd",), ~client_epoch_bump),
+    Unreached("impossible: nobody asks for a new epoch", ("BumpIsBehindEnd",), ~client_epoch_bump),
     Unreached(
-        "can't be: without transactional id an error is fatal, and nobody asks again",
+        "impossible: without transactional id an error is fatal, and nobody asks again",
         ("NothingTakenInError",),
         ~transactional & ~unauthorized_abortable,
     ),
     Unreached(
-        "can't be: this client asks for its producer id in a loop of its own",
+        "impossible: this client asks for its producer id in a loop of its own",
         ("producer.FindCoordinator answered", "AllowedTransitions"),
         ~transactional & ~one_way_to_ids,
     ),

@@ -108,7 +108,7 @@ EXACTLY_ONCE = (
         ),
     ),
     Unreached(
-        "can't be: neither coordinator moves here, and a leader that asks about an offset has seen "
+        "impossible: neither coordinator moves here, and a leader that asks about an offset has seen "
         "no newer epoch when the answer comes",
         (
             "partition.AddPartitionsByLeaderResponse/offset, coordinator busy",
@@ -138,7 +138,7 @@ EXACTLY_ONCE = (
         transaction_version_2,
     ),
     Unreached(
-        "can't be: from 4.1 on a stale epoch is told first",
+        "impossible: from 4.1 on a stale epoch is told first",
         (
             "partition.AddPartitionsByLeaderResponse/offset, question no longer counts",
             "partition.AddPartitionsByLeaderResponse/question no longer counts",

@@ -20,7 +20,7 @@ from epochfence.language import instantiate
 from epochfence.model.engine.interpreter import Interpreter
 from epochfence.spec.systems import SHIPPED, shipped
 from epochfence.tests.checker.chart.test_chart import walk
-from epochfence.tests.diagrams.test_overview import LEAST_PRINT, README_WIDTH, measured
+from epochfence.tests.diagrams.test_overview import LEAST_PRINT, PAGE_WIDTH, measured
 
 SVG = "{http://www.w3.org/2000/svg}"
 LEAST = 11  # points: a page that shows a chart of five lanes makes 9 of them
@@ -92,7 +92,7 @@ def test_each_step_and_each_message_is_drawn(name: str, seed: int) -> None:
 def test_a_chart_of_the_docs_can_be_read_at_the_width_of_a_page(
     picture: Path, browser: Any
 ) -> None:
-    least, over, _, _ = measured(browser, picture.read_text(encoding="utf-8"), README_WIDTH)
+    least, over, _, _ = measured(browser, picture.read_text(encoding="utf-8"), PAGE_WIDTH)
     assert least >= LEAST_PRINT
     assert over == []
 
