@@ -62,12 +62,14 @@ class Runs:
 
 @contextmanager
 def shown(console: Console, earlier: Earlier | None) -> Generator[Callable[[Progress], None]]:
-    """Shows how far a search has come: a line that changes, or one every five seconds in a log."""
+    """Shows how far a search has come: a line that changes, or one every five seconds in a log.
+    Ctrl-C before the search is raised again and says so."""
     shown_at = time.monotonic()
-    live, begun = console.is_terminal, False
+    live, begun, searching = console.is_terminal, False, False
 
     def show(now: Progress) -> None:
-        nonlocal shown_at, begun
+        nonlocal shown_at, begun, searching
+        searching = True
         moment = time.monotonic()
         if moment - shown_at < (0.2 if live else 5.0):
             return
@@ -80,15 +82,26 @@ def shown(console: Console, earlier: Earlier | None) -> Generator[Callable[[Prog
             console.print(before, highlight=False, soft_wrap=True)
         begun = True
         line = line_of(now, earlier)
-        if live:  # a line that wraps couldn't be written over
-            room = console.width - 1
-            console.print(f"{line[:room]:{room}}", end="\r", highlight=False, soft_wrap=True)
+        if live:
+            over(line)
         else:
             console.print(line, highlight=False, soft_wrap=True)
 
-    yield show
-    if live and begun:
-        console.print(" " * (console.width - 1), end="\r")
+    def over(line: str) -> None:
+        room = console.width - 1  # a line that wraps couldn't be written over
+        console.print(f"{line[:room]:{room}}", end="\r", highlight=False, soft_wrap=True)
+
+    if live:
+        over("compiling the tables")
+    try:
+        yield show
+    except KeyboardInterrupt:
+        if searching:
+            raise
+        raise KeyboardInterrupt("before the search began: nothing was explored") from None
+    finally:
+        if live:
+            over("")
 
 
 def line_of(now: Progress, earlier: Earlier | None) -> str:

@@ -82,8 +82,8 @@ class Commands(TyperGroup):
         """Runs the command; Ctrl-C that it doesn't answer itself is told."""
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            print("epochfence: interrupted", file=sys.stderr)
+        except KeyboardInterrupt as error:
+            print(" ".join(["epochfence: interrupted", *map(str, error.args)]), file=sys.stderr)
             raise typer.Exit(INTERRUPTED) from None
 
 

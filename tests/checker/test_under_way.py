@@ -50,9 +50,22 @@ def test_a_terminal_has_one_line_that_changes(
         show(NOW)
     told = out.getvalue()
     assert told.count("an earlier run of these bounds found 240,001 states in 56 levels") == 1
-    assert told.count("\r") == (3 if terminal else 0)
+    assert told.count("\r") == (4 if terminal else 0)
+    assert told.startswith("compiling the tables") == terminal
     changing = told.partition("\n")[2].split("\r" if terminal else "\n")
     assert len(changing[0]) == (39 if terminal else len(line_of(NOW, EARLIER)))
+
+
+def test_ctrl_c_before_the_search_says_so() -> None:
+    console = Console(file=StringIO(), width=40)
+    with (
+        pytest.raises(KeyboardInterrupt, match="before the search began: nothing was explored"),
+        under_way.shown(console, None),
+    ):
+        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt, match="^$"), under_way.shown(console, None) as show:
+        show(NOW)
+        raise KeyboardInterrupt
 
 
 def test_a_run_is_remembered_by_its_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
