@@ -63,9 +63,14 @@ def test_ctrl_c_before_the_search_says_so() -> None:
         under_way.shown(console, None),
     ):
         raise KeyboardInterrupt
-    with pytest.raises(KeyboardInterrupt, match="^$"), under_way.shown(console, None) as show:
-        show(NOW)
-        raise KeyboardInterrupt
+
+    def interrupted_later() -> None:
+        with under_way.shown(console, None) as show:
+            show(NOW)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt, match=r"^$"):
+        interrupted_later()
 
 
 def test_a_run_is_remembered_by_its_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
