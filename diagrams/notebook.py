@@ -110,6 +110,9 @@ class StatesTable:
         """The markup. With Spark, this runs a job that takes so many rows."""
         return _table_of(self.data, self.most)
 
+    def __repr__(self) -> str:
+        return f"The first {self.most} rows: a notebook shows them as a table."
+
 
 # Parts -------------------------------------------------------------------------------------------
 
@@ -164,10 +167,10 @@ def _states(rows: Iterable[Mapping[str, Any]], count: int | None) -> str:
     )  # fmt: skip
     below = "".join(f"<th>{escape(one)}</th>" for inner in heads.values() for one in inner if one)
     body = "".join(f"<tr>{''.join(_cells(row, heads))}</tr>" for row in shown)
-    of = "" if count is None else f" of {count:,}"
+    rows_of = f"the first {len(shown):,}" if count is None else f"{len(shown):,} of {count:,}"
     return (
         f'<div class="scrolls"><table><thead><tr>{above}</tr><tr>{below}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div><p>{len(shown):,}{of} rows</p>"
+        f"<tbody>{body}</tbody></table></div><p>{rows_of} rows</p>"
     )
 
 

@@ -123,7 +123,7 @@ def test_a_table_of_spark_is_shown_by_its_first_rows(result: Result) -> None:
 
     states = result.data.states()
     assert cells(StatesTable(Frame(states), 5)) == cells(StatesTable(states, 5))
-    assert "<p>5 rows</p>" in markup(StatesTable(Frame(states), 5))
+    assert "<p>the first 5 rows</p>" in markup(StatesTable(Frame(states), 5))
 
 
 def test_what_a_declaration_says_is_no_markup() -> None:
