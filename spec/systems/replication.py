@@ -24,8 +24,8 @@ from ..replication.state import (
 
 UNREACHED = (
     Unreached(
-        "impossible: a follower that truncates by leader epoch has nothing left beyond its leader's "
-        "log",
+        "impossible: a follower that truncates by leader epoch has nothing left beyond its "
+        "leader's log",
         ("replica.fetch/offset out of range",),
         truncated_by_epoch,
     ),

@@ -88,7 +88,8 @@ TRANSACTIONS = (
         ),
     ),
     Unreached(
-        "impossible: from 2.5 on there is a new epoch to be had, and before, nothing to be resolved",
+        "impossible: from 2.5 on there is a new epoch to be had, and before, nothing to "
+        "be resolved",
         ("producer.resolve sequences/order lost for good",),
     ),
     Unreached(
@@ -256,7 +257,8 @@ IDEMPOTENCE = (
         ("producer.ProduceResponse/fenced",),
     ),
     Unreached(
-        "impossible: its leader takes any sequence of a producer id that it doesn't know (from 2.5)",
+        "impossible: its leader takes any sequence of a producer id that it doesn't know "
+        "(from 2.5)",
         ("producer.ProduceResponse/unknown at the leader: a new epoch",),
     ),
     Unreached(
@@ -265,13 +267,13 @@ IDEMPOTENCE = (
         unknown_producer_accepted,
     ),
     Unreached(
-        "impossible: requests of one connection arrive in their order, and an older one on a closed "
-        "connection is not answered",
+        "impossible: requests of one connection arrive in their order, and an older one on a "
+        "closed connection is not answered",
         ("partition.Produce/stale epoch",),
     ),
     Unreached(
-        "impossible: before 2.5 an idempotent client that has lost the order of its sequences takes "
-        "a new producer id, and never a new epoch",
+        "impossible: before 2.5 an idempotent client that has lost the order of its sequences "
+        "takes a new producer id, and never a new epoch",
         (
             "partition.Produce/new epoch in mid-sequence",
             "partition.DelayedProduce/stale epoch",

@@ -108,8 +108,8 @@ EXACTLY_ONCE = (
         ),
     ),
     Unreached(
-        "impossible: neither coordinator moves here, and a leader that asks about an offset has seen "
-        "no newer epoch when the answer comes",
+        "impossible: neither coordinator moves here, and a leader that asks about an offset has "
+        "seen no newer epoch when the answer comes",
         (
             "partition.AddPartitionsByLeaderResponse/offset, coordinator busy",
             "partition.AddPartitionsByLeaderResponse/offset, coordinator moved",

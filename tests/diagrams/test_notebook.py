@@ -156,7 +156,9 @@ def test_pictures_can_be_read(shown: str, result: Result, browser: Any) -> None:
     page.set_content(markup(drawn))
     for at in range(page.locator("svg").count()):
         picture = f"document.querySelectorAll('svg')[{at}]"
-        least, over, _ = page.evaluate(MEASURE.replace("document.querySelector('svg')", picture))
+        measure = MEASURE.replace("document.querySelector('svg')", picture)
+        least, over, crossed, _ = page.evaluate(measure)
         assert least >= LEAST_PRINT
         assert over == []
+        assert crossed == []
     page.close()

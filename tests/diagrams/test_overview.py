@@ -141,7 +141,8 @@ MEASURE = """() => {
         boxes.forEach((box, i) => {
           const inside = point.x > box.x && point.x < box.x + box.width
             && point.y > box.y + box.height / 6 && point.y < box.y + box.height * 5 / 6;
-          const cut = [edge.querySelector('title').textContent, texts[i].textContent].join(': ');
+          const ends = edge.querySelector('title')?.textContent ?? edge.ariaLabel;
+          const cut = [ends, texts[i].textContent].join(': ');
           if (inside && !crossed.includes(cut)) crossed.push(cut);
         });
       }

