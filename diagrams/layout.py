@@ -1,5 +1,8 @@
 """Which arrows of a layout cross a label, by Graphviz's own measures."""
 
+# Its library comes without types.
+# pyright: reportMissingTypeStubs=false
+
 from __future__ import annotations
 
 import json
