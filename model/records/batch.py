@@ -15,16 +15,15 @@ from kio.serial.readers import read_int8, read_signed_varint, read_signed_varlon
 from kio.serial.writers import write_int8, write_signed_varint, write_signed_varlong
 from kio.static.primitive import i8, i32, i64, svarint, svarlong
 
-from .codec import decode, encode, read
+from .codec import LIMIT, decode, encode, read
 from .compression import TooLarge, codec_name, compress, decompress
 from .errors import RecordError
 from .schema import BatchHeader
 from .stream import Stream
 
 MAGIC = 2
-LIMIT = 256 << 20
-"""Bytes of the largest batch unless told otherwise; brokers take batches of some MiB."""
 RECORD_SIZE = 512  # bytes that a record without key and value takes in memory
+HEADER_ENTRY_SIZE = 256  # and one of its headers
 COMPRESSION = 0b111  # the bits of the attributes that say how the records are compressed
 
 
@@ -239,7 +238,10 @@ def decode_framed(framed: bytes | bytearray, start: int = 0, limit: int = LIMIT)
         reason = f"{count} records in {len(plain)} bytes"
         raise RecordError("records_count", reason, start + at["records_count"])
     try:
-        records = _decode_records(plain, count)
+        records = _decode_records(plain, count, limit - count * RECORD_SIZE)
+    except _TooManyHeaders:
+        what = "the headers of its records take"
+        raise BatchTooLarge("headers", what, limit, start + HEADER_SIZE) from None
     except RecordError as error:
         if codec == 0:
             raise error.within(start + HEADER_SIZE) from None
@@ -260,7 +262,12 @@ def decode_framed(framed: bytes | bytearray, start: int = 0, limit: int = LIMIT)
     )
 
 
-def _decode_records(data: memoryview, count: int) -> tuple[Record, ...]:
+class _TooManyHeaders(Exception):
+    """There is no memory for so many."""
+
+
+def _decode_records(data: memoryview, count: int, room: int) -> tuple[Record, ...]:
+    """The records, whose headers may take `room` bytes. Raises RecordError, _TooManyHeaders."""
     records: list[Record] = []
     at = 0
     for index in range(count):
@@ -272,7 +279,8 @@ def _decode_records(data: memoryview, count: int) -> tuple[Record, ...]:
             raise RecordError(where, reason, start)
         end = at + length
         try:
-            records.append(_decode_record(data[at:end], start, at))
+            records.append(_decode_record(data[at:end], start, at, room))
+            room -= len(records[-1].headers) * HEADER_ENTRY_SIZE
         except RecordError as error:
             raise error.within(at, f"{where}, ") from None
         at = end
@@ -281,8 +289,9 @@ def _decode_records(data: memoryview, count: int) -> tuple[Record, ...]:
     return tuple(records)
 
 
-def _decode_record(data: memoryview, place: int, base: int) -> Record:
-    """The record in these bytes; `place` is where its length stands, `base` where they do."""
+def _decode_record(data: memoryview, place: int, base: int, room: int) -> Record:
+    """The record in these bytes; `place` is where its length stands, `base` where they do, `room`
+    the bytes that its headers may take."""
     attributes, at = read(read_int8, data, 0, "attributes")
     timestamp_delta, at = read(read_signed_varlong, data, at, "timestamp_delta")
     offset_delta, at = read(read_signed_varint, data, at, "offset_delta")
@@ -294,6 +303,8 @@ def _decode_record(data: memoryview, place: int, base: int) -> Record:
     if not 0 <= count <= len(data) - at:
         reason = f"{count} headers, where {len(data) - at} bytes are left in the record"
         raise RecordError("headers", reason, start)
+    if count * HEADER_ENTRY_SIZE > room:
+        raise _TooManyHeaders
     headers: list[tuple[str, bytes | None]] = []
     for index in range(count):
         start = at

@@ -45,6 +45,11 @@ INTEGERS: dict[str, tuple[Reader[int], int, int]] = {
     "int64": (read_int64, -(2**63), 2**63 - 1),
     "uint32": (read_uint32, 0, 2**32 - 1),
 }
+LIMIT = 256 << 20
+"""Bytes of the largest batch, and in memory of an entity's arrays, unless told otherwise; brokers
+take batches of some MiB."""
+ELEMENT_SIZE = 64  # of a number or a string, or a bit more
+ENTITY_SIZE = 512  # of an entity in an array, with the places of its fields, or of an unknown tag
 LONGEST_STRING = 2**15 - 1  # in bytes of UTF-8
 
 
@@ -76,12 +81,13 @@ def read(reader: Reader[T], data: bytes | memoryview, at: int, field: str) -> tu
     return value, at + size
 
 
-def decode(kind: type[E], data: bytes, at: int = 0) -> Decoded[E]:
+def decode(kind: type[E], data: bytes, at: int = 0, limit: int = LIMIT) -> Decoded[E]:
     """The entity that stands at offset `at`; bytes behind it are left alone.
 
-    Raises RecordError with the offset and the name of the first field that can't be read.
+    Raises RecordError with the offset and the name of the first field that can't be read, or in
+    which there are more elements than fit into `limit` bytes.
     """
-    walk = _Walk(data)
+    walk = _Walk(data, limit)
     entity, end = walk.entity(kind, at, "")
     return Decoded(entity, end, walk.places, tuple(walk.unknown))
 
@@ -135,8 +141,8 @@ def _shape(field: Field[Any]) -> Shape:
 class _Walk:
     """A walk over the bytes, from field to field; a path says where in the entity it is."""
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
+    def __init__(self, data: bytes, limit: int) -> None:
+        self.data, self.limit, self.room = data, limit, limit
         self.places: dict[str, int] = {}
         self.unknown: list[UnknownTag] = []
 
@@ -171,6 +177,7 @@ class _Walk:
                     reason = f"{end - at} bytes long, its tag says {size}"
                     raise RecordError(path + name, reason, at)
             else:
+                self.take(1, ENTITY_SIZE, f"{path}tag {tag}", at)
                 self.unknown.append(UnknownTag(path, tag, self.data[at : at + size]))
             at += size
         return at
@@ -190,11 +197,20 @@ class _Walk:
         if not 0 <= length <= left:
             reason = f"an array of {length} elements, where {left} bytes are left"
             raise RecordError(path, reason, start)
+        self.take(length, ENTITY_SIZE if shape.entity else ELEMENT_SIZE, path, start)
         items: list[Any] = []
         for index in range(length):
             item, at = self.one(kind, shape, at, f"{path}[{index}]")
             items.append(item)
         return tuple(items), at
+
+    def take(self, count: int, size: int, path: str, at: int) -> None:
+        """Makes room for so many elements of this size. Raises RecordError where there is none."""
+        self.room -= count * size
+        if self.room < 0:
+            mib = self.limit / 2**20
+            reason = f"{count} elements take more than is left of the limit of {mib:,g} MiB"
+            raise RecordError(path, reason, at)
 
     def one(self, kind: type[Entity], shape: Shape, at: int, path: str) -> tuple[Any, int]:
         if shape.entity is not None:

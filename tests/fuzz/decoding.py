@@ -33,6 +33,7 @@ from epochfence.tests.fuzz.mutations import INTERESTING, mutated
 
 BROKER = Path(__file__).parents[2] / "docs" / "examples" / "broker"
 CRC_AT, CRC_FROM = 17, 21  # in a batch; in a snapshot 2 and 6
+ARRAY_AT = 17  # in a transaction's value of version 0
 NAMES = {
     Kind.LOG: "00000000000000000000.log",
     Kind.TRANSACTION_LOG: "__transaction_state-7/00000000000000000000.log",
@@ -93,7 +94,12 @@ def _transaction(random: Random) -> bytes:
         transaction_last_update_timestamp_ms=number(random, 64),
         transaction_start_timestamp_ms=number(random, 64),
     )
-    return encode_value(value, random.randrange(2))
+    data = encode_value(value, 0)
+    if random.random() < 0.1:  # an array of any length, some of which is there
+        count = abs(number(random, 32)) % 2**32
+        there = bytes(6) * random.choice((0, 1, min(count, 100_000)))
+        return data[:ARRAY_AT] + count.to_bytes(4) + there + data[ARRAY_AT + 4 :]
+    return random.choice((data, encode_value(value, 1)))
 
 
 def batch(random: Random, kind: Kind) -> bytes:

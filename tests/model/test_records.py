@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,9 @@ from epochfence.model.records import (
     kind_of,
     read_file,
 )
+from epochfence.model.records.batch import BatchTooLarge
+from epochfence.model.records.codec import decode
+from epochfence.model.records.schema import TransactionLogValueV0
 from epochfence.spec.coordinator.entry import TransactionState
 
 
@@ -301,6 +305,62 @@ def changed(at: int, new: bytes, **more: Any) -> bytes:
 def test_a_wrong_value_is_told_by_field_and_byte(data: bytes, told: str) -> None:
     with pytest.raises(RecordError, match=f"^{told}"):
         decode_value(data)
+
+
+EMPTY_0, EMPTY_1 = (
+    encode_as_coordinator(
+        state="EMPTY", partitions=(), producer_id=1, producer_epoch=0, timeout_ms=1,
+        last_update_ms=0, start_ms=0, transaction_version=version, protocol="3.6",
+    )
+    for version in (0, 1)
+)  # fmt: skip
+ARRAY_AT = 17  # in a value of version 0
+MANY = 100_000
+
+
+@pytest.mark.parametrize(
+    ("count", "there", "told"),
+    [
+        (2**31 - 1, b"", "an array of 2147483647 elements, where"),
+        (-(2**31), b"", "an array of -2147483648 elements, where"),
+        (MANY, bytes(6 * MANY), "100000 elements take more than is left of the limit of 1 MiB"),
+        (1, bytes(2) + MANY.to_bytes(4) + bytes(4 * MANY), "100000 elements take more than"),
+    ],
+)
+def test_hostile_arrays_take_no_memory(count: int, there: bytes, told: str) -> None:
+    data = EMPTY_0[:ARRAY_AT] + count.to_bytes(4, signed=True) + there + EMPTY_0[ARRAY_AT + 4 :]
+    tracemalloc.start()
+    try:
+        with pytest.raises(RecordError, match=f"transaction_partitions.*: {told}"):
+            decode(TransactionLogValueV0, data, 2, limit=1 << 20)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+    whole = EMPTY_0[:ARRAY_AT] + (1).to_bytes(4) + bytes(2) + (2).to_bytes(4) + bytes(8)
+    found = decode(TransactionLogValueV0, whole + EMPTY_0[ARRAY_AT + 4 :], 2, limit=1 << 20)
+    assert found.entity.transaction_partitions is not None
+    assert [len(each.partition_ids) for each in found.entity.transaction_partitions] == [2]
+
+
+def test_hostile_headers_and_tags_take_no_memory() -> None:
+    headers = (("", b""),) * MANY
+    small, large = (
+        RecordBatch(base_offset=0, records=(Record(offset_delta=0, headers=those),) * 2,
+                    last_offset_delta=0)
+        for those in (headers[:100], headers)
+    )  # fmt: skip
+    assert decode_batch(encode_batch(small), limit=1 << 20)[0] == small
+    data = encode_batch(large)
+    tracemalloc.start()
+    try:
+        with pytest.raises(BatchTooLarge, match="the headers of its records take more than the"):
+            decode_batch(data, limit=1 << 20)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 22
+    finally:
+        tracemalloc.stop()
+    tags = b"".join(bytes((0x80 | at & 0x7F, at >> 7, 0)) for at in range(1000, 9000))
+    with pytest.raises(RecordError, match=r"tag \d+: 1 elements take more than is left"):
+        decode(TransactionLogValue, EMPTY_1[:-1] + bytes((0xC0, 0x3E)) + tags, 2, limit=1 << 20)
 
 
 def test_unknown_tags_are_kept_with_their_place() -> None:
