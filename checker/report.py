@@ -269,7 +269,7 @@ def tell_histories(found: Summary, output: str, console: Console) -> None:
     """Prints what judged histories came to: keys by finding, what isn't explained, bad lines."""
     for fault in found.faults:
         where = f" at {fault['file']}, line {fault['line']}" if fault["file"] else ""
-        why = f": {fault['reason']}" if fault["reason"] else ""
+        why = "".join(f": {fault[name]}" for name in ("against", "reason") if fault[name])
         count = "" if fault["operations"] is None else f"{fault['operations']:,} operations, "
         console.print(Text(f"{fault['key']}: {count}{fault['finding']}{where}{why}"))
     for line in found.bad_lines:

@@ -2,7 +2,8 @@
 
 Spark reads, sorts, groups and writes; each key's operations come to one task in the order of their
 starts, and there `model.judge.judge` judges them, or `model.judge.windows` where they are very
-many.
+many. Before those of a partition come the operations of the transactional ids that have to do with
+it: a producer id of theirs is in its lines, or a request of theirs adds it.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -25,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...model.engine.errors import ModelError
+from ...model.judge.decisions import AtPartition, Decisions
 from ...model.judge.histories import BadLine, operation_of, read_line, schema_of
 from ...model.judge.judge import Finding, Judgement, begin, judge, worst
 from ...model.judge.operations import Operation, Settings
@@ -33,15 +35,17 @@ from .hadoop import LOCAL, Paths, local
 from .options import SparkError
 from .session import reason, stage
 
+TRANSACTIONAL_ID = "transactional_id "  # what the keys of transactional ids begin with
 NEVER_SPLIT = 1 << 22  # bytes of a text file up to which Spark gives it to one task as a whole
 ROWS = 1_000  # of a batch that goes back to Spark
 
 NUMBERED = "file string, line long, text binary"
-LOOKED_AT = "reason string, key string, start double"
+LOOKED_AT = "reason string, key string, start double, ties array<string>"
 CHECKED = f"{NUMBERED}, {LOOKED_AT}"
 VERDICTS = (
     "finding string, key string, operations long, answers long, configurations long, "
-    "file string, line long, request string, response string, allowed array<string>, reason string"
+    "file string, line long, request string, response string, allowed array<string>, "
+    "against string, reason string"
 )
 REJECTED = "file string, line long, reason string, text string"
 INVALID = "INVALID"
@@ -227,7 +231,7 @@ def columns() -> dict[str, set[str]]:
 def _check(batches: Iterable[Any]) -> Iterator[Any]:
     """Rows of `NUMBERED` as rows of `CHECKED`; empty lines are left out."""
     for batch in batches:
-        found: list[tuple[str | None, str | None, float | None]] = []
+        found: list[LookedAt] = []
         filled: list[bool] = []
         for file, number, text in zip(*(c.to_pylist() for c in batch.columns), strict=True):
             filled.append(bool(text.strip()))
@@ -239,13 +243,24 @@ def _check(batches: Iterable[Any]) -> Iterator[Any]:
         )
 
 
-def _looked_at(file: str, number: int, text: bytes) -> tuple[str | None, str | None, float | None]:
-    """A line's reason, key and start."""
+LookedAt = tuple[str | None, str | None, float | None, list[str] | None]
+
+
+def _looked_at(file: str, number: int, text: bytes) -> LookedAt:
+    """A line's reason, key, start, and what ties its key to others."""
     try:
-        key, operation = operation_of(file, number, read_line(file, number, text, "history"))
+        line = read_line(file, number, text, "history")
+        run = f" of run {line['run']}" if "run" in line else ""
+        key, operation = operation_of(file, number, line)
     except BadLine as error:
-        return error.reason, None, None
-    return None, key, float(operation.start)
+        return error.reason, None, None, None
+    if key.startswith(TRANSACTIONAL_ID):
+        ids = [(operation.response or {}).get("producer_id", -1)]
+        ties = [f"partition {name}{run}" for name in operation.fields.get("partitions", ())]
+    else:
+        ids, ties = [operation.fields["producer_id"]], [key]
+    ties += [f"producer {each}{run}" for each in ids if each >= 0]
+    return None, key, float(operation.start), ties
 
 
 # Judging -----------------------------------------------------------------------------------------
@@ -256,15 +271,36 @@ def judge_keys(session: Any, checked: Any, judging: Judging) -> Any:
     from pyspark.sql import functions as f
 
     parts = 4 * max(checked.rdd.getNumPartitions(), int(session.sparkContext.defaultParallelism))
-    by_key = checked.where(f.col("reason").isNull()).repartition(parts, "key")
+    good = checked.where(f.col("reason").isNull())
+    own = good.select("key", f.lit("").alias("of"), "start", "file", "line", "text")
+    by_key = own.unionByName(_of_others(good)).repartition(parts, "key")
     # keys begin all alike: their hashes are quicker to tell apart
-    by_key = by_key.sortWithinPartitions(f.xxhash64("key"), "key", "start", "file", "line")
-    by_key = by_key.select("key", "file", "line", "text")
+    order = (f.xxhash64("key"), "key", f.col("of") == "", "start", "file", "line")
+    by_key = by_key.sortWithinPartitions(*order).select("key", "of", "file", "line", "text")
     return by_key.mapInArrow(partial(_judge, judging), VERDICTS)
 
 
+def _of_others(good: Any) -> Any:
+    """The lines of transactional ids, once for each partition that they have to do with: `key` is
+    the partition's, `of` the id's."""
+    from pyspark.sql import functions as f
+
+    ties = good.select("key", f.explode("ties").alias("tie")).distinct()
+    is_id = f.col("key").startswith(TRANSACTIONAL_ID)
+    of_ids = ties.where(is_id).withColumnRenamed("key", "of")
+    pairs = ties.where(~is_id).join(of_ids, "tie").select("key", "of")
+    # of a producer id that two were told, neither tells anything
+    producers = of_ids.where(f.col("tie").startswith("producer "))
+    others = producers.withColumnRenamed("of", "other")
+    shared = producers.join(others, "tie").where(f.col("of") != f.col("other"))
+    more = pairs.join(shared, "of").select("key", f.col("other").alias("of"))
+    pairs = pairs.unionByName(more).distinct()
+    lines = good.where(is_id).withColumnRenamed("key", "of")
+    return lines.join(pairs, "of").select("key", "of", "start", "file", "line", "text")
+
+
 def _judge(judging: Judging, batches: Iterable[Any]) -> Iterator[Any]:
-    """Rows sorted by key and start, as rows of `VERDICTS`."""
+    """Rows sorted by key and start, those of other keys first, as rows of `VERDICTS`."""
     rows = (
         row
         for batch in batches
@@ -276,24 +312,36 @@ def _judge(judging: Judging, batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def _verdict(judging: Judging, key: str, lines: Iterator[Any]) -> tuple[Any, ...]:
-    coming = starmap(_operation, lines)
+    ids: dict[str, list[Operation]] = {}
+    first = next(lines)
+    while first[1]:
+        name = json.loads(first[-1])["transactional_id"]
+        ids.setdefault(name, []).append(_operation(*first))
+        first = next(lines)
+    partition = json.loads(first[-1]).get("partition")
+    about = None if partition is None else Decisions(ids).at(partition)
+    coming = starmap(_operation, chain([first], lines))
     operations = list(islice(coming, judging.window))
     try:
         if len(operations) < judging.window:
-            found = judge(operations, judging.settings, judging.limit)
+            found = judge(operations, judging.settings, judging.limit, about=about)
         else:
-            found = _judge_many(judging, chain(operations, coming))
+            found = _judge_many(judging, chain(operations, coming), about)
     except ModelError as error:
-        return (INVALID, key, *[None] * 8, str(error))
+        return (INVALID, key, *[None] * 9, str(error))
     return _told(key, found)
 
 
-def _judge_many(judging: Judging, operations: Iterable[Operation]) -> Judgement:
+def _judge_many(
+    judging: Judging, operations: Iterable[Operation], about: AtPartition | None
+) -> Judgement:
     """Judges a long history, which waits in a file while it is looked through."""
     with TemporaryFile() as file:
-        about = distinct(_written(operations, file))
+        seen = distinct(_written(operations, file), about)
         file.seek(0)
-        return judge_windows(_read(file), about, judging.settings, judging.limit, judging.window)
+        return judge_windows(
+            _read(file), seen, judging.settings, judging.limit, judging.window, about
+        )
 
 
 def _written(operations: Iterable[Operation], file: IO[bytes]) -> Iterator[Operation]:
@@ -308,7 +356,7 @@ def _read(file: IO[bytes]) -> Iterator[Operation]:
             yield pickle.load(file)
 
 
-def _operation(_: str, file: str, number: int, text: bytes) -> Operation:
+def _operation(_: str, __: str, file: str, number: int, text: bytes) -> Operation:
     # `_check` has read the line with `strict_json`, so that it says one thing here as well
     return operation_of(file, number, json.loads(text))[1]
 
@@ -324,7 +372,7 @@ def _told(key: str, found: Judgement) -> tuple[Any, ...]:
     allowed = [json.dumps(answer) for answer in found.allowed]
     return (
         found.finding.name, key, found.operations, found.answers, found.configurations,
-        *first, allowed, found.note or None,
+        *first, allowed, found.against or None, found.note or None,
     )  # fmt: skip
 
 
@@ -359,23 +407,23 @@ def judge_histories(
     `output` is a new folder; nothing is there where this fails. Raises SparkError, and
     DeclarationError for a release that there isn't.
     """
-    from pyspark.sql import Observation
+    from pyspark import StorageLevel
     from pyspark.sql import functions as f
 
     begin((), judging.settings)
     with Paths(session).written(output) as folder:
         try:
-            checked, seen = read(session, inputs), Observation()
-            counted = checked.observe(seen, f.count("reason").alias("bad"))
+            # read and checked once; looked at for ties, for keys, and for what is set aside
+            checked = read(session, inputs).persist(StorageLevel.DISK_ONLY)
             with stage(session, "histories: judge"):
-                judge_keys(session, counted, judging).write.partitionBy("finding").parquet(
+                judge_keys(session, checked, judging).write.partitionBy("finding").parquet(
                     f"{folder}/verdicts"
                 )
-            # seldom is there one, so that to look again costs less than to keep all lines
-            bad = checked.where(f.col("reason").isNotNull() & f.lit(bool(seen.get["bad"])))
+            bad = checked.where(f.col("reason").isNotNull())
             text = f.make_valid_utf8(f.col("text").cast("string")).alias("text")
             with stage(session, "histories: set aside"):
                 bad.select("file", "line", "reason", text).write.parquet(f"{folder}/rejected")
+            checked.unpersist()
             with stage(session, "histories: summary"):
                 return _summary(session, folder, most_told)
         except SparkError:

@@ -8,9 +8,9 @@ that asks about a client's first batch is told of an AddPartitionsToTxn.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
@@ -161,25 +161,35 @@ class AtPartition:
     def idle(self, operations: Iterable[Operation]) -> Counter[int]:
         """How many transactions there may be, by producer ids, in which a producer had the
         partition and asked for nothing in it: markers come of those as well."""
-        asked = {held[0] for held in self.added()}
-        events: dict[int, list[tuple[float, bool]]] = {}
+        starts, number_of = self._starts(), self.transactions()
+        written: dict[int, set[int]] = {producer_id: set() for producer_id in starts}
         for operation in operations:
-            if operation.request == "Produce" and operation.fields["producer_id"] in asked:
-                held = operation.fields["producer_id"]
-                events.setdefault(held, []).append((operation.start, False))
-        for producer_id, epoch in self.added():
-            for one in self.decisions.added_in((producer_id, epoch)):
+            if number := number_of(operation):
+                written[operation.fields["producer_id"]].add(number)
+        return Counter({each: len(starts[each]) - len(written[each]) for each in starts})
+
+    def transactions(self) -> Callable[[Operation], int]:
+        """What tells of a batch behind how many requests that may have added the partition for its
+        producer it comes; 0 for none."""
+        starts = self._starts()
+
+        def number_of(operation: Operation) -> int:
+            known = starts.get(operation.fields.get("producer_id", -1))
+            if known is None or operation.request != "Produce":
+                return 0
+            return bisect_left(known, operation.start)
+
+        return number_of
+
+    def _starts(self) -> dict[int, list[float]]:
+        """When requests that may have added the partition took effect at the earliest, in order,
+        by producer ids."""
+        found: dict[int, list[float]] = {}
+        for held in self.added():
+            for one in self.decisions.added_in(held):
                 if self.partition in one.partitions:
-                    events.setdefault(producer_id, []).append((one.start, True))
-        found = Counter[int]()
-        for producer_id, those in events.items():
-            those.sort()
-            following = [is_added for _, is_added in those[1:]] + [True]
-            found[producer_id] = sum(
-                is_added and next_is
-                for (_, is_added), next_is in zip(those, following, strict=True)
-            )
-        return found
+                    found.setdefault(held[0], []).append(one.start)
+        return {producer_id: sorted(those) for producer_id, those in found.items()}
 
     def against_marker(self, operation: Operation) -> str:
         """What its transactional id tells against a marker, in a sentence; empty for nothing."""

@@ -13,6 +13,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+from .decisions import AtPartition
 from .judge import Finding, Judgement, begin, carry, decided, explanation, judge
 from .operations import Operation, Settings
 from .search import Budget, Carried
@@ -28,18 +29,19 @@ BEHIND = 8
 
 def judge_windows(
     operations: Iterable[Operation],
-    about: Sequence[Operation],
+    seen: Sequence[Operation],
     settings: Settings | None = None,
     limit: int = 1_000_000,
     size: int = WINDOW,
+    about: AtPartition | None = None,
 ) -> Judgement:
     """Judges a key's operations, which come in the order of their starts.
 
-    `about` is `distinct` of them. `limit` bounds the steps of all searches, but for those that a
-    history takes because it is long: those that it takes to ask the machine `FREE` times for each
-    operation. Raises as `judge.judge`.
+    `seen` is `distinct` of them, and `about` as `judge.judge` has it. `limit` bounds the steps of
+    all searches, but for those that a history takes because it is long: those that it takes to ask
+    the machine `FREE` times for each operation. Raises as `judge.judge`.
     """
-    carried = begin(about, settings)
+    carried = begin(seen, settings, about)
     budget = Budget(limit)
     coming = _Counted(decided(operation, carried) for operation in operations)
     while True:
@@ -72,13 +74,16 @@ def judge_windows(
     )
 
 
-def distinct(operations: Iterable[Operation]) -> list[Operation]:
-    """One operation of each request, producer id and epoch, and of each id that is answered."""
+def distinct(operations: Iterable[Operation], about: AtPartition | None = None) -> list[Operation]:
+    """One operation of each request, producer id and epoch, of each id that is answered, and the
+    first in each transaction that `about` tells of. They come in the order of their starts."""
     found: dict[tuple[Any, ...], Operation] = {}
+    transaction_of = None if about is None else about.transactions()
     for operation in operations:
         fields, response = operation.fields, operation.response or {}
         asked = [fields.get(name) for name in ("producer_id", "producer_epoch", "transactional")]
-        found.setdefault((operation.request, *asked, response.get("producer_id")), operation)
+        in_ = 0 if transaction_of is None else transaction_of(operation)
+        found.setdefault((operation.request, *asked, response.get("producer_id"), in_), operation)
     return list(found.values())
 
 

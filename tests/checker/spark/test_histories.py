@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,9 +18,11 @@ from epochfence.checker.spark import histories
 from epochfence.checker.spark.hadoop import Paths
 from epochfence.checker.spark.histories import Judging, columns, judge_histories
 from epochfence.checker.spark.options import SparkError
-from epochfence.model.judge.histories import read_history
+from epochfence.model.judge.histories import read_history, read_runs
 from epochfence.model.judge.judge import Finding, judge
 from epochfence.model.judge.operations import Operation, Settings
+from epochfence.model.judge.verdicts import judge_run
+from epochfence.tests.model.judge.damage import DAMAGES, honest
 from epochfence.tests.model.judge.test_judge import Recorder, coordinator_run, leader_run
 from epochfence.tests.test_cli import Ended, epochfence
 
@@ -212,15 +216,10 @@ def test_sorted_rows_are_judged_key_by_key(window: int) -> None:
     by_key: dict[str, list[Any]] = {}
     for row in sorted(rows):
         by_key.setdefault(row[0], []).append(row)
-    sent = [(key, *rest) for of_key in by_key.values() for key, _, *rest in of_key]
-    names = ("key", "file", "line", "text")
-    columns_ = [pa.array(column) for column in zip(*sent, strict=True)]
-    batch = pa.RecordBatch.from_arrays(columns_, names)
-    batches = [batch.slice(at, 7) for at in range(0, len(batch), 7)]
-    (found,) = histories._judge(Judging(SETTINGS, window=window), batches)
-    told = {row["key"]: row for row in found.to_pylist()}
+    sent = [(key, "", *rest) for of_key in by_key.values() for key, _, *rest in of_key]
+    told = judged(sent, Judging(SETTINGS, window=window))
     for key, of_key in by_key.items():
-        operations = [histories._operation(key, *rest) for _, _, *rest in of_key]
+        operations = [histories._operation(key, "", *rest) for _, _, *rest in of_key]
         whole = judge(operations, SETTINGS)
         if window < 1_000 and told[key]["finding"] == Finding.GAVE_UP.name:
             continue
@@ -228,6 +227,113 @@ def test_sorted_rows_are_judged_key_by_key(window: int) -> None:
         assert told[key]["operations"] == len(operations)
         assert told[key]["line"] == (whole.operation.line if whole.operation else None)
         assert list(map(json.loads, told[key]["allowed"])) == list(whole.allowed)
+
+
+def judged(sent: list[tuple[Any, ...]], judging: Judging) -> dict[str, Row]:
+    """What a task says of rows, by keys."""
+    columns_ = [pa.array(column) for column in zip(*sent, strict=True)]
+    batch = pa.RecordBatch.from_arrays(columns_, ("key", "of", "file", "line", "text"))
+    batches = [batch.slice(at, 7) for at in range(0, len(batch), 7)]
+    (found,) = histories._judge(judging, batches)
+    return {row["key"]: row for row in found.to_pylist()}
+
+
+def damaged(release: str) -> Iterator[list[Row]]:
+    """An honest run whose ids have to do with partitions that they don't write to, and others in
+    which what one key says isn't what another does."""
+    yield [*honest(release, has_markers=True)]
+    yield [*honest(release, has_markers=False)]
+    yield never_written()
+    for damage in ("EndTxn: COMMIT and ABORT swapped", "a line of AddPartitionsToTxn is removed"):
+        yield from islice(DAMAGES[damage]([*honest(release, has_markers=True)]), 2)
+
+
+def never_written() -> list[Row]:
+    """A marker takes an offset in a partition to which its producer has never written."""
+    none = {"error": "NONE"}
+    a: Row = {"transactional_id": "a", "producer_id": 1, "producer_epoch": 0}
+    batch: Row = {"request": "Produce", "partition": "orders-0", "producer_id": 2,
+                  "producer_epoch": 0, "count": 1}  # fmt: skip
+    told = {**none, "producer_id": 1, "producer_epoch": 0}
+    asked: list[tuple[Row, Row]] = [
+        ({"request": "InitProducerId", "transactional_id": "a", "transaction_timeout_ms": 9}, told),
+        ({"request": "AddPartitionsToTxn", **a, "partitions": ["orders-0"]}, none),
+        ({**batch, "base_sequence": 0}, {**none, "base_offset": 0}),
+        ({"request": "EndTxn", **a, "result": "COMMIT"}, none),
+        ({**batch, "base_sequence": 1}, {**none, "base_offset": 2}),
+    ]
+    return [
+        {**line, "start": 2.0 * at, "end": 2.0 * at + 1, "response": response}
+        for at, (line, response) in enumerate(asked)
+    ]
+
+
+def as_here(lines: list[Row], file: Path, settings: Settings) -> dict[str, tuple[Any, ...]]:
+    """What the judge on one machine says of each key."""
+    write(file, lines)
+    return {
+        key: (one.finding.name, one.operation and one.operation.line, one.against or None)
+        for run in read_runs([file]) for key, one in judge_run(run, settings)
+    }  # fmt: skip
+
+
+def test_a_marker_of_a_producer_that_never_wrote_is_told_by_its_id(tmp_path: Path) -> None:
+    here = as_here(never_written(), tmp_path / "lines.jsonl", SETTINGS)
+    assert {one[0] for one in here.values()} == {"EXPLAINED"}
+    key = "partition orders-0"
+    alone = [(key, "", "f", 1, json.dumps(line)) for line in never_written() if "partition" in line]
+    assert judged(alone, Judging(SETTINGS))[key]["finding"] == "UNEXPLAINED"
+
+
+@pytest.mark.parametrize("window", [5, 1_000])
+@pytest.mark.parametrize("release", ["3.6", "4.3"])
+def test_what_ids_tell_is_held_against_partitions_in_a_task(
+    release: str, window: int, tmp_path: Path
+) -> None:
+    settings = Settings(protocol=release)
+    for lines in damaged(release):
+        here = as_here(lines, tmp_path / "lines.jsonl", settings)
+        rows = [
+            (f"{kind} {line[kind]}", number, line) for number, line in enumerate(lines, 1)
+            for kind in ("partition", "transactional_id") if kind in line
+        ]  # fmt: skip
+        of_ids = [row for row in rows if "partition" not in row[2]]
+        sent = [
+            (key, of, "f", number, json.dumps(line))
+            for key in here
+            for of, number, line in (
+                *(of_ids if key.startswith("partition") else ()),
+                *(("", number, line) for mine, number, line in sorted(
+                    (row for row in rows if row[0] == key), key=lambda row: row[2]["start"]
+                )),
+            )
+        ]  # fmt: skip
+        told = judged(sent, Judging(settings, window=window))
+        for key, row in told.items():
+            if window == 5 and row["finding"] == Finding.GAVE_UP.name:
+                continue
+            assert (row["finding"], row["line"], row["against"]) == here[key], key
+
+
+@pytest.mark.slow(15)
+def test_what_ids_tell_is_held_against_partitions(spark: Any, tmp_path: Path) -> None:
+    """Several runs in one folder, each key beside those of its own run alone."""
+    settings, here, lines = Settings(protocol="3.6"), dict[str, Any](), list[Row]()
+    for number, run in enumerate(damaged("3.6")):
+        of_run = [{**line, "run": f"{number}"} for line in run]
+        found = as_here(of_run, tmp_path / "run.jsonl", settings)
+        here |= {key: (one[0], one[2]) for key, one in found.items()}
+        lines += of_run
+    Random(0).shuffle(lines)
+    found = judge_histories(
+        spark, [str(write(tmp_path / "in.jsonl", lines))], str(tmp_path / "out"), Judging(settings)
+    )
+    rows = spark.read.parquet(str(tmp_path / "out" / "verdicts")).collect()
+    assert {row.key: (row.finding, row.against) for row in rows} == here
+    assert {"EXPLAINED", "UNEXPLAINED"} <= {one[0] for one in here.values()}
+    assert any(one[1] for one in here.values())
+    assert here["partition orders-0 of run 2"] == ("EXPLAINED", None)
+    assert any(fault["against"] for fault in found.faults)
 
 
 def on_engine(source: Path | str, output: Path | str) -> Ended:
