@@ -1,6 +1,6 @@
 """A connection to one broker: requests of any version as plain dictionaries (see `shapes`).
 
-TLS and SASL/PLAIN are those of a client's properties; what is secret in them is never told.
+TLS and SASL are those of a client's properties; what is secret in them is never told.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import io
 import re
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import suppress
 from functools import cache
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from kio.serial.errors import SerialError
 from kio.static.primitive import i64
 
 from ..records.codec import RecordError, decode, shapes
+from . import sasl
 from .shapes import plain, shaped
 
 KEYS: Final = {name.title().replace("_", ""): key for key, name in api_key_map.items()}
@@ -30,7 +32,10 @@ PORT: Final = 9092
 TIMEOUT_S: Final = 30
 LARGEST: Final = 100 * 1024 * 1024
 """The most bytes of a response, as of a request to Kafka (socket.request.max.bytes)."""
+_TLS_ALERT: Final = 0x150303  # what a listener with TLS says to plain text
 _CLIENT_ID: Final = "epochfence"
+ABOUT_US: Final = {"client_software_name": _CLIENT_ID, "client_software_version": "0"}
+"""What an ApiVersions tells of its client."""
 
 
 class BrokerError(Exception):
@@ -39,12 +44,19 @@ class BrokerError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Security:
-    """How a broker is talked to: with TLS where there is a `context`, with SASL/PLAIN where there
-    is a user. Nothing of it is shown."""
+    """How a broker is talked to: with TLS where there is a `context`, with SASL where there is a
+    user. Nothing of it is shown."""
 
     context: ssl.SSLContext | None = dataclasses.field(default=None, repr=False)
     username: str | None = dataclasses.field(default=None, repr=False)
     password: str = dataclasses.field(default="", repr=False)
+    mechanism: str = "PLAIN"
+
+    def exchange(self) -> sasl.Exchange | None:
+        """What a client says of its user, if there is one."""
+        if self.username is None:
+            return None
+        return sasl.exchange(self.mechanism, self.username, self.password)
 
 
 def security(properties: Mapping[str, str]) -> Security:
@@ -53,13 +65,14 @@ def security(properties: Mapping[str, str]) -> Security:
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"):
         raise BrokerError(f"security.protocol {protocol}: no client knows it")
-    user: tuple[str | None, str] = (None, "")
-    if protocol.startswith("SASL"):
-        mechanism = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "GSSAPI"))
-        if mechanism != "PLAIN":
-            raise BrokerError(f"sasl.mechanism {mechanism}: only PLAIN is known here")
-        user = _user(properties)
-    return Security(_context(properties) if protocol.endswith("SSL") else None, *user)
+    context = _context(properties) if protocol.endswith("SSL") else None
+    if not protocol.startswith("SASL"):
+        return Security(context)
+    mechanism = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "GSSAPI"))
+    if mechanism not in sasl.MECHANISMS:
+        known = ", ".join(sasl.MECHANISMS)
+        raise BrokerError(f"sasl.mechanism {mechanism}: known here are {known}")
+    return Security(context, *_user(properties), mechanism)
 
 
 def _user(properties: Mapping[str, str]) -> tuple[str, str]:
@@ -107,8 +120,7 @@ class Connection:
             if how.context is not None:
                 self._socket = how.context.wrap_socket(self._socket, server_hostname=host)
             self._reader = self._socket.makefile("rb")
-            if how.username is not None:
-                self._authenticate(how)
+            self._authenticate(how)
         except (ssl.SSLError, ssl.CertificateError) as error:
             self.close()
             why = getattr(error, "verify_message", "") or error.reason or error
@@ -121,14 +133,11 @@ class Connection:
             raise
 
     def _authenticate(self, how: Security) -> None:
-        told = self.ask("SaslHandshake", 1, {"mechanism": "PLAIN"})
-        if told["error_code"] != "NONE":
-            known = ", ".join(told["mechanisms"])
-            raise BrokerError(f"{self.place} takes no SASL/PLAIN (it takes: {known})")
-        proof = f"\0{how.username}\0{how.password}".encode()
-        told = self.ask("SaslAuthenticate", 0, {"auth_bytes": proof})
-        if told["error_code"] != "NONE":
-            raise BrokerError(f"{self.place} refuses the user of the properties")
+        asked = authentication(how, self.place)
+        with suppress(StopIteration):
+            one = next(asked)
+            while True:
+                one = asked.send(self.ask(*one))
 
     def ask(self, name: str, version: int, fields: Mapping[str, Any]) -> dict[str, Any]:
         """The response to a request. Raises BrokerError where none comes."""
@@ -137,8 +146,7 @@ class Connection:
 
     def api_versions(self) -> dict[str, Any]:
         """What the broker's ApiVersions tells. Raises BrokerError."""
-        asked = {"client_software_name": _CLIENT_ID, "client_software_version": "0"}
-        told = self.ask("ApiVersions", 3, asked)
+        told = self.ask("ApiVersions", 3, ABOUT_US)
         if told["error_code"] == "UNSUPPORTED_VERSION":
             told = self.ask("ApiVersions", 0, {})
         if told["error_code"] != "NONE":
@@ -162,6 +170,8 @@ class Connection:
                 size = int.from_bytes(self._bytes(4))
                 if size > LARGEST:
                     self.close()
+                    if size >> 8 == _TLS_ALERT:
+                        raise BrokerError(f"{self.place} speaks TLS: set security.protocol")
                     raise BrokerError(f"{self.place} begins a response of {size:,} bytes to {name}")
                 data = self._bytes(size)
         except OSError as error:
@@ -188,6 +198,32 @@ class Connection:
         if self._reader is not None:
             self._reader.close()
         self._socket.close()
+
+
+Asked = tuple[str, int, Mapping[str, Any]]
+
+
+def authentication(how: Security, place: str) -> Generator[Asked, dict[str, Any], None]:
+    """The requests by which a user is told, each with its version; the response to each is sent in.
+    Raises BrokerError where the user is refused, or the broker isn't one who knows him."""
+    exchange = how.exchange()
+    if exchange is None:
+        return
+    told = yield "SaslHandshake", 1, {"mechanism": how.mechanism}
+    if told["error_code"] != "NONE":
+        known = ", ".join(told["mechanisms"])
+        raise BrokerError(f"{place} takes no SASL/{how.mechanism} (it takes: {known})")
+    try:
+        message = next(exchange)
+        while True:
+            told = yield "SaslAuthenticate", 0, {"auth_bytes": message}
+            if told["error_code"] != "NONE":
+                raise BrokerError(f"{place} refuses the user of the properties")
+            message = exchange.send(told["auth_bytes"])
+    except StopIteration:
+        return
+    except sasl.Refused as error:
+        raise BrokerError(f"{place}: SASL/{how.mechanism}: {error}") from None
 
 
 def request_bytes(name: str, version: int, fields: Mapping[str, Any]) -> bytes:

@@ -88,7 +88,10 @@ class Faulted:
                 await fault.wait()
                 fault.fired += 1
             if fault.do == "lose_answer":
-                fault.fired += 1
+                if fault.until is None:
+                    fault.fired += 1
+                else:
+                    await _overtaken(request, fault)
                 return LOST
         return answer
 
@@ -150,8 +153,8 @@ class Faulted:
 
 
 async def _overtaken(request: Request, fault: Fault) -> None:
-    """Those behind the request go first: one, or all up to the one that the fault names, or those
-    that come within its time."""
+    """Those behind the request are answered meanwhile: one, or all up to the one that the fault
+    names, or those that come within its time."""
     begun, passed = time.monotonic(), 0
     limit_s = fault.until / 1000 if isinstance(fault.until, int) else PATIENCE_S
     event = fault.listen() if isinstance(fault.until, Matcher) else None

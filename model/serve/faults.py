@@ -39,7 +39,9 @@ REQUEST_FAULTS: Final = frozenset(
     )
 )
 """What is done to a request or its answer; the others are done to the cluster."""
-WAITING: Final = frozenset(("hold", "hold_answer", "hold_markers", "delay", "duplicate", "reorder"))
+WAITING: Final = frozenset(
+    ("hold", "hold_answer", "hold_markers", "delay", "duplicate", "reorder", "lose_answer")
+)
 """Those that may have an `until`."""
 
 
@@ -94,8 +96,9 @@ def _said_of(request: Request) -> dict[str, set[str]]:
     ids = {fields.get("transactional_id"), fields.get("v3_and_below_transactional_id")}
     ids |= {one["transactional_id"] for one in fields.get("transactions", ())}
     topics: set[Any] = set()
-    for name in ("topics", "topic_data", "v3_and_below_topics"):
-        topics |= {each.get("name", each.get("topic")) for each in fields.get(name) or ()}
+    for part in (fields, *fields.get("markers", ()), *fields.get("transactions", ())):
+        for name in ("topics", "topic_data", "v3_and_below_topics"):
+            topics |= {each.get("name", each.get("topic")) for each in part.get(name) or ()}
     found = {
         "transactional_id": ids, "topic": topics, "client_id": {request.client_id},
         "group_id": {fields.get("group_id")},

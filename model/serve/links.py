@@ -7,7 +7,13 @@ import ssl
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ..live.connection import BrokerError, Security, request_bytes, response_of
+from ..live.connection import (
+    BrokerError,
+    Security,
+    authentication,
+    request_bytes,
+    response_of,
+)
 
 LARGEST: Final = 100 * 2**20
 """Bytes of the largest response."""
@@ -33,22 +39,22 @@ class Link:
         except (OSError, ssl.SSLError, TimeoutError) as error:
             why = getattr(error, "strerror", None) or str(error) or "no answer in time"
             raise BrokerError(f"{place} doesn't answer: {why}") from None
-        if how.username is not None:
-            try:
-                await link.authenticate(how)
-            except BrokerError:
-                link.close()
-                raise
+        try:
+            await link.authenticate(how)
+        except BrokerError:
+            link.close()
+            raise
         return link
 
     async def authenticate(self, how: Security) -> None:
-        """SASL/PLAIN. Raises BrokerError."""
-        told = await self.told("SaslHandshake", 1, {"mechanism": "PLAIN"})
-        if told["error_code"] == "NONE":
-            proof = f"\0{how.username}\0{how.password}".encode()
-            told = await self.told("SaslAuthenticate", 0, {"auth_bytes": proof})
-        if told["error_code"] != "NONE":
-            raise BrokerError(f"{self.place} refuses the user of the properties")
+        """SASL, where there is a user. Raises BrokerError."""
+        asked = authentication(how, self.place)
+        try:
+            one = next(asked)
+            while True:
+                one = asked.send(await self.told(*one))
+        except StopIteration:
+            return
 
     async def told(self, name: str, version: int, fields: Mapping[str, Any]) -> dict[str, Any]:
         """The response to a request of ours. Raises BrokerError."""

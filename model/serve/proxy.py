@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
+from operator import itemgetter
+from socket import gethostbyname
 from typing import Any, Final
 
 from kio.index import UnknownEntity, load_request_schema, load_response_schema
@@ -16,7 +18,15 @@ from kio.index import UnknownEntity, load_request_schema, load_response_schema
 from ...spec.broker_versions import newest_of
 from ...spec.features import NEWEST
 from ..live.cluster import addresses
-from ..live.connection import KEYS, NAMES, BrokerError, Connection, Security, request_bytes
+from ..live.connection import (
+    ABOUT_US,
+    KEYS,
+    NAMES,
+    BrokerError,
+    Connection,
+    Security,
+    request_bytes,
+)
 from ..live.connection import response_of as fields_of
 from .faulted import Faulted, now_ms
 from .faults import Fault, Faults
@@ -88,7 +98,9 @@ class Proxy(Served):
 
     Clients reach it by `bootstrap`, in plain text, and it reaches the brokers as `how` says.
     `restart` kills the brokers and starts them again, for fail_over_coordinator. It listens on
-    `host`, from `port` on. Raises BrokerError and CantListen.
+    `host`, from `port` on. Where brokers tell of these ports as their own, for a listener that is
+    behind the proxy, `upstream` has that listener of each, in the order of their ids. Raises
+    BrokerError and CantListen.
     """
 
     def __init__(
@@ -96,7 +108,9 @@ class Proxy(Served):
         how: Security | None = None, restart: Callable[[], None] | None = None,
     ) -> None:  # fmt: skip
         self._how, self._restart = how or Security(), restart
+        self._place = host, port
         self._upstream: dict[int, tuple[str, int]] = {}
+        self._behind: set[int] = set()  # the brokers that tell clients of the proxy themselves
         self._links: dict[tuple[int, int], Link] = {}
         self._timeouts: dict[str, int] = {}
         self.answered: Counter[str] = Counter()
@@ -106,13 +120,13 @@ class Proxy(Served):
         told = self._look(upstream)
         self.brokers = Brokers(
             self._answer, passed_on(told), count=0, host=host, port=port, left=self._left,
-            features={
-                one["name"]: one["max_version_level"] for one in told.get("finalized_features", ())
-            },
             supported={
                 one["name"]: one["max_version"] for one in told.get("supported_features", ())
             },
         )  # fmt: skip
+        self._tell_features(told)
+        if self.brokers.supported:  # which brokers tell from ApiVersions 3 on
+            self.brokers.features_of = self._features_of
         refused = REFUSED if restart else {**REFUSED, "fail_over_coordinator": NO_COMMAND}
         self._faulted = Faulted(
             self._answer, self._act, self.brokers.failures, copies=self._copy,
@@ -122,8 +136,8 @@ class Proxy(Served):
 
     def _look(self, upstream: str) -> dict[str, Any]:
         """What the first broker that is there tells of its versions; it knows of the others."""
-        error = BrokerError(f"{upstream}: no address")
-        for host, port in addresses(upstream):
+        error, places = BrokerError(f"{upstream}: no address"), addresses(upstream)
+        for host, port in places:
             try:
                 connection = Connection(host, port, self._how)
             except BrokerError as refused:
@@ -135,12 +149,53 @@ class Proxy(Served):
                 if "Metadata" not in versions:
                     raise BrokerError(f"{connection.place} takes no Metadata that is known here")
                 version = versions["Metadata"][1]
-                for one in connection.ask("Metadata", version, {"topics": []})["brokers"]:
-                    self._upstream[one["node_id"]] = (one["host"], one["port"])
+                found = connection.ask("Metadata", version, {"topics": []})["brokers"]
             finally:
                 connection.close()
+            found.sort(key=itemgetter("node_id"))
+            for index, one in enumerate(found):
+                node = one["node_id"]
+                self._upstream[node] = (one["host"], one["port"])
+                if self._is_ours(index, one["host"], one["port"]):
+                    self._behind.add(node)
+                    if index >= len(places):
+                        raise BrokerError(
+                            f"broker {node} tells clients of this proxy: --upstream has to name "
+                            "that listener of each broker, in the order of their ids"
+                        )
+                    self._upstream[node] = places[index]
             return told
         raise error
+
+    def _is_ours(self, index: int, host: str, port: int) -> bool:
+        """Whether an address is the one that the proxy has for so many a broker."""
+        own, first = self._place
+        if not first or port != first + index:
+            return False
+        try:
+            return own in ("0.0.0.0", "::") or gethostbyname(host) == gethostbyname(own)
+        except OSError:
+            return False
+
+    def _tell_features(self, told: Mapping[str, Any]) -> None:
+        """Clients are told what a broker has told of the cluster's features."""
+        features = {f["name"]: f["max_version_level"] for f in told.get("finalized_features", ())}
+        self.brokers.features = features
+        self.brokers.features_epoch = told.get("finalized_features_epoch", 0)
+
+    async def _features_of(self, node: int) -> None:
+        """Asks a broker for the cluster's features, which may change; they stay where it can't be
+        asked."""
+        try:
+            link = await Link.open(*self._upstream[node], self._how)
+            try:
+                told = await link.told("ApiVersions", 3, ABOUT_US)
+            finally:
+                link.close()
+        except BrokerError:
+            return
+        if told["error_code"] == "NONE":
+            self._tell_features(told)
 
     async def _begin(self) -> None:
         for node in sorted(self._upstream):
@@ -201,7 +256,8 @@ class Proxy(Served):
         for place in places:
             node = place.get("node_id", place.get("broker_id"))
             assert node is not None
-            self._upstream[node] = (place["host"], place["port"])
+            if node not in self._behind:
+                self._upstream[node] = (place["host"], place["port"])
             if node not in self.brokers.addresses:
                 await self.brokers.listen(node)
             place["host"], place["port"] = self.brokers.addresses[node]
@@ -241,7 +297,8 @@ class Proxy(Served):
             link.close()
         if told["error_code"] != "NONE":
             return f"its coordinator isn't known: {told['error_code']}"
-        link = await Link.open(told["host"], told["port"], self._how)
+        place = self._upstream.get(told["node_id"], (told["host"], told["port"]))
+        link = await Link.open(*place, self._how)
         try:
             return await self._asks(link, transactional_id, told["node_id"], wanted)
         finally:

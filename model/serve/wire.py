@@ -89,7 +89,8 @@ class Brokers:
 
     They listen on ports of their own, from `port` on where one is given. `versions` are the first
     and last of each API that is taken, `features` finalized features and their levels
-    (`transaction.version`), told from ApiVersions 3 on, and `supported` levels that are known only.
+    (`transaction.version`), told from ApiVersions 3 on, and `supported` levels that are known only;
+    `features_of` renews them before a broker tells them, and their epoch.
     `left` is told of each connection that has ended. An exception in `handle` closes its
     connection, and is raised at the end. Raises CantListen.
     """
@@ -99,6 +100,8 @@ class Brokers:
     count: int = 1
     features: Mapping[str, int] = field(default_factory=dict[str, int])
     supported: Mapping[str, int] = field(default_factory=dict[str, int])
+    features_epoch: int = 0
+    features_of: Callable[[int], Awaitable[None]] | None = None
     host: str = "127.0.0.1"
     port: int = 0
     left: Callable[[int], None] = field(default=lambda _: None)
@@ -239,6 +242,8 @@ class Brokers:
         schema, _ = schemas(name, version)
         header, at = _header(schema.__header_schema__, data)
         if name == "ApiVersions":
+            if self.features_of is not None:
+                await self.features_of(node)
             return self._response(key, version, header.correlation_id, self._versions("NONE"))
         body = _body(schema, data, at, f"{name} {version}")
         answer = self.handle(
@@ -267,7 +272,7 @@ class Brokers:
                 {"name": name, "min_version": min(level, 1), "max_version": level}
                 for name, level in {**self.features, **self.supported}.items()
             ],
-            "finalized_features_epoch": 0 if self.features else -1,
+            "finalized_features_epoch": self.features_epoch if self.features else -1,
             "finalized_features": [
                 {"name": name, "min_version_level": level, "max_version_level": level}
                 for name, level in self.features.items()

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -128,24 +129,45 @@ def _format(jars: Path) -> None:
     settings.unlink()
 
 
+@dataclass(frozen=True)
+class Listener:
+    """A listener of a broker with KRaft beside the plain one: what it speaks, the port that clients
+    are told if it is another one, its settings, and whether brokers use it among themselves."""
+
+    name: str
+    protocol: str = "PLAINTEXT"
+    advertised: int | None = None
+    settings: Sequence[str] = ()
+    of_brokers: bool = False
+
+
 def free_port() -> int:
     """A port on loopback that nothing listens on."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return server.getsockname()[1]
 
 
-def _properties(port: int, other: int, data: Path) -> str:
+def _properties(
+    port: int, other: int, data: Path, also: Listener | None = None, also_port: int = 0
+) -> str:
     """A broker's settings; `other` is the controller's port."""
+    listens = advertised = protocol = settings = ""
+    if also is not None:
+        settings = "".join(f"{line}\n" for line in also.settings)
+        listens = f"{also.name}://127.0.0.1:{also_port},"
+        advertised = f",{also.name}://127.0.0.1:{also.advertised or also_port}"
+        protocol = f"{also.name}:{also.protocol},"
+    of_brokers = also.name if also is not None and also.of_brokers else "PLAINTEXT"
     return f"""\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{other}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{other}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners={listens}PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{other}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}{advertised}
 controller.listener.names=CONTROLLER
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
-inter.broker.listener.name=PLAINTEXT
-{_common(data)}"""
+listener.security.protocol.map={protocol}PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+inter.broker.listener.name={of_brokers}
+{settings}{_common(data)}"""
 
 
 def _zookeeper_properties(port: int, other: int, data: Path) -> str:
@@ -169,6 +191,7 @@ transaction.state.log.min.isr=1
 transaction.state.log.num.partitions=5
 group.initial.rebalance.delay.ms=0
 transaction.abort.timed.out.transaction.cleanup.interval.ms=200
+producer.id.expiration.check.interval.ms=200
 auto.create.topics.enable=false
 """
 
@@ -197,17 +220,18 @@ def _end_with_parent() -> None:
 
 class Broker:
     """A running broker of a release, on a port of its own on loopback: a context manager that ends
-    what it started. Its log is `folder`/broker.log.
+    what it started. Its log is `folder`/broker.log. It may have one listener more, at `also_port`.
 
     Raises Missing where Java, Maven or the jars are.
     """
 
-    def __init__(self, release: str, folder: Path) -> None:
-        self.release, self.folder = release, folder
+    def __init__(self, release: str, folder: Path, also: Listener | None = None) -> None:
+        self.release, self.folder, self._also = release, folder, also
         self.version = (VERSIONS | WITH_BUGS)[release]
         self.jars = bring(self.version)
-        self.port, self._other = free_port(), free_port()
-        self._has_zookeeper = self.version[0] == "2"
+        self.port, self._other, self.also_port = free_port(), free_port(), free_port()
+        self.has_zookeeper = self.version[0] == "2"
+        assert also is None or not self.has_zookeeper
         self._running: list[subprocess.Popen[bytes]] = []
 
     @property
@@ -223,12 +247,15 @@ class Broker:
     def __enter__(self) -> Broker:
         self.folder.mkdir(parents=True, exist_ok=True)
         data, settings = self.folder / "data", self.folder / "server.properties"
-        made = _zookeeper_properties if self._has_zookeeper else _properties
-        settings.write_text(made(self.port, self._other, data))
-        if not self._has_zookeeper:
+        if self.has_zookeeper:
+            settings.write_text(_zookeeper_properties(self.port, self._other, data))
+        else:
+            settings.write_text(
+                _properties(self.port, self._other, data, self._also, self.also_port)
+            )
             shutil.copytree(self.jars / _FORMATTED, data)
         try:
-            if self._has_zookeeper:
+            if self.has_zookeeper:
                 self._start_zookeeper()
             self.start()
         except BaseException:
@@ -293,7 +320,7 @@ class Broker:
         running = self._running.pop()
         running.kill()
         running.wait()
-        if self._has_zookeeper:  # where the broker that comes back would still find itself
+        if self.has_zookeeper:  # where the broker that comes back would still find itself
             time.sleep(SESSION_S)
 
     def end(self) -> None:

@@ -4,6 +4,10 @@ records is explained."""
 from __future__ import annotations
 
 import json
+import re
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +23,13 @@ from epochfence.model.serve.history import History
 from epochfence.model.serve.proxy import Proxy
 from epochfence.tests.brokers.kafka import Broker
 from epochfence.tests.model.serve.behaviours import PLAN, by_java
-from epochfence.tests.model.serve.clients import TIMEOUT_S, in_transactions, librdkafka, read
+from epochfence.tests.model.serve.clients import (
+    TIMEOUT_S,
+    eventually,
+    in_transactions,
+    librdkafka,
+    read,
+)
 
 FAULTS = (
     {"do": "lose_answer", "on": {"request": "EndTxn", "nth": 2}},
@@ -94,3 +104,29 @@ def test_idempotence_holds_against_faults_at_random(orders: str, seed: int) -> N
         assert producer.flush(TIMEOUT_S) == 0
         assert drawn.fired, drawn.text()
         assert read(proxy.bootstrap, "orders") == [f"{n}" for n in range(30)]
+
+
+@pytest.mark.sample(1)
+def test_a_trace_as_a_schedule(orders: str, broker: Broker, tmp_path: Path) -> None:
+    """What the run says comes to be: a record is committed that nobody asked to commit. The client
+    is of before version 2, so that it does at every release."""
+    trace, epochfence = tmp_path / "trace.itf.json", Path(sys.executable).with_name("epochfence")
+    assert CliRunner().invoke(app, ["bugs", "KIP-890c", "--trace", str(trace)]).exit_code == 0
+    command = (epochfence, "proxy", "--upstream", orders, "--listen", "127.0.0.1:0",
+               "--trace", trace)  # fmt: skip
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as proxy:
+        assert proxy.stdout is not None
+        told = re.search("bootstrap.servers=(.*)", proxy.stdout.readline())
+        assert told is not None
+        producer = in_transactions(told[1], f"trace-{broker.release}")
+        for value in ("txn0", "txn1"):
+            producer.begin_transaction()
+            producer.produce("orders", value)
+            assert producer.flush(TIMEOUT_S) == 0
+            if value == "txn0":
+                producer.commit_transaction(TIMEOUT_S)
+        eventually(lambda: len(read(orders, "orders")) == 2)
+        proxy.send_signal(signal.SIGINT)
+        assert "fired 1 time" in proxy.communicate(timeout=TIMEOUT_S)[0]
+    assert proxy.returncode == 0
+    assert read(orders, "orders") == ["txn0", "txn1"]

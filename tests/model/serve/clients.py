@@ -34,8 +34,11 @@ def in_transactions(bootstrap: str, transactional_id: str, **settings: Any) -> P
     return producer
 
 
-def read(bootstrap: str, topic: str, *, committed: bool = True, partition: int = 0) -> list[str]:
-    """The values of a partition, up to its end, as a consumer of librdkafka gives them."""
+def read(
+    bootstrap: str, topic: str, *, committed: bool = True, partition: int = 0, offset: int = 0
+) -> list[str]:
+    """The values of a partition from an offset to its end, as a consumer of librdkafka gives
+    them."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False,
@@ -43,7 +46,7 @@ def read(bootstrap: str, topic: str, *, committed: bool = True, partition: int =
             "enable.partition.eof": True, "log_level": 0, "fetch.wait.max.ms": 10,
         }
     )  # fmt: skip
-    consumer.assign([TopicPartition(topic, partition, 0)])
+    consumer.assign([TopicPartition(topic, partition, offset)])
     found: list[str] = []
     while (message := consumer.poll(TIMEOUT_S)) is not None and message.error() is None:
         found.append((message.value() or b"").decode())

@@ -160,43 +160,66 @@ class JavaError(Exception):
 
 
 @cache
-def _compiled() -> str:
-    """The class path with Driven.java compiled."""
-    jars, folder = bring("4.3.0"), tempfile.TemporaryDirectory()
+def _compiled(version: str) -> str:
+    """The class path of a version with Driven.java compiled."""
+    jars, folder = bring(version), tempfile.TemporaryDirectory()
     atexit.register(folder.cleanup)
     command = (needed("javac", "openjdk-17-jdk-headless"), "-cp", f"{jars}/*", "-d", folder.name)
     subprocess.run((*command, Path(__file__).with_name("Driven.java")), check=True)
     return f"{jars}/*:{folder.name}"
 
 
-class _Java:
-    def __init__(self, bootstrap: str, name: str, given: _Given) -> None:
-        settings = {
-            "bootstrap.servers": bootstrap, "client.id": name, "linger.ms": 0,
-            "max.block.ms": LIMIT_S * 1000, "delivery.timeout.ms": given.delivery_ms,
-            "request.timeout.ms": given.delivery_ms,
-        } | ({} if given.id is None else {"transactional.id": given.id})  # fmt: skip
+class JavaProducer:
+    """Kafka's own producer, in a process of its own: these settings beside the brokers, underscores
+    in their names for dots."""
+
+    def __init__(self, bootstrap: str, version: str = "4.3.0", **settings: Any) -> None:
+        given = {name.replace("_", "."): value for name, value in settings.items()}
+        given = {"bootstrap.servers": bootstrap, "linger.ms": 0} | given
         self._process = subprocess.Popen(
-            [java(), "-XX:TieredStopAtLevel=1", "-cp", _compiled(), "Driven",
-             *(f"{n}={v}" for n, v in settings.items())],
+            [java(), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", _compiled(version),
+             "Driven", *(f"{n}={v}" for n, v in given.items())],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         )  # fmt: skip
         assert self._process.stdout is not None
         self._process.stdout.readline()  # it is ready
 
-    def call(self, call: Call, value: str) -> None:
+    def do(self, what: str, partition: int = 0, value: str = "") -> str:
+        """What a call comes to: ok, or the name of its exception. Nobody waits for a record."""
         given, told = self._process.stdin, self._process.stdout
         assert given is not None
         assert told is not None
-        given.write(f"{call.what} {_partition(call)} {value}\n")
+        given.write(f"{what} {partition} {value}\n")
         given.flush()
-        said = told.readline().strip()
+        return told.readline().strip()
+
+    def close(self) -> None:
+        """Ends it as if its machine had failed."""
+        self._process.kill()
+        self._process.communicate()
+
+    def __enter__(self) -> JavaProducer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Java:
+    def __init__(self, bootstrap: str, name: str, given: _Given) -> None:
+        settings: dict[str, Any] = {} if given.id is None else {"transactional_id": given.id}
+        self._producer = JavaProducer(
+            bootstrap, client_id=name, max_block_ms=LIMIT_S * 1000,
+            delivery_timeout_ms=given.delivery_ms, request_timeout_ms=given.delivery_ms, **settings,
+        )  # fmt: skip
+
+    def call(self, call: Call, value: str) -> None:
+        said = self._producer.do(call.what, _partition(call), value)
         if said != "ok":
             raise JavaError(said)
 
     def close(self) -> None:
-        self._process.kill()
-        self._process.communicate()
+        self._producer.close()
 
 
 CLIENTS: Final[Mapping[str, Callable[[str, str, _Given], Driven]]] = {

@@ -14,6 +14,7 @@ from confluent_kafka import KafkaException
 from typer.testing import CliRunner
 
 from epochfence.cli import app
+from epochfence.model.live.connection import BrokerError, Connection, Security
 from epochfence.model.serve.control import Control
 from epochfence.model.serve.faults import BadFault, Faults, read_script, read_short
 from epochfence.model.serve.server import Server
@@ -65,6 +66,20 @@ def test_a_batch_whose_answer_is_lost_is_there_once(release: str) -> None:
         assert producer.flush(TIMEOUT_S) == 0
         assert server.answered["Produce"] == 2
         assert read(server.bootstrap, "orders") == ["once"]
+
+
+def test_answers_are_lost_together_on_a_connection() -> None:
+    fault = {"do": "lose_answer", "on": {"request": "InitProducerId", "transactional_id": "a"},
+             "until": {"request": "InitProducerId", "transactional_id": "b"}}  # fmt: skip
+    with served("4.3", fault) as server:
+        connection = Connection(*server.brokers.addresses[0], Security())
+        for name in ("a", "b"):
+            asked = {"transactional_id": name, "transaction_timeout": 1000}
+            asked |= {"producer_id": -1, "producer_epoch": -1}
+            connection.send("InitProducerId", 4, asked)
+        with pytest.raises(BrokerError, match="the connection was closed"):
+            connection.receive("InitProducerId", 4)
+        assert server.answered["InitProducerId"] == 2
 
 
 def test_a_request_that_is_lost_has_done_nothing() -> None:
@@ -234,7 +249,7 @@ def test_a_fault_that_can_t_come_about_says_why() -> None:
         ({"do": "hold", "on": {"request": "EndTxn", "nth": 0}}, "nth must be bigger"),
         ({"do": "hold", "on": {"request": "EndTxn"}, "more": 1}, "must not contain {'more'}"),
         ({"do": "hold", "on": {"request": "EndTxn", "ms": 1}}, "`on` has no `ms`"),
-        ({"do": "lose_answer", "on": {"request": "EndTxn"}, "until": {"ms": 1}}, "no `until`"),
+        ({"do": "lose_request", "on": {"request": "EndTxn"}, "until": {"ms": 1}}, "no `until`"),
     ],
 )
 def test_what_is_no_fault(given: Any, told: str) -> None:

@@ -1,0 +1,56 @@
+"""SASL against the examples of its documents, and against answers that nobody gives who knows the
+password."""
+
+from __future__ import annotations
+
+import pytest
+
+from epochfence.model.live.sasl import Refused, exchange
+
+NONCE = "rOprNGfwEbeRWgbNEkqO"
+THEIRS = f"{NONCE}%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+FIRST = f"r={THEIRS},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+FINAL = "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+
+
+def told(*answers: str, username: str = "user") -> list[str]:
+    """What a client says to these answers (RFC 7677, 3)."""
+    client = exchange("SCRAM-SHA-256", username, "pencil", NONCE)
+    said = [next(client).decode()]
+    for answer in answers:
+        try:
+            said.append(client.send(answer.encode(errors="surrogateescape")).decode())
+        except StopIteration:
+            break
+    return said
+
+
+def test_the_example_of_rfc_7677() -> None:
+    assert told(FIRST, FINAL) == [
+        f"n,,n=user,r={NONCE}",
+        f"c=biws,r={THEIRS},p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=",
+    ]
+    assert told(username="a=b,c") == [f"n,,n=a=3Db=2Cc,r={NONCE}"]
+
+
+def test_plain_is_one_message() -> None:
+    assert list(exchange("PLAIN", "bob", "a secret")) == [b"\0bob\0a secret"]
+
+
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [
+        (("",), "isn't one of SCRAM"),
+        (("\udcff",), "isn't one of SCRAM"),
+        ((FIRST.replace(NONCE, "another"),), "isn't one of SCRAM"),
+        ((FIRST.replace("s=W22", "s=!"),), "isn't one of SCRAM"),
+        ((FIRST.replace("4096", "many"),), "isn't one of SCRAM"),
+        ((FIRST.replace("4096", "4095"),), "it asks for 4095 iterations, not 4,096 to"),
+        ((FIRST.replace("4096", "9" * 30),), "it asks for 999999999999 iterations"),
+        ((FIRST, FINAL.replace("6rr", "7rr")), "doesn't show that it knows the password"),
+        ((FIRST, "e=other-error"), "doesn't show that it knows the password"),
+    ],
+)
+def test_who_does_not_know_the_password(answers: tuple[str, ...], why: str) -> None:
+    with pytest.raises(Refused, match=why):
+        told(*answers)
