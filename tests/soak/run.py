@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from shutil import rmtree
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import confluent_kafka
 from confluent_kafka import Consumer, TopicPartition
@@ -40,6 +40,7 @@ from epochfence.model.serve.faults import Drawn
 from epochfence.model.serve.history import History
 from epochfence.model.serve.proxy import Proxy
 from epochfence.tests.brokers.kafka import Broker, java, needed
+from epochfence.tests.model.serve.clients import read
 from epochfence.tests.soak.worker import CLIENTS, TOPIC, TRANSACTION_TIMEOUT_MS
 
 HERE: Final = Path(__file__).parent
@@ -60,27 +61,49 @@ SKIPPED: Final = re.compile(
 OUTCOMES: Final = {"ack": "acknowledged", "fail": "failed"}
 
 
+class Stuck(NamedTuple):
+    """A partition with a transaction that is open for good: from which offset on, and the records
+    there, which no read_committed consumer gets."""
+
+    offset: int
+    records: frozenset[str]
+
+
 @dataclass
 class Told:
-    """What a run comes to: lines of a table by what they are about, what is wrong, and what the run
-    lacks that a long one has."""
+    """What a run comes to: lines of a table by what they are about, what is wrong, which records
+    each of that lacks, what is set apart, and what the run lacks that a long one has."""
 
     rows: dict[str, str] = field(default_factory=dict[str, str])
     wrong: list[str] = field(default_factory=list[str])
+    missing: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    apart: list[str] = field(default_factory=list[str])
     lacking: list[str] = field(default_factory=list[str])
 
-    def set_apart(self, log: str) -> None:
-        """Takes out what is wrong in partitions whose markers the broker says to have left out."""
+    def set_apart(self, log: str, stuck: Mapping[str, Stuck]) -> None:
+        """Takes out what a transaction explains whose marker the broker says to have left out:
+        what is missing has to be behind it, and what hangs to be it."""
         skipped = {part for found in SKIPPED.findall(log) for part in found.split(", ")}
-        named = [{*re.findall(rf"{TOPIC}-\d+", each)} & skipped for each in self.wrong]
-        known = {part for parts in named for part in parts}
-        if known:
-            count = sum(map(bool, named))
+        left: list[str] = []
+        parts: set[str] = set()
+        for each in self.wrong:
+            why = [
+                part for part in skipped & stuck.keys() & {*re.findall(rf"{TOPIC}-\d+", each)}
+                if self.missing.get(each, frozenset()) <= stuck[part].records
+                and re.findall(r"transaction from offset (\d+)", each)
+                in ([], [f"{stuck[part].offset}"])
+            ]  # fmt: skip
+            parts.update(why)
+            if why:
+                self.apart.append(f"{each}: the transaction at {why[0]}, {stuck[why[0]].offset}")
+            else:
+                left.append(each)
+        self.wrong = left
+        if parts:
             self.rows["finding 13 of docs/findings.md"] = (
-                f"{count} of what is wrong, in {', '.join(sorted(known))}: the broker's log says "
-                "that it left out markers there"
+                f"{len(self.apart)} of what is wrong, in {', '.join(sorted(parts))}: the broker's "
+                "log says that it left out a marker there, and all that is missing is behind it"
             )
-        self.wrong = [each for each, parts in zip(self.wrong, named, strict=True) if not parts]
 
 
 class Workers:
@@ -220,6 +243,13 @@ def ends(bootstrap: str, partitions: int, isolation: str) -> list[int]:
         consumer.close()
 
 
+def behind(bootstrap: str, number: int) -> Stuck:
+    """What is behind a partition's last stable offset."""
+    offset = ends(bootstrap, number + 1, "read_committed")[number]
+    found = read(bootstrap, TOPIC, committed=False, partition=number, offset=offset)
+    return Stuck(offset, frozenset(found))
+
+
 def application(workers: Workers, reads: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """What the application did and saw, as judge takes it. What a process hasn't told before it
     died is unknown."""
@@ -256,7 +286,15 @@ def judge_application(told: Told, workers: Workers, events: Sequence[Mapping[str
         f"{view.sends:,} records sent, {view.reads:,} read: {len(view.anomalies)} anomalies, "
         f"{view.finding.name}"
     )
-    told.wrong += (f"{one.name} of {one.subject} in {one.partition}" for one in view.anomalies)
+    seen = {event["record"] for event in events if event["event"] == "read"}
+    for one in view.anomalies:
+        text = f"{one.name} of {one.subject} in {one.partition}"
+        told.wrong.append(text)
+        told.missing[text] = frozenset(
+            event["record"] for event in events
+            if event["event"] == "send" and event["outcome"] == "acknowledged"
+            and one.subject in (event["record"], event["transaction"])
+        ) - seen or frozenset((one.subject,))  # fmt: skip
     if view.finding is not Finding.EXPLAINED and not view.anomalies:
         told.wrong.append(f"the application's view is {view.finding.name}: {view.unjudged[:1]}")
 
@@ -318,6 +356,7 @@ def soak(release: str, seconds: float, seed: int, rate: float, folder: Path) -> 
             told.rows["requests answered"] = f"{proxy.answered.total():,}"
         hanging = settled(broker.bootstrap, partitions)
         told.wrong += (f"a transaction hangs in {TOPIC}-{number}" for number in hanging)
+        stuck = {f"{TOPIC}-{number}": behind(broker.bootstrap, number) for number in hanging}
         reads = read_all(broker.bootstrap, partitions)
     kinds = Counter(fault.do for fault in faults.faults if fault.fired)
     told.rows["faults fired"] = ", ".join(f"{do} {kinds[do]:,}" for do in KINDS)
@@ -329,7 +368,7 @@ def soak(release: str, seconds: float, seed: int, rate: float, folder: Path) -> 
     judge_application(told, workers, events)
     judge_history(told, history, release)
     judge_files(told, folder / "broker" / "data", release)
-    told.set_apart(broker.log.read_text(errors="replace"))
+    told.set_apart(broker.log.read_text(errors="replace"), stuck)
     return told
 
 
@@ -363,6 +402,7 @@ def main(arguments: Sequence[str]) -> int:
     told.wrong += told.lacking
     made = page(told, given.release, given.seconds, given.seed)
     print(made, end="")
+    print("".join(f"set apart: {each}\n" for each in told.apart), end="")
     if given.record:
         text = PAGE.read_text(encoding="utf-8")
         write_whole(PAGE, BLOCK.sub(lambda _: made, text))
