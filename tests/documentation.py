@@ -81,6 +81,7 @@ CALLS = shipped("calls")
 REPLICATION = shipped("replication")
 EXACTLY_ONCE = shipped("exactly-once")
 DELIVERY = shipped("delivery")
+READING = shipped("reading")
 
 
 # Commands ----------------------------------------------------------------------------------------
@@ -439,6 +440,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "sources of exactly-once": lambda: _sources(EXACTLY_ONCE),
     "constants of delivery": lambda: _constants(DELIVERY),
     "sources of delivery": lambda: _sources(DELIVERY),
+    "constants of reading": lambda: _constants(READING),
+    "sources of reading": lambda: _sources(READING),
     EXAMPLE.as_posix(): _example,
     "disagreements of the mock": mock_disagreements.table,
     "layouts": _layouts,

@@ -7,11 +7,17 @@ from __future__ import annotations
 
 from ...language import DeclarationError
 from ...language.given import one_of
-from . import client, coordinator, groups, leader, producer_ids, products
+from . import client, coordinator, groups, leader, producer_ids, products, reading
 from .bug import Bug as Bug
 
 BUGS: tuple[Bug, ...] = (
-    coordinator.BUGS + leader.BUGS + client.BUGS + groups.BUGS + producer_ids.BUGS + products.BUGS
+    coordinator.BUGS
+    + leader.BUGS
+    + reading.BUGS
+    + client.BUGS
+    + groups.BUGS
+    + producer_ids.BUGS
+    + products.BUGS
 )
 
 

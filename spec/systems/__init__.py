@@ -55,6 +55,12 @@ def _delivery() -> System:
     return system
 
 
+def _reading() -> System:
+    from .reading import system
+
+    return system
+
+
 SHIPPED: dict[str, Callable[[], System]] = {
     "transactions": _transactions,
     "producer-ids": _producer_ids,
@@ -64,6 +70,7 @@ SHIPPED: dict[str, Callable[[], System]] = {
     "replication": _replication,
     "exactly-once": _exactly_once,
     "delivery": _delivery,
+    "reading": _reading,
 }
 
 

@@ -150,6 +150,13 @@ CHOSEN: dict[str, tuple[Scenario, ...]] = {
         Scenario("4.3", (NO_IDEMPOTENCE, ("acks", 1), ("min_insync_replicas", 1))),
         Scenario("4.3", (("leader_epochs", 3),)),
     ),
+    "reading": (
+        Scenario("4.3", (("entries", 4), ("leader_changes", 0))),
+        Scenario("4.3"),
+        Scenario("2.4", (("producer_ids", 1), ("entries", 3), ("cleanings", 0))),
+        Scenario("2.1", (("producer_ids", 1), ("entries", 3), ("segment", 1))),
+        Scenario("4.3", (("producer_ids", 1), ("entries", 6), ("cleanings", 2))),
+    ),
 }
 
 

@@ -33,7 +33,12 @@ ROOT = Path(__file__).parents[3]
 LEASE = str(ROOT / "docs" / "examples" / "lease.py")
 ORDERS = str(Path(__file__).parents[1] / "orders.py")
 COMMITTED = sorted((ROOT / "docs" / "diagrams").glob("*.html"))
-SAME_AT_EVERY_RELEASE = ("replication", "coordinators", "delivery")  # of the first machine
+SAME_AT_EVERY_RELEASE = (
+    "replication",
+    "coordinators",
+    "delivery",
+    "reading",
+)  # of the first machine
 HOSTILE = "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>"
 
 Run = tuple[Instance, Trace]

@@ -1,0 +1,60 @@
+"""Known bugs of what a read_committed reader gets: of fetches, and of the log cleaner."""
+
+from __future__ import annotations
+
+from .bug import Bug
+
+
+def _reading(producers: int, entries: int, **more: int) -> dict[str, int]:
+    """Constants of the system `reading`, with a transaction of each producer and what is named."""
+    named = {"producer_ids": producers, "transactions": producers, "entries": entries}
+    return {**named, "segment": 0, "cleanings": 0, "leader_changes": 0, **more}
+
+
+BUGS = (
+    Bug(
+        "KAFKA-9807",
+        "a fetch reads the high watermark twice: a read_committed reader gets an open transaction",
+        "0.11 to 2.4",
+        "OnlyCommitted",
+        "2.4",
+        "2.5",
+        ("watermark_read_once",),
+        _reading(producers=1, entries=2),
+        (
+            "fetch begins/up to the high watermark, whatever it will be",
+            "replicate/the high watermark goes on",
+            "fetch reads/a record",
+        ),
+        "KAFKA-9807, pull request 8418",
+        system="reading",
+    ),
+    Bug(
+        "KAFKA-8351",
+        "a marker is cleaned away whose records lie in segments that were cleaned before it",
+        "0.11 to 2.2.1",
+        "NoOpenRange",
+        "2.1",
+        "2.3",
+        ("groups_together",),
+        _reading(producers=1, entries=2, segment=1, cleanings=1, leader_changes=1),
+        ("clean/remove what is obsolete", "another leader/read the log"),
+        "KAFKA-8351, pull request 6722",
+        system="reading",
+        on=("markers_have_no_key",),
+    ),
+    Bug(
+        "KAFKA-14055",
+        "a record whose key has a marker's bytes makes the marker obsolete before its records",
+        "0.11 to 3.2",
+        "NoOpenRange",
+        "2.8",
+        "3.0",
+        ("markers_have_no_key",),
+        _reading(producers=2, entries=4, cleanings=1, leader_changes=1),
+        ("clean/remove what is obsolete", "another leader/read the log"),
+        "KAFKA-14055, pull request 12390",
+        system="reading",
+        note="Mended in 3.0.2, 3.1.2, 3.2.1 and 3.3.0.",
+    ),
+)

@@ -1,0 +1,37 @@
+"""What a read_committed reader relies on, whatever replicas and the log cleaner do."""
+
+from __future__ import annotations
+
+from ...language import all_of, invariant, variable
+from ..reading.state import (
+    PRODUCER_ID,
+    TRANSACTION,
+    committed,
+    delivered,
+    dropped,
+    ongoing,
+    opened,
+)
+
+_t, _n = variable("t", TRANSACTION), PRODUCER_ID.variable("n")
+
+only_committed = invariant(
+    "OnlyCommitted",
+    all_of(_t, _t.is_in(delivered).implies(_t.is_in(committed))),
+    "A reader is given records of committed transactions only.",
+    "KIP-98",
+)
+none_dropped = invariant(
+    "NoneDropped",
+    all_of(_t, ~(_t.is_in(dropped) & _t.is_in(committed))),
+    "A reader drops no record of a committed transaction.",
+    "KIP-98",
+)
+no_open_range = invariant(
+    "NoOpenRange",
+    all_of(_n, opened[_n].is_set.implies(ongoing[_n].is_set)),
+    "A leader holds no transaction for open that its coordinator has ended: the last stable offset "
+    "would stay.",
+    "KIP-98; KAFKA-8351",
+)
+PROPERTIES = (only_committed, none_dropped, no_open_range)

@@ -1,0 +1,1 @@
+"""A read_committed reader of a partition that is replicated, and whose log is compacted."""

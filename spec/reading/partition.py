@@ -1,0 +1,199 @@
+"""What happens to the log: appends, markers, replication, another leader, and the log cleaner.
+
+The cleaner removes a record whose key comes again behind it, what was aborted, and a marker once
+none of its transaction's records is left (LogCleaner, CleanedTransactionMetadata). It cleans up to
+the last stable offset, and takes segments together in groups; here there are two. That a marker
+stays for `delete.retention.ms` is left out: it is over at once.
+"""
+
+from __future__ import annotations
+
+from ...language import (
+    Bool,
+    Expression,
+    Row,
+    Table,
+    any_of,
+    append,
+    each,
+    element,
+    event,
+    first_of,
+    if_,
+    keep,
+    position,
+    set_of,
+    some,
+)
+from ..leader.state import Kind
+from .state import (
+    ENTRIES,
+    KEY,
+    MARKERS_KEY,
+    PRODUCER_ID,
+    SEGMENT,
+    TRANSACTIONS,
+    Entry,
+    begun,
+    committed,
+    decisions,
+    groups_together,
+    high_watermark,
+    is_aborted,
+    is_left,
+    last_stable_offset,
+    log,
+    log_end,
+    markers_have_no_key,
+    ongoing,
+    opened,
+    store,
+)
+
+# Producers and their coordinators -----------------------------------------------------------------
+
+send = event("append a record", producer_id=PRODUCER_ID, key=KEY)
+_of, _start = ongoing[send.producer_id], opened[send.producer_id]
+_sent = Entry(
+    offset=log_end, kind=Kind.DATA, producer_id=send.producer_id, key=send.key,
+    transaction=if_(_of.is_set, _of.value, begun),
+)  # fmt: skip
+appends = Table(
+    store,
+    on=send,
+    others=(decisions,),
+    when=(log_end < ENTRIES) & (_of.is_set | (begun < TRANSACTIONS)),
+    rows=(
+        Row(
+            "of an open transaction",
+            when=_of.is_set,
+            set={
+                log: append(log, _sent),
+                log_end: log_end + 1,
+                _start: some(if_(_start.is_set, _start.value, log_end)),
+            },
+            source="ProducerAppendInfo.appendDataBatch",
+        ),
+        Row(
+            "the first of a transaction",
+            set={
+                log: append(log, _sent),
+                log_end: log_end + 1,
+                _start: some(if_(_start.is_set, _start.value, log_end)),
+                _of: some(begun),
+                begun: begun + 1,
+            },
+            source="ProducerAppendInfo.appendDataBatch",
+        ),
+    ),
+)
+
+end = event("append a marker", producer_id=PRODUCER_ID, commits=Bool())
+_ended, _opened = ongoing[end.producer_id], opened[end.producer_id]
+_marker = Entry(
+    offset=log_end, kind=if_(end.commits, Kind.COMMIT, Kind.ABORT), producer_id=end.producer_id,
+    key=MARKERS_KEY, transaction=_ended.value,
+)  # fmt: skip
+markers = Table(
+    store,
+    on=end,
+    others=(decisions,),
+    when=(log_end < ENTRIES) & _ended.is_set,
+    rows=(
+        Row(
+            "the transaction ends",
+            set={
+                log: append(log, _marker),
+                log_end: log_end + 1,
+                _opened: None,
+                committed: if_(end.commits, committed | set_of(_ended.value), committed),
+                _ended: None,
+            },
+            source="ProducerAppendInfo.appendEndTxnMarker",
+        ),
+    ),
+)
+
+# Replicas -----------------------------------------------------------------------------------------
+
+replicate = event("replicate", event_doc="The followers have one entry more.")
+replicates = Table(
+    store,
+    on=replicate,
+    when=high_watermark < log_end,
+    rows=(
+        Row(
+            "the high watermark goes on",
+            set={high_watermark: high_watermark + 1},
+            source="Partition.maybeIncrementLeaderHW",
+        ),
+    ),
+)
+
+change = event("another leader", event_doc="It has the same log, and reads it.")
+_n, _left = PRODUCER_ID.variable("n"), element("left", log)
+_first_left = first_of(_left, is_left(_left) & (_left.producer_id == _n))
+changes = Table(
+    store,
+    on=change,
+    rows=(
+        Row(
+            "read the log",
+            set={opened: each(_n, if_(_first_left.is_set, some(_first_left.value.offset), None))},
+            source="UnifiedLog.rebuildProducerState",
+        ),
+    ),
+)
+
+# The log cleaner ----------------------------------------------------------------------------------
+
+clean = event("clean", event_doc="The log cleaner goes over the log once.")
+_e, _o = element("kept", log), element("other", log)
+_is_clean = _e.offset < last_stable_offset
+
+
+def _group(entry: Expression) -> Expression:
+    return entry.offset < SEGMENT
+
+
+_is_newer = (
+    (position(_o) > position(_e))
+    & (_o.kind == Kind.DATA)
+    & (_o.offset < last_stable_offset)
+    & ~is_aborted(_o)
+    & (_o.key == _e.key)
+)
+_between = element("between", log)
+_is_its_data = (
+    (position(_o) < position(_e))
+    & (_o.kind == Kind.DATA)
+    & (_o.producer_id == _e.producer_id)
+    & ~any_of(
+        _between,
+        (position(_between) > position(_o))
+        & (position(_between) < position(_e))
+        & (_between.kind != Kind.DATA)
+        & (_between.producer_id == _e.producer_id),
+    )
+)
+_is_needed = any_of(_o, _is_its_data & (groups_together | (_group(_o) == _group(_e))))
+_is_obsolete = any_of(_o, _is_newer)
+_is_retained = if_(
+    _e.kind == Kind.DATA,
+    ~is_aborted(_e) & ~_is_obsolete,
+    _is_needed & (markers_have_no_key | ~_is_obsolete),
+)
+cleans = Table(
+    store,
+    on=clean,
+    when=any_of(_e, _is_clean & ~_is_retained),
+    rows=(
+        Row(
+            "remove what is obsolete",
+            set={log: keep(_e, ~_is_clean | _is_retained)},
+            source="LogCleaner, CleanedTransactionMetadata.onControlBatchRead",
+        ),
+    ),
+)
+
+TABLES = (appends, markers, replicates, changes, cleans)

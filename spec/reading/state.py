@@ -1,0 +1,142 @@
+"""A partition's log with transactions in it, what its leader keeps of them, and a reader.
+
+Compaction leaves gaps, so that each entry has its offset. What the leader keeps is in its memory: a
+leader that starts reads it off the log.
+"""
+
+from __future__ import annotations
+
+from ...language import (
+    Bool,
+    Expression,
+    Int,
+    Key,
+    Machine,
+    Map,
+    Optional,
+    Protocols,
+    Sequence,
+    Set,
+    any_of,
+    constant,
+    element,
+    feature,
+    first_of,
+    if_,
+    position,
+    record,
+)
+from ..leader.isolation import ending_behind
+from ..leader.state import Kind
+from ..releases import DRAFT, RELEASES, TRUNK
+
+# Releases -----------------------------------------------------------------------------------------
+
+watermark_read_once = feature(
+    "watermark_read_once",
+    "2.5",
+    sentence="A read_committed fetch reads the high watermark once; before, it compared with one "
+    "and went up to a newer one.",
+    source="KAFKA-9807, Log.fetchLastStableOffsetMetadata",
+)
+groups_together = feature(
+    "groups_together",
+    "2.3",
+    sentence="The cleaner knows of a transaction's data in the segments before (from 2.2.2); "
+    "before, it knew of those alone that it cleaned together.",
+    source="KAFKA-8351, CleanedTransactionMetadata",
+)
+markers_have_no_key = feature(
+    "markers_have_no_key",
+    "3.0",
+    sentence="No record's key makes a marker obsolete (from 3.0.2); before, one with the same "
+    "bytes as a marker's did.",
+    source="KAFKA-14055, Cleaner.shouldRetainRecord",
+)
+READING = Protocols(
+    RELEASES,
+    (watermark_read_once, groups_together, markers_have_no_key),
+    driven_only=(DRAFT,),
+    unreleased=(TRUNK,),
+)
+
+# What there is ------------------------------------------------------------------------------------
+
+PRODUCER_IDS = constant("producer_ids", 2, 1, 3, meaning="producers, each with an id")
+TRANSACTIONS = constant("transactions", 2, 1, 4, meaning="transactions of all producers")
+ENTRIES = constant("entries", 5, 1, 8, meaning="records and markers that are appended")
+SEGMENT = constant(
+    "segment", 2, 0, 8, meaning="entries in the segments that are cleaned by themselves"
+)
+CLEANINGS = constant("cleanings", 1, 0, 3, meaning="runs of the log cleaner")
+LEADERS = constant("leader_changes", 1, 0, 2, meaning="leaders that begin by reading the log")
+
+PRODUCER_ID = Key("producer_id", PRODUCER_IDS)
+TRANSACTION = Int(0, TRANSACTIONS - 1, "transaction")
+OFFSET = Int(0, ENTRIES, "offset")
+USERS_KEY, MARKERS_KEY = 0, 1
+KEY = Int(USERS_KEY, MARKERS_KEY, "key")
+
+Entry = record(
+    "ReadEntry", offset=OFFSET, kind=Kind, producer_id=PRODUCER_ID, key=KEY, transaction=TRANSACTION
+)
+
+store = Machine("store", doc="A partition, as its leader has it.")
+log = store.field("log", Sequence(Entry, ENTRIES), doc="What was appended and not cleaned away.")
+log_end = store.field("log_end_offset", OFFSET)
+high_watermark = store.field("high_watermark", OFFSET, doc="What lies below it is replicated.")
+opened = store.field(
+    "opened", Map(PRODUCER_ID, Optional(OFFSET)),
+    doc="Where the transaction of each producer id starts that is open, in the leader's memory.",
+)  # fmt: skip
+
+decisions = Machine("decisions", doc="What coordinators know of the transactions.")
+begun = decisions.field("begun", Int(0, TRANSACTIONS, "count"), doc="How many there were.")
+ongoing = decisions.field("ongoing", Map(PRODUCER_ID, Optional(TRANSACTION)))
+committed = decisions.field("committed", Set(TRANSACTION), doc="Those that ended so.")
+
+follower = Machine("follower", doc="A read_committed consumer of the partition, and its fetch.")
+next_offset = follower.field("next_offset", OFFSET, doc="Its position.")
+fetching = follower.field("fetching", Bool(), doc="The leader has looked how far it may read.")
+limit = follower.field(
+    "limit", Optional(OFFSET), doc="How far: none where that is the high watermark, read later."
+)
+delivered = follower.field("delivered", Set(TRANSACTION), doc="Of which it was given a record.")
+dropped = follower.field("dropped", Set(TRANSACTION), doc="Of which it has dropped a record.")
+
+# What follows from the log ------------------------------------------------------------------------
+
+
+def ending(entry: Expression) -> Expression:
+    """The marker that ends the transaction of an entry, as far as the log has it."""
+    return ending_behind(log, position(entry), entry.producer_id)
+
+
+_e = element("e", log)
+_start = opened[_e.producer_id]
+_is_open = _start.is_set & (_e.offset >= _start.value)
+_end = ending(_e)
+_is_unreplicated = _end.is_set & (_end.value.offset >= high_watermark)
+first_unstable = first_of(_e, (_e.kind == Kind.DATA) & (_is_open | _is_unreplicated))
+"""The first record whose transaction is open, or whose marker isn't replicated.
+
+ProducerStateManager.firstUnstableOffset
+"""
+is_unstable = first_unstable.is_set & (first_unstable.value.offset < high_watermark)
+last_stable_offset = if_(is_unstable, first_unstable.value.offset, high_watermark)
+
+
+def is_aborted(entry: Expression) -> Expression:
+    """Whether the log says that the entry's transaction was aborted."""
+    return ending(entry).is_set & (ending(entry).value.kind == Kind.ABORT)
+
+
+def is_left(entry: Expression) -> Expression:
+    """Whether the log has no marker behind a record of its producer id."""
+    behind = element("behind", log)
+    return (entry.kind == Kind.DATA) & ~any_of(
+        behind,
+        (position(behind) > position(entry))
+        & (behind.kind != Kind.DATA)
+        & (behind.producer_id == entry.producer_id),
+    )

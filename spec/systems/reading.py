@@ -1,0 +1,36 @@
+"""A read_committed reader of one partition, beside replication and the log cleaner."""
+
+from __future__ import annotations
+
+from ...language import System
+from ..properties.reading import PROPERTIES
+from ..reading import partition, reader
+from ..reading.state import (
+    CLEANINGS,
+    ENTRIES,
+    LEADERS,
+    PRODUCER_ID,
+    PRODUCER_IDS,
+    READING,
+    SEGMENT,
+    TRANSACTIONS,
+    log,
+)
+
+system = System(
+    name="reading",
+    doc="A read_committed consumer that fetches in two steps from a partition, whose entries are "
+    "replicated late, whose leader may be another one, and whose log is compacted.",
+    tables=partition.TABLES + reader.TABLES,
+    properties=PROPERTIES,
+    observed=(log,),
+    constants=(PRODUCER_IDS, TRANSACTIONS, ENTRIES, SEGMENT, CLEANINGS, LEADERS),
+    protocols=READING,
+    budgets={partition.clean: CLEANINGS, partition.change: LEADERS},
+    interchangeable=(PRODUCER_ID,),
+    terminal=True,
+    reach="two producers, two transactions, five entries with keys of users and of a marker's "
+    "bytes, one run of the cleaner and one change of the leader at any step. They don't reach a "
+    "marker that was kept for delete.retention.ms, a follower that has another log (replication "
+    "has it), or several partitions.",
+)  # fmt: skip

@@ -1,0 +1,101 @@
+"""The system `reading`: what protects a read_committed reader, and what breaks without it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from epochfence.checker.check import check
+from epochfence.checker.verdict import Result, Verdict
+from epochfence.language import System, instantiate, some
+from epochfence.spec.reading.partition import end
+from epochfence.spec.reading.state import high_watermark, limit, opened
+from epochfence.spec.systems import shipped
+from epochfence.tests.spec.alterations import altered
+
+SYSTEM = shipped("reading")
+ONE = {"producer_ids": 1, "transactions": 1, "entries": 3}
+
+
+def run(
+    protocol: str,
+    constants: Mapping[str, int],
+    *properties: str,
+    system: System = SYSTEM,
+    off: tuple[str, ...] = (),
+) -> Result:
+    """A system checked at a release."""
+    named = properties or tuple(item.name for item in SYSTEM.properties)
+    return check(instantiate(system, protocol, constants, switch_off=off, properties=named))
+
+
+def steps(result: Result) -> int:
+    """How long the counterexample is."""
+    assert result.verdict is Verdict.BROKEN
+    assert result.trace is not None
+    return len(result.trace.steps)
+
+
+@pytest.mark.slow(5)
+def test_it_holds_from_3_0_on_and_every_row_is_taken() -> None:
+    result = run("4.3", {})
+    assert (result.verdict, result.vacuous) == (Verdict.HOLDS, [])
+    assert run("3.0", ONE).verdict is Verdict.HOLDS
+
+
+@pytest.mark.parametrize(
+    ("feature", "protocol", "constants", "broken", "length"),
+    [
+        ("watermark_read_once", "2.5", {"cleanings": 0, "leader_changes": 0}, "OnlyCommitted", 4),
+        ("groups_together", "3.0", {"segment": 1, "entries": 2}, "NoOpenRange", 6),
+        ("markers_have_no_key", "3.0",
+         {"producer_ids": 2, "transactions": 2, "entries": 4, "segment": 0}, "NoOpenRange", 10),
+    ],
+)  # fmt: skip
+def test_each_feature_mends_what_is_broken_without_it(
+    feature: str, protocol: str, constants: dict[str, int], broken: str, length: int
+) -> None:
+    values = {**ONE, **constants}
+    assert run(protocol, values, broken).verdict is Verdict.HOLDS
+    assert steps(run(protocol, values, broken, off=(feature,))) == length
+
+
+@pytest.mark.slow(3)
+def test_a_marker_that_is_gone_lets_a_committed_record_be_dropped() -> None:
+    """The next transaction of the producer id is aborted, and takes the one before it along."""
+    values = {"producer_ids": 1, "transactions": 2, "entries": 4, "segment": 1, "leader_changes": 0}
+    assert run("4.3", values, "NoneDropped").verdict is Verdict.HOLDS
+    assert steps(run("4.3", values, "NoneDropped", off=("groups_together",))) > 8
+
+
+def test_a_reader_that_passes_the_last_stable_offset_gets_what_is_open() -> None:
+    """KIP-98: without the last stable offset the high watermark is all that bounds a reader."""
+    passing = altered(
+        SYSTEM, table="follower.fetch begins", row="up to the first unstable offset",
+        updates={limit: some(high_watermark)},
+    )  # fmt: skip
+    assert steps(run("4.3", ONE, "OnlyCommitted", system=passing)) == 4
+
+
+def test_a_reader_that_takes_no_notice_of_aborts_gets_their_records() -> None:
+    without = altered(
+        SYSTEM, table="follower.fetch reads", row="of an aborted transaction", when=False
+    )
+    assert steps(run("4.3", ONE, "OnlyCommitted", system=without)) == 6
+
+
+def test_a_leader_that_keeps_an_ended_transaction_open_is_seen() -> None:
+    start = opened[end.producer_id]
+    kept = altered(
+        SYSTEM, table="store.append a marker", row="the transaction ends", updates={start: start}
+    )
+    assert steps(run("4.3", ONE, "NoOpenRange", system=kept)) == 2
+
+
+def test_a_reader_that_drops_everything_is_seen() -> None:
+    all_dropped = altered(
+        SYSTEM, table="follower.fetch reads", row="of an aborted transaction",
+        when=True,
+    )  # fmt: skip
+    assert run("4.3", ONE, "NoneDropped", system=all_dropped).verdict is Verdict.BROKEN
