@@ -11,6 +11,7 @@ from .proposals import PROPOSED
 from .releases import BEFORE as BEFORE
 from .releases import CLIENT, COORDINATOR, DRAFT, LEADER, NEWEST, PARTS, RELEASES, TRUNK
 from .releases import RELEASED as RELEASED
+from .replication_features import OF_REPLICATION
 
 _features: list[Expression] = []
 
@@ -566,35 +567,5 @@ overlap_refused = _of_coordinators(
     source="KAFKA-20031",
 )
 
-# Replication ----------------------------------------------------------------------------------
-
-truncated_by_epoch = _of_leaders(
-    "truncated_by_epoch",
-    RELEASES[0],
-    sentence="A follower asks its leader where its newest epoch ends, and truncates its log there; "
-    "before 0.11.0.0 it truncated to its own high watermark.",
-    source="KIP-101",
-)
-epoch_asked_again = _of_leaders(
-    "epoch_asked_again",
-    "2.0",
-    sentence="A leader that lacks an epoch names the one before it, and a follower that lacks that "
-    "one truncates further and asks again; before, an offset was the whole answer.",
-    source="KIP-279",
-)
-isr_from_epoch_start = _of_leaders(
-    "isr_from_epoch_start",
-    "2.0",
-    sentence="A replica joins the in-sync set once it has the log up to where the leader's epoch "
-    "starts (from 2.0.1); before, up to the leader's high watermark, which may lag.",
-    source="KAFKA-7128",
-)
-high_watermark_waits = _of_leaders(
-    "high_watermark_waits",
-    "3.7",
-    sentence="The high watermark stays while the in-sync set is below min.insync.replicas.",
-    source="KAFKA-15583, Partition.maybeIncrementLeaderHW",
-)
-
-_all = (*_features, *OF_GROUPS, *PROPOSED)
+_all = (*_features, *OF_REPLICATION, *OF_GROUPS, *PROPOSED)
 KAFKA = Protocols(RELEASES, _all, driven_only=(DRAFT,), unreleased=(TRUNK,), parts=PARTS)

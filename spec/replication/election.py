@@ -12,6 +12,8 @@ from ...language import (
     Row,
     Table,
     all_of,
+    any_of,
+    any_true,
     each,
     event,
     if_,
@@ -21,27 +23,37 @@ from ...language import (
     those,
 )
 from ...language.expressions import Operand
-from ..features import truncated_by_epoch
-from .fetch import advanced
+from ..replication_features import (
+    eligible_leader_replicas,
+    leader_epoch_checked,
+    truncated_by_epoch,
+)
+from .fetch import advanced, moved
 from .state import (
     LEADER_EPOCHS,
     REPLICA,
     UNKNOWN,
     State,
+    clients,
     elected,
+    eligible,
     epoch_start,
     fetched,
+    following,
     high_watermark,
     in_sync,
     isr,
+    last_known_leader,
     leader_epoch,
     log,
     me,
     newest_epoch,
+    recorded,
     registration,
     replica,
     state,
     truncated,
+    unclean_shutdown,
 )
 
 elect = event("elect", replica=REPLICA)
@@ -59,7 +71,25 @@ def _runs(replica: Expression) -> Expression:
 
 
 def _elected(winner: Expression, members: Expression) -> dict[Expression, Operand]:
-    return {elected: some(winner), newest_epoch: newest_epoch + 1, in_sync: members}
+    return {
+        elected: some(winner),
+        newest_epoch: newest_epoch + 1,
+        **recorded(members),
+        last_known_leader: None,
+    }
+
+
+_nobody_left = (size(in_sync) == 0) & (size(eligible) == 0)
+_in_sync_run = any_of(_r, _r.is_in(in_sync) & _runs(_r))
+
+
+def _may_lead(replica: Expression) -> Expression:
+    """Whether the controller may elect it without an unclean election."""
+    return any_true(
+        replica.is_in(in_sync),
+        replica.is_in(eligible) & ~_in_sync_run,
+        _nobody_left & (last_known_leader == replica),
+    )
 
 
 elects = Table(
@@ -68,7 +98,7 @@ elects = Table(
     others=(replica,),
     when=(newest_epoch < LEADER_EPOCHS)
     & _runs(elect.replica)
-    & ((newest_epoch == 0) | elect.replica.is_in(in_sync))
+    & ((newest_epoch == 0) | _may_lead(elect.replica))
     & (elected != elect.replica),
     rows=(
         Row(
@@ -76,6 +106,22 @@ elects = Table(
             when=newest_epoch == 0,
             set=_elected(elect.replica, those(_r, _runs(_r))),
             source="PartitionStateMachine.initializeLeaderAndIsrForPartitions",
+        ),
+        Row(
+            "from the eligible leader replicas",
+            when=elect.replica.is_in(eligible),
+            during=eligible_leader_replicas,
+            set=_elected(elect.replica, set_of(elect.replica)),
+            source="KIP-966, PartitionChangeBuilder.electAnyLeader",
+        ),
+        Row(
+            "the last known leader",
+            when=_nobody_left,
+            during=eligible_leader_replicas,
+            set=_elected(elect.replica, set_of(elect.replica)),
+            source="KIP-966, PartitionChangeBuilder.canElectLastKnownLeader",
+            note="Nobody is left that has all of it: the partition is available, and may have lost "
+            "records, whatever unclean.leader.election.enable says.",
         ),
         Row(
             "from the in-sync set",
@@ -92,12 +138,15 @@ elects_unclean = Table(
     when=(0 < newest_epoch)
     & (newest_epoch < LEADER_EPOCHS)
     & _runs(elect_unclean.replica)
-    & all_of(_r, _r.is_in(in_sync).implies(~_runs(_r))),
-    doc="Where no replica in sync runs, and unclean.leader.election.enable is set.",
+    & all_of(_r, _may_lead(_r).implies(~_runs(_r))),
+    doc="Where no replica in sync or eligible runs, and unclean.leader.election.enable is set.",
     rows=(
         Row(
             "from all replicas",
-            set=_elected(elect_unclean.replica, set_of(elect_unclean.replica)),
+            set={
+                **_elected(elect_unclean.replica, set_of(elect_unclean.replica)),
+                eligible: set_of(),
+            },
             source="PartitionLeaderElectionAlgorithms.offlinePartitionLeaderElection",
         ),
     ),
@@ -106,13 +155,34 @@ elects_unclean = Table(
 _unknown = each(_r, UNKNOWN)
 # What only a leader has.
 _not_leading: dict[Expression, Operand] = {isr: set_of(), fetched: _unknown, epoch_start: 0}
+_follows: dict[Expression, Operand] = {
+    leader_epoch: newest_epoch,
+    following: if_(leader_epoch_checked, None, elected),
+    **_not_leading,
+}
+
+# A leader changes its in-sync set and the recorded one in one step; an unclean shutdown doesn't.
+_isr_changed = (
+    eligible_leader_replicas
+    & (state == State.LEADER)
+    & (leader_epoch == newest_epoch)
+    & (isr != in_sync)
+)
 
 hears = Table(
     replica,
     on=hear,
-    others=(registration,),
-    when=(state != State.OFFLINE) & elected.is_set & (leader_epoch < newest_epoch),
+    others=(registration, clients),
+    when=(state != State.OFFLINE) & elected.is_set & ((leader_epoch < newest_epoch) | _isr_changed),
     rows=(
+        Row(
+            "the in-sync set",
+            when=_isr_changed,
+            during=eligible_leader_replicas,
+            set={isr: in_sync, **moved(me, log, in_sync, fetched)},
+            source="Partition.makeLeader",
+            note="Without a new leader epoch: the partition epoch is newer.",
+        ),
         Row(
             "lead",
             when=elected == me,
@@ -122,6 +192,8 @@ hears = Table(
                 isr: in_sync,
                 fetched: _unknown,
                 epoch_start: size(log),
+                following: None,
+                unclean_shutdown: False,
                 high_watermark: advanced(me, log, in_sync, _unknown),
             },
             source="Partition.makeLeader",
@@ -130,19 +202,19 @@ hears = Table(
             "follow",
             during=truncated_by_epoch,
             goto=State.TRUNCATING,
-            set={leader_epoch: newest_epoch, **_not_leading},
+            set=_follows,
             source="Partition.makeFollower, ReplicaManager.makeFollowers",
         ),
         Row(
             "follow from the high watermark",
             goto=State.FETCHING,
-            set={leader_epoch: newest_epoch, **_not_leading, **truncated(high_watermark)},
+            set={**_follows, **truncated(high_watermark)},
             source="ReplicaManager.makeFollowers before 0.11.0.0",
         ),
     ),
 )
 
-_forgets: dict[Expression, Operand] = {leader_epoch: 0, **_not_leading}
+_forgets: dict[Expression, Operand] = {leader_epoch: 0, following: None, **_not_leading}
 crashes = Table(
     replica,
     on=crash,
@@ -161,12 +233,14 @@ loses_power = Table(
         Row(
             "the last entry is lost",
             goto=State.OFFLINE,
-            set={**_forgets, **truncated(_last)},
+            set={**_forgets, **truncated(_last), unclean_shutdown: True},
             source="UnifiedLog.flush; log.flush.interval.messages",
         ),
     ),
 )
 
+_not_me = if_(elected == me, None, elected)
+_others = in_sync - set_of(me)
 restarts = Table(
     replica,
     on=restart,
@@ -174,9 +248,23 @@ restarts = Table(
     when=state == State.OFFLINE,
     rows=(
         Row(
+            "register anew after an unclean shutdown",
+            when=unclean_shutdown,
+            during=eligible_leader_replicas,
+            goto=State.STARTED,
+            set={
+                elected: _not_me,
+                **recorded(_others, set_of(me)),
+                last_known_leader: if_(in_sync == set_of(me), some(me), last_known_leader),
+            },
+            source="KIP-966, ReplicationControlManager.handleBrokerShutdown",
+            note="PreviousBrokerEpoch isn't the one that the controller knows: the log may have "
+            "lost what others rely on.",
+        ),
+        Row(
             "register anew",
             goto=State.STARTED,
-            set={elected: if_(elected == me, None, elected)},
+            set={elected: _not_me},
             source="ClusterControlManager.registerBroker, KafkaController.onBrokerFailure",
             note="Who led before has to be elected again.",
         ),

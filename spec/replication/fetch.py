@@ -1,8 +1,7 @@
 """A leader's appends, its followers' fetches, the high watermark and the in-sync set.
 
-A fetch is one step, of a follower and a leader that agree on the epoch, or its answer is lost. In
-Kafka an answer that comes after a change of the epoch counts for nothing from 2.1 on (KIP-320).
-Releases before let a follower fetch under another epoch: that isn't declared.
+A fetch is one step of a follower and a leader, or its answer is lost. An answer that comes after a
+change of the epoch counts for nothing from 2.1 on (KIP-320); before, that isn't declared.
 """
 
 from __future__ import annotations
@@ -29,8 +28,13 @@ from ...language import (
     variable,
 )
 from ...language.expressions import Operand
-from ..features import high_watermark_waits, isr_from_epoch_start
 from ..leader.state import Kind
+from ..replication_features import (
+    broker_epoch_checked,
+    high_watermark_waits,
+    isr_from_epoch_start,
+    leader_epoch_checked,
+)
 from .state import (
     ACKS,
     LOG_SIZE,
@@ -43,6 +47,7 @@ from .state import (
     State,
     acknowledged,
     acks_all,
+    answers,
     clients,
     consumed,
     elected,
@@ -52,16 +57,18 @@ from .state import (
     in_sync,
     isr,
     leader_epoch,
-    leads,
     log,
     me,
     newest_epoch,
     produced,
+    recorded,
+    refused,
     registration,
     replica,
     session,
     state,
     truncated,
+    unclean_shutdown,
 )
 
 Updates = Mapping[Expression, Operand]
@@ -161,13 +168,18 @@ appends = Table(
 _leader = fetch.leader
 _theirs = log.at(_leader)
 _offsets = updated(fetched.at(_leader), me, size(log))
-_at_leader = {fetched.at(_leader): _offsets, **moved(_leader, _theirs, isr.at(_leader), _offsets)}
+_at_leader = {
+    fetched.at(_leader): _offsets,
+    unclean_shutdown: False,
+    **moved(_leader, _theirs, isr.at(_leader), _offsets),
+}
 fetches = Table(
     replica,
     on=fetch,
     others=(clients,),
-    when=(state == State.FETCHING) & leads(_leader, leader_epoch),
+    when=(state == State.FETCHING) & answers(_leader),
     rows=(
+        *refused(_leader),
         Row(
             "offset out of range",
             when=size(log) > size(_theirs),
@@ -193,7 +205,7 @@ fetches = Table(
     ),
 )
 
-_records_it = (elected == me) & (newest_epoch == leader_epoch)
+_records_it = (elected == me) & (newest_epoch == leader_epoch) & (isr == in_sync)
 _gone = isr - set_of(shrink.follower)
 shrinks = Table(
     replica,
@@ -204,12 +216,13 @@ shrinks = Table(
     & (shrink.follower != me)
     & (fetched[shrink.follower] < size(log))
     & _records_it,
-    doc="An older leader's change isn't recorded, and changes nothing. Time isn't here: a replica "
-    "that lags may be taken for one that has lagged for too long.",
+    doc="The change of an older leader, or of one that hasn't heard of the in-sync set, isn't "
+    "recorded, and changes nothing. Time isn't here: a replica that lags may be taken for one that "
+    "has lagged for too long.",
     rows=(
         Row(
             "remove the replica",
-            set={isr: _gone, in_sync: _gone, **moved(me, log, _gone, fetched)},
+            set={isr: _gone, **recorded(_gone), **moved(me, log, _gone, fetched)},
             source="Partition.maybeShrinkIsr",
         ),
     ),
@@ -225,15 +238,16 @@ expands = Table(
     & ~_new.is_in(isr)
     & (_new != me)
     & (state.at(_new) == State.FETCHING)
-    & (leader_epoch.at(_new) == leader_epoch)
+    & ((leader_epoch.at(_new) == leader_epoch) | ~leader_epoch_checked)
     & (_offset != UNKNOWN)
     & (_offset >= high_watermark)
     & (~isr_from_epoch_start | (_offset >= epoch_start))
+    & ~(broker_epoch_checked & unclean_shutdown.at(_new))
     & _records_it,
     rows=(
         Row(
             "add the replica",
-            set={isr: _joined, in_sync: _joined},
+            set={isr: _joined, **recorded(_joined)},
             source="Partition.maybeExpandIsr",
         ),
     ),

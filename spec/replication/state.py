@@ -8,25 +8,31 @@ Disks keep what was appended, unless a power loss takes the last entry.
 from __future__ import annotations
 
 from ...language import (
+    Bool,
     Expression,
     Int,
     Key,
     Machine,
     Map,
     Optional,
+    Row,
     Sequence,
     Set,
     constant,
     count_of,
     element,
     enum,
+    if_,
     keep,
     max_of,
     minimum,
     record,
+    set_of,
+    size,
 )
 from ...language.expressions import Operand
 from ..leader.state import Kind
+from ..replication_features import eligible_leader_replicas, leader_epoch_checked
 
 REPLICAS = constant("replicas", 3, 1, 5, meaning="replicas of the partition")
 RECORDS = constant("records", 2, 1, 8, meaning="records that producers send")
@@ -65,6 +71,15 @@ registration = Machine(
 elected = registration.field("leader", Optional(REPLICA), doc="None: there is no leader.")
 newest_epoch = registration.field("leader_epoch", LEADER_EPOCH, doc="Of the newest election.")
 in_sync = registration.field("isr", Set(REPLICA), doc="Replicas from which a leader is elected.")
+eligible = registration.field(
+    "elr", Set(REPLICA),
+    doc="Eligible leader replicas: they left an in-sync set below min.insync.replicas, and lead if "
+    "nobody in it runs.",
+)  # fmt: skip
+last_known_leader = registration.field(
+    "last_known_leader", Optional(REPLICA),
+    doc="The last one in sync, where an unclean shutdown has left nobody (lastKnownElr).",
+)  # fmt: skip
 
 State = enum("State", "OFFLINE", "STARTED", "LEADER", "TRUNCATING", "FETCHING")
 
@@ -87,6 +102,14 @@ fetched = replica.field(
 epoch_start = replica.field(
     "epoch_start", OFFSET, doc="A leader's: its log end offset when it became leader."
 )
+following = replica.field(
+    "following", Optional(REPLICA),
+    doc="A follower's leader. Only before 2.1: from then on, the leader epoch says it.",
+)  # fmt: skip
+unclean_shutdown = replica.field(
+    "unclean_shutdown", Bool(),
+    doc="It has lost power, and no leader has heard since then where its log ends.",
+)  # fmt: skip
 
 clients = Machine("clients", doc="Producers, each record from one without retries, and consumers.")
 produced = clients.field("produced", Int(0, RECORDS, "count"), doc="How many records were sent.")
@@ -97,12 +120,50 @@ consumed = clients.field(
 )
 
 acks_all = ACKS == -1
+NOBODY = set_of()
 me = replica.this
 
 
 def leads(leader: Expression, epoch: Expression) -> Expression:
     """Whether a replica is the leader of an epoch, as far as it knows."""
     return (state.at(leader) == State.LEADER) & (leader_epoch.at(leader) == epoch)
+
+
+def answers(leader: Expression) -> Expression:
+    """Whether a replica that a follower asks leads. It asks the leader of its epoch; which other
+    one it asks in vain changes nothing."""
+    is_asked = (leader_epoch.at(leader) == leader_epoch) | (following == leader)
+    return (state.at(leader) == State.LEADER) & (leader_epoch_checked | is_asked)
+
+
+def refused(leader: Expression) -> tuple[Row, Row]:
+    """The rows of a follower whose leader is in another epoch."""
+    source = "KIP-320, Partition.checkCurrentLeaderEpoch"
+    return (
+        Row(
+            "fenced leader epoch",
+            when=leader_epoch < leader_epoch.at(leader),
+            during=leader_epoch_checked,
+            source=source,
+            note="FENCED_LEADER_EPOCH: the follower waits until it hears of the election.",
+        ),
+        Row(
+            "unknown leader epoch",
+            when=leader_epoch > leader_epoch.at(leader),
+            during=leader_epoch_checked,
+            source=source,
+            note="UNKNOWN_LEADER_EPOCH: the leader hasn't heard of its own election; the follower "
+            "tries again.",
+        ),
+    )
+
+
+def recorded(members: Expression, unclean: Expression = NOBODY) -> dict[Expression, Operand]:
+    """The controller records an in-sync set. Whoever leaves it below min.insync.replicas is
+    eligible (PartitionChangeBuilder.maybePopulateTargetElr), but not those that are `unclean`."""
+    is_below = eligible_leader_replicas & (size(members) < MIN_ISR)
+    left = (in_sync | eligible) - members - unclean
+    return {in_sync: members, eligible: if_(is_below, left, set_of())}
 
 
 def truncated(offset: Operand) -> dict[Expression, Operand]:

@@ -1,22 +1,22 @@
 """What a follower's log loses before it fetches: OffsetForLeaderEpoch, or the high watermark.
 
-A question and its answer are one step, of a follower and a leader that agree on the epoch. From 2.7
+A question and its answer are one step of a follower and a leader. From 2.7
 on brokers say the same with Fetch: its answer names the epoch and offset where the logs diverge.
 """
 
 from __future__ import annotations
 
 from ...language import Row, Table, event, last, minimum, only, size
-from ..features import epoch_asked_again, truncated_by_epoch
+from ..replication_features import epoch_asked_again, truncated_by_epoch
 from .state import (
     REPLICA,
     State,
+    answers,
     end_offset,
     high_watermark,
-    leader_epoch,
-    leads,
     log,
     newest_up_to,
+    refused,
     replica,
     state,
     truncated,
@@ -34,9 +34,10 @@ _STATE = "AbstractFetcherThread.getOffsetTruncationState"
 asks = Table(
     replica,
     on=ask,
-    when=(state == State.TRUNCATING) & leads(ask.leader, leader_epoch),
+    when=(state == State.TRUNCATING) & answers(ask.leader),
     rows=only(
         truncated_by_epoch,
+        *refused(ask.leader),
         Row(
             "nothing to ask",
             when=size(log) == 0,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...language import System, Unreached
-from ..features import KAFKA, truncated_by_epoch
+from ..features import KAFKA
 from ..properties.replication import PROPERTIES
 from ..replication import election, fetch, truncation
 from ..replication.state import (
@@ -11,6 +11,7 @@ from ..replication.state import (
     CRASHES,
     EXTRA_ENTRIES,
     LEADER_EPOCHS,
+    LOG_SIZE,
     MIN_ISR,
     POWER_LOSSES,
     RECORDS,
@@ -21,19 +22,54 @@ from ..replication.state import (
     log,
     newest_epoch,
 )
+from ..replication_features import leader_epoch_checked, truncated_by_epoch
+
+_NOTHING_LOST = (
+    (POWER_LOSSES == 0) & (UNCLEAN_ELECTIONS == 0) & ((REPLICAS < 3) | (LEADER_EPOCHS < 3))
+)
 
 UNREACHED = (
     Unreached(
         "impossible: a follower that truncates by leader epoch has nothing left beyond its "
-        "leader's log",
+        "leader's log (before 2.1, where nothing is lost, and with two replicas or two elections)",
         ("replica.fetch/offset out of range",),
-        truncated_by_epoch,
+        truncated_by_epoch & (leader_epoch_checked | _NOTHING_LOST),
     ),
     Unreached(
         "need two records and three elections (records=2, leader_epochs=3): two leaders append, "
         "neither with the other's record, and one of them leads again",
         ("replica.OffsetForLeaderEpoch/ask again",),
-        (RECORDS < 2) | (LEADER_EPOCHS < 3),
+        (LOG_SIZE < 2) | (LEADER_EPOCHS < 3),
+    ),
+    Unreached(
+        "need a power loss (power_losses=1)",
+        (
+            "replica.LeaderAndIsr/the in-sync set",
+            "replica.restart/register anew after an unclean shutdown",
+        ),
+        POWER_LOSSES == 0,
+    ),
+    Unreached(
+        "needs power losses that leave nobody eligible (power_losses=2, or 1 with "
+        "min_insync_replicas=1)",
+        ("registration.elect/the last known leader",),
+        (POWER_LOSSES == 0) | ((MIN_ISR > 1) & (POWER_LOSSES < 2)),
+    ),
+    Unreached(
+        "needs a third replica: the follower's own leader has heard of their epoch",
+        ("replica.fetch/unknown leader epoch",),
+        REPLICAS < 3,
+    ),
+    Unreached(
+        "needs a leader that hasn't heard of a newer epoch, which isn't that of the other replica "
+        "(replicas=3 or leader_epochs=3)",
+        ("replica.OffsetForLeaderEpoch/unknown leader epoch",),
+        (REPLICAS < 3) & (LEADER_EPOCHS < 3),
+    ),
+    Unreached(
+        "needs an in-sync set below min.insync.replicas (min_insync_replicas=2, replicas=2)",
+        ("registration.elect/from the eligible leader replicas",),
+        (MIN_ISR < 2) | (REPLICAS < 2),
     ),
 )
 
@@ -60,7 +96,8 @@ system = System(
     unreached=UNREACHED,
     reach="three replicas, two records, three elections and one crash at any step; brokers that "
     "hear late of an election, a replica that lags and leaves the in-sync set and comes back, "
-    "answers of a fetch that are lost. They don't reach a fetch that is taken in another epoch, "
-    "what a broker of before 2.1 may do; a fetch of a part of what the leader has; a retry of a "
-    "producer; the deletion of records; eligible leader replicas (KIP-966).",
+    "answers of a fetch that are lost. They don't reach an answer that comes after its epoch, "
+    "which a broker of before 2.1 may take; a fetch of a part of what the leader has; a retry of a "
+    "producer; the deletion of records; a broker that is killed and yet counts as shut down "
+    "cleanly, or the other way round (only a power loss is unclean).",
 )  # fmt: skip

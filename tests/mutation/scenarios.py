@@ -74,6 +74,7 @@ KNOWN = (("oldest_transaction_version", 2),)  # which these clients don't look a
 
 WHAT_FAILS = (("power_losses", 1), ("unclean_elections", 1), ("min_insync_replicas", 1))
 ONE_RECORD = (("replicas", 3), ("records", 1))
+POWER_LOSS = (("power_losses", 1), ("crashes", 0))
 BY_HIGH_WATERMARK = ("truncated_by_epoch",)
 
 ONE_INSTANCE = (("producers", 1), ("faults", 1))
@@ -127,6 +128,9 @@ CHOSEN: dict[str, tuple[Scenario, ...]] = {
         Scenario("4.3", WHAT_FAILS, off=BY_HIGH_WATERMARK),
         Scenario("1.1", WHAT_FAILS),
         Scenario("3.6", (("unclean_elections", 1),)),
+        Scenario("4.3", POWER_LOSS),
+        Scenario("4.3", (*ONE_RECORD, *POWER_LOSS, ("leader_epochs", 2))),
+        Scenario("2.0", (*ONE_RECORD, ("crashes", 0))),
         Scenario("4.3", ONE_RECORD),
     ),
     "exactly-once": (

@@ -16,6 +16,7 @@ from epochfence.spec.properties.replication import PROPERTIES
 from epochfence.spec.replication.state import (
     LEADER_EPOCHS,
     Entry,
+    eligible,
     high_watermark,
     leader_epoch,
     log,
@@ -31,6 +32,7 @@ SYSTEM = shipped("replication")
 NAMES = tuple(item.name for item in PROPERTIES)
 SMALL, DEFAULT = "small", "default"
 HIGH_WATERMARK = ("truncated_by_epoch",)
+POWER_LOSS = {"power_losses": 1, "crashes": 0}
 
 
 def run(
@@ -100,6 +102,26 @@ def test_two_of_two_in_sync_outlive_an_unclean_election_from_3_7_on() -> None:
     assert run(constants={"unclean_elections": 1}).verdict is Verdict.HOLDS
 
 
+@pytest.mark.slow(1)
+def test_from_4_1_on_a_power_loss_costs_nothing_with_two_in_sync() -> None:
+    """KIP-966: whoever was eligible leads instead. What protects it stands below."""
+    result = run(constants=POWER_LOSS, bounds=DEFAULT)
+    assert result.verdict is Verdict.HOLDS
+    assert dict(result.rows)["registration.elect/from the eligible leader replicas"] > 0
+
+
+def test_a_follower_in_another_epoch_is_refused_and_changes_nothing() -> None:
+    """KIP-320: with a fetch refused and with none there are the same states."""
+    assert run().states == run(system=_without_refusals(SYSTEM)).states
+
+
+def _without_refusals(system: System) -> System:
+    for table in ("replica.fetch", f"replica.{ASK}"):
+        for row in ("fenced leader epoch", "unknown leader epoch"):
+            system = altered(system, table=table, row=row, when=False)
+    return system
+
+
 # What protects a property -----------------------------------------------------------------------
 
 
@@ -152,7 +174,33 @@ FAULTS = (
         "ConsumedKept", 8, LEAD, {"unclean_elections": 1}, "3.6",
     ),
     Fault("KIP-101, scenario 1", "ConsumedKept", 12, LEAD, off=HIGH_WATERMARK),
+    Fault(
+        "KIP-966: before it, who has lost power leads, as the last one in sync",
+        "AcknowledgedKept", 12, LEAD, POWER_LOSS, "4.0.1", bounds=DEFAULT,
+    ),
+    Fault(
+        "KIP-966 is of one unclean shutdown: after two, the last known leader leads",
+        "AcknowledgedKept", 14, LEAD, {"power_losses": 2, "crashes": 0}, bounds=DEFAULT,
+    ),
+    Fault(
+        "KIP-903: who has lost power joins by what it fetched before",
+        "AcknowledgedKept", 16, LEAD, POWER_LOSS, off=("broker_epoch_checked",), bounds=DEFAULT,
+    ),
+    Fault(
+        "an eligible replica stays so after an unclean shutdown",
+        "AcknowledgedKept", 14, LEAD, {"power_losses": 1}, bounds=DEFAULT,
+        system=altered(SYSTEM, table="replica.restart",
+                       row="register anew after an unclean shutdown", updates={eligible: eligible}),
+    ),
+    Fault(
+        "an eligible replica leads though the high watermark didn't wait",
+        "ConsumedKept", 9, LEAD, off=("high_watermark_waits",), bounds=DEFAULT,
+    ),
     Fault("KIP-279", "ReplicasAgree", 12, "fetch/append", protocol="1.1"),
+    Fault(
+        "KIP-320: a follower fetches from its leader of an older epoch",
+        "ReplicasAgree", 16, "fetch/append", protocol="2.0", bounds=DEFAULT,
+    ),
     Fault(
         "a replica outside the in-sync set is elected",
         "ReplicasAgree", 8, "produce/append, acks=all",
