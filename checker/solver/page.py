@@ -84,6 +84,13 @@ CASES = (
         "transactions", {"producers": 1, "partitions": 1, "transactions": 1},
         ("PrepareCompletes",),
     ),
+    Case(
+        "replication", {"power_losses": 0, "unclean_elections": 0},
+        (
+            "AcknowledgedKept", "ConsumedKept", "ReplicasAgree", "FollowerInLine", "EpochsInOrder",
+            "OneLeader",
+        ),
+    ),
 )  # fmt: skip
 
 

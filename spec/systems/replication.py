@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...language import System, Unreached
 from ..features import KAFKA
+from ..lemmas.replication import LEMMAS
 from ..properties.replication import PROPERTIES
 from ..replication import election, fetch, truncation
 from ..replication.state import (
@@ -79,6 +80,7 @@ system = System(
     "clients that write to it and read from it.",
     tables=fetch.TABLES + truncation.TABLES + election.TABLES,
     properties=PROPERTIES,
+    lemmas=LEMMAS,
     observed=(log,),
     constants=(
         REPLICAS, RECORDS, LEADER_EPOCHS, ACKS, MIN_ISR, CRASHES, POWER_LOSSES, UNCLEAN_ELECTIONS,

@@ -110,18 +110,6 @@ def test_from_4_1_on_a_power_loss_costs_nothing_with_two_in_sync() -> None:
     assert dict(result.rows)["registration.elect/from the eligible leader replicas"] > 0
 
 
-def test_a_follower_in_another_epoch_is_refused_and_changes_nothing() -> None:
-    """KIP-320: with a fetch refused and with none there are the same states."""
-    assert run().states == run(system=_without_refusals(SYSTEM)).states
-
-
-def _without_refusals(system: System) -> System:
-    for table in ("replica.fetch", f"replica.{ASK}"):
-        for row in ("fenced leader epoch", "unknown leader epoch"):
-            system = altered(system, table=table, row=row, when=False)
-    return system
-
-
 # What protects a property -----------------------------------------------------------------------
 
 
@@ -196,7 +184,7 @@ FAULTS = (
         "an eligible replica leads though the high watermark didn't wait",
         "ConsumedKept", 9, LEAD, off=("high_watermark_waits",), bounds=DEFAULT,
     ),
-    Fault("KIP-279", "ReplicasAgree", 12, "fetch/append", protocol="1.1"),
+    Fault("KIP-279, with a fetch in another epoch", "ReplicasAgree", 11, "fetch/append", protocol="1.1"),
     Fault(
         "KIP-320: a follower fetches from its leader of an older epoch",
         "ReplicasAgree", 16, "fetch/append", protocol="2.0", bounds=DEFAULT,
@@ -206,12 +194,12 @@ FAULTS = (
         "ReplicasAgree", 8, "produce/append, acks=all",
         {"unclean_elections": 1, "min_insync_replicas": 1},
     ),
-    Fault("KIP-279", "FollowerInLine", 10, f"{ASK}/to the leader's offset", protocol="1.1"),
+    Fault("KIP-279, with a question in another epoch", "FollowerInLine", 10, LEAD, protocol="1.1"),
     Fault("KIP-279", "FollowerInLine", 10, f"{ASK}/to the leader's offset",
           off=("epoch_asked_again",)),
     Fault(
         "KIP-101, scenario 2: a follower loses an entry, and leads",
-        "FollowerInLine", 11, LEAD, {"power_losses": 1}, off=HIGH_WATERMARK,
+        "FollowerInLine", 12, LEAD, {"power_losses": 1}, off=HIGH_WATERMARK,
     ),
     Fault(
         "a follower truncates nothing",
