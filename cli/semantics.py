@@ -57,7 +57,7 @@ def pieces(cell: Cell, protocol: str, memory: int = 0) -> list[Piece]:
     from ..checker.sweep import Piece
 
     system = shipped("delivery")
-    names = tuple(item.name for item in system.properties)
+    names = tuple(item.name for item in system.properties if item.name in COLUMNS)
     return [
         Piece(
             system, protocol, tuple(cell.constants(bounds).items()), memory=memory,

@@ -5,25 +5,35 @@ from __future__ import annotations
 from ...language import (
     Expression,
     all_of,
+    all_true,
     any_of,
     element,
+    if_,
     invariant,
     position,
     size,
+    some,
     variable,
 )
 from ..delivery import state as delivery
-from ..delivery.consumer import is_given, validated
+from ..delivery.consumer import filters, is_given, validated
 from ..delivery.state import Stage, Transaction
+from ..leader.isolation import ending_behind
+from ..leader.state import Kind
 from ..replication.state import (
     RECORD,
     RECORDS,
     REPLICA,
+    SESSION,
+    State,
+    acknowledged,
     high_watermark,
     leads,
     log,
     newest_epoch,
     produced,
+    session,
+    state,
 )
 
 _r, _i = variable("r", RECORD), REPLICA.variable("i")
@@ -82,4 +92,88 @@ in_order = invariant(
     "max.in.flight.requests.per.connection",
 )
 
-PROPERTIES = (at_most_once, at_least_once, no_silent_loss, in_order)
+# What a new leader has of producers and their transactions ----------------------------------------
+
+_j, _n = REPLICA.variable("j"), variable("n", SESSION)
+_mine = element("mine", delivery.of_session(log.at(_i), session))
+_mark = element("mark", delivery.of_session(log.at(_i), _n))
+_newest_leader = leads(_i, newest_epoch)
+
+duplicate_known = invariant(
+    "DuplicateKnown",
+    all_of(
+        _r,
+        (delivery.is_idempotent & _r.is_in(acknowledged)).implies(
+            all_of(
+                _i,
+                _newest_leader.implies(
+                    any_of(_mine, (_mine.kind == Kind.DATA) & (_mine.record == _r))
+                ),
+            )
+        ),
+    ),
+    "What was acknowledged to an idempotent producer is a duplicate to whoever leads in the newest "
+    "epoch, should it be sent again.",
+    "UnifiedLog.rebuildProducerState, ProducerStateEntry.findDuplicateBatch",
+)
+
+_is_aborted = _n < session
+_is_committed = (_n == session) & (delivery.transaction == Transaction.COMMITTED)
+marker_kept = invariant(
+    "MarkerKept",
+    all_of(
+        _n,
+        (_is_transactional & (_is_aborted | _is_committed)).implies(
+            all_of(
+                _i,
+                _newest_leader.implies(
+                    any_of(_mark, _mark.kind == if_(_is_aborted, Kind.ABORT, Kind.COMMIT))
+                ),
+            )
+        ),
+    ),
+    "The marker of a transaction that has ended is in the log of whoever leads in the newest "
+    "epoch.",
+    "TransactionMarkerChannelManager.maybeWriteTxnCompletion",
+)
+
+_read = element("read", log.at(_i))
+_is_given = is_given(_i, position(_read)) & (_read.kind == Kind.DATA)
+
+
+def _ending(replica: Expression) -> Expression:
+    """How the transaction of the entry ended, by a replica's log."""
+    return ending_behind(log.at(replica), position(_read), _read.producer_id).value.kind
+
+
+aborted_alike = invariant(
+    "AbortedAlike",
+    all_of(
+        _i,
+        all_of(
+            _j,
+            all_of(
+                _read,
+                all_true(
+                    filters, state.at(_i) == State.LEADER, leads(_j, newest_epoch), _is_given
+                ).implies(
+                    (log.at(_j)[position(_read)] == some(_read)) & (_ending(_i) == _ending(_j))
+                ),
+            ),
+        ),
+    ),
+    "What a leader gives a read_committed consumer, below its last stable offset, is at the same "
+    "offset at whoever leads in the newest epoch, and aborted if it was: a new leader's list of "
+    "aborted transactions is the old one's.",
+    "UnifiedLog.collectAbortedTransactions, TransactionIndex",
+)
+
+PROPERTIES = (
+    at_most_once,
+    at_least_once,
+    no_silent_loss,
+    in_order,
+    duplicate_known,
+    marker_kept,
+    aborted_alike,
+)

@@ -35,8 +35,18 @@ from .replication import UNREACHED as REPLICATION
 UNREACHED = (
     Unreached(
         "need a transaction (transactional_id=1)",
-        ("reader.poll/of an aborted transaction",),
+        ("reader.poll/of an aborted transaction", "MarkerKept"),
         TRANSACTIONAL == 0,
+    ),
+    Unreached(
+        "needs transactions, and a consumer that filters (transactional_id=1, read_committed=1)",
+        ("AbortedAlike",),
+        (TRANSACTIONAL == 0) | (READ_COMMITTED == 0),
+    ),
+    Unreached(
+        "needs an idempotent producer (idempotence=1)",
+        ("DuplicateKnown",),
+        (IDEMPOTENCE == 0) & (TRANSACTIONAL == 0),
     ),
 )
 

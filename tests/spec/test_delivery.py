@@ -44,10 +44,11 @@ def run(
     bounds: str = CLIENTS,
     properties: tuple[str, ...] = NAMES,
     system: System = SYSTEM,
+    off: tuple[str, ...] = (),
 ) -> Result:
     """A cell checked at one of its bounds, with some constants of its own."""
     values = cell.constants(bounds) | dict(constants or {})
-    instance = instantiate(system, NEWEST, values, properties=properties)
+    instance = instantiate(system, NEWEST, values, properties=properties, switch_off=off)
     return check(instance, Options(deadlock=False))
 
 
@@ -113,11 +114,19 @@ class Fault:
     constants: Mapping[str, int] = field(default_factory=dict[str, int])
     bounds: str = CLIENTS
     system: System = SYSTEM
+    off: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.breaks}: {self.name}"
 
 
+ELECTIONS = {
+    "leader_epochs": 3, "crashes": 1, "records": 1, "extra_entries": 1, "disconnections": 0,
+    "consumer_crashes": 0,
+}  # fmt: skip
+TRANSACTION = {"transactional_id": 1, "read_committed": 1}
+KIP_101 = "a follower that truncates to its high watermark leads"
+BY_HIGH_WATERMARK = ("truncated_by_epoch",)
 PLAIN = {"idempotence": 0, "extra_entries": 1}
 FAULTS = (
     Fault("no idempotence", "AtMostOnce", PLAIN),
@@ -136,6 +145,13 @@ FAULTS = (
         "a leader looks at no sequence", "InOrder", {"extra_entries": 1},
         system=altered(SYSTEM, table="replica.Produce", row="out of order", when=False),
     ),
+    Fault(KIP_101, "DuplicateKnown", ELECTIONS, off=BY_HIGH_WATERMARK),
+    Fault(KIP_101, "MarkerKept", ELECTIONS | TRANSACTION, off=BY_HIGH_WATERMARK),
+    Fault(KIP_101, "AbortedAlike", ELECTIONS | TRANSACTION, off=BY_HIGH_WATERMARK),
+    Fault(
+        "an unclean election with one replica in sync", "MarkerKept",
+        ELECTIONS | TRANSACTION | {"unclean_elections": 1, "min_insync_replicas": 1},
+    ),
 )  # fmt: skip
 
 
@@ -144,12 +160,20 @@ def test_an_idempotent_producer_and_an_atomic_consumer_are_exactly_once(bounds: 
     assert run(BEST, bounds=bounds).verdict is Verdict.HOLDS
 
 
+@pytest.mark.parametrize("sessions", [1, 2])
+def test_a_new_leader_knows_producers_and_how_their_transactions_ended(sessions: int) -> None:
+    """By clean elections, after crashes, where a transaction was aborted before as well."""
+    constants = ELECTIONS | TRANSACTION | {"sessions": sessions, "extra_entries": sessions + 1}
+    kept = ("DuplicateKnown", "MarkerKept", "AbortedAlike")
+    assert run(BEST, constants, properties=kept).verdict is Verdict.HOLDS
+
+
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_what_protects_a_property(fault: Fault) -> None:
     result = run(
         BEST, fault.constants, bounds=fault.bounds, properties=(fault.breaks,),
-        system=fault.system,
+        system=fault.system, off=fault.off,
     )  # fmt: skip
     assert result.verdict is Verdict.BROKEN, result.reason
 

@@ -184,7 +184,10 @@ FAULTS = (
         "an eligible replica leads though the high watermark didn't wait",
         "ConsumedKept", 9, LEAD, off=("high_watermark_waits",), bounds=DEFAULT,
     ),
-    Fault("KIP-279, with a fetch in another epoch", "ReplicasAgree", 11, "fetch/append", protocol="1.1"),
+    Fault(
+        "KIP-279, with a fetch in another epoch", "ReplicasAgree", 11, "fetch/append",
+        protocol="1.1",
+    ),
     Fault(
         "KIP-320: a follower fetches from its leader of an older epoch",
         "ReplicasAgree", 16, "fetch/append", protocol="2.0", bounds=DEFAULT,
