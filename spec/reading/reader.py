@@ -12,9 +12,9 @@ from ..leader.state import Kind
 from .state import (
     delivered,
     dropped,
+    fetcher,
     fetching,
     first_unstable,
-    follower,
     high_watermark,
     is_aborted,
     is_unstable,
@@ -28,7 +28,7 @@ from .state import (
 look = event("fetch begins", event_doc="The leader looks up the last stable offset.")
 _STABLE = "Log.fetchLastStableOffsetMetadata"
 looks = Table(
-    follower,
+    fetcher,
     on=look,
     others=(store,),
     when=~fetching & (next_offset <= high_watermark),
@@ -63,7 +63,7 @@ _is_aborted = _found.is_set & (_found.value.offset == _next.value.offset)
 _READ = {fetching: False, limit: None, next_offset: _next.value.offset + 1}
 _transaction = _next.value.transaction
 reads = Table(
-    follower,
+    fetcher,
     on=read,
     others=(store,),
     when=fetching,

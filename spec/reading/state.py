@@ -95,14 +95,14 @@ begun = decisions.field("begun", Int(0, TRANSACTIONS, "count"), doc="How many th
 ongoing = decisions.field("ongoing", Map(PRODUCER_ID, Optional(TRANSACTION)))
 committed = decisions.field("committed", Set(TRANSACTION), doc="Those that ended so.")
 
-follower = Machine("follower", doc="A read_committed consumer of the partition, and its fetch.")
-next_offset = follower.field("next_offset", OFFSET, doc="Its position.")
-fetching = follower.field("fetching", Bool(), doc="The leader has looked how far it may read.")
-limit = follower.field(
+fetcher = Machine("fetcher", doc="A read_committed consumer of the partition, and its fetch.")
+next_offset = fetcher.field("next_offset", OFFSET, doc="Its position.")
+fetching = fetcher.field("fetching", Bool(), doc="The leader has looked how far it may read.")
+limit = fetcher.field(
     "limit", Optional(OFFSET), doc="How far: none where that is the high watermark, read later."
 )
-delivered = follower.field("delivered", Set(TRANSACTION), doc="Of which it was given a record.")
-dropped = follower.field("dropped", Set(TRANSACTION), doc="Of which it has dropped a record.")
+delivered = fetcher.field("delivered", Set(TRANSACTION), doc="Of which it was given a record.")
+dropped = fetcher.field("dropped", Set(TRANSACTION), doc="Of which it has dropped a record.")
 
 # What follows from the log ------------------------------------------------------------------------
 

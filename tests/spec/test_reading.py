@@ -72,7 +72,7 @@ def test_a_marker_that_is_gone_lets_a_committed_record_be_dropped() -> None:
 def test_a_reader_that_passes_the_last_stable_offset_gets_what_is_open() -> None:
     """KIP-98: without the last stable offset the high watermark is all that bounds a reader."""
     passing = altered(
-        SYSTEM, table="follower.fetch begins", row="up to the first unstable offset",
+        SYSTEM, table="fetcher.fetch begins", row="up to the first unstable offset",
         updates={limit: some(high_watermark)},
     )  # fmt: skip
     assert steps(run("4.3", ONE, "OnlyCommitted", system=passing)) == 4
@@ -80,7 +80,7 @@ def test_a_reader_that_passes_the_last_stable_offset_gets_what_is_open() -> None
 
 def test_a_reader_that_takes_no_notice_of_aborts_gets_their_records() -> None:
     without = altered(
-        SYSTEM, table="follower.fetch reads", row="of an aborted transaction", when=False
+        SYSTEM, table="fetcher.fetch reads", row="of an aborted transaction", when=False
     )
     assert steps(run("4.3", ONE, "OnlyCommitted", system=without)) == 6
 
@@ -95,7 +95,7 @@ def test_a_leader_that_keeps_an_ended_transaction_open_is_seen() -> None:
 
 def test_a_reader_that_drops_everything_is_seen() -> None:
     all_dropped = altered(
-        SYSTEM, table="follower.fetch reads", row="of an aborted transaction",
+        SYSTEM, table="fetcher.fetch reads", row="of an aborted transaction",
         when=True,
     )  # fmt: skip
     assert run("4.3", ONE, "NoneDropped", system=all_dropped).verdict is Verdict.BROKEN
