@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .spark.histories import Summary
     from .vacuity import Vacuity
 
-MOST_VACUOUS = 12  # things that a verdict is qualified by, in print
+MOST_VACUOUS = 5  # things that a verdict is qualified by, in print
 
 SHORTEST = "Counterexample, the shortest there is"
 TITLES = {
@@ -81,11 +81,11 @@ def _known_reasons(vacuous: Iterable[Vacuity], console: Console) -> None:
         console.print(f"Never taken or met, for a known reason: {told}.", markup=False)
 
 
-def tell_unexplained(found: Sequence[str], console: Console) -> None:
+def tell_unexplained(found: Sequence[str], console: Console, option: str = "--json FILE") -> None:
     """What is vacuous for no known reason, behind the verdict."""
     shown = list(found[:MOST_VACUOUS])
     if len(found) > len(shown):
-        shown.append(f"{len(found) - len(shown)} things more, which --json FILE has")
+        shown.append(f"and {len(found) - len(shown)} more ({option} lists them)")
     if shown:
         console.print(Text.assemble(("HOLDS, but: ", "bold yellow"), f"{'; '.join(shown)}."))
 

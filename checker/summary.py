@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .solver.bound import Bounded
     from .vacuity import Vacuity
 
+GRAVE = ("property", "premise", "run")  # kinds of what is vacuous, before single rows
 FOUND_FAULT = (Verdict.BROKEN, Verdict.DEADLOCK, Verdict.LEADS_TO_BROKEN)
 
 
@@ -71,7 +72,8 @@ def _verdict(result: Outcome, console: Console) -> None:
         if item.note:
             console.print(f"{item.name}, known: {item.note}.", markup=False)
     if isinstance(result, Result) and result.verdict not in FOUND_FAULT:
-        tell_unexplained([str(item) for item in result.unexplained], console)
+        gravest = sorted(result.unexplained, key=lambda item: item.kind not in GRAVE)
+        tell_unexplained([str(item) for item in gravest], console, "--coverage")
     every = result.counterexamples if isinstance(result, Result) else []
     if result.trace is not None and len(every) < 2:
         console.print()

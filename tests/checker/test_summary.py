@@ -10,6 +10,7 @@ from rich.console import Console
 from epochfence import language as lang
 from epochfence.checker import summary
 from epochfence.checker.check import Options, check
+from epochfence.checker.report import MOST_VACUOUS, tell_unexplained
 from epochfence.checker.solver.bound import Bounded, bound
 from epochfence.checker.verdict import Result
 from epochfence.language import Machine, Row, System, Table, event, instantiate, invariant
@@ -142,3 +143,12 @@ def test_what_is_switched_otherwise_than_in_the_release_is_told() -> None:
     for without, of in (((), "protocol 2; "), (("fencing",), "protocol 2, without fencing; ")):
         shown = told(check(instantiate(lease, "2", switch_off=without)))
         assert f"\n  lease, {of}" in shown
+
+
+def test_of_many_things_that_never_happen_a_few_are_named() -> None:
+    out = StringIO()
+    console = Console(file=out, width=200, color_system=None)
+    tell_unexplained([f"row {n} is never taken" for n in range(20)], console, "--coverage")
+    named = out.getvalue()
+    assert named.count("is never taken") == MOST_VACUOUS
+    assert named.endswith(f"; and {20 - MOST_VACUOUS} more (--coverage lists them).\n")
