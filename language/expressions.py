@@ -385,7 +385,7 @@ def as_bounded(expression: Expression, having: Collection[Field] = ()) -> Expres
 
 
 def folded(e: Expression) -> Expression:
-    """The expression without the parts that constant truths decide."""
+    """The expression without the parts that constants decide."""
     if not e.args:
         return e
     args = tuple(folded(part) for part in e.args)
@@ -402,6 +402,8 @@ def folded(e: Expression) -> Expression:
                     return lift(decides) if truth == decides else other
         case "if" if truths[0] is not None:
             return args[1] if truths[0] else args[2]
+        case "eq" if all(part.op == "const" for part in args):
+            return lift(args[0].data == args[1].data and type(args[0].data) is type(args[1].data))
         case "add" if args[1].op == "const" and args[1].data == 0:
             return args[0]
         case _:

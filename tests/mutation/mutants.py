@@ -17,7 +17,7 @@ from typing import NamedTuple
 from epochfence.diagrams.facts import assume
 from epochfence.language import Expression, Row, Sending, System, Table, lift
 from epochfence.language.errors import DeclarationError
-from epochfence.language.expressions import EnumValue, rewrite, show
+from epochfence.language.expressions import EnumValue, folded, rewrite, show
 from epochfence.spec.systems import SHIPPED, shipped
 from epochfence.tests.spec.alterations import with_rows
 
@@ -194,6 +194,7 @@ def _replies(row: Row) -> Iterator[tuple[str, Sending | Expression]]:
 
 def _others(value: Expression) -> Iterator[tuple[str, Expression]]:
     """The value with each constant of an enum that it may take replaced by the enum's next one."""
+    value = folded(value)
     for constant in dict.fromkeys(_results(value)):
         kind, member = constant.data.enum, constant.data.member
         names = kind.names

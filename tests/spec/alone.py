@@ -57,7 +57,8 @@ class Alone:
     """A machine of a model on its own, from its first state on or with other fields given.
 
     A field is one of the machine's or, where it has none of that name, one of the only other
-    machine that has; where there is one instance, its value is that instance's.
+    machine that has; `machine.field` says which. Where there is one instance, its value is that
+    instance's.
     """
 
     machine: str
@@ -92,9 +93,9 @@ class Alone:
         return value[0] if self._of_one(full) else value
 
     def _full(self, name: str) -> str:
-        own = f"{self.machine}.{name}"
-        if own in self.state:
-            return own
+        for full in (f"{self.machine}.{name}", name):
+            if full in self.state:
+                return full
         (full,) = (each for each in self.state if each.partition(".")[2] == name)
         return full
 
