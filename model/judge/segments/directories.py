@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -107,13 +108,44 @@ def judge_segments(directories: Iterable[Path], protocol: str | None = None) -> 
     """Judges all partitions in these directories. Raises OSError, and DeclarationError for a
     release that there isn't."""
     found = Segments()
-    for folder in folders_in(directories):
+    before = {folder: _files(folder) for folder in folders_in(directories)}
+    for folder in before:
         if is_of_transactions(folder):
             found.transactions.append(read_transactions(folder, protocol))
         else:
             found.partitions.append(read_partition(folder, protocol))
-    _join(found)
+    written = {folder for folder, files in before.items() if _files(folder) != files}
+    if written:
+        _tell_written(found, written)
+    else:
+        _join(found)
     return found
+
+
+def _files(folder: Path) -> dict[str, tuple[int, int]]:
+    """The files that are judged, each with its size and when it was written to; none of a folder
+    that is gone."""
+    found: dict[str, tuple[int, int]] = {}
+    for path in folder.glob("*"):
+        if path.suffix in (".log", ".txnindex", ".snapshot"):
+            with suppress(FileNotFoundError):
+                told = path.stat()
+                found[path.name] = told.st_size, told.st_mtime_ns
+    return found
+
+
+def _tell_written(found: Segments, written: set[Path]) -> None:
+    """What was read at different times says nothing of each other: a file and those beside it, or
+    markers and decisions."""
+    for part in (*found.partitions, *found.transactions):
+        if part.folder in written:
+            part.findings.clear()
+    count = "1 folder was" if len(written) == 1 else f"{len(written)} folders were"
+    what = (
+        f"{count} written to meanwhile, as a running broker does: nothing is said of them, nor "
+        "of markers and decisions; stop the broker, or judge a copy"
+    )
+    found.findings.append(Finding(min(written), None, what, is_damage=True))
 
 
 def _join(found: Segments) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from epochfence.model.judge.segments import directories
 from epochfence.model.judge.segments.directories import Segments, judge_segments
 from epochfence.model.judge.segments.report import lines
-from epochfence.model.judge.segments.transactions import may_follow
+from epochfence.model.judge.segments.transactions import TransactionLog, may_follow
 from epochfence.model.records import (
     AbortedTransaction,
     Flag,
@@ -265,6 +266,44 @@ def test_damage_never_makes_it_better(tmp_path: Path) -> None:
                 path.write_bytes(data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :])
                 assert judge_segments([broker.folder]).outcome.name != "EXPLAINED", (path, at)
             path.write_bytes(data)
+
+
+@pytest.mark.parametrize("folder", ["orders-0", "__transaction_state-0"])
+def test_of_a_running_broker_nothing_is_said_that_may_change(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files are read one after another: a marker may be there whose decision wasn't yet."""
+    honest(broker := Broker(tmp_path / "whole"))
+    broker.judge()
+    whole = {path: path.read_bytes() for path in broker.folder.rglob("*.log")}
+    assert judge_segments([broker.folder]).outcome.name == "EXPLAINED"
+    other = Log()
+    other.data(0, 0)
+    other.data(0, 0)  # which no leader takes
+    other.write(broker.folder / "others-0")
+    late = broker.folder / folder / f"{0:020}.log"
+    read = directories.read_transactions
+
+    def while_it_writes(given: Path, protocol: str | None) -> TransactionLog:
+        late.write_bytes(whole[late][: len(whole[late]) // 2])
+        found = read(given, protocol)
+        late.write_bytes(whole[late])
+        return found
+
+    monkeypatch.setattr(directories, "read_transactions", while_it_writes)
+    late.write_bytes(whole[late][: len(whole[late]) // 2])
+    found = judge_segments([broker.folder])
+    told = [str(finding) for finding in found.every if finding.is_damage]
+    assert told == [
+        f"{broker.folder / folder}: 1 folder was written to meanwhile, as a running broker does: "
+        "nothing is said of them, nor of markers and decisions; stop the broker, or judge a copy"
+    ]
+    (kept,) = [finding for finding in found.every if not finding.is_damage]
+    assert kept.file.parent.name == "others-0"
+    (broker.folder / "others-0" / late.name).unlink()
+    (broker.folder / "others-0").rmdir()
+    late.write_bytes(whole[late][: len(whole[late]) // 2])
+    assert judge_segments([broker.folder]).outcome.name == "UNJUDGED"
 
 
 def test_a_log_that_begins_later_is_judged_by_what_is_known(tmp_path: Path) -> None:
