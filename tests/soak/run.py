@@ -81,21 +81,21 @@ class Told:
     lacking: list[str] = field(default_factory=list[str])
 
     def set_apart(self, log: str, stuck: Mapping[str, Stuck]) -> None:
-        """Takes out what a transaction explains whose marker the broker says to have left out:
-        what is missing has to be behind it, and what hangs to be it."""
+        """Takes out what markers explain that the broker says to have left out: what is missing has
+        to be behind a transaction that hangs there, and what hangs to be one of these."""
         skipped = {part for found in SKIPPED.findall(log) for part in found.split(", ")}
+        held = frozenset[str]().union(*(stuck[part].records for part in skipped & stuck.keys()))
         left: list[str] = []
         parts: set[str] = set()
         for each in self.wrong:
-            why = [
-                part for part in skipped & stuck.keys() & {*re.findall(rf"{TOPIC}-\d+", each)}
-                if self.missing.get(each, frozenset()) <= stuck[part].records
-                and re.findall(r"transaction from offset (\d+)", each)
-                in ([], [f"{stuck[part].offset}"])
-            ]  # fmt: skip
-            parts.update(why)
-            if why:
-                self.apart.append(f"{each}: the transaction at {why[0]}, {stuck[why[0]].offset}")
+            named = skipped & {*re.findall(rf"{TOPIC}-\d+", each)}
+            first = [int(offset) for offset in re.findall(r"transaction from offset (\d+)", each)]
+            is_behind = self.missing.get(each, frozenset()) <= held and all(
+                part in stuck and stuck[part].offset <= offset for part in named for offset in first
+            )
+            if named and is_behind:
+                parts |= named
+                self.apart.append(each)
             else:
                 left.append(each)
         self.wrong = left
