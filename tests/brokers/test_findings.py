@@ -149,6 +149,7 @@ def test_1_a_local_bump_sends_again_what_was_appended(broker: Broker, orders: st
         assert read(orders, "orders") == ["first", A, B, A, B]
 
 
+@with_kraft
 def test_2_and_7_an_unknown_producer_starts_in_mid_sequence(broker: Broker, orders: str) -> None:
     """A batch that isn't appended is sent again for ever; a bump has it behind a later one. The
     first error is of a topic that is deleted, and is there again before the second batch."""
