@@ -73,7 +73,7 @@ class Recorded(Cluster):
     def send(self, name: str, partition: str, count: int = 1, *, back: int = 0) -> None:
         """Produce: the next batch, or one `back` in the sequence."""
         place = (*self.held[name], partition)
-        asked = {
+        asked: Line = {
             "producer_id": place[0], "producer_epoch": place[1], "count": count,
             "base_sequence": max(0, self.following.get(place, 0) - back),
         }  # fmt: skip
