@@ -136,7 +136,7 @@ def _chosen(settings: list[str], release: str) -> list[Cell]:
             fail(f"{setting}: give a setting and its value, as acks=all")
         (choices if name in CHOICES else producer)[name] = value
     for name, value in choices.items():
-        why = refusal(name, value)
+        why = refusal(name, value, release)
         if why is not None:
             fail(why)
     for name, near in unknown(producer).items():

@@ -46,6 +46,14 @@ high_watermark_waits = feature(
     sentence="The high watermark stays while the in-sync set is below min.insync.replicas.",
     source="KAFKA-15583, Partition.maybeIncrementLeaderHW",
 )
+min_isr_capped = feature(
+    "min_isr_capped",
+    "3.7",
+    parts=(LEADER,),
+    sentence="min.insync.replicas above the replication factor counts as that; before, every "
+    "append with acks=all was refused.",
+    source="KAFKA-15583, Partition.effectiveMinIsr",
+)
 broker_epoch_checked = feature(
     "broker_epoch_checked",
     "3.5",
@@ -70,6 +78,7 @@ OF_REPLICATION: Final[tuple[Expression, ...]] = (
     isr_from_epoch_start,
     leader_epoch_checked,
     high_watermark_waits,
+    min_isr_capped,
     broker_epoch_checked,
     eligible_leader_replicas,
 )

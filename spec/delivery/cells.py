@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from itertools import product
 
 from ...language import DeclarationError
+from ..features import KAFKA
+from ..replication_features import min_isr_capped
 from .state import AFTER, BEFORE, TOGETHER
 
 REPLICATION_FACTOR = 3
@@ -150,8 +152,11 @@ CHOICES: dict[str, tuple[str, ...]] = {
 table has."""
 
 
-def refusal(name: str, value: str) -> str | None:
-    """Why the table has no such value of one of the CHOICES: Kafka's own error where it has one."""
+def refusal(name: str, value: str, release: str) -> str | None:
+    """Why the table has no such value of one of the CHOICES: Kafka's own error where it has one.
+
+    Raises DeclarationError for an unknown release.
+    """
     if value in CHOICES[name]:
         return None
     number = int(value) if value.lstrip("-").isdigit() else None
@@ -159,6 +164,11 @@ def refusal(name: str, value: str) -> str | None:
         if number < 1:
             return f"InvalidConfigurationException: {name}={value}: Value must be at least 1"
         if number > REPLICATION_FACTOR:
+            if KAFKA.holds(min_isr_capped, KAFKA.features_at(release)):
+                return (
+                    f"{name}={value} counts as {REPLICATION_FACTOR}, as there are no more: the "
+                    f"table has {name} of {' and '.join(CHOICES[name])}"
+                )
             return (
                 f"NOT_ENOUGH_REPLICAS: {name}={value} is more than the {REPLICATION_FACTOR} "
                 "replicas that there are, so that every send with acks=all is refused"

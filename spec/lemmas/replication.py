@@ -25,7 +25,6 @@ from ...language import (
 )
 from ..replication.state import (
     LOG_SIZE,
-    MIN_ISR,
     RECORD,
     REPLICA,
     UNKNOWN,
@@ -42,6 +41,7 @@ from ..replication.state import (
     last_known_leader,
     leader_epoch,
     log,
+    min_isr,
     newest_epoch,
     produced,
     state,
@@ -71,7 +71,7 @@ registered = invariant(
         (newest_epoch == 0).implies(all_true(size(eligible) == 0, ~elected.is_set)),
         elected.is_set.implies(elected.value.is_in(in_sync)),
         all_of(i, ~(i.is_in(in_sync) & i.is_in(eligible))),
-        (size(in_sync) >= MIN_ISR).implies(size(eligible) == 0),
+        (size(in_sync) >= min_isr).implies(size(eligible) == 0),
         ~last_known_leader.is_set,
         all_of(i, ~unclean_shutdown.at(i)),
     ),
@@ -245,7 +245,7 @@ below_epoch_start = invariant(
 
 # Leaders of older epochs --------------------------------------------------------------------------
 
-_is_old = _leads & (leader_epoch.at(i) < newest_epoch) & (size(isr.at(i)) >= MIN_ISR)
+_is_old = _leads & (leader_epoch.at(i) < newest_epoch) & (size(isr.at(i)) >= min_isr)
 """A leader that hasn't heard of its successor, and whose high watermark may move."""
 
 
@@ -268,7 +268,7 @@ followers_of_old = invariant(
         i,
         all_of(
             j,
-            (_leads & (size(isr.at(i)) >= MIN_ISR) & _may_lead(j)).implies(
+            (_leads & (size(isr.at(i)) >= min_isr) & _may_lead(j)).implies(
                 j.is_in(isr.at(i))
                 | (leader_epoch.at(j) == 0)
                 | (leader_epoch.at(j) > leader_epoch.at(i))

@@ -38,7 +38,6 @@ from ..replication_features import (
 from .state import (
     ACKS,
     LOG_SIZE,
-    MIN_ISR,
     RECORD,
     RECORDS,
     REPLICA,
@@ -59,6 +58,7 @@ from .state import (
     leader_epoch,
     log,
     me,
+    min_isr,
     newest_epoch,
     produced,
     recorded,
@@ -92,7 +92,7 @@ def advanced(
     end = if_(_r == leader, size(entries), offsets[_r])
     reached = min_of(_r, if_(_r.is_in(members), end, LOG_SIZE))
     before = high_watermark.at(leader)
-    waits = high_watermark_waits & (size(members) < MIN_ISR)
+    waits = high_watermark_waits & (size(members) < min_isr)
     return if_(waits, before, maximum(before, reached))
 
 
@@ -108,7 +108,7 @@ def moved(
         entry.producer_id == session,
         entry.kind == Kind.DATA,
     )
-    answered = those(_record, acks_all & (size(members) >= MIN_ISR) & any_of(entry, is_answered))
+    answered = those(_record, acks_all & (size(members) >= min_isr) & any_of(entry, is_answered))
     return {high_watermark.at(leader): now, acknowledged: acknowledged | answered}
 
 
@@ -116,7 +116,7 @@ def refused_for_want_of_replicas(refused: Updates) -> Row:
     """The row of an append with acks=all where too few replicas are in sync."""
     return Row(
         "not enough replicas",
-        when=acks_all & (size(isr) < MIN_ISR),
+        when=acks_all & (size(isr) < min_isr),
         set=refused,
         source="Partition.appendRecordsToLeader",
         note="NOT_ENOUGH_REPLICAS; the producer tries again.",

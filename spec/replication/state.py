@@ -32,7 +32,7 @@ from ...language import (
 )
 from ...language.expressions import Operand
 from ..leader.state import Kind
-from ..replication_features import eligible_leader_replicas, leader_epoch_checked
+from ..replication_features import eligible_leader_replicas, leader_epoch_checked, min_isr_capped
 
 REPLICAS = constant("replicas", 3, 1, 5, meaning="replicas of the partition")
 RECORDS = constant("records", 2, 1, 8, meaning="records that producers send")
@@ -46,6 +46,7 @@ EXTRA_ENTRIES = constant(
 LEADER_EPOCHS = constant("leader_epochs", 3, 1, 8, meaning="elections, the first one counted")
 ACKS = constant("acks", -1, -1, 1, meaning="acks of the producers; -1 is all")
 MIN_ISR = constant("min_insync_replicas", 2, 1, 5, meaning="min.insync.replicas")
+min_isr = if_(min_isr_capped, minimum(MIN_ISR, REPLICAS), MIN_ISR)
 CRASHES = constant("crashes", 1, 0, 6, meaning="brokers that crash, their disks intact")
 POWER_LOSSES = constant(
     "power_losses", 0, 0, 6, meaning="brokers that crash and lose their log's last entry"
@@ -161,7 +162,7 @@ def refused(leader: Expression) -> tuple[Row, Row]:
 def recorded(members: Expression, unclean: Expression = NOBODY) -> dict[Expression, Operand]:
     """The controller records an in-sync set. Whoever leaves it below min.insync.replicas is
     eligible (PartitionChangeBuilder.maybePopulateTargetElr), but not those that are `unclean`."""
-    is_below = eligible_leader_replicas & (size(members) < MIN_ISR)
+    is_below = eligible_leader_replicas & (size(members) < min_isr)
     left = (in_sync | eligible) - members - unclean
     return {in_sync: members, eligible: if_(is_below, left, set_of())}
 
