@@ -114,7 +114,7 @@ def test_what_is_in_a_replicas_log_differs() -> None:
     system, constants = load_system("replication"), {"replicas": 2, "crashes": 0}
     pair = instantiate(system, "1.1", constants), instantiate(system, "2.0", constants)
     (only,) = compare(*pair, 700).found
-    assert (only.action, len(only.run.steps)) == ("replica.OffsetForLeaderEpoch", 10)
+    assert (only.action, len(only.run.steps)) == ("replica.OffsetForLeaderEpoch", 9)
     assert (only.before, only.after) == (
         Answer("to the leader's offset", ()), Answer("ask again", ()),
     )  # fmt: skip

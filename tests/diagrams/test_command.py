@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from epochfence.cli import app
+from epochfence.spec.systems import SHIPPED
 
 ORDERS = str(Path(__file__).parent / "orders.py")
 
@@ -62,7 +63,7 @@ def test_a_file_is_written_and_nothing_printed(tmp_path: Path) -> None:
     [
         (
             ("orders",),
-            "calls, replication, exactly-once, delivery), a machine",
+            f"{list(SHIPPED)[-1]}), a machine",
         ),
         (("orders", "--machine", "order"), "nothing is called orders"),
         (("transactions", "--machine", "coordinator"), "it has: transaction, "),
