@@ -69,11 +69,11 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
 DRAWN = {
     re.compile(
         r"epochfence (check|matrix) [a-z+-]+ (?!.*--(checkpoint|resume|trace))"
-    ): pytest.mark.sample(3, of="searches on pages"),
+    ): pytest.mark.sample(2, of="searches on pages"),
     re.compile(
         r"epochfence (bugs|diff|prove|semantics|sweep|vectors|window|diagram transactions|"
         r"check \S+/retry.py) (?!.*--engine)|python tests/conformance/run.py"
-    ): pytest.mark.sample(4, of="long commands on pages"),
+    ): pytest.mark.sample(2, of="long commands on pages"),
     re.compile(r"epochfence judge --engine spark --input"): pytest.mark.sample(1, of="kills"),
 }
 
