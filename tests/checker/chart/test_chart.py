@@ -128,7 +128,7 @@ def test_a_run_of_any_length_fits_and_breaks_no_name(name: str, seed: int) -> No
     assert {*chart.lanes} <= {*" ".join(lines[:2]).split()}
     words = {word.strip(":;") for line in lines for word in line.split()}
     for each in chart.steps:
-        assert {change.split(":")[0] for change in each.changes} <= words
+        assert {word for change in each.changes for word in change.split(":")[0].split()} <= words
         assert all(arrow.taken is None or arrow.taken > each.number for arrow in each.sent)
 
 
