@@ -106,6 +106,10 @@ SparkUi = Annotated[
 Jobs = Annotated[
     int | None, typer.Option("--jobs", min=1, max=64, help="Processes. Default: all cores.")
 ]
+MemoryOfEach = Annotated[
+    float | None,
+    typer.Option("--memory", metavar="GiB", help="The most for each (default: a fair share)."),
+]
 Ranges = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=A..B", help="A constant's values, as 1..3 or 1,2,5."),

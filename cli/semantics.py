@@ -30,7 +30,7 @@ from ..spec.delivery.promised import window as window_constants
 from ..spec.features import KAFKA
 from ..spec.systems import shipped
 from .endings import fail, internal, needing, write_json
-from .options import Jobs, Json, Protocol, Results, memory_of, spread_of
+from .options import Jobs, Json, MemoryOfEach, Protocol, Results, memory_of, spread_of
 from .screen import beside, screen
 
 if TYPE_CHECKING:
@@ -78,10 +78,7 @@ def semantics(
     ] = None,
     protocol: Protocol = None,
     jobs: Jobs = None,
-    memory: Annotated[
-        float | None,
-        typer.Option("--memory", metavar="GiB", help="The most for each (default: a fair share)."),
-    ] = None,
+    memory: MemoryOfEach = None,
     results: Results = None,
     output: Json = None,
 ) -> None:
