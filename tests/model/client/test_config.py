@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochfence.language import DeclarationError, Table
+from epochfence.language import DeclarationError
 from epochfence.model.client.config import ConfigError, resolve, resolve_broker
 from epochfence.spec.config import CLIENTS, SETTINGS, STEPS
 from epochfence.spec.features import KAFKA
+from epochfence.tests.model.client.rules import is_missed, rules
 
 NO_TRANSACTIONS = "Cannot set a transactional.id without also enabling idempotence."
 NO_RETRIES = "Must set retries to non-zero when using the idempotent producer."
@@ -219,40 +220,13 @@ GRID = [
 ]
 
 
-def everything(given: dict[str, str], release: str) -> object:
-    try:
-        return resolve(given, release)
-    except ConfigError as error:
-        return str(error)
-
-
 @pytest.mark.slow(1)
 @pytest.mark.sample(8)
-@pytest.mark.parametrize(
-    ("step", "row"),
-    [
-        pytest.param(step, row, id=f"{step}-{table.on.name}, {table.rows[row].name}")
-        for step, table in enumerate(STEPS)
-        for row in range(len(table.rows))
-    ],
-)
+@pytest.mark.parametrize(("step", "row"), rules(STEPS))
 def test_a_rule_that_is_gone_is_missed(
     step: int, row: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = STEPS[step]
-    left = (*table.rows[:row], *table.rows[row + 1 :])
-    without = [Table(table.machine, table.on, left)] if left else []
-    steps = (*STEPS[:step], *without, *STEPS[step + 1 :])
-    during = table.rows[row].during
-    releases = [r for r in CLIENTS.releases if CLIENTS.holds(during, CLIENTS.features_at(r))]
-
-    def differs(given: dict[str, str], release: str) -> bool:
-        before = everything(given, release)
-        with monkeypatch.context() as patched:
-            patched.setattr("epochfence.model.client.config.STEPS", steps)
-            return everything(given, release) != before
-
-    assert any(differs(given, release) for release in releases for given in GRID)
+    assert is_missed("STEPS", step, row, CLIENTS, resolve, GRID, monkeypatch)
 
 
 @pytest.mark.parametrize(

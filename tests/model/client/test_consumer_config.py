@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from epochfence.language import Table
 from epochfence.model.client.config import ConfigError, resolve_broker, resolve_consumer
 from epochfence.spec.broker_config import BROKER_SETTINGS, BROKERS
 from epochfence.spec.consumer_config import CONSUMER_SETTINGS, CONSUMER_STEPS, CONSUMERS
+from epochfence.tests.model.client.rules import is_missed, rules
 
 RELEASES = CONSUMERS.releases
 GROUP = {"group.id": "g"}
@@ -222,37 +222,10 @@ GRID = [
 ]
 
 
-def everything(given: dict[str, str], release: str) -> object:
-    try:
-        return resolve_consumer(given, release)
-    except ConfigError as error:
-        return str(error)
-
-
 @pytest.mark.slow(2)
 @pytest.mark.sample(4)
-@pytest.mark.parametrize(
-    ("step", "row"),
-    [
-        pytest.param(step, row, id=f"{step}-{table.on.name}, {table.rows[row].name}")
-        for step, table in enumerate(CONSUMER_STEPS)
-        for row in range(len(table.rows))
-    ],
-)
+@pytest.mark.parametrize(("step", "row"), rules(CONSUMER_STEPS))
 def test_a_rule_that_is_gone_is_missed(
     step: int, row: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = CONSUMER_STEPS[step]
-    left = (*table.rows[:row], *table.rows[row + 1 :])
-    without = [Table(table.machine, table.on, left)] if left else []
-    steps = (*CONSUMER_STEPS[:step], *without, *CONSUMER_STEPS[step + 1 :])
-    during = table.rows[row].during
-    found = [r for r in RELEASES if CONSUMERS.holds(during, CONSUMERS.features_at(r))]
-
-    def differs(given: dict[str, str], release: str) -> bool:
-        before = everything(given, release)
-        with monkeypatch.context() as patched:
-            patched.setattr("epochfence.model.client.config.CONSUMER_STEPS", steps)
-            return everything(given, release) != before
-
-    assert any(differs(given, release) for release in found for given in GRID)
+    assert is_missed("CONSUMER_STEPS", step, row, CONSUMERS, resolve_consumer, GRID, monkeypatch)
