@@ -20,6 +20,7 @@ from epochfence.model.live.cluster import LiveCluster
 from epochfence.model.live.connection import Connection, Security
 from epochfence.model.serve.proxy import Proxy
 from epochfence.tests.brokers.kafka import SLOWEST_START_S, Broker, Listener, free_port
+from epochfence.tests.brokers.topics import make_orders, with_orders
 from epochfence.tests.model.serve.clients import (
     TIMEOUT_S,
     eventually,
@@ -42,12 +43,8 @@ pytestmark = pytest.mark.sample(4, of="findings on brokers")
 @pytest.fixture
 def orders(broker: Broker) -> Iterator[str]:
     """A broker with an empty topic `orders` of two partitions, and none afterwards."""
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
-    for made in admin.create_topics([NewTopic("orders", 2, 1)]).values():
-        made.result(TIMEOUT_S)
-    yield broker.bootstrap
-    for gone in admin.delete_topics(["orders"]).values():
-        gone.result(TIMEOUT_S)
+    with with_orders(broker.bootstrap, 2) as bootstrap:
+        yield bootstrap
 
 
 def configure(bootstrap: str, name: str, value: int) -> None:
@@ -283,9 +280,7 @@ def behind_a_proxy(release: str, folder: Path) -> Iterator[tuple[Broker, Proxy]]
         Broker(release, folder, internal) as broker,
         Proxy(f"127.0.0.1:{broker.also_port}", port=port) as proxy,
     ):
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
-        for made in admin.create_topics([NewTopic("orders", 1, 1)]).values():
-            made.result(TIMEOUT_S)
+        make_orders(broker.bootstrap, 1)
         yield broker, proxy
 
 

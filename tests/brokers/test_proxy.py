@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException, Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from typer.testing import CliRunner
 
 from epochfence.cli import app
@@ -22,9 +20,11 @@ from epochfence.model.serve.faults import Drawn
 from epochfence.model.serve.history import History
 from epochfence.model.serve.proxy import Proxy
 from epochfence.tests.brokers.kafka import Broker
+from epochfence.tests.brokers.topics import with_orders
 from epochfence.tests.model.serve.behaviours import PLAN, by_java
 from epochfence.tests.model.serve.clients import (
     TIMEOUT_S,
+    commit_one_and_begin_another,
     eventually,
     in_transactions,
     librdkafka,
@@ -42,12 +42,8 @@ FAULTS = (
 @pytest.fixture
 def orders(broker: Broker) -> Iterator[str]:
     """A broker with an empty topic `orders`; afterwards it has none, as other tests want it."""
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
-    for made in admin.create_topics([NewTopic("orders", 1, 1)]).values():
-        made.result(TIMEOUT_S)
-    yield broker.bootstrap
-    for gone in admin.delete_topics(["orders"]).values():
-        gone.result(TIMEOUT_S)
+    with with_orders(broker.bootstrap, 1) as bootstrap:
+        yield bootstrap
 
 
 def transactions(producer: Producer) -> None:
@@ -119,12 +115,7 @@ def test_a_trace_as_a_schedule(orders: str, broker: Broker, tmp_path: Path) -> N
         told = re.search("bootstrap.servers=(.*)", proxy.stdout.readline())
         assert told is not None
         producer = in_transactions(told[1], f"trace-{broker.release}")
-        for value in ("txn0", "txn1"):
-            producer.begin_transaction()
-            producer.produce("orders", value)
-            assert producer.flush(TIMEOUT_S) == 0
-            if value == "txn0":
-                producer.commit_transaction(TIMEOUT_S)
+        commit_one_and_begin_another(producer)
         eventually(lambda: len(read(orders, "orders")) == 2)
         proxy.send_signal(signal.SIGINT)
         assert "fired 1 time" in proxy.communicate(timeout=TIMEOUT_S)[0]

@@ -34,6 +34,16 @@ def in_transactions(bootstrap: str, transactional_id: str, **settings: Any) -> P
     return producer
 
 
+def commit_one_and_begin_another(producer: Producer) -> None:
+    """Transactions txn0, which is committed, and txn1, which is left open: a record each."""
+    for value in ("txn0", "txn1"):
+        producer.begin_transaction()
+        producer.produce("orders", value)
+        assert producer.flush(TIMEOUT_S) == 0
+        if value == "txn0":
+            producer.commit_transaction(TIMEOUT_S)
+
+
 def read(
     bootstrap: str, topic: str, *, committed: bool = True, partition: int = 0, offset: int = 0
 ) -> list[str]:

@@ -20,7 +20,7 @@ from epochfence.model.serve.schedule import NoSchedule, Schedule, schedule_of
 from epochfence.model.serve.server import Server
 from epochfence.spec.bugs import bug_of
 from epochfence.tests.model.serve.clients import (
-    TIMEOUT_S,
+    commit_one_and_begin_another,
     eventually,
     in_transactions,
     read,
@@ -94,12 +94,7 @@ def test_a_late_end_by_a_client_s_own_calls() -> None:
     with Server("3.9", topics={"orders": 1}) as server:
         server.faults.add(dict(schedule.faults[0]))
         producer = in_transactions(server.bootstrap, "id")
-        for value in ("txn0", "txn1"):
-            producer.begin_transaction()
-            producer.produce("orders", value)
-            assert producer.flush(TIMEOUT_S) == 0
-            if value == "txn0":
-                producer.commit_transaction(TIMEOUT_S)
+        commit_one_and_begin_another(producer)
         eventually(lambda: server.answered["EndTxn"] == 2)
         assert server.faults.all_fired
         assert read(server.bootstrap, "orders") == ["txn0", "txn1"]
