@@ -236,7 +236,7 @@ class Cluster:
             return dict.fromkeys(wanted, refusal)
         errors: dict[Any, str] = {}
         for partition in () if is_from_broker else wanted:
-            errors[partition] = self._use_of(principal, partition, "WRITE")
+            errors[partition] = self.use_of(principal, topic_of(partition), "WRITE")
         if set(errors.values()) <= {"NONE"}:
             return {}
         return {
@@ -244,9 +244,9 @@ class Cluster:
             for partition, error in errors.items()
         }
 
-    def _use_of(self, principal: str | None, partition: Any, use: str) -> str:
-        """An error, or NONE where a principal may use a partition's topic so."""
-        return self.authorize(principal, "a topic is asked for", topic=topic_of(partition), use=use)
+    def use_of(self, principal: str | None, topic: Any, use: str) -> str:
+        """An error, or NONE where a principal may use a topic so (WRITE, READ or DESCRIBE)."""
+        return self.authorize(principal, "a topic is asked for", topic=topic, use=use)
 
     def add_offsets(
         self, transactional_id: str | None, producer_id: int, producer_epoch: int, group_id: str,
@@ -290,7 +290,7 @@ class Cluster:
             transactional=transactional_id is not None, idempotent=producer_id >= 0,
         )  # fmt: skip
         if refusal == "NONE":
-            refusal = self._use_of(principal, partition, "WRITE")
+            refusal = self.use_of(principal, topic_of(partition), "WRITE")
         if refusal != "NONE":
             return ProduceResponse(refusal)
         leader, version = self.leader(partition), api_version
@@ -441,7 +441,7 @@ class Cluster:
         error = self._commits(principal, name, group_id)
         if error != "NONE":
             return dict.fromkeys(offsets, error)
-        errors = {partition: self._use_of(principal, partition, "READ") for partition in offsets}
+        errors = {each: self.use_of(principal, topic_of(each), "READ") for each in offsets}
         left = [partition for partition, refusal in errors.items() if refusal == "NONE"]
         if left:
             errors |= dict.fromkeys(left, self.commit_offsets(*about, api_version=version))
@@ -460,8 +460,7 @@ class Cluster:
         coordinator appends is a transactional batch without sequence."""
         refusal = self._commits(principal, transactional_id, group_id)
         if refusal == "NONE" and topic is not None:
-            about = {"topic": topic, "use": "READ"}
-            refusal = self.authorize(principal, "a topic is asked for", **about)
+            refusal = self.use_of(principal, topic, "READ")
         if refusal != "NONE":
             return refusal
         partition = offsets_partition(group_id)

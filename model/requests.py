@@ -77,8 +77,7 @@ def _of_topic(
     def checked(cluster: Cluster, fields: dict[str, Any]) -> Answer:
         left = dict(fields)
         principal = left.pop("principal", None)
-        about = {"topic": topic_of(left["partition"]), "use": use}
-        error = cluster.authorize(principal, "a topic is asked for", **about)
+        error = cluster.use_of(principal, topic_of(left["partition"]), use)
         return answered(cluster, left) if error == "NONE" else {"error": error}
 
     return checked
