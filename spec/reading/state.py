@@ -17,7 +17,6 @@ from ...language import (
     Protocols,
     Sequence,
     Set,
-    any_of,
     constant,
     element,
     feature,
@@ -133,10 +132,4 @@ def is_aborted(entry: Expression) -> Expression:
 
 def is_left(entry: Expression) -> Expression:
     """Whether the log has no marker behind a record of its producer id."""
-    behind = element("behind", log)
-    return (entry.kind == Kind.DATA) & ~any_of(
-        behind,
-        (position(behind) > position(entry))
-        & (behind.kind != Kind.DATA)
-        & (behind.producer_id == entry.producer_id),
-    )
+    return (entry.kind == Kind.DATA) & ~ending(entry).is_set
