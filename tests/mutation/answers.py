@@ -1,15 +1,17 @@
 """Tests of answers in given states, run against mutants: collected once, and in a process of their
 own for each mutant.
 
-A test of answers takes steps of the interpreter, explores nothing and draws nothing. Which rows
-each of them takes is noted as they are run without a fault. A mutant is then run with tests that
-take a row that it touches, and, where what is done by other rows may differ as well, with those
-that look at its table.
+A test of answers takes steps of the interpreter or of machines at real ranges, explores nothing and
+draws nothing. Which rows each of them takes is noted as they are run without a fault. A mutant is
+then run with tests that take a row that it touches, and, where what is done by other rows may
+differ as well, with those that look at its table. The fault is in the tables that systems have and
+in those of machines at real ranges: these may be made by another call, with rows of their own.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -23,12 +25,19 @@ from hypothesis import is_hypothesis_test
 
 from epochfence.checker import check
 from epochfence.language import Instance, Table, instantiate
+from epochfence.model.engine import machine
 from epochfence.model.engine.interpreter import Interpreter, Step
-from epochfence.tests.mutation.mutants import Mutant
+from epochfence.model.engine.program import Program
+from epochfence.tests.mutation.mutants import Mutant, faults
 from epochfence.tests.spec.alterations import with_rows
 
 ROOT = Path(__file__).parents[2]
 SPEC = ROOT / "tests" / "spec"
+AT_REAL_RANGES = (
+    ROOT / "tests" / "model" / "client" / "test_producer.py",
+    ROOT / "tests" / "model" / "client" / "test_producer_releases.py",
+    ROOT / "tests" / "conformance" / "test_cases.py",
+)
 STEPS = (
     "import Interpreter",
     "tests.spec.coordinators import",
@@ -41,11 +50,12 @@ NOT_STARTED = "tests of answers can't be collected"
 
 def files() -> list[Path]:
     """The tests of what rows do, a step at a time."""
-    return [
+    of_systems = [
         path
         for path in sorted(SPEC.glob("test_*.py"))
         if any(text in path.read_text(encoding="utf-8") for text in STEPS)
     ]
+    return [*of_systems, *AT_REAL_RANGES]
 
 
 class Answers:
@@ -113,7 +123,7 @@ def _looked(items: list[pytest.Item]) -> dict[pytest.Item, _Looked]:
     found: dict[pytest.Item, _Looked] = {}
     steps, prepare = Interpreter.steps, check.prepare
 
-    def noted(self: Interpreter, state: Any, table: str | None = None) -> Iterator[Step]:
+    def watching(self: Interpreter, state: Any, table: str | None = None) -> Iterator[Step]:
         names = {table} if table else {action.table for action in self.instance.actions}
         now.tables |= names
         for step in steps(self, state, table):
@@ -123,11 +133,15 @@ def _looked(items: list[pytest.Item]) -> dict[pytest.Item, _Looked]:
     def explores(*_: Any, **__: Any) -> Any:
         raise AssertionError("not a test of answers")
 
-    Interpreter.steps, check.prepare = noted, explores
+    Interpreter.steps, check.prepare = watching, explores
     try:
         for item in items:
             now = _Looked()
-            if _passes(item) and now.tables:
+            with machine.noted() as taken:
+                passes = _passes(item)
+            now.tables |= {table.name for table, _ in taken}
+            now.rows |= {f"{table.name}/{row.name}" for table, row in taken}
+            if passes and now.tables:
                 found[item] = now
     finally:
         Interpreter.steps, check.prepare = steps, prepare
@@ -170,7 +184,14 @@ def _fails(items: list[pytest.Item], mutant: Mutant) -> bool:
 
 
 def _put_in(mutant: Mutant) -> None:
-    """Every interpreter takes the mutant's rows from now on."""
+    """Every interpreter takes the mutant's rows from now on, and so does every machine at real
+    ranges that is made from now on."""
+    program_of = machine.program_of
+
+    def of_faulty(tables: tuple[Table, ...], *others: Any) -> Program:
+        return program_of(tuple(at_real_ranges(mutant, table) for table in tables), *others)
+
+    machine.program_of = of_faulty
     steps = Interpreter.steps
     with_fault: dict[int, Instance] = {}
 
@@ -182,6 +203,29 @@ def _put_in(mutant: Mutant) -> None:
         return steps(self, state, table)
 
     Interpreter.steps = faulty
+
+
+def at_real_ranges(mutant: Mutant, table: Table) -> Table:
+    """The table of a machine at real ranges with the mutant's fault, if it has the rows."""
+    for place in mutant.places:
+        if _same(table, place.table):
+            return replace(table, rows=place.rows)
+    first, *below = mutant.places[0].touched
+    if table.name != mutant.places[0].table.name:
+        return table
+    at = next((at for at, row in enumerate(table.rows) if row.name == first), None)
+    if at is None:
+        return table
+    row, rows = table.rows[at], table.rows
+    if below:
+        if [each.name for each in rows[at + 1 : at + 2]] != below:
+            return table
+        return replace(table, rows=(*rows[:at], rows[at + 1], row, *rows[at + 2 :]))
+    what = re.sub(r" \(\d+\)$", "", mutant.what)
+    for fault, _, other, _ in faults(row):
+        if fault == what:
+            return replace(table, rows=(*rows[:at], other, *rows[at + 1 :]))
+    return table
 
 
 def _with(mutant: Mutant, instance: Instance) -> Instance:

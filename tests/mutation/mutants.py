@@ -3,7 +3,8 @@
 Operators: a guard negated (a row without one is taken away), an update dropped, a target state or
 another constant of an enum changed, a reply's error changed, a reply or a message not sent, and two
 neighbouring rows swapped. Left out is what can't be told apart from the original by its form: rows
-that no release has, rows swapped that exclude each other, or that no release has both of.
+that no release has, or whose guard is never true, and rows swapped that exclude each other, or that
+no release has both of.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from epochfence.language.errors import DeclarationError
 from epochfence.language.expressions import EnumValue, folded, rewrite, show
 from epochfence.spec.systems import SHIPPED, shipped
 from epochfence.tests.spec.alterations import with_rows
+
+NEVER = lift(False)
 
 
 class Place(NamedTuple):
@@ -102,9 +105,9 @@ def every_mutant() -> dict[str, Mutant]:
 def mutants(table: Table, systems: list[System]) -> Iterator[Mutant]:
     """The mutants of a table of these systems."""
     for at, row in enumerate(table.rows):
-        if not _in_one_release(systems, row):
+        if folded(row.guard) is NEVER or not _in_one_release(systems, row):
             continue
-        for what, right, other, inside in _faults(row):
+        for what, right, other, inside in faults(row):
             rows = (*table.rows[:at], other, *table.rows[at + 1 :])
             if _can_be(table, other):
                 yield Mutant((Place(table, at, (row.name,), rows),), what, right, inside)
@@ -146,7 +149,7 @@ def _may_both_hold(systems: list[System], row: Row, other: Row) -> bool:
     return assume(other.guard, True, assume(row.guard, True, {})) is not None
 
 
-def _faults(row: Row) -> Iterator[tuple[str, str, Row, bool]]:
+def faults(row: Row) -> Iterator[tuple[str, str, Row, bool]]:
     """What is wrong, what is right in its place, the row with the fault, and whether that is only
     in what the row does."""
     yield "guard negated", show(row.guard), replace(row, when=~row.guard), False

@@ -36,7 +36,8 @@ has its table. It is killed by
 
 * a *property* that breaks, a value out of its range, or a deadlock;
 * *coverage*: other rows are taken than before;
-* a test of *answers* in given states, in `tests/spec/`;
+* a test of *answers* in given states, in `tests/spec/`, of clients at real ranges and of Kafka's
+  conformance cases;
 * *counts*: states, transitions, depth or how often a row is taken are not those recorded in
   `tests/mutation/baseline.json`.
 

@@ -32,7 +32,7 @@ from epochfence.files import write_whole
 from epochfence.language import System
 from epochfence.spec.systems import SHIPPED
 from epochfence.tests.mutation import report
-from epochfence.tests.mutation.answers import ROOT, SPEC, Answers
+from epochfence.tests.mutation.answers import AT_REAL_RANGES, ROOT, SPEC, Answers
 from epochfence.tests.mutation.judge import Outcome, judge
 from epochfence.tests.mutation.mutants import Mutant, every_mutant
 from epochfence.tests.mutation.scenarios import BASELINE, renew_baseline, trials
@@ -150,7 +150,8 @@ def digests(*, quick: bool) -> tuple[str, str]:
     for path in sorted(runs):
         digest.update(path.read_bytes())
     now = digest.hexdigest()
-    tests = [path for path in SPEC.rglob("*") if path.suffix in (".py", ".json")]
+    rooms = dict.fromkeys((SPEC, *(path.parent for path in AT_REAL_RANGES)))
+    tests = [path for room in rooms for path in room.rglob("*") if path.suffix in (".py", ".json")]
     for path in sorted([*tests, SPEC.parent / "conftest.py"]):
         digest.update(path.read_bytes())
     return now, digest.hexdigest()

@@ -114,6 +114,8 @@ CHOSEN: dict[str, tuple[Scenario, ...]] = {
         Scenario("2.0", KNOWN),
         Scenario("4.3", off=WITHOUT_ID),
         Scenario("2.0", off=WITHOUT_ID),
+        Scenario("4.3", (*KNOWN, ("oldest_version", 2))),
+        Scenario("3.2", KNOWN),
     ),
     "producer-ids": (
         Scenario("4.3", ONE_HANDLER),

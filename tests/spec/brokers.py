@@ -3,6 +3,8 @@ coordinator of a group's offsets."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from epochfence.spec.systems import shipped
 from epochfence.tests.spec.alone import Alone
 
@@ -34,3 +36,12 @@ class OffsetsLeader(Alone):
     machine = "partition"
     system = shipped("exactly-once")
     bounds = A_GROUP
+
+
+class Processor(Alone):
+    """A client that reads, processes and writes: what it is told of the offsets in its
+    transaction, and what of its place in the input comes of an end."""
+
+    machine = "producer"
+    system = replace(shipped("exactly-once"), terminal=False)
+    bounds = A_GROUP | {"producers": 1}

@@ -32,7 +32,7 @@ from epochfence.spec.api_versions import VERSION_1
 from epochfence.spec.features import RELEASED as RELEASES
 from epochfence.tests.cases import Outcome, in_release, since
 from epochfence.tests.spec.alone import Alone
-from epochfence.tests.spec.brokers import Elected, OffsetsLeader, ProducerIdManager
+from epochfence.tests.spec.brokers import Elected, OffsetsLeader, Processor, ProducerIdManager
 from epochfence.tests.spec.clients import Client, TransactionalClient
 from epochfence.tests.spec.coordinators import Coordinator
 from epochfence.tests.spec.leaders import Leader
@@ -47,6 +47,7 @@ MACHINES: dict[str, type[Alone | Oracle]] = {
     "coordinator": Coordinator, "leader": Leader, "transactional_client": TransactionalClient,
     "idempotent_client": Client, "producer_client": Oracle,
     "producer_id_manager": ProducerIdManager, "coordinators": Elected, "offsets": OffsetsLeader,
+    "processor": Processor,
 }  # fmt: skip
 Values = Mapping[str, Any]
 
