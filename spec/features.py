@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from ..language import Expression, Protocols, feature
+from .client_features import OF_CLIENTS
 from .group_features import OF_GROUPS
 from .proposals import PROPOSED
 from .releases import BEFORE as BEFORE
@@ -567,5 +568,5 @@ overlap_refused = _of_coordinators(
     source="KAFKA-20031",
 )
 
-_all = (*_features, *OF_REPLICATION, *OF_GROUPS, *PROPOSED)
+_all = (*_features, *OF_CLIENTS, *OF_REPLICATION, *OF_GROUPS, *PROPOSED)
 KAFKA = Protocols(RELEASES, _all, driven_only=(DRAFT,), unreleased=(TRUNK,), parts=PARTS)

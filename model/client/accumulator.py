@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...spec.client import accumulator
+from ...spec.client.blocking import BATCH_OVERHEAD as HEADER
+from ...spec.client.blocking import is_full, room
 from ...spec.messages import now
 from ..engine.errors import NotNow
 from ..engine.machine import Machine
 from .requests import Produce, Record
-
-HEADER = 61  # bytes of a batch without its records
 
 # What a compression ratio is corrected by. Source: CompressionRatioEstimator.
 IMPROVING, DETERIORATING = 0.005, 0.05
@@ -29,12 +29,13 @@ _DONE = ("ACKNOWLEDGED", "FAILED")
 @dataclass(eq=False)
 class Batch:
     """A batch's records; `ratio` is what compression was expected to come to, `limit` how many
-    bytes it may have."""
+    bytes it may have, and `memory` how many it has taken: none, once they are given back."""
 
     partition: Any
     records: list[Record]
     ratio: float
     limit: int
+    memory: int = 0
     is_done: bool = False
 
     def finish(self, error: str | None = None, base_offset: int = -1) -> None:
@@ -56,17 +57,22 @@ def topic_of(partition: Any) -> Any:
 class Accumulator:
     """The batches of a client, by number, on its `machine`.
 
-    `batch_size` is how many bytes a batch may have, `compression_ratio` what compression comes to;
-    None: there is none.
+    `batch_size` is how many bytes a batch may have, `free_memory` how many there are for all of
+    them, `max_request_size` for those of one request. `compression_ratio` is what compression comes
+    to; None: there is none.
     """
 
-    def __init__(self, machine: Machine, batch_size: int, compression_ratio: float | None) -> None:
+    def __init__(
+        self, machine: Machine, batch_size: int, compression_ratio: float | None,
+        free_memory: int, max_request_size: int,
+    ) -> None:  # fmt: skip
         self.machine = machine
         self.batch_size = batch_size
+        self.free_memory, self.max_request_size = free_memory, max_request_size
         self.compression_ratio = compression_ratio
         self.batches: dict[int, Batch] = {}
         self.ratios: dict[Any, float] = {}
-        self._opened = 0
+        self._opened = self._requests = 0
         self._grown: set[int] = set()
 
     # Reading ----------------------------------------------------------------------------------
@@ -80,6 +86,11 @@ class Accumulator:
     def has_undrained(self) -> bool:
         """Whether a batch waits to be sent."""
         return any(self.held(number).status in _WAITING for number in self.batches)
+
+    def incomplete(self) -> list[Record]:
+        """The records that the application waits to hear of."""
+        open_batches = (batch for batch in self.batches.values() if not batch.is_done)
+        return [record for batch in open_batches for record in batch.records]
 
     def held(self, number: int) -> Any:
         """What the machine knows of a batch: a ProducerBatch."""
@@ -129,24 +140,63 @@ class Accumulator:
 
     # Appending --------------------------------------------------------------------------------
 
+    @property
+    def closed_error(self) -> str | None:
+        """The error with which every record is refused, once the client is closed."""
+        return self.machine.value(accumulator.append_error)
+
+    def has(self, record: Record) -> bool:
+        """Whether the record is in a batch."""
+        return any(record in batch.records for batch in self.batches.values())
+
+    def wanted(self, record: Record) -> int:
+        """The bytes of memory that the record needs: none where its partition's last batch has
+        room for it. The last batch takes nothing more, if not."""
+        if self.closed_error or self._place_for(record) is not None:
+            return 0
+        return room(record.size + HEADER, self.batch_size)
+
+    def take(self, size: int) -> int:
+        """Takes so many bytes of memory, or what there is; how many."""
+        taken = min(size, self.free_memory)
+        self.free_memory -= taken
+        return taken
+
+    def give_back(self, size: int) -> None:
+        """So many bytes of memory are free again."""
+        self.free_memory += size
+
+    def free(self, number: int) -> None:
+        """A batch's memory is free again."""
+        self.give_back(self.batches[number].memory)
+        self.batches[number].memory = 0
+
     def append(self, record: Record) -> str | None:
-        """Puts a record into its partition's last batch where there is room, else into a new one;
-        the error with which it is refused, if it is."""
+        """Puts a record into its partition's last batch where there is room, else into a new one,
+        for which there must be memory; the error with which it is refused, if it is."""
+        number = self._place_for(record)
+        if number is not None:
+            error = self.closed_error
+            if error is None:
+                self.batches[number].records.append(record)
+                self._grown.add(number)
+            return error
+        error = self.machine.value(accumulator.new_batch_error)
+        if error is None:
+            batch = self._batch(record)
+            batch.memory = self.take(room(record.size + HEADER, self.batch_size))
+            self._open(batch)
+        return error
+
+    def _place_for(self, record: Record) -> int | None:
         for number, last in reversed(self.batches.items()):
             if last.partition == record.partition and self.held(number).status == "UNSENT":
                 if self._has_room(last, record):
-                    error = self.machine.value(accumulator.append_error)
-                    if error is None:
-                        last.records.append(record)
-                        self._grown.add(number)
-                    return error
+                    return number
                 last.limit = 0  # nothing more comes into it
                 self._grown.add(number)
                 break
-        error = self.machine.value(accumulator.new_batch_error)
-        if error is None:
-            self._open(self._batch(record))
-        return error
+        return None
 
     def _open(self, batch: Batch) -> None:
         number, now_ms = self._opened, self.machine.value(now)
@@ -207,20 +257,35 @@ class Accumulator:
         """
         self._count()
         found: dict[Any, Produce] = {}
+        drained = 0
         for number in self._in_order():
             batch = self.batches[number]
             if batch.partition in found:
                 continue
-            outcome = self.machine.attempt("drain", partition=batch.partition, record=number)
+            size = self.size(number)
+            drain: dict[str, Any] = {"partition": batch.partition, "record": number}
+            if is_full(drained, size, self.max_request_size):
+                if self.machine.may("drain", **drain) is not None:
+                    break
+                continue
+            outcome = self.machine.attempt("drain", **drain)
             if outcome is None:
                 continue
             (sent,) = outcome.sent
+            drained += size
             self._observe_ratio(batch.partition, is_too_large=False)
             found[batch.partition] = Produce(
                 number, batch.partition, sent.base_sequence, sent.producer_id, sent.producer_epoch,
-                is_transactional, transaction_version, tuple(batch.records),
+                is_transactional, transaction_version, tuple(batch.records), self._requests,
+                self.machine.value(now),
             )  # fmt: skip
+        self._requests += bool(found)
         return list(found.values())
+
+    def size(self, number: int) -> int:
+        """The bytes of a batch as it is sent, compressed where it is."""
+        size = sum(record.size for record in self.batches[number].records)
+        return HEADER + int(size * (self.compression_ratio or 1))
 
     def expired(self) -> Iterator[tuple[int, Any]]:
         """Batches whose time is up, with what comes of it: first those that wait, the oldest of a

@@ -7,25 +7,29 @@ order in which Kafka's does them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...spec.client import (
     add_partitions,
+    blocking,
     calls,
     epochs,
     expiry,
     failures,
-    queue,
     requests,
 )  # fmt: skip
 from ...spec.client import sender as sending
 from ...spec.client import transaction_manager as manager
+from ...spec.client.metrics import TIMES
 from ...spec.errors import Errors
 from ...spec.features import KAFKA, transactional
 from ..engine.errors import NotNow, text, whole
 from ..engine.machine import Machine
 from .accumulator import Accumulator, topic_of
+from .blocking import Limits, Sends
+from .metrics import NS_PER_MS, Metrics
+from .request_queue import RequestQueue
 from .requests import CallFailed, CallResult, Produce, Record, Request
 from .sender import Sender
 
@@ -61,7 +65,8 @@ class ProducerClient:
         retry_backoff_max_ms: int = 1000, batch_size: int = 16_384, max_in_flight: int = 5,
         compression_ratio: float | None = None, transaction_version: int = 0,
         init_producer_id_version: int = 5, txn_offset_commit_version: int = 5,
-        produce_version: int = 12,
+        produce_version: int = 12, buffer_memory: int = 33_554_432, max_block_ms: int = 60_000,
+        max_request_size: int = 1_048_576,
     ) -> None:  # fmt: skip
         if transactional_id is not None:
             text("transactional_id", transactional_id)
@@ -75,7 +80,8 @@ class ProducerClient:
             "retry_backoff_max_ms": retry_backoff_max_ms,
             "in_flight": max_in_flight,
         }
-        for name, value in (*settings.items(), ("batch_size", batch_size)):
+        self.limits = Limits(buffer_memory, max_request_size, max_block_ms)
+        for name, value in (settings | vars(self.limits) | {"batch_size": batch_size}).items():
             whole(name, value, 0)
         settings["retry_backoff_max_ms"] = max(retry_backoff_ms, retry_backoff_max_ms)
         self.machine = Machine(
@@ -88,17 +94,22 @@ class ProducerClient:
             keeps_order=max_in_flight == 1,
         )  # fmt: skip
         self.transactional_id = transactional_id
-        self.transaction_timeout_ms = transaction_timeout_ms
-        self.retry_backoff_ms = retry_backoff_ms
-        self.accumulator = Accumulator(self.machine, batch_size, compression_ratio)
-        self.sender = Sender(self.accumulator, self._react, self._is_awaited)
+        self.queue = RequestQueue(
+            self.machine, transactional_id, transaction_timeout_ms, retry_backoff_ms
+        )
+        self.accumulator = Accumulator(
+            self.machine, batch_size, compression_ratio, buffer_memory, max_request_size
+        )
+        self._metrics = Metrics(self.machine.features, lambda: self._now_ms, self._gauges())
+        self.sender = Sender(self.accumulator, self._metrics, self._react, self._is_awaited)
+        self.sends = Sends(
+            self.accumulator, self.limits, self._metrics, self.add_partition, self._send_failed
+        )
         self.is_node_up = True
         self.outstanding: list[Request | Produce] = []
         self.unauthorized_topics: list[Any] = []
         self._lost: list[Request | Produce] = []
         self._is_stopped = False
-        self._requests: list[Request] = []
-        self._offsets: dict[Any, Any] = {}
         self._call = CallResult()
         self._sent: list[Request | Produce] = []
         self.now_ms = now_ms
@@ -118,26 +129,27 @@ class ProducerClient:
     def init_transactions(self) -> CallResult:
         """initTransactions"""
         if not self._begins("initTransactions"):
-            self._call = self._enqueue(self._init_request()).result
-        return self._call
+            self._call = self.queue.add(self.queue.init()).result
+        return self._called("initTransactions", self._call)
 
     def begin_transaction(self) -> None:
         """beginTransaction"""
         self._begins("beginTransaction", txn=0)
+        self._metrics.record(TIMES["beginTransaction"], 0)
 
     def commit_transaction(self) -> CallResult:
         """commitTransaction"""
-        version = self._version
+        version = self.queue.version
         if not self._begins("commitTransaction"):
             self._call = self._complete_transaction("COMMIT", version)
-        return self._call
+        return self._called("commitTransaction", self._call)
 
     def abort_transaction(self) -> CallResult:
         """abortTransaction"""
-        version = self._version
+        version = self.queue.version
         if not self._begins("abortTransaction"):
             self._call = self._complete_transaction("ABORT", version)
-        return self._call
+        return self._called("abortTransaction", self._call)
 
     def add_partition(self, partition: Any) -> None:
         """Half of what `send` does: the partition is to be in the transaction."""
@@ -145,28 +157,32 @@ class ProducerClient:
 
     def append(self, partition: Any, size: int = 100) -> Record:
         """The other half: a record of `size` bytes goes into a batch, or a new one."""
-        record = Record(partition, size)
-        error = self.accumulator.append(record)
-        if error is not None:
-            raise CallFailed(error)
-        return record
+        return self.sends.append(Record(partition, size), self._now_ms)
 
     def send(self, partition: Any, size: int = 100) -> Record:
-        """send, to a given partition."""
-        if self.machine.value(calls.appends_first):
-            record = self.append(partition, size)
-            self.add_partition(partition)
-            return record
-        self.add_partition(partition)
-        return self.append(partition, size)
+        """send, to a given partition, of a record that takes `size` bytes of a batch.
+
+        It waits while its topic is one of `sends.unknown_topics`, or its batch has no memory:
+        `Record.waits_for` says so, and `run` goes on with it. What isn't thrown but is the
+        record's, `Record.error` has.
+        """
+        return self.sends.send(Record(partition, size), self._now_ms)
+
+    def flush(self) -> CallResult:
+        """flush"""
+        return self.sends.flush(self._called("flush", CallResult()))
 
     def fail_send(self, error: str) -> Record:
-        """A send that fails before its record has a batch: no metadata, too large."""
+        """A send that fails before its record has a batch, for a reason of its own."""
+        self._metrics.record("errors")
+        self._send_failed(error)
+        return Record(None, 0, is_done=True, error=error)
+
+    def _send_failed(self, error: str) -> None:
         reaction = self.machine.handle("send failed", error=error).reply
         if reaction.error == "ILLEGAL_STATE":
             raise CallFailed(reaction.error)
         self._react(reaction)
-        return Record(None, 0, is_done=True, error=error)
 
     def send_offsets(
         self, offsets: Mapping[Any, int], group: Mapping[str, Any] | None, *,
@@ -183,34 +199,47 @@ class ProducerClient:
             and not held.get("member_id"),
         )  # fmt: skip
         assert group is not None
-        result = CallResult()
+        result = self._called("sendOffsetsToTransaction", CallResult())
         if self.machine.value(manager.adds_implicitly):
-            self._enqueue(self._offsets_request(result, offsets, group))
+            self.queue.add(self.queue.offsets_request(result, offsets, group))
         else:
-            request = self._request("ADD_OFFSETS_TO_TXN", result, group_id=group["group_id"])
+            request = self.queue.request("ADD_OFFSETS_TO_TXN", result, group_id=group["group_id"])
             request.fields |= {"offsets": offsets, "group": group}
-            self._enqueue(request)
+            self.queue.add(request)
         return result
 
     def wait(self, result: CallResult, timeout_ms: int | None = None) -> None:
         """The application waits for a call's result. Raises CallFailed where it is an error, or
-        TIMEOUT where it isn't there; NotNow without a timeout."""
+        TIMEOUT where it isn't there in time: in max.block.ms after the call, where its release
+        waits no longer, or so many ms that are over. Raises NotNow for a result that may come."""
         if not result.is_completed:
-            if timeout_ms is None:
+            if timeout_ms is None and not self._is_late(result):
                 raise NotNow("the result isn't there: run the client, and answer what it sends")
             raise CallFailed("TIMEOUT")
+        if result.call and not result.is_acknowledged and result.is_successful:
+            self._metrics.record(TIMES[result.call], (self._now_ms - result.called_ms) * NS_PER_MS)
         result.is_acknowledged = True
         if result is self._call:
             self.machine.handle("acknowledge call")
         if result.error is not None:
             raise CallFailed(result.error)
 
+    def _called(self, call: str, result: CallResult) -> CallResult:
+        result.call, result.called_ms = call, self._now_ms
+        return result
+
+    def _is_late(self, result: CallResult) -> bool:
+        waited = self._now_ms - result.called_ms
+        may_be = result.call and self.machine.value(blocking.WAITS_SO_LONG[result.call])
+        return bool(may_be and waited >= self.limits.max_block_ms)
+
     def close(self, *, force: bool = False) -> None:
         """Not by force, `run` from now on finishes what there is, and aborts a transaction."""
         self.machine.handle("close")
+        self.sends.close(self._now_ms)
         if force:
             self._is_stopped = True
-            for request in self._requests:
+            for request in self.queue.waiting:
                 request.result.complete("KAFKA_EXCEPTION")
                 self.fail("KAFKA_EXCEPTION", is_fatal=True)
             self._call.complete(None if self._call.is_completed else "KAFKA_EXCEPTION")
@@ -228,77 +257,26 @@ class ProducerClient:
         return answer.continues
 
     def _complete_transaction(self, result: str, version: int) -> CallResult:
-        self._ask_for_partitions()
-        asked = self._request("END_TXN", CallResult(), result=result, transaction_version=version)
-        end = self._enqueue(asked)
+        self.queue.ask_for_partitions()
+        asked = self.queue.request(
+            "END_TXN", CallResult(), result=result, transaction_version=version
+        )
+        end = self.queue.add(asked)
         if not self.machine["bump_asked"]:
             return end.result
-        return self._enqueue(self._init_request(is_bump=True)).result
+        return self.queue.add(self.queue.init(is_bump=True)).result
 
     # Requests ---------------------------------------------------------------------------------
 
     @property
     def producer_id(self) -> int:
         """Its producer id; -1: none."""
-        return self.machine["producer_id"] if self.producer_epoch >= 0 else -1
+        return self.queue.producer_id
 
     @property
     def producer_epoch(self) -> int:
         """Its epoch; -1: none."""
         return self.machine["producer_epoch"]
-
-    def _request(self, api: str, result: CallResult, /, **fields: Any) -> Request:
-        named = {"producer_id": self.producer_id, "producer_epoch": self.producer_epoch}
-        named |= {"transactional_id": self.transactional_id, "transaction_version": self._version}
-        return Request(api, queue.PRIORITIES[api], result, self.retry_backoff_ms, named | fields)
-
-    def _init_request(self, *, is_bump: bool = False) -> Request:
-        timeout = 2**31 - 1 if self.transactional_id is None else self.transaction_timeout_ms
-        request = self._request("INIT_PRODUCER_ID", CallResult(), transaction_timeout_ms=timeout)
-        if is_bump:
-            request.is_bump, request.priority = True, queue.BUMP_PRIORITY
-        else:
-            request.fields |= {"producer_id": -1, "producer_epoch": -1}
-        return request
-
-    def _offsets_request(
-        self, result: CallResult, offsets: Mapping[Any, int], group: Mapping[str, Any]
-    ) -> Request:
-        self._offsets.update(offsets)
-        member: dict[str, Any] = {"generation": -1, "member_id": "", "group_instance_id": None}
-        return self._request(
-            "TXN_OFFSET_COMMIT", result, offsets=dict(self._offsets), **{**member, **group}
-        )
-
-    def _enqueue(self, request: Request) -> Request:
-        at = next(
-            (i for i, r in enumerate(self._requests) if r.priority > request.priority),
-            len(self._requests),
-        )
-        self._requests.insert(at, request)
-        return request
-
-    def _look_up(self, coordinator: str, key: Any) -> None:
-        request = self._request("FIND_COORDINATOR", CallResult(), key_type=coordinator, key=key)
-        self._enqueue(request)
-
-    def _retry(self, request: Request, reaction: Any) -> None:
-        """Again, once the coordinator is found where it has to be looked up."""
-        if reaction.step == "LOOK_UP":
-            self._look_up_for(request)
-        request.is_retry, request.backoff_ms = True, reaction.backoff_ms
-        self._enqueue(request)
-
-    def _look_up_for(self, request: Request) -> None:
-        if request.api == "TXN_OFFSET_COMMIT":
-            self._look_up("GROUP", request.fields["group_id"])
-        else:
-            self._look_up("TRANSACTION", self.transactional_id)
-
-    def _ask_for_partitions(self) -> None:
-        if self.machine.attempt("ask for partitions") is not None:
-            asked = self.machine["adding"]
-            self._enqueue(self._request("ADD_PARTITIONS_TO_TXN", CallResult(), partitions=asked))
 
     def _react(self, reaction: Any, request: Request | None = None) -> None:
         """What becomes of a request, or of nothing but the client, as a row has decided."""
@@ -311,38 +289,52 @@ class ProducerClient:
                 if reaction.ends_call:
                     self._call.complete(reaction.error)
             case "RETRY" | "LOOK_UP" if request is not None:
-                self._retry(request, reaction)
+                self.queue.retry(request, reaction)
             case _:
                 pass
 
-    @property
-    def metrics(self) -> dict[str, int]:
-        """The producer's metrics that concern this, by name; `sender` has a topic's."""
-        return {**self.sender.metrics, "requests-in-flight": len(self.outstanding)}
+    # What is measured -------------------------------------------------------------------------
+
+    def _gauges(self) -> dict[str, Callable[[], float]]:
+        return {
+            "requests-in-flight": lambda: len({_request_of(sent) for sent in self.outstanding}),
+            "waiting-threads": lambda: self.sends.waiting_for_memory,
+            "buffer-total-bytes": lambda: self.limits.buffer_memory,
+            "buffer-available-bytes": lambda: self.accumulator.free_memory,
+        }
 
     @property
-    def _version(self) -> int:
-        """The transaction version of what it sends."""
-        return 2 if self.machine.value(manager.adds_implicitly) else 0
+    def metrics(self) -> dict[str, float]:
+        """The metrics of the release that have a value here, by Kafka's names."""
+        return self._metrics.all()
+
+    def topic_metrics(self, topic: Any) -> dict[str, float]:
+        """Those of a topic; none before a batch was sent to it."""
+        return self._metrics.all(topic) if topic in self._metrics.topics else {}
+
+    def metric(self, name: str, topic: Any = None) -> float:
+        """The value of a metric, of the client or of a topic, by Kafka's name. Raises UnknownField
+        for one that the release doesn't have or that has no value here, with the reason."""
+        return self._metrics.value(name, topic)
 
     def next_request(self) -> Request | None:
         """Takes out the request that would go next."""
-        self._ask_for_partitions()
-        while self._requests:
+        self.queue.ask_for_partitions()
+        while self.queue.waiting:
             reaction = self.machine.handle(
-                "next request", request=self._requests[0].api,
+                "next request", request=self.queue.waiting[0].api,
                 has_incomplete_batches=self.accumulator.has_incomplete,
             ).reply  # fmt: skip
             if reaction.step == "WAIT":
                 return None
-            request = self._requests.pop(0)
+            request = self.queue.waiting.pop(0)
             self._goes_on = True
             if reaction.step == "GO_ON":
                 return request
             self._react(reaction, request)
             if reaction.step in ("FAIL", "STOP"):
                 return None
-            return self._requests.pop(0) if self._requests else None
+            return self.queue.waiting.pop(0) if self.queue.waiting else None
         return None
 
     # The sending loop -------------------------------------------------------------------------
@@ -353,11 +345,12 @@ class ProducerClient:
         while not self._is_stopped:
             if not (self._iterate() or self._shut_down() or self._back_off()):
                 break
+        self.sends.settle()
         return self._sent
 
     def _iterate(self) -> bool:
         """One round of the loop; whether anything came of it."""
-        self._goes_on = False
+        self._goes_on = self.sends.go_on(self._now_ms)
         self._send_what_is_due()
         lost, self._lost = self._lost, []
         for sent in lost:
@@ -379,7 +372,7 @@ class ProducerClient:
             return
         given_up = machine.attempt("give up initializing")
         if given_up is not None:
-            for request in self._requests:
+            for request in self.queue.waiting:
                 request.result.complete("AUTHENTICATION_FAILED")
             self.sender.drop(given_up.reply.error, undrained_only=False)
             self._react(given_up.reply)
@@ -394,7 +387,7 @@ class ProducerClient:
             self._goes_on = True
         wanted = self.machine.attempt("want a producer id")
         if wanted is not None and self.machine.value(manager.is_initializing):
-            self._enqueue(self._init_request())
+            self.queue.add(self.queue.init())
 
     def _send_request(self) -> bool:
         """Sends a request to a coordinator, if one may go; whether batches wait for it.
@@ -435,7 +428,7 @@ class ProducerClient:
         """Sender.sendProducerData"""
         if self.is_node_up:
             is_transactional = self.transactional_id is not None
-            sent = self.sender.drain(is_transactional=is_transactional, version=self._version)
+            sent = self.sender.drain(is_transactional=is_transactional, version=self.queue.version)
             for produce in sent:
                 self._send(produce)
         self._goes_on |= self.sender.expire()
@@ -483,6 +476,9 @@ class ProducerClient:
         self._take(sent)
         if isinstance(sent, Produce):
             self.sender.answer(sent.batch, error, base_offset, log_start_offset)
+            if all(_request_of(other) != _request_of(sent) for other in self.outstanding):
+                self._metrics.record("request-time", self._now_ms - sent.sent_ms)
+            self.sends.settle()
             return
         match sent.api:
             case "ADD_PARTITIONS_TO_TXN":
@@ -505,8 +501,8 @@ class ProducerClient:
                     sent.result.complete()
                 elif reaction.step == "GO_ON":
                     held = sent.fields
-                    self._enqueue(
-                        self._offsets_request(sent.result, held["offsets"], held["group"])
+                    self.queue.add(
+                        self.queue.offsets_request(sent.result, held["offsets"], held["group"])
                     )
 
     def disconnect(self, sent: Request | Produce) -> None:
@@ -567,25 +563,30 @@ class ProducerClient:
         for partition, error in errors.items():
             reaction = self.machine.handle("TxnOffsetCommit for a partition", error=error).reply
             if reaction.step == "DONE":
-                self._offsets.pop(partition, None)
+                self.queue.offsets.pop(partition, None)
             elif reaction.step == "LOOK_UP" and not is_looked_up:
                 is_looked_up = True
-                self._look_up_for(request)
+                self.queue.look_up_for(request)
             elif reaction.step == "FAIL":
                 self._react(reaction, request)
                 break
         if request.result.is_completed:
-            self._offsets.clear()
-        elif not self._offsets:
+            self.queue.offsets.clear()
+        elif not self.queue.offsets:
             request.result.complete()
         else:
             request.is_retry = True
-            self._enqueue(request)
+            self.queue.add(request)
 
     @property
     def has_pending_offsets(self) -> bool:
         """Whether a group's offsets wait to be committed."""
-        return bool(self._offsets)
+        return bool(self.queue.offsets)
+
+
+def _request_of(sent: Request | Produce) -> tuple[str, int]:
+    """What tells requests apart: batches go together in one."""
+    return sent.api, sent.request if isinstance(sent, Produce) else id(sent)
 
 
 _EVENTS = {

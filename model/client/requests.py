@@ -19,11 +19,14 @@ class CallFailed(ModelError):
 
 @dataclass(eq=False)
 class CallResult:
-    """What a call that goes on in the background comes to; `is_acknowledged` once waited for."""
+    """What a call that goes on in the background comes to; `is_acknowledged` once waited for.
+    `call` is the call's name, made at `called_ms`."""
 
     is_completed: bool = False
     error: str | None = None
     is_acknowledged: bool = False
+    call: str = ""
+    called_ms: int = 0
 
     @property
     def is_successful(self) -> bool:
@@ -51,18 +54,22 @@ class Request:
 
 @dataclass(eq=False)
 class Record:
-    """A record and what became of it: its `offset` (-1: not known), or an `error`."""
+    """A record and what became of it: its `offset` (-1: not known), or an `error`, with Kafka's
+    `message` where it is too large. `waits_for`: its send waits for "metadata" or "memory"."""
 
     partition: Any
     size: int
     is_done: bool = False
     error: str | None = None
     offset: int = -1
+    message: str | None = None
+    waits_for: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Produce:
-    """A batch as it was sent; `batch` is its number in the machine."""
+    """A batch as it was sent; `batch` is its number in the machine. Batches that travel together
+    have the number of one `request`, sent at `sent_ms`."""
 
     batch: int
     partition: Any
@@ -72,4 +79,6 @@ class Produce:
     is_transactional: bool
     transaction_version: int
     records: tuple[Record, ...]
+    request: int
+    sent_ms: int
     api: str = "PRODUCE"

@@ -1,15 +1,19 @@
 """A client's batches on their way: what is sent of them, and what becomes of their records.
 
-The rows are `spec.client.sender`'s and `spec.client.expiry`'s. Kept here is what is counted.
+The rows are `spec.client.sender`'s and `spec.client.expiry`'s. What is measured of
+them is measured here.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from ...spec.client.blocking import BATCH_OVERHEAD
+from ...spec.client_features import memory_kept_in_flight
+from ...spec.messages import now
 from .accumulator import Accumulator, topic_of
+from .metrics import Metrics
 from .requests import Produce
 
 
@@ -17,26 +21,24 @@ class Sender:
     """Sends the batches of an `accumulator`, and takes the answers.
 
     `react` is told what an answer means for the client as a whole, and `is_awaited` says of a
-    batch's number whether an answer may still come. `metrics` and `topic_metrics` are what a
-    producer counts.
+    batch's number whether an answer may still come.
     """
 
     def __init__(
-        self, accumulator: Accumulator, react: Callable[[Any], None],
+        self, accumulator: Accumulator, metrics: Metrics, react: Callable[[Any], None],
         is_awaited: Callable[[int], bool],
     ) -> None:  # fmt: skip
         self.accumulator = accumulator
-        self.metrics: Counter[str] = Counter()
-        self.topic_metrics: dict[Any, Counter[str]] = {}
+        self.metrics = metrics
         self._react = react
         self._is_awaited = is_awaited
 
-    def _count(self, name: str, partition: Any, records: int) -> None:
-        self.metrics[name] += records
-        self.topic_metrics.setdefault(topic_of(partition), Counter())[name] += records
+    def _count(self, sensor: str, of_topic: str, partition: Any, records: int) -> None:
+        self.metrics.record(sensor, records)
+        self.metrics.record(of_topic, records, topic=topic_of(partition))
 
     def drain(self, *, is_transactional: bool, version: int) -> list[Produce]:
-        """What goes now, for a transaction `version`.
+        """What goes now in one request, for a transaction `version`.
 
         Sender.sendProducerData
         """
@@ -44,8 +46,27 @@ class Sender:
             is_transactional=is_transactional, transaction_version=version
         )
         for produce in drained:
-            self._count("record-send-total", produce.partition, len(produce.records))
+            self._measure(produce)
+        if drained:
+            records = sum(len(produce.records) for produce in drained)
+            self.metrics.record("records-per-request", records)
         return drained
+
+    def _measure(self, produce: Produce) -> None:
+        """SenderMetrics.updateProduceRequestMetrics"""
+        accumulator, metrics = self.accumulator, self.metrics
+        topic, number = topic_of(produce.partition), produce.batch
+        metrics.topics.add(topic)
+        size, ratio = accumulator.size(number), accumulator.compression_ratio or 1
+        waited = accumulator.machine.value(now) - accumulator.details(number).created_ms
+        largest = max(record.size for record in produce.records)
+        metrics.record("records-per-batch", len(produce.records), topic=topic)
+        metrics.record("bytes", size, topic=topic)
+        metrics.record("compression-rate", ratio, topic=topic)
+        metrics.record("batch-size", size)
+        metrics.record("queue-time", waited)
+        metrics.record("compression-rate", ratio)
+        metrics.record("record-size", largest + BATCH_OVERHEAD)
 
     def expire(self) -> bool:
         """Gives up batches whose time is over; whether there are any.
@@ -73,9 +94,9 @@ class Sender:
             case "DONE":
                 batch.finish(base_offset=base)
             case "RETRY":
-                self._count("record-retry-total", batch.partition, len(batch.records))
+                self._count("record-retries", "record-retries", batch.partition, len(batch.records))
             case "SPLIT":
-                self.metrics["batch-split-total"] += 1
+                self.metrics.record("batch-split-rate")
                 self.accumulator.split(number)
             case _:
                 self.fail(number, error, reaction)
@@ -87,7 +108,7 @@ class Sender:
         Sender.failBatch
         """
         batch = self.accumulator.batches[number]
-        self._count("record-error-total", batch.partition, len(batch.records))
+        self._count("errors", "record-errors", batch.partition, len(batch.records))
         batch.finish(error)
         self._react(reaction)
 
@@ -99,6 +120,11 @@ class Sender:
         return bool(dropped)
 
     def _release(self, number: int) -> None:
-        """Forgets a batch once no answer can be for it."""
-        if not self._is_awaited(number):
-            self.accumulator.release(number)
+        """Forgets a batch once no answer can be for it, and gives its memory back."""
+        is_awaited = self._is_awaited(number)
+        accumulator = self.accumulator
+        keeps = is_awaited and accumulator.machine.value(memory_kept_in_flight)
+        if accumulator.batches[number].is_done and not keeps:
+            accumulator.free(number)
+        if not is_awaited:
+            accumulator.release(number)

@@ -96,6 +96,11 @@ produce_version = producer.field(
     "produce_version", API_VERSION, only_real=True, doc="The highest of Produce."
 )
 
+hurries = producer.field(
+    "hurries", Bool(), only_real=True, stands_for=lift(False),
+    doc="Batches don't wait for more records: `flush` waits for them, or a send for their memory.",
+)  # fmt: skip
+
 _ACCUMULATOR = "RecordAccumulator"
 
 # Appending --------------------------------------------------------------------------------------
@@ -165,6 +170,7 @@ _is_ready = any_true(
     _waited >= LINGER,
     is_closed,
     completing,
+    hurries,
 )
 _is_written = (_its.count > 0) & (
     (REAL == 1) | ~transactional | (state == IN_TRANSACTION) | ((state == COMMITTING) & ending)

@@ -1,0 +1,99 @@
+"""A client's requests to coordinators that wait to be sent, by their priority.
+
+What goes next and what becomes of it, the rows of `spec.client.queue` and `spec.client.requests`
+say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...spec.client import queue
+from ...spec.client import transaction_manager as manager
+from ..engine.machine import Machine
+from .requests import CallResult, Request
+
+
+class RequestQueue:
+    """The requests of a client that is a `machine`, in the order in which they go.
+
+    `offsets` are those of a group that no answer was for so far.
+    """
+
+    def __init__(
+        self, machine: Machine, transactional_id: str | None, transaction_timeout_ms: int,
+        retry_backoff_ms: int,
+    ) -> None:  # fmt: skip
+        self.machine, self.transactional_id = machine, transactional_id
+        self.transaction_timeout_ms = transaction_timeout_ms
+        self.retry_backoff_ms = retry_backoff_ms
+        self.waiting: list[Request] = []
+        self.offsets: dict[Any, Any] = {}
+
+    @property
+    def producer_id(self) -> int:
+        """The client's producer id; -1: none."""
+        return self.machine["producer_id"] if self.machine["producer_epoch"] >= 0 else -1
+
+    @property
+    def version(self) -> int:
+        """The transaction version of what is sent."""
+        return 2 if self.machine.value(manager.adds_implicitly) else 0
+
+    def request(self, api: str, result: CallResult, /, **fields: Any) -> Request:
+        """A request with what all of them have."""
+        named: dict[str, Any] = {
+            "producer_id": self.producer_id, "producer_epoch": self.machine["producer_epoch"],
+            "transactional_id": self.transactional_id, "transaction_version": self.version,
+        }  # fmt: skip
+        return Request(api, queue.PRIORITIES[api], result, self.retry_backoff_ms, named | fields)
+
+    def init(self, *, is_bump: bool = False) -> Request:
+        """InitProducerId, for a new epoch behind the end of a transaction where it `is_bump`."""
+        timeout = 2**31 - 1 if self.transactional_id is None else self.transaction_timeout_ms
+        request = self.request("INIT_PRODUCER_ID", CallResult(), transaction_timeout_ms=timeout)
+        if is_bump:
+            request.is_bump, request.priority = True, queue.BUMP_PRIORITY
+        else:
+            request.fields |= {"producer_id": -1, "producer_epoch": -1}
+        return request
+
+    def offsets_request(
+        self, result: CallResult, offsets: Mapping[Any, int], group: Mapping[str, Any]
+    ) -> Request:
+        """TxnOffsetCommit, of these offsets and of all that wait."""
+        self.offsets.update(offsets)
+        member: dict[str, Any] = {"generation": -1, "member_id": "", "group_instance_id": None}
+        return self.request(
+            "TXN_OFFSET_COMMIT", result, offsets=dict(self.offsets), **{**member, **group}
+        )
+
+    def add(self, request: Request) -> Request:
+        """Puts it behind those of its priority."""
+        at = next(
+            (i for i, r in enumerate(self.waiting) if r.priority > request.priority),
+            len(self.waiting),
+        )
+        self.waiting.insert(at, request)
+        return request
+
+    def retry(self, request: Request, reaction: Any) -> None:
+        """Again, once the coordinator is found where it has to be looked up."""
+        if reaction.step == "LOOK_UP":
+            self.look_up_for(request)
+        request.is_retry, request.backoff_ms = True, reaction.backoff_ms
+        self.add(request)
+
+    def look_up_for(self, request: Request) -> None:
+        """Looks up the coordinator that a request is for."""
+        kind, key = "TRANSACTION", self.transactional_id
+        if request.api == "TXN_OFFSET_COMMIT":
+            kind, key = "GROUP", request.fields["group_id"]
+        self.add(self.request("FIND_COORDINATOR", CallResult(), key_type=kind, key=key))
+
+    def ask_for_partitions(self) -> None:
+        """AddPartitionsToTxn, for what is written to and not in the transaction."""
+        if self.machine.attempt("ask for partitions") is not None:
+            asked = self.machine["adding"]
+            self.add(self.request("ADD_PARTITIONS_TO_TXN", CallResult(), partitions=asked))

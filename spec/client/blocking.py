@@ -1,0 +1,82 @@
+"""How long a producer's calls hold up the application, and what its records need of its memory.
+
+As with the partitioner these are functions, and expressions over releases: they decide nothing for
+the protocol beyond what `failures` makes of a record that gets into no batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ...language import Expression, if_, lift
+from ..client_features import (
+    end_waits_so_long,
+    exhausted_by_name,
+    init_waits_so_long,
+    offsets_wait_so_long,
+)
+from ..errors import Errors
+
+BATCH_OVERHEAD: Final = 61
+"""Bytes of a batch without its records: DefaultRecordBatch.RECORD_BATCH_OVERHEAD."""
+
+WAITS_SO_LONG: Final[Mapping[str, Expression]] = {
+    "initTransactions": init_waits_so_long,
+    "commitTransaction": end_waits_so_long,
+    "abortTransaction": end_waits_so_long,
+    "sendOffsetsToTransaction": offsets_wait_so_long,
+    "flush": lift(False),
+}
+"""By call, whether it waits for max.block.ms at most: KafkaProducer, at TransactionalRequestResult
+.await and RecordAccumulator.awaitFlushCompletion."""
+
+NO_METADATA: Final = Errors.TIMEOUT
+"""What a record fails with whose topic isn't known in time: KafkaProducer.waitOnMetadata."""
+NO_MEMORY: Final = if_(exhausted_by_name, Errors.BUFFER_EXHAUSTED, Errors.TIMEOUT)
+"""What a record fails with that got no memory in time: BufferPool.allocate."""
+TOO_LARGE: Final = Errors.MESSAGE_TOO_LARGE
+"""What a record fails with that no request or no buffer can hold: RecordTooLargeException."""
+NEVER_ENOUGH: Final = Errors.ILLEGAL_ARGUMENT
+"""What `send` throws where even an empty buffer hasn't the room that a batch is given:
+BufferPool.allocate."""
+
+
+def too_large(
+    size: int, max_request_size: int, buffer_memory: int, *, names_limit: bool
+) -> str | None:
+    """Why a record is refused that has so many bytes, alone in a batch; None where it isn't.
+    `names_limit` (request_limit_named) says how the release words it.
+
+    KafkaProducer.ensureValidRecordSize
+    """
+    told = f"The message is {size} bytes when serialized which is larger than "
+    configured = "you have configured with the {} configuration."
+    if size > max_request_size:
+        if names_limit:
+            return (
+                f"{told}{max_request_size}, which is the value of the max.request.size "
+                "configuration."
+            )
+        return f"{told}the maximum request size {configured.format('max.request.size')}"
+    if size > buffer_memory:
+        return f"{told}the total memory buffer {configured.format('buffer.memory')}"
+    return None
+
+
+def room(size: int, batch_size: int) -> int:
+    """The bytes of memory that a new batch takes for its first record, of so many bytes with the
+    batch around it.
+
+    RecordAccumulator.append
+    """
+    return max(size, batch_size)
+
+
+def is_full(drained: int, size: int, max_request_size: int) -> bool:
+    """Whether a request that has batches of so many bytes leaves a batch of `size` to the next one.
+    The first batch of a request is sent, however large it is.
+
+    RecordAccumulator.drainBatchesForOneNode
+    """
+    return drained > 0 and drained + size > max_request_size
