@@ -30,7 +30,8 @@ def decode(
         str | None,
         typer.Option(
             "--as", metavar="KIND",
-            help="log, transaction-log, snapshot or transaction-index (default: by the name).",
+            help="log, transaction-log, offsets-log, snapshot or transaction-index (default: by "
+            "the name).",
         ),
     ] = None,
     limit: Annotated[

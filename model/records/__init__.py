@@ -18,6 +18,15 @@ from .codec import UnknownTag
 from .control import decode_control_type, decode_marker, encode_marker
 from .errors import RecordError
 from .files import Kind, Row, kind_of, read_file
+from .offsets_log import (
+    RECORD_TYPES,
+    GroupValue,
+    RecordType,
+    decode_group_key,
+    decode_group_value,
+    encode_group_key,
+    encode_group_value,
+)
 from .schema import (
     AbortedTransaction,
     EndTransactionMarker,
@@ -40,16 +49,19 @@ from .transaction_log import (
 
 __all__ = [
     "LIMIT",
+    "RECORD_TYPES",
     "AbortedTransaction",
     "BatchTooLarge",
     "DecodedValue",
     "EndTransactionMarker",
     "Flag",
+    "GroupValue",
     "Kind",
     "ProducerEntry",
     "Record",
     "RecordBatch",
     "RecordError",
+    "RecordType",
     "Row",
     "TransactionLogKey",
     "TransactionLogValue",
@@ -58,6 +70,8 @@ __all__ = [
     "UnknownVersion",
     "decode_batch",
     "decode_control_type",
+    "decode_group_key",
+    "decode_group_value",
     "decode_index",
     "decode_key",
     "decode_marker",
@@ -65,6 +79,8 @@ __all__ = [
     "decode_value",
     "encode_as_coordinator",
     "encode_batch",
+    "encode_group_key",
+    "encode_group_value",
     "encode_index",
     "encode_key",
     "encode_marker",

@@ -240,7 +240,10 @@ def _check(kind: type[Entity], entity: Entity, path: str) -> None:
                 _, low, high = INTEGERS[shape.wire]
                 if not isinstance(item, int) or not low <= item <= high:
                     raise RecordError(where, f"{item!r} is not {shape.wire}: {low}..{high}")
-            elif len(item.encode("utf-8", "surrogatepass")) > LONGEST_STRING:
+            elif (
+                shape.wire == "string"
+                and len(item.encode("utf-8", "surrogatepass")) > LONGEST_STRING
+            ):
                 raise RecordError(where, f"more than {LONGEST_STRING:,} bytes of UTF-8")
 
 

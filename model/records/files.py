@@ -1,7 +1,7 @@
 """A broker's files, decoded as they are read: rows as long as they are good, and what is wrong.
 
-Log segments, those of `__transaction_state` with what the records mean, producer state snapshots
-and transaction indexes.
+Log segments, those of `__transaction_state` and `__consumer_offsets` with what the records mean,
+producer state snapshots and transaction indexes.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from .batch import (
 from .compression import codec_name
 from .control import NAMES, decode_control_type, decode_marker
 from .errors import RecordError
+from .offsets_log import decode_group_key, decode_group_value, plain
 from .snapshot import read_snapshot
 from .stream import Stream
 from .transaction_index import read_index
@@ -37,6 +38,7 @@ class Kind(Enum):
 
     LOG = "log"
     TRANSACTION_LOG = "transaction-log"
+    OFFSETS_LOG = "offsets-log"
     SNAPSHOT = "snapshot"
     TRANSACTION_INDEX = "transaction-index"
 
@@ -53,6 +55,9 @@ class Row:
     fields: dict[str, Any]
 
 
+_TOPICS = {"__transaction_state": Kind.TRANSACTION_LOG, "__consumer_offsets": Kind.OFFSETS_LOG}
+
+
 def kind_of(path: Path) -> Kind:
     """The kind of file that the name stands for on a broker's disk.
 
@@ -60,8 +65,8 @@ def kind_of(path: Path) -> Kind:
     """
     match path.suffix:
         case ".log":
-            of_transactions = re.fullmatch(r"__transaction_state-\d+", path.absolute().parent.name)
-            return Kind.TRANSACTION_LOG if of_transactions else Kind.LOG
+            partition = re.fullmatch(r"(\w+)-\d+", path.absolute().parent.name)
+            return _TOPICS.get(partition[1] if partition else "", Kind.LOG)
         case ".snapshot":
             return Kind.SNAPSHOT
         case ".txnindex":
@@ -211,6 +216,26 @@ def _transaction(batch: RecordBatch, record: Record) -> tuple[str, dict[str, Any
     return "transaction", fields
 
 
+def _group(batch: RecordBatch, record: Record) -> tuple[str, dict[str, Any]]:
+    _, key_at, value_at = record.places
+    with _Placed(key_at, "key, "):
+        kind, key = decode_group_key(record.key or b"")
+    fields: dict[str, Any] = {"type": kind.name, **plain(key)}
+    if record.value is None:
+        return "tombstone", fields
+    if not kind.values:
+        return "group record", fields | {"value": record.value}
+    with _Placed(value_at, "value, "):
+        found = decode_group_value(kind, record.value)
+    value = plain(found.value)
+    if "offset" in value:  # the record has an offset of its own
+        value = {"committed_offset": value.pop("offset"), **value}
+    fields |= {**value, "version": found.version}
+    if found.unknown_tags:
+        fields["unknown_tags"] = [asdict(tag) for tag in found.unknown_tags]
+    return "group" if kind.name == "GROUP_METADATA" else "offset", fields
+
+
 class _Placed:
     """Errors inside get the place of the part that is decoded there."""
 
@@ -224,4 +249,8 @@ class _Placed:
             raise error.within(self.at, self.path) from None
 
 
-_MEANINGS = {Kind.LOG: _plain, Kind.TRANSACTION_LOG: _transaction}
+_MEANINGS = {
+    Kind.LOG: _plain,
+    Kind.TRANSACTION_LOG: _transaction,
+    Kind.OFFSETS_LOG: _group,
+}

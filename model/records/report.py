@@ -69,6 +69,8 @@ def _item(item: object) -> str:
     match item:
         case (str() as name, bytes() as value):  # a header
             return f"{name} {_text(value)}"
+        case dict():
+            return f"({_line(cast('dict[str, Any]', item))})"
         case _:
             return str(item)
 

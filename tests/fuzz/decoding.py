@@ -25,6 +25,7 @@ from epochfence.model.records import (
     encode_marker,
     encode_snapshot,
     encode_value,
+    kind_of,
 )
 from epochfence.model.records.files import read_stream
 from epochfence.model.records.report import json_line
@@ -37,6 +38,7 @@ ARRAY_AT = 17  # in a transaction's value of version 0
 NAMES = {
     Kind.LOG: "00000000000000000000.log",
     Kind.TRANSACTION_LOG: "__transaction_state-7/00000000000000000000.log",
+    Kind.OFFSETS_LOG: "__consumer_offsets-3/00000000000000000000.log",
     Kind.SNAPSHOT: "00000000000000000000.snapshot",
     Kind.TRANSACTION_INDEX: "00000000000000000000.txnindex",
 }
@@ -46,10 +48,7 @@ NAMES = {
 def _examples(kind: Kind) -> tuple[bytes, ...]:
     found: list[bytes] = []
     for path in sorted(BROKER.rglob("*.*")):
-        of_transactions = path.parent.name.startswith("__")
-        if path.name.endswith(NAMES[kind].rpartition(".")[2]) and of_transactions == (
-            kind is Kind.TRANSACTION_LOG
-        ):
+        if kind_of(path) is kind:
             found.append(path.read_bytes())
     return tuple(found)
 
@@ -73,6 +72,8 @@ def _record(random: Random, kind: Kind, control: bool) -> Record:
         key = encode_key(random.choice(("", "orders", "é😀", "x" * 200)))
         if random.random() < 0.8:
             value = _transaction(random)
+    elif kind is Kind.OFFSETS_LOG and random.random() < 0.9:
+        key, value = random.choice(_of_groups())
     if random.random() < 0.2:
         key = None if key is None else mutated(random, key)
         value = None if value is None else mutated(random, value)
@@ -81,6 +82,16 @@ def _record(random: Random, kind: Kind, control: bool) -> Record:
         offset_delta=number(random, 32), timestamp_delta=number(random, 64), key=key, value=value,
         headers=headers,
     )  # fmt: skip
+
+
+@cache
+def _of_groups() -> tuple[tuple[bytes, bytes], ...]:
+    """Keys and values of groups and offsets, as Kafka writes them, in any pairs."""
+    lines = (Path(__file__).parents[1] / "model" / "offsets.tsv").read_text().splitlines()
+    written = {what: bytes.fromhex(data) for what, _, data in (x.partition("\t") for x in lines)}
+    keys = [data for what, data in written.items() if what.startswith(("key", "type"))]
+    values = [data for what, data in written.items() if what.startswith(("offset", "group"))]
+    return tuple((key, value) for key in keys for value in values)
 
 
 def _transaction(random: Random) -> bytes:
@@ -184,7 +195,7 @@ def generate(random: Random) -> Case:
             parts = [*parts[: at + 1]]
         case 3:
             one = mutated(random, one, random.choice(_examples(kind) or (b"",)))
-        case 4 if kind is Kind.LOG or kind is Kind.TRANSACTION_LOG:
+        case 4 if kind in (Kind.LOG, Kind.TRANSACTION_LOG, Kind.OFFSETS_LOG):
             one = with_crc(with_length(one[:start] + mutated(random, one[start:])), kind)
         case _:
             one = with_crc(one[:start] + mutated(random, one[start:]), kind)

@@ -48,6 +48,7 @@ from epochfence.model.records.batch import BatchTooLarge
 from epochfence.model.records.codec import decode
 from epochfence.model.records.schema import TransactionLogValueV0
 from epochfence.spec.coordinator.entry import TransactionState
+from epochfence.tests.model.test_offsets_log import WRITTEN
 
 
 def whole(bits: int) -> st.SearchStrategy[int]:
@@ -228,9 +229,25 @@ def _log(batch: RecordBatch) -> bytes:
     return encode_batch(RecordBatch(**{**vars(batch), "attributes": plain}))
 
 
+OF_GROUPS = [
+    (WRITTEN["key 1"], WRITTEN["offset 3"]), (WRITTEN["key 1"], WRITTEN["offset 4"]),
+    (WRITTEN["type 2 GROUP_METADATA"], WRITTEN["group 2"]),
+    (WRITTEN["type 2 GROUP_METADATA"], WRITTEN["group 4"]),
+    (WRITTEN["type 5 CONSUMER_GROUP_MEMBER_METADATA"], b"value"), (WRITTEN["key 1"], None),
+]  # fmt: skip
+
+
+def _of_groups(pairs: list[tuple[bytes, bytes | None]]) -> list[bytes]:
+    records = tuple(Record(offset_delta=at, key=k, value=v) for at, (k, v) in enumerate(pairs))
+    return [
+        encode_batch(RecordBatch(base_offset=0, records=records, last_offset_delta=len(pairs) - 1))
+    ]
+
+
 FILES: dict[Kind, st.SearchStrategy[list[bytes]]] = {
     Kind.LOG: st.lists(batches.map(_log), min_size=1, max_size=3),
     Kind.TRANSACTION_LOG: st.lists(values.map(_transactions), min_size=1, max_size=3),
+    Kind.OFFSETS_LOG: st.lists(st.sampled_from(OF_GROUPS), min_size=1, max_size=3).map(_of_groups),
     Kind.SNAPSHOT: st.lists(entries, max_size=3).map(lambda drawn: [encode_snapshot(drawn)]),
     Kind.TRANSACTION_INDEX: st.lists(
         aborted.map(lambda entry: encode_index([entry])), min_size=1, max_size=3

@@ -1,0 +1,54 @@
+"""`__consumer_offsets`, as Kafka's own serializers and brokers write it."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from epochfence.model.records import Row, read_file
+from epochfence.tests.brokers.kafka import Broker, java
+from epochfence.tests.brokers.topics import with_orders
+from epochfence.tests.model.serve.clients import TIMEOUT_S
+
+PROGRAM = Path(__file__).parent / "Offsets.java"
+WRITTEN = Path(__file__).parents[1] / "model" / "offsets.tsv"
+
+
+@pytest.mark.releases("4.3")
+def test_the_examples_are_what_kafka_writes(broker: Broker) -> None:
+    done = subprocess.run(
+        [java(), "-cp", f"{broker.jars}/*", PROGRAM],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert done.stdout == WRITTEN.read_text()
+
+
+def test_what_a_broker_writes_of_a_group(broker: Broker) -> None:
+    with with_orders(broker.bootstrap, 1):
+        settings = {"bootstrap.servers": broker.bootstrap, "group.id": "billing", "log_level": 0}
+        consumer = Consumer(settings | {"client.id": "me", "enable.auto.commit": False})
+        consumer.subscribe(["orders"])
+        until = time.monotonic() + TIMEOUT_S
+        while not consumer.assignment() and time.monotonic() < until:
+            consumer.poll(0.1)
+        committed = TopicPartition("orders", 0, 13)
+        consumer.commit(offsets=[committed], asynchronous=False)
+        consumer.close()
+    rows: list[Row] = []
+    for path in sorted((broker.folder / "data").glob("__consumer_offsets-*/*.log")):
+        for row in read_file(path):
+            assert isinstance(row, Row), row
+            rows.append(row)
+    mine = [row for row in rows if row.fields.get("group") == "billing"]
+    (offset,) = [row.fields for row in mine if row.what == "offset"]
+    told = ("topic", "partition", "committed_offset")
+    assert tuple(offset[name] for name in told) == ("orders", 0, 13)
+    groups = [row.fields for row in mine if row.what == "group"]
+    assert {group["protocol_type"] for group in groups} == {"consumer"}
+    members = [member for group in groups for member in group["members"]]
+    assert {member["client_id"] for member in members} == {"me"}
+    assert groups[-1]["members"] == ()
