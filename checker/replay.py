@@ -14,7 +14,7 @@ from .ground import ground
 from .itf import TraceError, TraceFile, decoded, shown
 from .lasso import Lasso, label_of, tell_dead_end, tell_lasso
 from .tla.names import names_of
-from .trace import Disagreement, told
+from .trace import Disagreement, Trace, told
 from .verdict import Outcome, PropertyVerdict, Verdict
 
 MOST = 10_000
@@ -51,6 +51,21 @@ def replay(instance: Instance, file: TraceFile) -> Outcome:
     if outcome.trace is None:
         outcome.trace = told(instance, states, steps, outcome.reason)
     return outcome
+
+
+def breaking(instance: Instance, file: TraceFile) -> tuple[Trace, list[str]]:
+    """The run that has a trace's states, and every property that it breaks at its end; where there
+    are several, the one that the file names first. Raises TraceError where there is no such run."""
+    states, steps = run_of(instance, file)
+    found = {item.name for item in Interpreter(instance).broken(states)}
+    if found:
+        run = told(instance, states, steps, "")
+    else:
+        outcome = replay(instance, file)
+        found = {item.name for item in outcome.properties if item.verdict == "broken"}
+        run = outcome.trace
+    assert run is not None
+    return run, sorted(found, key=lambda name: (name != file.broken, name))
 
 
 def run_of(instance: Instance, file: TraceFile) -> tuple[list[FullState], list[Step]]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from ..files import Output
-from ..language import DEFAULT, DeclarationError
+from ..language import DEFAULT, DeclarationError, Instance
 from ..language.instance import ending_anywhere
 from .endings import fail
 from .options import (
@@ -22,13 +24,18 @@ from .options import (
     checked_instance,
     make_folder,
 )
-from .traces import scheduled
+from .traces import taken
+
+if TYPE_CHECKING:
+    from ..checker.chart.chart import Chart
 
 
 def export(
     form: Annotated[
         Literal["tla", "junit"],
-        typer.Argument(metavar="FORM", help="tla: for TLC; junit: of a trace, for a real broker."),
+        typer.Argument(
+            metavar="FORM", help="tla: for TLC; junit: of a trace, for a broker or Kafka's classes."
+        ),
     ],
     system: Annotated[
         str, typer.Argument(metavar="SYSTEM|TRACE", help="A system, or a trace in ITF for junit.")
@@ -41,14 +48,19 @@ def export(
     with_: On = None,
     without: Off = None,
     no_deadlock: NoDeadlock = False,
+    classes: Annotated[
+        bool, typer.Option("--classes", help="junit: of Kafka's own classes, without a broker.")
+    ] = False,
 ) -> None:
     """Write SYSTEM for another checker, in TLA+, or TRACE as a test of Kafka, in Java."""
     if form == "junit":
         given = (protocol, constants, properties, with_, without, no_deadlock)
         if any(given) or bounds != DEFAULT:
             fail(f"{system} says of which system, release and constants it is: leave them to it")
-        _junit(Path(system), folder)
+        _junit(Path(system), folder, classes)
         return
+    if classes:
+        fail("--classes is for export junit")
     instance = checked_instance(system, protocol, bounds, constants, with_, without, properties)
     if no_deadlock:
         instance = ending_anywhere(instance)
@@ -72,21 +84,28 @@ def export(
     print(f"{folder / found.name}.{form}: {rows} rows in {lines:,} lines")
 
 
-def _junit(file: Path, folder: Path) -> None:
-    """Writes a Maven project with the run of a trace as a test."""
-    instance, outcome, schedule = scheduled(file, by_clock=True)
-    from ..model.serve.java_test import java_test
+def _junit(file: Path, folder: Path, classes: bool) -> None:
+    """Writes a Maven project with the run of a trace as a test: of a broker where that can take it,
+    or else of Kafka's classes."""
     from ..model.serve.schedule import NoSchedule
 
-    assert outcome.trace is not None
-    broken = next((item.name for item in outcome.properties if item.verdict == "broken"), "")
-    steps = len(outcome.trace.steps)
-    reason = (
-        f"{outcome.reason} The run is one of {instance.system.name} at {instance.protocol}, in "
-        f"{steps} steps."
-    )
+    _, instance, _ = taken(file)
+    from ..checker.chart.chart import chart_of
+    from ..checker.itf import read_trace
+    from ..checker.replay import breaking
+
+    trace, broken = breaking(instance, read_trace(file.read_bytes()))
+    run = _Run(instance, chart_of(trace), broken)
+    maven = f"mvn -f {folder} test -Dkafka.version=V"
     try:
-        name, files = java_test(schedule, broken, reason, instance.constants.get("partitions", 1))
+        try:
+            if classes:
+                raise NoSchedule
+            name, files, faults = _of_broker(run)
+            how, maven = f"{faults} faults", f"{maven} -Dkafka.bootstrap=HOST:PORT"
+        except NoSchedule as outside:
+            name, files = _of_classes(run, str(outside))
+            how = "on Kafka's classes"
     except NoSchedule as error:
         fail(f"{file}: {error}")
     places: dict[str, Output] = {}
@@ -95,5 +114,52 @@ def _junit(file: Path, folder: Path) -> None:
         places[path] = Output(folder / path)
     for path, text in files.items():
         places[path].write(text)
-    print(f"{folder}: {name}, {steps} steps, {len(schedule.faults)} faults")
-    print(f"mvn -f {folder} test -Dkafka.version=V -Dkafka.bootstrap=HOST:PORT")
+    print(f"{folder}: {name}, {len(run.chart.steps)} steps, {how}")
+    print(maven)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A run that breaks something, as it is to be written."""
+
+    instance: Instance
+    chart: Chart
+    broken: Sequence[str]
+
+    def seen(self, known: Container[str]) -> str:
+        """Of what it breaks, the first that can be looked at."""
+        return next((name for name in self.broken if name in known), "".join(self.broken[:1]))
+
+    def reason(self, broken: str) -> str:
+        """What it is, in a sentence."""
+        of = f"{self.instance.system.name} at {self.instance.protocol}"
+        return f"{broken} is broken. The run is one of {of}, in {len(self.chart.steps)} steps."
+
+
+def _of_broker(run: _Run) -> tuple[str, dict[str, str], int]:
+    """A test of a broker, and the number of its faults. Raises NoSchedule."""
+    from ..model.serve.java_test import ENDS, java_test
+    from ..model.serve.schedule import schedule_of
+
+    schedule = schedule_of(run.chart, by_clock=True)
+    seen = run.seen(ENDS)
+    partitions = run.instance.constants.get("partitions", 1)
+    name, files = java_test(schedule, seen, run.reason(seen), partitions)
+    return name, files, len(schedule.faults)
+
+
+def _of_classes(run: _Run, outside: str) -> tuple[str, dict[str, str]]:
+    """A test of Kafka's classes. Raises NoSchedule, which tells of `outside` too: why there is none
+    of a broker."""
+    from ..model.serve.java_classes import ENDS, class_test
+    from ..model.serve.schedule import NoSchedule
+
+    seen, instance = run.seen(ENDS), run.instance
+    has_version_2 = "transaction_version_2" in instance.features
+    try:
+        return class_test(
+            run.chart, seen, run.reason(seen), "" if instance.switched else instance.protocol,
+            version=2 if has_version_2 else 1, largest=instance.constants.get("largest_epoch", 0),
+        )  # fmt: skip
+    except NoSchedule as inside:
+        raise NoSchedule(f"{outside}; {inside}" if outside else str(inside)) from None
