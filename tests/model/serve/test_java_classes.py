@@ -1,5 +1,5 @@
-"""Runs of the checker as tests in Java of Kafka's own coordinators, as text; tests/brokers has Maven
-run some of them."""
+"""Runs of the checker as tests in Java of Kafka's own coordinators, as text; Maven runs some in
+tests/brokers."""
 
 from __future__ import annotations
 
