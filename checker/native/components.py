@@ -238,7 +238,8 @@ def components(
             stack[low - 1] = state
             members = stack[low - 1 : back]
             if len(order):
-                order[ordered : ordered + len(members)] = members
+                for at in range(len(members)):  # a slice, assigned, takes seconds to compile
+                    order[ordered + at] = members[at]
                 order[ordered] |= FIRST
                 ordered += len(members)
             elif len(members) == 1 and not _repeats(targets, first, end, state):
@@ -342,7 +343,7 @@ def broken_aims(
                     owed &= ~bit
                     for member in members:
                         region[member] = 1 if np.uint64(reached[member]) & bit else 0
-                    new, open_ = 2, 1
+                    new, open_ = np.int64(2), 1
                     while open_:
                         found, open_, new = components(
                             bases, offsets, targets, kinds, masks, weak, strong, region, rindex,

@@ -80,7 +80,7 @@ def link(
     while done < count:
         part = min(SLICE, count - done)
         base = packed_states(states[shard], first + done, part, shard, form, parts, known, 0, room)
-        total, left = 0, 0
+        total, left = 0, np.int64(0)
         for i in range(part):
             bad_count[0] = 0
             offsets[done + i] = written + total

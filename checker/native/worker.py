@@ -123,7 +123,7 @@ def expand_each(
     many parts' numbers are left to be found (see `begin_fold`).
     """
     several = parts.shape[0]
-    written, left = 0, 0
+    written, left = 0, np.int64(0)  # a literal would be compiled for by itself
     for i in range(count):
         noted, state, successors = bad_count[0], states + i * stride, out + written * stride
         new = call_expand(
