@@ -115,6 +115,7 @@ def sendings(table: Table, row: Row, facts: Facts) -> Iterator[Sending]:
             yield sending
 
 
+@cache
 def happening(system: System, release: str) -> tuple[Table, ...]:
     """The tables whose event can happen in a release: of messages, those that somebody sends.
 

@@ -63,17 +63,20 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
     return Workplace(tmp_path_factory.mktemp("root"))
 
 
-# Of what takes some seconds each, so many are drawn: of searches of shipped systems, of other
-# commands, and of what starts Spark anew. What writes a file that another command reads isn't among
-# them.
+# Of what takes some seconds each, so many are drawn: of searches of shipped systems, of those of
+# examples, of other commands, and of what starts Spark anew. What writes a file that another
+# command reads isn't among them.
 DRAWN = {
     re.compile(
         r"epochfence (check|matrix) [a-z+-]+ (?!.*--(checkpoint|resume|trace))"
-    ): pytest.mark.sample(2, of="searches on pages"),
+    ): pytest.mark.sample(1, of="searches on pages"),
     re.compile(
         r"epochfence (bugs|diff|prove|semantics|sweep|vectors|window|diagram transactions|"
         r"check \S+/retry.py) (?!.*--engine)|python tests/conformance/run.py"
-    ): pytest.mark.sample(2, of="long commands on pages"),
+    ): pytest.mark.sample(1, of="long commands on pages"),
+    re.compile(
+        r"epochfence check docs/examples/(?!lease|retry|tour)\w+\.py (?!.*--(trace|json|report))"
+    ): pytest.mark.sample(8, of="searches of examples"),
     re.compile(r"epochfence judge --engine spark --input"): pytest.mark.sample(1, of="kills"),
 }
 
@@ -124,7 +127,7 @@ def python(page: Path) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if python(page) and page != SPARK_PAGE], ids=lambda p: p.name
 )

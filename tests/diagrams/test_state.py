@@ -253,7 +253,7 @@ def walk(system: System, release: str, seed: int) -> Iterator[tuple[str, dict[st
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("name", ["orders", *SHIPPED])
 def test_what_runs_do_is_in_the_diagram(name: str, seed: int) -> None:
-    system = ORDERS if name == "orders" else shipped(name)
+    system, chance = ORDERS if name == "orders" else shipped(name), random.Random(seed)
     for machine in system.machines:
         if machine.state is None:
             continue
@@ -261,7 +261,7 @@ def test_what_runs_do_is_in_the_diagram(name: str, seed: int) -> None:
         diagram = state_diagram(system, machine)
         prepared = {state.name for state in diagram.states if state.prepared}
         every = system.protocols.checked
-        for release in every if name != "calls" else (every[0], every[-1]):  # its steps are many
+        for release in (every[0], *chance.sample(every, 2), every[-1]):
             known = {
                 (f"{t.table}/{t.row}", t.source, t.target)
                 for t in diagram.transitions

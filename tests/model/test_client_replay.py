@@ -351,7 +351,7 @@ def test_bounded_clients_do_what_clients_do(name: str, release: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @each_system
 @pytest.mark.parametrize("release", ["2.0", "2.7", "3.5", "4.1", "4.3"])
 def test_long_walks_are_replayed(name: str, release: str, seed: int) -> None:

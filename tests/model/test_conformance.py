@@ -115,7 +115,7 @@ def one_id(of: type[System]) -> type[Conformance]:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("release", ["2.7", "3.6", "4.1"])
 def test_the_faultless_broker_agrees(release: str) -> None:
     many = settings(FEW, max_examples=50)
@@ -123,7 +123,7 @@ def test_the_faultless_broker_agrees(release: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("of", [Slow, Lossy, Moving])
 def test_what_the_protocol_leaves_open_is_allowed(of: type[System]) -> None:
     run_state_machine_as_test(one_id(of), settings=settings(FEW, max_examples=20))

@@ -85,7 +85,7 @@ def test_the_page_has_every_cell_and_every_run_that_it_links_to() -> None:
     assert "?" not in part(TEXT, "cells")
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("cached", range(1, MOST_CACHED + 1))
 def test_up_to_the_size_of_the_cache_requests_in_flight_are_safe(cached: int) -> None:
     assert window_line(cached) in part(TEXT, "window")
@@ -168,7 +168,7 @@ def test_a_new_leader_knows_producers_and_how_their_transactions_ended(sessions:
     assert run(BEST, constants, properties=kept).verdict is Verdict.HOLDS
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_what_protects_a_property(fault: Fault) -> None:
     result = run(

@@ -83,7 +83,7 @@ SMALL = bounds(*KINDS, records=3)
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "release",
     [
@@ -182,7 +182,7 @@ def test_every_property_has_a_fault_that_breaks_it() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2)
+@pytest.mark.sample(3, of="idempotence in one release")
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_a_property_fails_where_its_protection_is_missing(fault: Fault) -> None:
     assert broken(run(fault.constants, on=MENDED)) == {}
@@ -195,7 +195,7 @@ def test_a_property_fails_where_its_protection_is_missing(fault: Fault) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2)
+@pytest.mark.sample(3, of="idempotence in one release")
 @pytest.mark.parametrize("cached", [1, 2, 3])
 @pytest.mark.parametrize("in_flight", [1, 2, 3])
 def test_no_duplicate_iff_the_cache_holds_all_that_is_in_flight(
@@ -213,7 +213,7 @@ def test_no_duplicate_iff_the_cache_holds_all_that_is_in_flight(
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1)
+@pytest.mark.sample(3, of="idempotence in one release")
 @pytest.mark.parametrize(
     ("name", "length", "last"),
     [
@@ -311,7 +311,7 @@ OPEN = (
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2)
+@pytest.mark.sample(3, of="idempotence in one release")
 @pytest.mark.parametrize("case", OPEN, ids=str)
 def test_what_is_open_in_the_newest_release(case: Open) -> None:
     result = run(case.constants, on=case.on, properties=(case.breaks,))

@@ -99,7 +99,7 @@ def test_on_systems_with_a_fault(
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1)
+@pytest.mark.sample(1, of="bounds")
 @pytest.mark.parametrize(
     ("name", "release", "constants", "depth"),
     [
@@ -148,7 +148,7 @@ def releases(system: System) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1)
+@pytest.mark.sample(1, of="bounds")
 @pytest.mark.parametrize(
     ("name", "release"),
     [(name, release) for name in SMALL for release in releases(load_system(name))],
