@@ -32,10 +32,10 @@ from ...language import (
 )
 from ...language.expressions import Operand
 from ..leader.state import Kind
+from ..messages import RECORDS
 from ..replication_features import eligible_leader_replicas, leader_epoch_checked, min_isr_capped
 
 REPLICAS = constant("replicas", 3, 1, 5, meaning="replicas of the partition")
-RECORDS = constant("records", 2, 1, 8, meaning="records that producers send")
 SESSIONS = constant(
     "sessions", 1, 1, 3,
     meaning="producer ids, or transactions, under which an application sends its records",
@@ -82,7 +82,7 @@ last_known_leader = registration.field(
     doc="The last one in sync, where an unclean shutdown has left nobody (lastKnownElr).",
 )  # fmt: skip
 
-State = enum("State", "OFFLINE", "STARTED", "LEADER", "TRUNCATING", "FETCHING")
+State = enum("ReplicaState", "OFFLINE", "STARTED", "LEADER", "TRUNCATING", "FETCHING")
 
 replica = Machine(
     "replica", REPLICA,

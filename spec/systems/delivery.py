@@ -73,6 +73,7 @@ system = System(
     bounds={
         DEFAULT: {
             REPLICAS: 2,
+            RECORDS: 2,
             LEADER_EPOCHS: 2,
             IDEMPOTENCE: 1,
             CONSUMER_CRASHES: 0,

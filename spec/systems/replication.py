@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...language import System, Unreached
+from ...language import DEFAULT, System, Unreached
 from ..features import KAFKA
 from ..lemmas.replication import LEMMAS
 from ..properties.replication import PROPERTIES
@@ -86,7 +86,7 @@ system = System(
         REPLICAS, RECORDS, LEADER_EPOCHS, ACKS, MIN_ISR, CRASHES, POWER_LOSSES, UNCLEAN_ELECTIONS,
     ),
     fixed={SESSIONS: 1, EXTRA_ENTRIES: 0},
-    bounds={"small": {REPLICAS: 2}, "large": {CRASHES: 2}},
+    bounds={DEFAULT: {RECORDS: 2}, "small": {REPLICAS: 2}, "large": {CRASHES: 2}},
     protocols=KAFKA.of_parts(),
     budgets={
         election.crash: CRASHES,

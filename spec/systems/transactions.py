@@ -188,6 +188,7 @@ system = System(
     "in one run (faults=2 does, with partitions=1 in seconds), two batches in flight to a "
     "partition (records=2, with partitions=1), an end that is asked for while batches are in "
     "flight (early_ends=1, of interest before version 2), a leader that forgets (deletions=1, "
-    "producer_expiries=1, with partitions=1), replication, or consumer offsets. The large bounds "
+    "producer_expiries=1, with partitions=1), replication (transactions+replication does), or "
+    "consumer offsets. The large bounds "
     "reach any three faults, of leaders that forget as well, on one partition.",
 )

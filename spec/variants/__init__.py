@@ -60,11 +60,19 @@ def _two_phase_commit() -> System:
     return replace(system, protocols=protocols, properties=kept)
 
 
+@cache
+def _replication() -> System:
+    from .replication import replicated_system
+
+    return replicated_system(shipped("transactions"))
+
+
 VARIED: dict[str, Callable[[], System]] = {
     "transactions+franz-go": _franz_go,
     "transactions+librdkafka": _librdkafka,
     "idempotence+librdkafka": _librdkafka_idempotent,
     "transactions+redpanda": _redpanda,
     "transactions+upgrade": _upgrade,
+    "transactions+replication": _replication,
     "transactions+two-phase-commit": _two_phase_commit,
 }

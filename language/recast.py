@@ -1,0 +1,90 @@
+"""Tables and properties as a system has them that keeps some of their fields in another place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from .expressions import Expression, Field, as_bounded, children_first, field_set, lift, rewrite
+from .machines import Machine
+from .messages import Sending
+from .properties import Property
+from .tables import Row, Table, bounded_view
+
+
+@dataclass(frozen=True, eq=False)
+class Recast:
+    """What a system under check has in the place of fields and machines that tables are declared
+    with.
+
+    `change` answers what stands in the place of an expression (none: the expression itself, with
+    its parts changed). `machines` has what stands in the place of a machine; one with none is left
+    out, with every update of its fields. `further` are machines that tables may come to read and
+    set by that. `change` has the fields `kept` before what they stand for in a bounded run.
+    """
+
+    change: Callable[[Expression], Expression | None]
+    machines: Mapping[Machine, Machine | None]
+    further: tuple[Machine, ...] = ()
+    kept: tuple[Field, ...] = ()
+
+    def expression(self, value: Expression) -> Expression:
+        """The expression with what stands in the place of its parts."""
+        return rewrite(as_bounded(value, self.kept), self.change)
+
+    def property(self, item: Property) -> Property:
+        """The property, about what stands in the place of what it is about."""
+        expression, premise = self.expression(item.expression), self.expression(item.premise)
+        return replace(item, expression=expression, premise=premise)
+
+    def table(self, table: Table) -> Table:
+        """The table, with what stands in the place of its machines and their fields.
+
+        Raises DeclarationError as a table does, where that doesn't fit.
+        """
+        table = bounded_view(table)
+        rows, when = tuple(map(self.row, table.rows)), self.expression(table.guard)
+        machine = self.machines.get(table.machine) or table.machine
+        others = [self.machines.get(other, other) for other in table.others]
+        read = {node.data.machine for part in _parts(when, rows) for node in children_first(part)
+                if node.op == "field"}  # fmt: skip
+        others += [each for each in self.further if each.name in read]
+        there = dict.fromkeys(each for each in others if each and each is not machine)
+        return replace(table, machine=machine, others=tuple(there), rows=rows, when=when)
+
+    def row(self, row: Row) -> Row:
+        """The row, without the updates of machines that are left out."""
+        gone = {machine.name for machine, other in self.machines.items() if other is None}
+        reply = row.reply
+        if reply is not None:
+            is_message = isinstance(reply, Sending)
+            reply = self._sending(reply) if is_message else self.expression(reply)
+        return replace(
+            row,
+            when=self.expression(row.guard),
+            goto=None if row.goto is None else self.expression(lift(row.goto)),
+            set={
+                self.expression(target): self.expression(lift(value))
+                for target, value in row.set.items()
+                if field_set(target).machine not in gone
+            },
+            reply=reply,
+            send=tuple(map(self._sending, row.send)),
+        )
+
+    def _sending(self, sending: Sending) -> Sending:
+        fields = tuple((name, self.expression(value)) for name, value in sending.fields)
+        return replace(sending, fields=fields, when=self.expression(sending.when))
+
+
+def _parts(when: Expression, rows: tuple[Row, ...]) -> Iterator[Expression]:
+    yield when
+    for row in rows:
+        yield row.guard
+        for target, value in row.set.items():
+            yield from (target, lift(value))
+        sent = (*row.send, *((row.reply,) if isinstance(row.reply, Sending) else ()))
+        for sending in sent:
+            yield from (sending.when, *(value for _, value in sending.fields))
+        if isinstance(row.reply, Expression):
+            yield row.reply

@@ -1,0 +1,132 @@
+"""Transactions on a replicated partition: what holds, what an unclean election breaks, and what the
+properties need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from epochfence.checker.check import Options, available_threads, check
+from epochfence.checker.verdict import Result, Verdict
+from epochfence.language import System, instantiate
+from epochfence.language.instance import ending_anywhere
+from epochfence.spec.bugs.bug import transactions
+from epochfence.spec.features import NEWEST, RELEASED
+from epochfence.spec.leader import state as leader
+from epochfence.spec.load import load_system
+from epochfence.spec.properties.transactions import PROPERTIES
+from epochfence.spec.systems import shipped
+from epochfence.spec.variants import replication
+from epochfence.tests.spec.alterations import altered
+
+SYSTEM = load_system("transactions+replication")
+UNCLEAN = {"unclean_elections": 1}
+LOST = {"NoLostAcknowledgement", "NoHangingTransaction", "ReadCommittedStays"}
+
+
+def run(
+    constants: dict[str, int] | None = None, release: str = NEWEST, *, system: System = SYSTEM,
+    properties: tuple[str, ...] | None = None,
+) -> Result:  # fmt: skip
+    """The system checked on small bounds, all of its properties to the end."""
+    instance = instantiate(
+        system, release, constants or {}, bounds="small", properties=properties
+    )  # fmt: skip
+    return check(instance, Options(threads=available_threads(), keep_going=True))
+
+
+def broken(result: Result) -> dict[str, int | None]:
+    return {item.name: item.trace_length for item in result.properties if item.verdict == "broken"}
+
+
+@pytest.mark.slow(4)
+@pytest.mark.sample(1, of="a release")
+@pytest.mark.parametrize("release", RELEASED)
+def test_clean_elections_break_nothing_and_an_unclean_one_loses_what_was_told(release: str) -> None:
+    clean = run(release=release)
+    assert clean.verdict is Verdict.HOLDS, clean.reason
+    taken = {name for name, count in clean.rows if count}
+    assert {
+        "replica.LeaderAndIsr/lead", "replica.fetch/append", "replica.broker crash/the log stays",
+        "registration.elect/from the in-sync set", "producer.ProduceResponse/try again",
+        "transaction.WriteTxnMarkersResponse/again",
+    } <= taken  # fmt: skip
+    assert set(broken(run(UNCLEAN, release))) == LOST
+
+
+@pytest.mark.slow(4)
+@pytest.mark.sample(1, of="a release")
+@pytest.mark.parametrize("release", ["2.5", "3.6", "4.0.1", "4.3"])
+def test_one_replica_that_leads_throughout_is_the_leader_of_transactions(release: str) -> None:
+    bounds = transactions(faults=1, losses=1, delays=1)
+    alone = {"replicas": 1, "leader_epochs": 1, "broker_crashes": 0}
+    fixed = {constant.data.name for constant in replication.FIXED}
+    both = {name: value for name, value in bounds.items() if name not in fixed}
+    plain = check(ending_anywhere(instantiate(shipped("transactions"), release, bounds)))
+    on_one = run({**both, **alone}, release)
+    assert plain.verdict is on_one.verdict is Verdict.HOLDS
+    mine = {name for name, count in on_one.rows if count}
+    theirs = {name for name, count in plain.rows if count}
+    assert {
+        name for name in mine if name.split(".")[0] not in ("replica", "registration")
+    } == theirs
+
+
+# What the properties need -------------------------------------------------------------------------
+
+
+def _told_at_once(system: System) -> System:
+    """An acknowledgement doesn't wait for the high watermark."""
+    return _with(system, "producer.ProduceResponse", lambda table: replace(table, when=True))
+
+
+def _markers_told_at_once(system: System) -> System:
+    return _with(
+        system, "transaction.WriteTxnMarkersResponse", lambda table: replace(table, when=True)
+    )
+
+
+def _remembered(system: System) -> System:
+    """A new leader goes on with what the one before it remembered of producers."""
+    of = leader.producers.at(0)
+    return altered(system, table="replica.LeaderAndIsr", row="lead", updates={of: of})
+
+
+def _empty_markers_lost(system: System) -> System:
+    """A marker that ends nothing isn't in the log."""
+    log = next(iter(system.observed)).at(replication.leading.at(0))
+    return altered(
+        system, table="partition.WriteTxnMarkers", row="no transaction to end", updates={log: log}
+    )
+
+
+def _with(system: System, name: str, change: Callable[..., object]) -> System:
+    tables = tuple(change(each) if each.name == name else each for each in system.tables)
+    return replace(system, tables=tables)
+
+
+@pytest.mark.slow(3)
+@pytest.mark.sample(1, of="a fault")
+@pytest.mark.parametrize(
+    ("fault", "breaks"),
+    [
+        (_told_at_once, "NoLostAcknowledgement"),
+        (_markers_told_at_once, "NoHangingTransaction"),
+        (_remembered, "StateFromLog"),
+        (_empty_markers_lost, "StateFromLog"),
+    ],
+)
+def test_a_fault_breaks_it(fault: Callable[[System], System], breaks: str) -> None:
+    assert breaks in broken(run({"producers": 2}, system=fault(SYSTEM), properties=(breaks,)))
+
+
+@pytest.mark.slow(3)
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("name", ["StableOffsetForward", "EpochForward"])
+def test_what_goes_back_at_a_new_leader(name: str) -> None:
+    """A new leader's high watermark lags by a fetch, and it may lack a marker that was appended."""
+    item = next(each for each in PROPERTIES if each.name == name)
+    system = replace(SYSTEM, properties=(replication.RECAST.property(item),))
+    assert set(broken(run(system=system))) == {name}
