@@ -57,4 +57,21 @@ BUGS = (
         system="reading",
         note="Mended in 3.0.2, 3.1.2, 3.2.1 and 3.3.0.",
     ),
+    Bug(
+        "KAFKA-13727",
+        "a cleaner that stops within a segment leaves aborted transactions out of its index",
+        "0.11 to 3.1",
+        "OnlyCommitted",
+        "2.8",
+        "3.0",
+        ("index_of_whole_segments",),
+        _reading(producers=1, entries=4, transactions=2, partial_cleanings=1),
+        ("clean in part/the index of what was cleaned", "fetch reads/a record"),
+        "KAFKA-13727, pull request 11891",
+        system="reading",
+        on=("markers_have_no_key",),
+        note="Mended in 2.8.2, 3.0.2, 3.1.1 and 3.2.0. The abort marker may be cleaned away before "
+        "its records, too: NoOpenRange breaks after 11 steps with a run of the cleaner and a "
+        "change of the leader.",
+    ),
 )

@@ -2,8 +2,9 @@
 
 The cleaner removes a record whose key comes again behind it, what was aborted, and a marker once
 none of its transaction's records is left (LogCleaner, CleanedTransactionMetadata). It cleans up to
-the last stable offset, and takes segments together in groups; here there are two. That a marker
-stays for `delete.retention.ms` is left out: it is over at once.
+the last stable offset, and takes segments together in groups; here there are two. Where its offset
+map is full it stops, and copies the rest of the segment as it is. That a marker stays for
+`delete.retention.ms` is left out: it is over at once.
 """
 
 from __future__ import annotations
@@ -24,14 +25,18 @@ from ...language import (
     position,
     set_of,
     some,
+    those,
+    variable,
 )
 from ..leader.state import Kind
 from .state import (
     ENTRIES,
     KEY,
     MARKERS_KEY,
+    OFFSET,
     PRODUCER_ID,
     SEGMENT,
+    TRANSACTION,
     TRANSACTIONS,
     Entry,
     begun,
@@ -39,6 +44,7 @@ from .state import (
     decisions,
     groups_together,
     high_watermark,
+    index_of_whole_segments,
     is_aborted,
     is_left,
     last_stable_offset,
@@ -48,6 +54,8 @@ from .state import (
     ongoing,
     opened,
     store,
+    unlisted,
+    was_aborted,
 )
 
 # Producers and their coordinators -----------------------------------------------------------------
@@ -176,7 +184,9 @@ _is_its_data = (
         & (_between.producer_id == _e.producer_id),
     )
 )
-_is_needed = any_of(_o, _is_its_data & (groups_together | (_group(_o) == _group(_e))))
+# of an abort that the index lacks the cleaner knows no data
+_is_known = (_e.kind == Kind.COMMIT) | ~_e.transaction.is_in(unlisted)
+_is_needed = _is_known & any_of(_o, _is_its_data & (groups_together | (_group(_o) == _group(_e))))
 _is_obsolete = any_of(_o, _is_newer)
 _is_retained = if_(
     _e.kind == Kind.DATA,
@@ -196,4 +206,40 @@ cleans = Table(
     ),
 )
 
-TABLES = (appends, markers, replicates, changes, cleans)
+clean_in_part = event(
+    "clean in part", up_to=OFFSET, event_doc="The cleaner stops before `up_to`, in a segment."
+)
+_is_before = _is_clean & (_e.offset < clean_in_part.up_to)
+_t, _first = variable("t", TRANSACTION), element("first", log)
+_begins_behind = any_of(_e, (_e.transaction == _t) & (_e.kind == Kind.DATA) & was_aborted(_e)) & (
+    ~any_of(
+        _first,
+        (_first.transaction == _t)
+        & (_first.kind == Kind.DATA)
+        & (_first.offset < clean_in_part.up_to),
+    )
+)
+cleans_in_part = Table(
+    store,
+    on=clean_in_part,
+    when=(clean_in_part.up_to > 0) & (clean_in_part.up_to <= last_stable_offset),
+    rows=(
+        Row(
+            "the index of the whole segment",
+            during=index_of_whole_segments,
+            set={log: keep(_e, ~_is_before | _is_retained)},
+            source="Cleaner.cleanSegments, TransactionIndex.collectAbortedTxns",
+        ),
+        Row(
+            "the index of what was cleaned",
+            during=~index_of_whole_segments,
+            set={
+                log: keep(_e, ~_is_before | _is_retained),
+                unlisted: unlisted | those(_t, _begins_behind),
+            },
+            source="Cleaner.cleanSegments before 2.8.2 and 3.0.2",
+        ),
+    ),
+)
+
+TABLES = (appends, markers, replicates, changes, cleans, cleans_in_part)

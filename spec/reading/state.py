@@ -52,9 +52,16 @@ markers_have_no_key = feature(
     "bytes as a marker's did.",
     source="KAFKA-14055, Cleaner.shouldRetainRecord",
 )
+index_of_whole_segments = feature(
+    "index_of_whole_segments",
+    "3.0",
+    sentence="A segment that the cleaner has copied keeps its whole transaction index (from 2.8.2 "
+    "and 3.0.2); before, the aborted transactions behind where the cleaner stopped were left out.",
+    source="KAFKA-13727, Cleaner.cleanSegments",
+)
 READING = Protocols(
     RELEASES,
-    (watermark_read_once, groups_together, markers_have_no_key),
+    (watermark_read_once, groups_together, markers_have_no_key, index_of_whole_segments),
     driven_only=(DRAFT,),
     unreleased=(TRUNK,),
 )
@@ -68,6 +75,10 @@ SEGMENT = constant(
     "segment", 2, 0, 8, meaning="entries in the segments that are cleaned by themselves"
 )
 CLEANINGS = constant("cleanings", 1, 0, 3, meaning="runs of the log cleaner")
+PARTIAL_CLEANINGS = constant(
+    "partial_cleanings", 0, 0, 2,
+    meaning="runs of the log cleaner that stop within a segment, as the offset map is full",
+)  # fmt: skip
 LEADERS = constant("leader_changes", 1, 0, 2, meaning="leaders that begin by reading the log")
 
 PRODUCER_ID = Key("producer_id", PRODUCER_IDS)
@@ -87,6 +98,10 @@ high_watermark = store.field("high_watermark", OFFSET, doc="What lies below it i
 opened = store.field(
     "opened", Map(PRODUCER_ID, Optional(OFFSET)),
     doc="Where the transaction of each producer id starts that is open, in the leader's memory.",
+)  # fmt: skip
+unlisted = store.field(
+    "unlisted", Set(TRANSACTION),
+    doc="Aborted transactions that the transaction index lacks, as the cleaner has written it.",
 )  # fmt: skip
 
 decisions = Machine("decisions", doc="What coordinators know of the transactions.")
@@ -125,9 +140,14 @@ is_unstable = first_unstable.is_set & (first_unstable.value.offset < high_waterm
 last_stable_offset = if_(is_unstable, first_unstable.value.offset, high_watermark)
 
 
-def is_aborted(entry: Expression) -> Expression:
+def was_aborted(entry: Expression) -> Expression:
     """Whether the log says that the entry's transaction was aborted."""
     return ending(entry).is_set & (ending(entry).value.kind == Kind.ABORT)
+
+
+def is_aborted(entry: Expression) -> Expression:
+    """Whether the transaction index says so, too, as readers and the cleaner need it."""
+    return was_aborted(entry) & ~entry.transaction.is_in(unlisted)
 
 
 def is_left(entry: Expression) -> Expression:

@@ -48,6 +48,12 @@ UNREACHED = (
         ("DuplicateKnown",),
         (IDEMPOTENCE == 0) & (TRANSACTIONAL == 0),
     ),
+    Unreached(
+        "needs an in-sync set below min.insync.replicas, in which the leader always is "
+        "(min_insync_replicas=2)",
+        ("replica.Produce/not enough replicas", "replica.WriteTxnMarkers/not enough replicas"),
+        MIN_ISR < 2,
+    ),
 )
 
 system = System(

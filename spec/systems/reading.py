@@ -9,6 +9,7 @@ from ..reading.state import (
     CLEANINGS,
     ENTRIES,
     LEADERS,
+    PARTIAL_CLEANINGS,
     PRODUCER_ID,
     PRODUCER_IDS,
     READING,
@@ -24,9 +25,13 @@ system = System(
     tables=partition.TABLES + reader.TABLES,
     properties=PROPERTIES,
     observed=(log,),
-    constants=(PRODUCER_IDS, TRANSACTIONS, ENTRIES, SEGMENT, CLEANINGS, LEADERS),
+    constants=(PRODUCER_IDS, TRANSACTIONS, ENTRIES, SEGMENT, CLEANINGS, PARTIAL_CLEANINGS, LEADERS),
     protocols=READING,
-    budgets={partition.clean: CLEANINGS, partition.change: LEADERS},
+    budgets={
+        partition.clean: CLEANINGS,
+        partition.clean_in_part: PARTIAL_CLEANINGS,
+        partition.change: LEADERS,
+    },
     interchangeable=(PRODUCER_ID,),
     terminal=True,
     reach="two producers, two transactions, five entries with keys of users and of a marker's "

@@ -74,6 +74,14 @@ UNREACHED = (
     ),
 )
 
+_PRODUCE = Unreached(
+    "needs an in-sync set below min.insync.replicas, in which the leader always is "
+    "(min_insync_replicas=2)",
+    ("replica.produce/not enough replicas",),
+    MIN_ISR < 2,
+)
+"""The producer of this system alone: the others have theirs."""
+
 system = System(
     name="replication",
     doc="A partition's replicas, which the controller makes leader and followers by turns, and the "
@@ -95,7 +103,7 @@ system = System(
     },
     interchangeable=(REPLICA,),
     terminal=newest_epoch == LEADER_EPOCHS,
-    unreached=UNREACHED,
+    unreached=(*UNREACHED, _PRODUCE),
     reach="three replicas, two records, three elections and one crash at any step; brokers that "
     "hear late of an election, a replica that lags and leaves the in-sync set and comes back, "
     "answers of a fetch that are lost. They don't reach an answer that comes after its epoch, "

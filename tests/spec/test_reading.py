@@ -17,6 +17,8 @@ from epochfence.tests.spec.alterations import altered
 SYSTEM = shipped("reading")
 ONE = {"producer_ids": 1, "transactions": 1, "entries": 3}
 
+IN_PART = {"transactions": 2, "entries": 4, "segment": 0, "partial_cleanings": 1}
+
 
 def run(
     protocol: str,
@@ -39,7 +41,7 @@ def steps(result: Result) -> int:
 
 @pytest.mark.slow(5)
 def test_it_holds_from_3_0_on_and_every_row_is_taken() -> None:
-    result = run("4.3", {})
+    result = run("4.3", {"partial_cleanings": 1})
     assert (result.verdict, result.vacuous) == (Verdict.HOLDS, [])
     assert run("3.0", ONE).verdict is Verdict.HOLDS
 
@@ -51,6 +53,8 @@ def test_it_holds_from_3_0_on_and_every_row_is_taken() -> None:
         ("groups_together", "3.0", {"segment": 1, "entries": 2}, "NoOpenRange", 6),
         ("markers_have_no_key", "3.0",
          {"producer_ids": 2, "transactions": 2, "entries": 4, "segment": 0}, "NoOpenRange", 10),
+        ("index_of_whole_segments", "3.0", {**IN_PART, "cleanings": 0}, "OnlyCommitted", 13),
+        ("index_of_whole_segments", "3.0", IN_PART, "NoOpenRange", 11),
     ],
 )  # fmt: skip
 def test_each_feature_mends_what_is_broken_without_it(

@@ -41,7 +41,7 @@ SIZES = {
     "replication": {"replicas": 2},
     "exactly-once": {"inputs": 1, "transactions": 1},
     "delivery": {"records": 1},
-    "reading": {"entries": 3},
+    "reading": {"entries": 3, "partial_cleanings": 1},
 }
 HAND_OVER = 2
 """States of a level from which on it is expanded on Spark."""
