@@ -60,8 +60,9 @@ class Options:
     Spark carries the search; `resume` may then be a URI. With `keep_going` a run doesn't end where
     something breaks: the shortest counterexample of each property is found; no such run is saved,
     nor carried by Spark. If it is `brief` as well, the result has just verdicts and lengths: it
-    shows no counterexample, and isn't asked what is vacuous. Of `all_traces` counterexamples, those
-    after the first take searches of their own, in this process.
+    shows no counterexample, and isn't asked what is vacuous. With `counterexamples_only` it has
+    these, isn't asked either, and ends as soon as all that it looks for is broken. Of `all_traces`
+    counterexamples, those after the first take searches of their own, in this process.
     """
 
     threads: int = 1
@@ -76,6 +77,7 @@ class Options:
     keep_states: bool = False
     keep_going: bool = False
     brief: bool = False
+    counterexamples_only: bool = False
     spark: SparkOptions | None = None
     all_traces: int = 1
 
@@ -358,7 +360,7 @@ def _search(
     folder = options.resume or options.checkpoint
     if folder is None:
         _begin(prepared, explorer)
-        leave_out = explorer.leave_out if options.keep_going else None
+        leave_out = _leave_out(prepared, explorer, options) if options.keep_going else None
         search(explorer, on_level=on_progress, on_round=on_progress, leave_out=leave_out)
         return
     rows = len(prepared.labels)
@@ -378,6 +380,20 @@ def _search(
         elif not _taken_over(prepared, explorer, checkpoint):
             return
         search(explorer, on_level=on_level, on_round=on_progress)
+
+
+def _leave_out(prepared: Prepared, explorer: Explorer, options: Options) -> Callable[[int], bool]:
+    """What is told of what is broken, by flags: it isn't looked for any more. Says whether a run of
+    these options looks for nothing else."""
+    instance = prepared.instance
+    every = sum(Flags(instance).of.values()) | (DEADLOCK if instance.may_deadlock else 0)
+
+    def leave_out(flags: int) -> bool:
+        explorer.leave_out(flags)
+        only = options.counterexamples_only and not instance.progress
+        return only and not every & ~flags
+
+    return leave_out
 
 
 def _taken_over(prepared: Prepared, explorer: Explorer, checkpoint: Checkpoint) -> bool:
@@ -486,7 +502,7 @@ def _result(
     elif not found.states:
         result.verdict, result.reason = Verdict.INCONCLUSIVE, "no state was looked at"
         result.properties = [PropertyVerdict(p.name, "unknown") for p in result.properties]
-    elif RANGE not in found.wrong and not options.brief:
+    elif RANGE not in found.wrong and not (options.brief or options.counterexamples_only):
         _tell_vacuity(prepared, carrier, taken, result)
     if found.wrong and options.keep_going:
         tell_each(prepared, carrier, result, None if options.brief else _path)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Path: TypeAlias = Callable[[Carrier, int, list[bytes]], list[set[bytes]]]
 """Of each level the packed states on shortest runs to some states of a level."""
+MOST_WAYS = 4  # runs that are followed at once: there are many counterexamples to be shown
 
 
 def check_number(instance: Instance) -> None:
@@ -59,6 +60,7 @@ def _shown(prepared: Prepared, carrier: Carrier, path: Path) -> Iterator[Propert
         yield seen(
             instance, _kind(of, flag), path(carrier, *first), prepared.pack,
             ranges=flag == OUT_OF_RANGE, among=[of[flag]] if flag in of else [],
+            most=MOST_WAYS,
         ).told(instance, with_trace=True)  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 from ..language import Instance, Property
 from ..model.engine.interpreter import FullState, Interpreter, Step
 from .explain import why_broken
-from .trace import Disagreement, Trace, told, ways_along
+from .trace import MOST_WAYS, Disagreement, Trace, told, ways_along
 from .verdict import Outcome, PropertyVerdict, Verdict
 
 NO_ROW = "Deadlock: no row can be taken in the last state."
@@ -88,11 +88,13 @@ def seen(
     ranges: bool = True,
     among: Sequence[Property] | None = None,
     off: Collection[int] = (),
+    most: int = MOST_WAYS,
 ) -> Seen:
     """What is wrong behind a run, as `tell_fault` says; of properties one that is `among` these, or
-    of all. Raises Disagreement where the model sees no such thing."""
+    of all. So many runs are followed at once. Raises Disagreement where the model sees no such
+    thing."""
     machine = Interpreter(instance)
-    ways = ways_along(machine, levels, packed, off)
+    ways = ways_along(machine, levels, packed, off, most)
     states, steps = ways[0].run()
     properties = instance.properties if among is None else among
     name, why = DEADLOCK, ()

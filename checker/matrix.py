@@ -3,38 +3,20 @@ run that none explains."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 from ..language import System
 from .fault import DEADLOCK
 from .journal import Kept
+from .mended import Asking, Fixes, Known, ended_early
 from .sweep import Piece, sweep
 from .verdict import Verdict
 from .workers import Spread
 
 _ALONE = Spread()
-T = TypeVar("T")
-Asking: TypeAlias = Generator[list[Piece], list[dict[str, Any]], T]
-"""What is found out by some runs after others: gives the next, is sent their results."""
 OnResult: TypeAlias = Callable[[dict[str, Any]], None]
-
-
-class Known(Protocol):
-    """A known bug: its property in its system, and the features that mend it. Releases have it from
-    `since` on (none: from the first)."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def system(self) -> str: ...
-    @property
-    def fix(self) -> tuple[str, ...]: ...
-    @property
-    def since(self) -> str | None: ...
-    @property
-    def property(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -113,7 +95,8 @@ def matrix(
     Raises what `sweep` and `instantiate` raise; Ctrl-C ends it with what is there.
     """
     system = piece.system
-    alike = system.first_alike(protocols)
+    settled = _Settled()
+    alike = settled.first_alike(piece, protocols)
     wanted = piece.properties
     safety, asked = (
         tuple(item.name for item in items if wanted is None or item.name in wanted)
@@ -123,7 +106,7 @@ def matrix(
     for protocol in dict.fromkeys(alike.values()):
         here = replace(piece, protocol=protocol, properties=(*safety, *asked), keep_going=True)
         askings.append(_cells(here, [bug for bug in known if _has(system, protocol, bug)]))
-    cells = _all_answered(askings, _Runs(lambda new: sweep(new, spread, kept, on_result)))
+    cells = _all_answered(askings, _Runs(settled, lambda new: sweep(new, spread, kept, on_result)))
     stuck = (DEADLOCK,) if piece.deadlock else ()
     names = tuple(dict.fromkeys((*safety, *stuck, *asked, *(cell.name for cell in cells))))
     return Matrix(
@@ -141,32 +124,31 @@ def _has(system: System, protocol: str, bug: Known) -> bool:
     return bug.since is None or max(places) >= protocols.releases.index(bug.since)
 
 
-class _Runs:
-    """Runs that are made once: what one with the same features comes to, of those that anything in
-    the system asks for, answers another that looks for nothing more."""
+class _Settled:
+    """What is left of a system where features and constants are settled, as a number that pieces
+    share whose rows and properties are the same ones then; they differ in features alone."""
 
-    def __init__(self, explore: Callable[[list[Piece]], list[dict[str, Any]]]) -> None:
-        self.explore = explore
-        self.made: dict[frozenset[str], list[tuple[frozenset[str], dict[str, Any]]]] = {}
+    def __init__(self) -> None:
+        self.by_features: dict[frozenset[str], int] = {}
+        self.numbers: dict[Hashable, int] = {}
 
-    def make(self, pieces: Iterable[Piece]) -> bool:
-        """Makes those that nothing answers by now; whether all came to something."""
-        left: list[Piece] = []
-        for piece in sorted(pieces, key=lambda each: (each.brief, -len(_asked(each)))):
-            answered = any(_answers(other, piece) for other in left)
-            if not answered and self.result(piece) is None:
-                left.append(piece)
-        results = self.explore(left)
-        if len(results) < len(left):
-            return False
-        for piece, result in zip(left, results, strict=True):
-            self.made.setdefault(_features(piece), []).append((_asked(piece), result))
-        return True
+    def __call__(self, piece: Piece) -> int:
+        features = _features(piece)
+        if features not in self.by_features:
+            whole = replace(piece, properties=None).instance(progress=True)
+            left = (
+                whole.variables, whole.actions, whole.properties, whole.progress, whole.terminal
+            )  # fmt: skip
+            self.by_features[features] = self.numbers.setdefault(left, len(self.numbers))
+        return self.by_features[features]
 
-    def result(self, piece: Piece) -> dict[str, Any] | None:
-        """What answers a run, if anything does by now."""
-        every = self.made.get(_features(piece), ())
-        return next((result for asked, result in every if _asked(piece) <= asked), None)
+    def first_alike(self, piece: Piece, protocols: Iterable[str]) -> dict[str, str]:
+        """Of each protocol the first of them at which the same is left."""
+        first: dict[int, str] = {}
+        return {
+            protocol: first.setdefault(self(replace(piece, protocol=protocol)), protocol)
+            for protocol in protocols
+        }
 
 
 def _features(piece: Piece) -> frozenset[str]:
@@ -175,14 +157,47 @@ def _features(piece: Piece) -> frozenset[str]:
     return on & piece.system.feature_names
 
 
+class _Runs:
+    """Runs that are made once: what one comes to answers another of the same settled system that
+    looks for nothing more."""
+
+    def __init__(
+        self, settled: _Settled, explore: Callable[[list[Piece]], list[dict[str, Any]]]
+    ) -> None:
+        self.settled = settled
+        self.explore = explore
+        self.made: dict[int, list[tuple[frozenset[str], dict[str, Any]]]] = {}
+
+    def make(self, pieces: Iterable[Piece]) -> bool:
+        """Makes those that nothing answers by now; whether all came to something."""
+        left: list[Piece] = []
+        for piece in sorted(
+            pieces, key=lambda each: (each.counterexamples_only, -len(_asked(each)))
+        ):
+            answered = any(self._answers(other, piece) for other in left)
+            if not answered and self.result(piece) is None:
+                left.append(piece)
+        results = self.explore(left)
+        if len(results) < len(left):
+            return False
+        for piece, result in zip(left, results, strict=True):
+            self.made.setdefault(self.settled(piece), []).append((_asked(piece), result))
+        return True
+
+    def result(self, piece: Piece) -> dict[str, Any] | None:
+        """What answers a run, if anything does by now."""
+        every = self.made.get(self.settled(piece), ())
+        return next((result for asked, result in every if _asked(piece) <= asked), None)
+
+    def _answers(self, run: Piece, other: Piece) -> bool:
+        alike = self.settled(other) == self.settled(run)
+        as_much = run.counterexamples_only <= other.counterexamples_only
+        return alike and as_much and _asked(other) <= _asked(run)
+
+
 def _asked(piece: Piece) -> frozenset[str]:
     """What a run looks for."""
     return frozenset((*(piece.properties or ()), *([DEADLOCK] if piece.deadlock else [])))
-
-
-def _answers(run: Piece, other: Piece) -> bool:
-    alike = _features(other) == _features(run) and run.brief <= other.brief
-    return alike and _asked(other) <= _asked(run)
 
 
 def _all_answered(askings: Iterable[Asking[list[Cell]]], runs: _Runs) -> list[Cell]:
@@ -210,9 +225,9 @@ def _cells(piece: Piece, bugs: Sequence[Known]) -> Asking[list[Cell]]:
     """The cells of a protocol, each that breaks with what explains it."""
     [result] = yield [piece]
     found = _told(piece, result)
-    broken = [
-        cell.name for cell in found if cell.verdict == "broken" and cell.name in _asked(piece)
-    ]
+    broken = {
+        cell.name: cell for cell in found if cell.verdict == "broken" and cell.name in _asked(piece)
+    }
     explained = yield from _explained(piece, broken, bugs)
     return [replace(cell, bugs=explained.get(cell.name, ())) for cell in found]
 
@@ -224,8 +239,7 @@ def _told(piece: Piece, result: dict[str, Any]) -> list[Cell]:
     empty = {
         item["subject"] for item in result["vacuous"] if item["kind"] in ("property", "premise")
     }
-    no_end = Verdict(result["exit_code"]) in (Verdict.INCONCLUSIVE, Verdict.INTERRUPTED)
-    open_ended = no_end or any(item["verdict"] == "unknown" for item in items.values())
+    open_ended = ended_early(result)
 
     def cell(name: str) -> Cell:
         item = items.get(name)
@@ -239,56 +253,46 @@ def _told(piece: Piece, result: dict[str, Any]) -> list[Cell]:
 
 
 def _explained(
-    piece: Piece, broken: Sequence[str], bugs: Sequence[Known]
+    piece: Piece, broken: Mapping[str, Cell], bugs: Sequence[Known]
 ) -> Asking[dict[str, tuple[str, ...]]]:
-    """Of what breaks the bugs without which it doesn't: one that is known for it, or else as few as
-    it takes. Nothing of what breaks without all of them."""
+    """Of what breaks the bugs without which it doesn't: one that is known for it, or another one,
+    or else as few as it takes. Nothing of what breaks without all of them."""
+    known = {bug.property for bug in bugs}
+    here = [bug for bug in bugs if bug.property in broken]
+    others = [bug for bug in bugs if bug.property not in broken]
+    fixes = Fixes(piece, {name: cell.trace for name, cell in broken.items()})
     explained: dict[str, tuple[str, ...]] = {}
-    mends: dict[tuple[str, ...], set[str]] = {}
-
-    def left() -> list[str]:
-        return [name for name in broken if name not in explained]
-
-    def mend(*some: Sequence[Known]) -> Asking[None]:
-        """Makes a run without each of these sets of bugs."""
-        fixes = {tuple(bug.id for bug in each): each for each in some}
-        new = [ids for ids in fixes if ids not in mends]
-        pieces = [_mended(piece, broken, fixes[ids]) for ids in new]
-        results = (yield pieces) if pieces else []
-        for ids, run, result in zip(new, pieces, results, strict=True):
-            mends[ids] = {x.name for x in _told(run, result) if x.verdict in ("holds", "vacuous")}
-
-    yield from mend(*([bug] for bug in bugs if bug.property in broken))
-    for bug in bugs:
-        if bug.property in left() and bug.property in mends[bug.id,]:
-            explained[bug.property] = (bug.id,)
-    for ids, mended in mends.items():  # another property's bug, as the runs of these are there
-        explained |= {name: ids for name in left() if name in mended}
-    if not left() or not bugs:
-        return explained
-    yield from mend(bugs)
-    every = mends[tuple(bug.id for bug in bugs)]
-    for bug in bugs:
-        if every.intersection(left()):
-            yield from mend([bug])
-            explained |= {name: (bug.id,) for name in left() if name in mends[bug.id,]}
-    for name in [name for name in left() if name in every]:
-        needed = list(bugs)
-        for bug in bugs:
-            fewer = [other for other in needed if other is not bug]
-            yield from mend(fewer)
-            if name in mends[tuple(other.id for other in fewer)]:
-                needed = fewer
-        explained[name] = tuple(bug.id for bug in needed)
+    for name in sorted(broken, key=lambda name: name not in known):
+        ordered = sorted(here, key=lambda bug: bug.property != name)
+        found = yield from _first(fixes, name, ([bug] for bug in ordered))
+        if not found and bugs and (yield from fixes.mend(bugs, name)):
+            found = yield from _first(fixes, name, ([bug] for bug in others))
+            found = found or (yield from _fewest(fixes, name, [*ordered, *others]))
+        if found:
+            explained[name] = tuple(bug.id for bug in found)
+        fixes.close(name)
     return explained
 
 
-def _mended(piece: Piece, broken: Sequence[str], bugs: Sequence[Known]) -> Piece:
-    """The run without some bugs, which looks for what breaks with them."""
-    fixes = tuple(dict.fromkeys(name for bug in bugs for name in bug.fix))
-    names = tuple(name for name in broken if name != DEADLOCK)
-    on = (*piece.switch_on, *fixes)
-    return replace(piece, properties=names, deadlock=DEADLOCK in broken, switch_on=on, brief=True)
+def _first(fixes: Fixes, name: str, sets: Iterable[list[Known]]) -> Asking[list[Known]]:
+    """The first set of bugs without which something holds, if there is one."""
+    for bugs in sets:
+        if (yield from fixes.mend(bugs, name)):
+            return bugs
+    return []
+
+
+def _fewest(fixes: Fixes, name: str, bugs: Sequence[Known]) -> Asking[list[Known]]:
+    """As few bugs as it takes for something to hold that holds without all of them."""
+    found = yield from _first(fixes, name, fixes.likely(bugs, name))
+    if found:
+        return found
+    needed = list(bugs)
+    for bug in bugs:
+        fewer = [other for other in needed if other is not bug]
+        if (yield from fixes.mend(fewer, name)):
+            needed = fewer
+    return needed
 
 
 def outcome(found: Iterable[Matrix]) -> Verdict:

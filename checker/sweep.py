@@ -43,6 +43,7 @@ class Piece:
     strict: bool = False
     keep_going: bool = False
     brief: bool = False
+    counterexamples_only: bool = False
     memory: int = 0
     """In bytes; 0 for three quarters of what is free where it runs, shared by its cores."""
 
@@ -54,14 +55,16 @@ class Piece:
             "on": sorted(self.switch_on), "off": sorted(self.switch_off),
             "properties": self.properties, "deadlock": self.deadlock, "strict": self.strict,
             "keep_going": self.keep_going, "brief": self.brief,
+            "counterexamples_only": self.counterexamples_only,
         }  # fmt: skip
 
-    def instance(self) -> Instance:
-        """The instance to explore. Raises DeclarationError."""
+    def instance(self, *, progress: bool = False) -> Instance:
+        """The instance to explore; with `progress`, the system's properties of progress are among
+        those that it has. Raises DeclarationError."""
         return instantiate(
             self.system, self.protocol, dict(self.constants), bounds=self.bounds,
             switch_on=self.switch_on, switch_off=self.switch_off,
-            properties=self.properties,
+            properties=self.properties, progress=progress,
         )  # fmt: skip
 
 
@@ -70,7 +73,7 @@ def explore(piece: Piece) -> dict[str, Any]:
     memory = piece.memory or fair_limit(available_threads())
     options = Options(
         memory=memory, deadlock=piece.deadlock, strict=piece.strict, keep_going=piece.keep_going,
-        brief=piece.brief,
+        brief=piece.brief, counterexamples_only=piece.counterexamples_only,
     )  # fmt: skip
     return check(piece.instance(), options).as_json()
 

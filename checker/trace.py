@@ -140,15 +140,15 @@ class Way:
 
 def ways_along(
     machine: Interpreter, levels: TypingSequence[Collection[Packed]],
-    packed: Callable[[FullState], Packed], off: Collection[int] = (),
+    packed: Callable[[FullState], Packed], off: Collection[int] = (), most: int = MOST_WAYS,
 ) -> list[Way]:  # fmt: skip
     """The executable model's runs through a state of each level, whose packed states may stand for
     others: to each state and by each actor the one with the fewest changes of actor, the best
-    first, at most MOST_WAYS. Rows that are `off` take no step.
+    first, at most so many. Rows that are `off` take no step.
 
     Raises Disagreement where the model can't take one of the steps.
     """
-    ways = [Way(s) for s in machine.initial_states() if packed(s) in levels[0]][:MOST_WAYS]
+    ways = [Way(s) for s in machine.initial_states() if packed(s) in levels[0]][:most]
     if not ways:
         raise Disagreement("no initial state of the model is the first one of the trace")
     for at, wanted in enumerate(levels[1:], 1):
@@ -165,7 +165,7 @@ def ways_along(
                     best[arrived] = Way(step.state, step, way, changes)
         if not best:
             raise Disagreement(f"the model can't take step {at} of the trace")
-        ways = sorted(best.values(), key=attrgetter("changes"))[:MOST_WAYS]
+        ways = sorted(best.values(), key=attrgetter("changes"))[:most]
     return ways
 
 

@@ -1,4 +1,4 @@
-"""Ways to mend what was found where transaction.version changes: features that no release has."""
+"""Ways to mend what was found: features that no release has."""
 
 from __future__ import annotations
 
@@ -37,4 +37,20 @@ downgrade_waits = feature(
     source="TransactionManager.beginCompletingTransaction, a way to mend it (docs/findings.md, 9)",
 )
 
-PROPOSED = (fence_by_entry, retry_by_entry, newest_question_tells, downgrade_waits)
+failed_send_leaves_end = feature(
+    "failed_send_leaves_end",
+    None,
+    parts=(CLIENT,),
+    sentence="A record that fails before it is in a batch leaves its client alone while that ends "
+    "a transaction or gets its epoch: it is of no transaction then.",
+    source="TransactionManager.maybeTransitionToErrorState, a way to mend it (docs/findings.md, "
+    "14)",
+)
+
+PROPOSED = (
+    fence_by_entry,
+    retry_by_entry,
+    newest_question_tells,
+    downgrade_waits,
+    failed_send_leaves_end,
+)

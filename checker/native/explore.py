@@ -405,13 +405,14 @@ def search(
     on_level: Callable[[Progress], None] | None = None,
     on_round: Callable[[Progress], None] | None = None,
     most: int | None = None,
-    leave_out: Callable[[int], None] | None = None,
+    leave_out: Callable[[int], bool] | None = None,
     at_fault: Callable[[Bad], bool] | None = None,
 ) -> bool:
     """Expands level after level until nothing is new, something is wrong or memory runs out.
 
     With `leave_out` it goes on where something is wrong, but for a step that leaves a range: it is
-    told the flags of all that is found by then, and has the carrier look for the rest.
+    told the flags of all that is found by then, has the carrier look for the rest, and says whether
+    there is none.
 
     The last level inserted must be open for expansion. What was found is in the carrier's `found`;
     counts are those of whole levels. Ctrl-C ends it as a limit does. Returns False where
@@ -430,7 +431,7 @@ def _levels(
     on_level: Callable[[Progress], None] | None,
     on_round: Callable[[Progress], None] | None,
     most: int | None,
-    leave_out: Callable[[int], None] | None,
+    leave_out: Callable[[int], bool] | None,
     at_fault: Callable[[Bad], bool] | None,
 ) -> bool:
     found = carrier.found
@@ -469,8 +470,8 @@ def _levels(
         found.note(bad, found.depth - 1)
         if bad and (leave_out is None or RANGE in found.wrong):
             return True
-        if bad and leave_out is not None:
-            leave_out(sum(found.wrong))
+        if bad and leave_out is not None and leave_out(sum(found.wrong)):
+            return True
         if not whole:
             found.stopped = "memory"
             return True

@@ -75,9 +75,11 @@ from .state import (
 from .transaction_manager import (
     COMPLETING,
     CallResponse,
+    CallResult,
     aborts_as_it_closes,
     adds_implicitly,
     call_acknowledged,
+    call_result,
     finalized_version,
     has_error,
     has_id,
@@ -175,7 +177,12 @@ def _taken(name: str, source: str, goto: Operand = None, **more: Any) -> Row:
 
 
 def _pending(begun: Expression) -> dict[Expression, Operand]:
-    return {pending_call: some(begun), call_acknowledged: False, last_error: None}
+    return {
+        pending_call: some(begun),
+        call_acknowledged: False,
+        call_result: CallResult.AWAITED,
+        last_error: None,
+    }
 
 
 initialize = Table(
@@ -438,10 +445,11 @@ offsets_sent = Table(
     ),
 )
 is_over = pending_call.is_set & ~any_true(
+    call_result == CallResult.LOST,
     *(
         request.is_in(queued) | (current == some(request))
         for request in (Request.INIT_PRODUCER_ID, Request.END_TXN)
-    )
+    ),
 )
 acknowledged = Table(
     producer,
@@ -464,7 +472,11 @@ aborted_at_close = Table(
             when=~transactional | (calls_in_turn & _unfinished & (pending_call != some(ABORTING))),
             goto=FATAL_ERROR,
             set=FAILED_FOR_GOOD
-            | {last_error: some(Errors.KAFKA_EXCEPTION), new_partitions: set_of()},
+            | {
+                last_error: some(Errors.KAFKA_EXCEPTION),
+                new_partitions: set_of(),
+                call_result: CallResult.FAILED,
+            },
             source="Sender.run, TransactionManager.close",
         ),
         Row("abort", goto=ABORTING, set=_ABORTS, source="Sender.run, KAFKA-6635"),

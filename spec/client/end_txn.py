@@ -52,6 +52,7 @@ from .state import (
     state,
 )
 from .transaction_manager import (
+    LOSES_RESULT,
     TO_ABORTABLE,
     ClientStep,
     Reaction,
@@ -127,7 +128,7 @@ ended = Table(
             when=_out_of_turn,
             during=illegal_state_fatal,
             goto=FATAL_ERROR,
-            set=FAILED_FOR_GOOD | {last_error: some(Errors.ILLEGAL_STATE)},
+            set=FAILED_FOR_GOOD | {last_error: some(Errors.ILLEGAL_STATE)} | LOSES_RESULT,
             reply=react(ClientStep.WAIT),
             source=f"KAFKA-14831, {_MANAGER}.transitionTo",
         ),
@@ -135,7 +136,7 @@ ended = Table(
             "ended, and not in a state for what follows",
             when=_out_of_turn,
             during=~illegal_state_fatal,
-            set=told_end() | GIVEN_UP,
+            set=told_end() | GIVEN_UP | LOSES_RESULT,
             reply=react(ClientStep.WAIT),
             send=(BUMP_NEXT,),
             source=f"{_MANAGER}.completeTransaction",

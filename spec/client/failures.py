@@ -6,8 +6,9 @@ from ...language import Bool, Expression, Row, Table, event, lift
 from ..errors import Errors
 from ..features import failed_send_counts, transactional
 from ..messages import producer
+from ..proposals import failed_send_leaves_end
 from .queue import batches_are_left, in_order, is_told_apart
-from .state import ABORTING, state
+from .state import ABORTING, INITIALIZING, is_completing, state
 from .transaction_manager import (
     TO_ABORTABLE,
     ClientStep,
@@ -49,6 +50,13 @@ send_failed = Table(
             when=~lift(transactional),
             reply=react(ClientStep.GO_ON),
             source=_TO_ERROR,
+        ),
+        Row(
+            "of no transaction, as that ends",
+            when=(state == INITIALIZING) | is_completing(state),
+            during=failed_send_leaves_end,
+            reply=react(ClientStep.GO_ON),
+            source="docs/findings.md, 14",
         ),
         Row(
             "out of turn",

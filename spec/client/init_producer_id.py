@@ -5,7 +5,7 @@ In a bounded run the answer to a client without transactional id is an event of 
 
 from __future__ import annotations
 
-from ...language import Expression, Row, Sending, Table, if_, lift
+from ...language import Expression, Row, Sending, Table, if_, lift, some
 from ..errors import Errors, is_retriable
 from ..features import (
     one_way_to_ids,
@@ -28,14 +28,17 @@ from .state import (
     state,
 )
 from .transaction_manager import (
+    LOSES_RESULT,
     NOT_ALLOWED,
     NOT_ALLOWED_ERROR,
     ClientStep,
     Reaction,
     aborting,
+    call_result,
     fatal,
     finalized_version,
     last_error,
+    pending_call,
     react,
     transaction_coordinator,
     transaction_version,
@@ -86,7 +89,13 @@ initialized = Table(
             when=_ok & ~_in_turn,
             during=~_IN_A_LOOP,
             goto=NOT_ALLOWED,
-            set={**_GIVEN, last_error: NOT_ALLOWED_ERROR},
+            set={
+                **_GIVEN,
+                last_error: NOT_ALLOWED_ERROR,
+                call_result: if_(
+                    pending_call == some(INITIALIZING), LOSES_RESULT[call_result], call_result
+                ),
+            },
             reply=react(ClientStep.WAIT),
             source="TransactionManager.transitionTo",
         ),

@@ -28,7 +28,8 @@ from ...language import (
 from ...language.expressions import Operand
 from ..errors import Errors
 from ..messages import producer
-from .transaction_manager import Reaction, request_in_flight
+from .state import INITIALIZING, state
+from .transaction_manager import Reaction, pending_call, request_in_flight
 
 Request = enum(
     "ClientRequest", "FIND_COORDINATOR", "INIT_PRODUCER_ID", "ADD_PARTITIONS_TO_TXN",
@@ -84,8 +85,10 @@ in_order = (QUEUE == 0) | ~answered
 client's state, so that it might as well have been sent later."""
 
 
-batches_are_left = (QUEUE == 0) | (current != some(Request.END_TXN))
-"""Whether a batch may still fail: the end of a transaction is sent when all of them are done."""
+_is_begun = (state == INITIALIZING) & (pending_call == some(INITIALIZING))
+batches_are_left = (QUEUE == 0) | ((current != some(Request.END_TXN)) & ~_is_begun)
+"""Whether a batch may still fail: there is none while initTransactions is under way, and the end of
+a transaction is sent when all of them are done."""
 
 
 def is_told_apart(error: Expression) -> Expression:

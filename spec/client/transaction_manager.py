@@ -98,6 +98,16 @@ pending_call = producer.field(
 call_acknowledged = producer.field(
     "call_acknowledged", Bool(), only_real=True, doc="The application has heard of its end."
 )
+CallResult = enum("CallResult", "AWAITED", "FAILED", "LOST")
+call_result = producer.field(
+    "call_result", CallResult, only_real=True,
+    doc="What comes of the last call beside the answers to its requests. FAILED: it was told an "
+    "error before them. LOST: nobody tells it anything, so that it waits for good.",
+)  # fmt: skip
+LOSES_RESULT: dict[Expression, Operand] = {
+    call_result: if_(call_result == CallResult.FAILED, CallResult.FAILED, CallResult.LOST)
+}
+"""An answer has come that leads to no state: who waits for it isn't told."""
 transaction_coordinator = producer.field(
     "transaction_coordinator", Bool(), only_real=True, doc="It is known."
 )
@@ -232,7 +242,7 @@ def fatal(
         when=when,
         during=lift(during),
         goto=FATAL_ERROR,
-        set=FAILED_FOR_GOOD | {last_error: some(error)},
+        set=FAILED_FOR_GOOD | {last_error: some(error), call_result: CallResult.FAILED},
         reply=react(ClientStep.FAIL, error, ends_call=pending_call.is_set),
         source=source,
     )

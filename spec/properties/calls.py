@@ -157,7 +157,10 @@ def _waits(*requests: Expression) -> Expression:
     return any_true(*(each.is_in(_queued) | (_current == some(each)) for each in requests))
 
 
-_call_waits = _pending.is_set & _waits(Request.INIT_PRODUCER_ID, Request.END_TXN)
+_call_waits = _pending.is_set & (
+    _waits(Request.INIT_PRODUCER_ID, Request.END_TXN)
+    | (_my(manager.call_result) == manager.CallResult.LOST)
+)
 _partitions_wait = (size(_my(manager.new_partitions)) > 0) | _waits(Request.ADD_PARTITIONS_TO_TXN)
 _added_first = _waits(Request.ADD_OFFSETS_TO_TXN)
 _offsets_wait = _waits(Request.TXN_OFFSET_COMMIT)

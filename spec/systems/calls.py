@@ -109,6 +109,7 @@ system = System(
         transaction_manager.transaction_started,
         transaction_manager.pending_call,
         transaction_manager.call_acknowledged,
+        transaction_manager.call_result,
         transaction_manager.transaction_coordinator,
         transaction_manager.group_coordinator,
         transaction_manager.request_in_flight,

@@ -8,12 +8,10 @@ import pytest
 
 from epochfence.checker.check import check
 from epochfence.checker.verdict import Verdict
-from epochfence.language import System, after, instantiate, some, step_property
-from epochfence.spec.client.queue import Request, current, queued
+from epochfence.language import System, instantiate
+from epochfence.spec.client.queue import current, queued
 from epochfence.spec.client.requests import next_request
-from epochfence.spec.client.state import ABORTABLE_ERROR, state
 from epochfence.spec.client.transaction_manager import last_error
-from epochfence.spec.errors import Errors
 from epochfence.spec.features import NEWEST, RELEASED
 from epochfence.spec.systems import shipped
 from epochfence.tests.spec.alterations import altered
@@ -61,23 +59,6 @@ BROKEN = {
     "BumpIsBehindEnd": in_any_order(SYSTEM),
     "CoordinatorIsKnown": without("send request", "to whom?"),
 }
-
-
-@pytest.mark.slow(1)
-def test_a_record_that_fails_in_another_thread_takes_the_answer_of_a_commit_away() -> None:
-    """docs/findings.md, 14."""
-    ends = (current.at(0) == some(Request.END_TXN)) & (state.at(0) == ABORTABLE_ERROR)
-    end_counts = step_property(
-        "EndCounts",
-        ends.implies(after(last_error.at(0)) != some(Errors.ILLEGAL_STATE)),
-        "A client can take the answer to the end of its transaction.",
-    )
-    system = replace(SYSTEM, properties=(*SYSTEM.properties, end_counts))
-    result = check(instantiate(system, NEWEST, bounds="small", properties=["EndCounts"]))
-    assert result.trace is not None
-    *before, last = result.trace.taken
-    assert last == "EndTxnResponse/ended, and not in a state for what follows: fatal"
-    assert before.index("commitTransaction/begun") < before.index("send failed/the transaction's")
 
 
 def test_every_property_is_broken_by_a_change() -> None:

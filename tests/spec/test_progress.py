@@ -235,8 +235,10 @@ SMALL_FAULTS = {
     ),
     "UsableAgain": altered(CALLS, table="producer.EndTxnResponse", row="ended", goto=state),
 }  # fmt: skip
-HOLDS_AT = {"UsableAgain": "2.3"}
+HOLDS_AT = {"UsableAgain": "2.3", "ClientCallEnds": "2.4"}
 """The release where the newest one doesn't have the property itself (docs/findings.md)."""
+CALL_ENDS = ("failed_send_leaves_end", "commit_may_bump")
+"""With these every call ends, at each release (docs/findings.md, 14)."""
 
 
 @pytest.mark.slow
@@ -262,9 +264,34 @@ def test_every_property_of_the_small_systems_has_a_fault() -> None:
 # A client's calls -------------------------------------------------------------------------------
 
 
-def calls_at(release: str, name: str, system: System = CALLS) -> Result:
-    instance = instantiate(system, release, bounds="small", properties=[name])
+def calls_at(release: str, name: str, system: System = CALLS, on: tuple[str, ...] = ()) -> Result:
+    instance = instantiate(system, release, bounds="small", properties=[name], switch_on=on)
     return check(ending_anywhere(instance))
+
+
+@pytest.mark.slow(4)
+@pytest.mark.sample(1)
+@pytest.mark.parametrize(
+    ("release", "fixes", "ends"),
+    [
+        ("2.5", CALL_ENDS[1:], ("EndTxnResponse/ended, and not in a state for what follows",)),
+        ("3.3", CALL_ENDS, ("send failed/the transaction's", "answer EndTxn/answer",
+         "EndTxnResponse/ended, and not in a state for what follows")),
+        ("3.6", CALL_ENDS, ("send failed/the transaction's", "answer InitProducerId/answer",
+         "InitProducerIdResponse/initialized, and not in a state to be ready")),
+        ("4.3", CALL_ENDS[:1], ("send failed/the transaction's", "answer InitProducerId/answer",
+         "InitProducerIdResponse/initialized, and not in a state to be ready")),
+    ],
+)  # fmt: skip
+def test_a_call_waits_for_good_where_its_answer_leads_to_no_state(
+    release: str, fixes: tuple[str, ...], ends: tuple[str, ...]
+) -> None:
+    """docs/findings.md, 14; before 4.0 also by a need for a new epoch that an abort has left."""
+    result = calls_at(release, "ClientCallEnds")
+    assert result.verdict is Verdict.LEADS_TO_BROKEN
+    assert result.trace is not None
+    assert [row for row in result.trace.taken if row in ends][-len(ends) :] == [*ends]
+    assert calls_at(release, "ClientCallEnds", on=fixes).verdict is Verdict.HOLDS
 
 
 @pytest.mark.slow(5)
@@ -310,7 +337,8 @@ def test_calls_suppose_nothing_that_no_property_needs(fair: Fairness) -> None:
     needs = fair.name.partition(" fairness of ")[2]
     name = NEEDED.get(needs) or NEEDED[needs.partition(" [")[0]]
     rest = tuple(item for item in CALLS.fairness if item is not fair)
-    result = calls_at("4.3", name, replace(CALLS, fairness=rest))
+    fixed = CALL_ENDS if name == "ClientCallEnds" else ()
+    result = calls_at("4.3", name, replace(CALLS, fairness=rest), fixed)
     assert result.verdict is Verdict.LEADS_TO_BROKEN
 
 
@@ -320,7 +348,7 @@ def test_a_group_that_is_refused_for_good_keeps_an_abort_from_its_end() -> None:
     """docs/findings.md: while aborting a client ignores it, and asks for the offsets again."""
     found = strong_fairness(requests.found, rows=("found", "abortable"))
     rest = tuple(item for item in CALLS.fairness if item.event is not requests.found)
-    result = calls_at("3.3", "ClientCallEnds", replace(CALLS, fairness=rest + found))
+    result = calls_at("3.3", "ClientCallEnds", replace(CALLS, fairness=rest + found), CALL_ENDS)
     assert result.verdict is Verdict.LEADS_TO_BROKEN
     assert result.trace is not None
     again = [step.row for step in result.trace.steps[result.trace.loop :]]
