@@ -77,7 +77,6 @@ _COLLECTIONS: dict[str, type] = {
     "interchangeable": Key, "lemmas": Property, "unreached": Unreached, "real": Expression,
     "progress": Property, "fairness": Fairness, "rankings": Ranking, "observed": Expression,
 }  # fmt: skip
-_NAMED = ("field", "constant")  # what rows and traces show by its name alone
 _MAPPINGS = {
     "fixed": "{constant: number}",
     "bounds": "{name: {constant: number}}",
@@ -177,9 +176,10 @@ class System(Rendered):
                 self._check_bounds(values)
             except DeclarationError as error:
                 raise DeclarationError(f"system {self.name}, bounds {name}: {error}") from None
+        known: set[Expression] = set()
         for where, part in self.parts():
             try:
-                self._check_names(part)
+                self._check_names(part, known)
             except DeclarationError as error:
                 raise DeclarationError(f"{where}: {error}") from None
         for event in (event for events in self.budgets for event in events_of(events)):
@@ -267,7 +267,7 @@ class System(Rendered):
                 raise DeclarationError(
                     f"system {self.name}, unreached: `{when}` is {kind} and no condition"
                 )
-            self._check_names(when)
+            self._check_names(when, set())
 
     @property
     def having(self) -> frozenset[Field]:
@@ -332,15 +332,22 @@ class System(Rendered):
             {machine.name for machine in self.machines},
         )
 
-    def _check_names(self, expression: Expression) -> None:
-        features, constants, machines = self._names
-        of = {op: {x.data.name for x in naming(expression) if x.op == op} for op in _NAMED}
-        for name in sorted(of["field"] & of["constant"]):
+    def _check_names(self, expression: Expression, known: set[Expression]) -> None:
+        """Looks at the names in an expression; those `known` were looked at, as these are then."""
+        if expression in known:
+            return
+        nodes = naming(expression)
+        named = {node.data.name for node in nodes if node.op == "constant"}
+        for name in sorted(named and named & {x.data.name for x in nodes if x.op == "field"}):
             raise DeclarationError(
                 f"`{expression}` has a constant and a field that are both called {name}, which "
                 "nobody can tell apart: rename one of them"
             )
-        for node in naming(expression):
+        new = [node for node in nodes if node not in known]
+        known.add(expression)
+        known.update(new)
+        features, constants, machines = self._names
+        for node in new:
             if node.op == "feature" and node.data.name not in features:
                 raise DeclarationError(f"{node.data.name} is no feature of {self.name}'s protocols")
             if node.op == "constant" and node.data.name not in constants:
