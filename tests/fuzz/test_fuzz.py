@@ -18,7 +18,7 @@ from epochfence.tests.fuzz.harness import REFUSED, Case, Ended, Surface, problem
 from epochfence.tests.fuzz.run import replay
 from epochfence.tests.fuzz.workers import run_case, run_for
 
-SECONDS = 6  # `make fuzz` takes minutes, and so CI has it besides
+SECONDS = 4  # `make fuzz` takes minutes, and so CI has it besides
 
 
 @pytest.mark.slow(SECONDS)

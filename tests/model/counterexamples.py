@@ -38,8 +38,8 @@ def taken(instance: Instance, trace: Trace) -> Iterator[tuple[FullState, Step]]:
 
 def checked(instance: Instance, options: Options | None = None) -> Result:
     """The result of a check, whose counterexample, if it has one, is replayed on machines at real
-    ranges and on clients."""
-    result = check(instance, options)
+    ranges and on clients. Without options of its own it isn't asked what is vacuous."""
+    result = check(instance, options or Options(brief=not instance.progress))
     if result.trace is not None:
         steps = list(taken(instance, result.trace))
         on_machines(instance, steps)

@@ -234,7 +234,7 @@ def run(instance: Instance, most_states: int = MOST_STATES) -> Result:
             raise TooLarge
 
     with without_passes():
-        result = check(instance, Options(threads=1, memory=MEMORY), watch)
+        result = check(instance, Options(threads=1, memory=MEMORY, brief=True), watch)
     if result.verdict is Verdict.INCONCLUSIVE:
         raise TooLarge
     return result

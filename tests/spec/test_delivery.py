@@ -49,7 +49,7 @@ def run(
     """A cell checked at one of its bounds, with some constants of its own."""
     values = cell.constants(bounds) | dict(constants or {})
     instance = instantiate(system, NEWEST, values, properties=properties, switch_off=off)
-    return check(instance, Options(deadlock=False))
+    return check(instance, Options(deadlock=False, brief=True))
 
 
 # The page ---------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def test_a_release_that_is_affected_finds_kip_101_here_as_well() -> None:
     values = BEST.constants(CLIENTS) | {"crashes": 2, "consumer_crashes": 0, "records": 1}
     lost = ("NoSilentLoss",)
     off = instantiate(SYSTEM, NEWEST, values, properties=lost, switch_off=("truncated_by_epoch",))
-    assert check(off, Options(deadlock=False)).verdict is Verdict.BROKEN
+    assert check(off, Options(deadlock=False, brief=True)).verdict is Verdict.BROKEN
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_what_the_table_leaves_out_changes_nothing(cell: Cell, other: dict[str, 
 def test_what_idempotence_does_not_promise(name: str, steps: int) -> None:
     (item,) = (each for each in NOT_PROMISED if each.name == name)
     instance = instantiate(item.system(), NEWEST, item.constants, properties=(item.property,))
-    result = check(instance, Options(deadlock=False))
+    result = check(instance, Options(deadlock=False, brief=True))
     assert (result.verdict, result.properties[0].trace_length) == (Verdict.BROKEN, steps)
 
 

@@ -33,12 +33,13 @@ def run(
     off: tuple[str, ...] = (),
     properties: tuple[str, ...] = NAMES,
     system: System = SYSTEM,
+    brief: bool = True,
 ) -> Result:
     """The system checked."""
     instance = instantiate(
         system, protocol, dict(constants or {}), switch_on=on, switch_off=off, properties=properties
     )
-    return check(instance, Options(threads=available_threads()))
+    return check(instance, Options(threads=available_threads(), brief=brief))
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ def test_each_property_has_something_that_protects_it() -> None:
 
 @pytest.mark.slow(5)
 def test_at_the_defaults_nothing_is_vacuous() -> None:
-    result = run()
+    result = run(brief=False)
     assert result.verdict is Verdict.HOLDS
     assert result.states > 500_000
     assert [str(item) for item in result.unexplained] == []

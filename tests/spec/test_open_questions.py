@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from epochfence.checker.check import check
+from epochfence.checker.check import Options, check
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import Instance, System, all_of, instantiate, invariant
 from epochfence.language.expressions import children_first
@@ -30,7 +30,7 @@ def run(
     system: System = SYSTEM, **switched: Any,
 ) -> Result:  # fmt: skip
     instance = instantiate(system, release, constants, properties=properties, **switched)
-    return check(ending_anywhere(instance))
+    return check(ending_anywhere(instance), Options(brief=True))
 
 
 def assert_breaks(result: Result, steps: int, last: str) -> None:

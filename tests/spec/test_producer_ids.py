@@ -63,7 +63,7 @@ def _run(
     instance = instantiate(
         system, protocol, dict(constants), switch_on=on, switch_off=off, properties=properties
     )
-    return checked(instance, Options(threads=threads))
+    return checked(instance, Options(threads=threads, brief=True))
 
 
 def steps(result: Result) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from epochfence.checker.check import check
+from epochfence.checker.check import Options, check
 from epochfence.checker.verdict import Verdict
 from epochfence.language import DeclarationError, instantiate
 from epochfence.language.instance import ending_anywhere
@@ -24,7 +24,7 @@ def test_a_client_before_1_0_uses_the_sequence_of_an_expired_batch_again(release
     the sequence, and acknowledges a record of the next transaction that it doesn't write."""
     name = "NoLostAcknowledgement"
     broken = instantiate(SYSTEM, release, ONE_ANSWER_LOST, properties=[name])
-    result = check(ending_anywhere(broken))
+    result = check(ending_anywhere(broken), Options(brief=True))
     assert result.verdict is Verdict.BROKEN
     assert result.trace is not None
     rows = [step.row for step in result.trace.steps]
@@ -32,7 +32,7 @@ def test_a_client_before_1_0_uses_the_sequence_of_an_expired_batch_again(release
     mended = instantiate(
         SYSTEM, release, ONE_ANSWER_LOST, switch_on=["sequence_used_when_sent"], properties=[name]
     )
-    assert check(ending_anywhere(mended)).verdict is Verdict.HOLDS
+    assert check(ending_anywhere(mended), Options(brief=True)).verdict is Verdict.HOLDS
 
 
 def test_who_agrees_on_a_feature_has_it_only_where_all_have_it() -> None:
@@ -58,7 +58,7 @@ def test_who_agrees_on_a_feature_has_it_only_where_all_have_it() -> None:
 )
 def test_a_mixture_has_the_bugs_of_its_parts(protocol: str, name: str, verdict: Verdict) -> None:
     instance = instantiate(SYSTEM, protocol, bounds="small", properties=[name])
-    assert check(ending_anywhere(instance)).verdict is verdict
+    assert check(ending_anywhere(instance), Options(brief=True)).verdict is verdict
 
 
 def test_a_system_knows_its_own_parts_alone() -> None:

@@ -43,13 +43,14 @@ def run(
     properties: tuple[str, ...] = NAMES,
     bounds: str = SMALL,
     system: System = SYSTEM,
+    brief: bool = True,
 ) -> Result:
     """The system checked."""
     instance = instantiate(
         system, protocol, dict(constants or {}), bounds=bounds, switch_off=off,
         properties=properties,
     )  # fmt: skip
-    return check(instance, Options(threads=available_threads()))
+    return check(instance, Options(threads=available_threads(), brief=brief))
 
 
 def steps(result: Result) -> list[str]:
@@ -75,7 +76,7 @@ def test_what_holds_in_each_release(protocol: str) -> None:
 
 @pytest.mark.slow(1)
 def test_at_the_defaults_nothing_is_vacuous() -> None:
-    result = run(bounds=DEFAULT)
+    result = run(bounds=DEFAULT, brief=False)
     assert result.verdict is Verdict.HOLDS
     assert result.states > 1_000_000
     assert [str(item) for item in result.unexplained] == []
@@ -226,7 +227,7 @@ FAULTS = (
 
 
 @pytest.mark.slow(1)
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_what_protects_a_property(fault: Fault) -> None:
     result = run(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from epochfence.checker.check import check
+from epochfence.checker.check import Options, check
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import System, instantiate
 from epochfence.language.instance import ending_anywhere
@@ -28,7 +28,7 @@ def run(
     instance = instantiate(
         system, "trunk", {**BOUNDS, **constants}, switch_off=without, properties=properties or None
     )
-    return check(ending_anywhere(instance))
+    return check(ending_anywhere(instance), Options(brief=True))
 
 
 @pytest.mark.slow(8)

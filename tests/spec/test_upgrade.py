@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from epochfence.checker.check import check
+from epochfence.checker.check import Options, check
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import instantiate
 from epochfence.language.instance import ending_anywhere
@@ -25,7 +25,7 @@ def run(
     instance = instantiate(
         SYSTEM, release, constants, properties=properties, switch_on=switch_on
     )  # fmt: skip
-    return check(ending_anywhere(instance))
+    return check(ending_anywhere(instance), Options(brief=True))
 
 
 def broken(result: Result) -> dict[str, int | None]:
@@ -42,7 +42,10 @@ def test_with_one_version_throughout_it_is_the_system_of_that_version(release: s
         names = [item.name for item in shipped("transactions").properties]
         plain = instantiate(shipped("transactions"), release, bounds, switch_off=off)
         changing = instantiate(SYSTEM, release, still, properties=names)
-        one, other = check(ending_anywhere(plain)), check(ending_anywhere(changing))
+        one, other = (
+            check(ending_anywhere(plain), Options(brief=True)),
+            check(ending_anywhere(changing), Options(brief=True)),
+        )
         assert (one.verdict, broken(one)) == (other.verdict, broken(other))
         taken = {name for name, count in other.rows if count}
         assert {name.removesuffix(", version 1") for name in taken} == {

@@ -66,7 +66,7 @@ def run(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow(1)
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("depth", [1, 2, 10, 28])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_resumed_run_comes_to_the_same_result(depth: int, threads: int, tmp_path: Path) -> None:

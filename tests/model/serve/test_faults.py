@@ -91,7 +91,7 @@ def test_a_request_that_is_lost_has_done_nothing() -> None:
 
 
 @pytest.mark.slow(1)
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @RELEASES
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("at", ["AddPartitionsToTxn", "EndTxn"])
