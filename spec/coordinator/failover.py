@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...language import Bool as Truth
 from ...language import Expression, Row, Table, each, event, if_, set_of, size, some
-from ...language.expressions import Operand
+from ...language.expressions import TRUE, Operand
 from ..features import (
     last_epoch_in_log,
     own_completion_cancelled,
@@ -170,32 +170,35 @@ fails_over = Table(
     ),
 )
 
-_record = unsettled.value
-_surfaced: Updates = {
-    producer_id: _record.producer_id,
-    producer_epoch: _record.producer_epoch,
-    last_producer_epoch: _record.last_producer_epoch,
-    logged_epoch: _record.producer_epoch,
-    partitions: _record.partitions,
-    logged_partitions: _record.partitions,
-    previous_id: some(producer_id),
-    next_id: _record.next_id,
-    client_transaction_version: _record.client_transaction_version,
-}
 
-
-def _surfaces(name: str, target: Expression, prepared_in: Expression) -> Row:
-    """The entry is in the state in which the record was prepared."""
+def surfaces(
+    name: str, found: Expression, target: Expression, prepared_in: Expression = TRUE
+) -> Row:
+    """The row of a coordinator that finds a record of the state `target` as the log's last, which
+    was prepared in a state that the entry is in."""
+    fields: Updates = {
+        producer_id: found.producer_id,
+        producer_epoch: found.producer_epoch,
+        last_producer_epoch: found.last_producer_epoch,
+        logged_epoch: found.producer_epoch,
+        partitions: found.partitions,
+        logged_partitions: found.partitions,
+        previous_id: some(producer_id),
+        next_id: found.next_id,
+        client_transaction_version: found.client_transaction_version,
+    }
     return Row(
         name,
-        when=prepared_in & (_record.state == target),
+        when=prepared_in & (found.state == target),
         goto=target,
-        set=reloaded(_surfaced, target),
+        set=reloaded(fields, target),
         send=tell_all(Errors.NOT_COORDINATOR),
         source=_LOADED,
     )
 
 
+_record = unsettled.value
+_is_open_or_settled = is_settled | (state == ONGOING)
 fails_over_late = Table(
     transaction,
     on=late_failover,
@@ -203,10 +206,10 @@ fails_over_late = Table(
     when=unsettled.is_set & ((_record.state != DEAD) | may_come_back),
     doc="The failure of an append and of its coordinator are one fault.",
     rows=(
-        _surfaces("the new epoch is in the log", EMPTY, is_settled),
-        _surfaces("the new partitions are in the log", ONGOING, is_settled | (state == ONGOING)),
-        _surfaces("the commit is in the log", PREPARE_COMMIT, state == ONGOING),
-        _surfaces("the abort is in the log", PREPARE_ABORT, is_settled | (state == ONGOING)),
+        surfaces("the new epoch is in the log", _record, EMPTY, is_settled),
+        surfaces("the new partitions are in the log", _record, ONGOING, _is_open_or_settled),
+        surfaces("the commit is in the log", _record, PREPARE_COMMIT, state == ONGOING),
+        surfaces("the abort is in the log", _record, PREPARE_ABORT, _is_open_or_settled),
         Row(
             "the tombstone is in the log",
             when=is_settled & (_record.state == DEAD),

@@ -50,7 +50,7 @@ from ...language.expressions import children_first
 from ...language.recast import Recast
 from ...language.systems import events_of
 from ..client import sender
-from ..coordinator import entry as transaction
+from ..coordinator import entry as coordinator
 from ..coordinator import markers as completion_markers
 from ..leader import markers, recovery, verification
 from ..leader import produce as leader_produce
@@ -76,6 +76,7 @@ from ..messages import (
     WriteTxnMarkersResponse,
     partition,
     producer,
+    transaction,
     waiting,
 )
 from ..properties.transactions import PROPERTIES
@@ -96,6 +97,8 @@ from ..replication.state import (
     clients,
     newest_epoch,
 )
+from . import transaction_log
+from .transaction_log import LOG_LOSSES
 
 BROKER_CRASHES = constant(
     "broker_crashes", 1, 0, 3, meaning="brokers of the partition that crash, their disks intact"
@@ -166,7 +169,12 @@ def _in_place(**logged: Expression) -> Recast:
             return Expression("field", tuple(map(recast.expression, node.args)), log.data)
         return _STANDS_FOR.get(node.data) if node.op == "field" else None
 
-    machines = {replication.replica: replica, partition: replicated, clients: None}
+    machines = {
+        replication.replica: replica,
+        partition: replicated,
+        transaction: transaction_log.entry,
+        clients: None,
+    }
     recast = Recast(change, machines, _SEEN, kept=(*_STANDS_FOR,))
     return recast
 
@@ -336,13 +344,13 @@ _acknowledges = _once_replicated(
     & (_appended.record == ProduceResponse.record)
     & (_appended.txn == some(ProduceResponse.txn)),
 )
-_is_of_entry = _later.producer_id == transaction.producer_id
+_is_of_entry = _later.producer_id == coordinator.producer_id
 _marks = _once_replicated(
     completion_markers.markers_answered,
     WriteTxnMarkersResponse.error,
     (_appended.kind != Kind.DATA)
-    & (_appended.producer_id == transaction.producer_id)
-    & (_appended.producer_epoch == transaction.producer_epoch)
+    & (_appended.producer_id == coordinator.producer_id)
+    & (_appended.producer_epoch == coordinator.producer_epoch)
     & ~any_of(
         _later,
         (position(_later) > position(_appended)) & (_later.kind == Kind.DATA) & _is_of_entry,
@@ -401,19 +409,17 @@ def replicated_system(system: System) -> System:
     """`transactions` with its partition on replicas."""
     left = {table.on for table in recovery.TABLES}
     tables = tuple(
-        _OTHERS.get(table.name) or RECAST.table(table)
+        transaction_log.remembers(_OTHERS.get(table.name) or RECAST.table(table))
         for table in system.tables
         if table.on not in left
     )
-    budgets = {
-        tuple(event for event in events_of(events) if event not in left): most
-        for events, most in system.budgets.items()
-    }
+    ((faulty, most),) = system.budgets.items()
+    faults = (event for event in events_of(faulty) if event not in left)
     return replace(
         system,
         name=f"{system.name}+replication",
         doc=f"{system.doc} The partition is replicated.",
-        tables=(*tables, *_REPLICAS),
+        tables=(*tables, *_REPLICAS, transaction_log.loses_record),
         properties=(*map(_property, PROPERTIES), state_from_log),
         progress=(),
         lemmas=(),
@@ -429,6 +435,7 @@ def replicated_system(system: System) -> System:
             BROKER_CRASHES,
             POWER_LOSSES,
             UNCLEAN_ELECTIONS,
+            LOG_LOSSES,
         ),
         fixed={**system.fixed, **FIXED, ACKS: -1},
         bounds={
@@ -444,7 +451,7 @@ def replicated_system(system: System) -> System:
             "large": {PRODUCERS: 1, FAULTS: 1},
         },
         budgets={
-            **budgets,
+            (*faults, transaction_log.elect_unclean): most,
             broker_crash: BROKER_CRASHES,
             election.power_loss: POWER_LOSSES,
             election.elect_unclean: UNCLEAN_ELECTIONS,

@@ -22,8 +22,31 @@ from epochfence.spec.variants import replication
 from epochfence.tests.spec.alterations import altered
 
 SYSTEM = load_system("transactions+replication")
-UNCLEAN = {"unclean_elections": 1}
-LOST = {"NoLostAcknowledgement", "NoHangingTransaction", "ReadCommittedStays"}
+FIXED = {constant.data.name for constant in replication.FIXED}
+ALONE = {"replicas": 1, "leader_epochs": 1, "broker_crashes": 0}
+_LOG = {
+    **{name: value for name, value in transactions().items() if name not in FIXED},
+    **ALONE, "log_losses": 1,
+}  # fmt: skip
+BREAKS: dict[str, tuple[dict[str, int], set[str]]] = {
+    "clean": ({}, set()),
+    "of the partition": (
+        {"unclean_elections": 1},
+        {"NoLostAcknowledgement", "NoHangingTransaction", "ReadCommittedStays"},
+    ),
+    "of the transaction log": (
+        {**_LOG, "faults": 1},
+        {
+            "NoHangingTransaction", "NotFencedByItself", "DeclaredTransitions",
+            "MarkersMatchDecision",
+        },
+    ),
+    "of the transaction log, and a timeout": (
+        {**_LOG, "faults": 2, "timeouts": 1},
+        {"NoLostAcknowledgement", "OutcomeAsTold"},
+    ),
+}  # fmt: skip
+"""By kind of election the constants, and the properties that break."""
 
 
 def run(
@@ -42,18 +65,23 @@ def broken(result: Result) -> dict[str, int | None]:
 
 
 @pytest.mark.slow(4)
-@pytest.mark.sample(1, of="a release")
+@pytest.mark.sample(1, of="a kind of election at a release")
+@pytest.mark.parametrize("kind", BREAKS)
 @pytest.mark.parametrize("release", RELEASED)
-def test_clean_elections_break_nothing_and_an_unclean_one_loses_what_was_told(release: str) -> None:
-    clean = run(release=release)
-    assert clean.verdict is Verdict.HOLDS, clean.reason
-    taken = {name for name, count in clean.rows if count}
-    assert {
-        "replica.LeaderAndIsr/lead", "replica.fetch/append", "replica.broker crash/the log stays",
-        "registration.elect/from the in-sync set", "producer.ProduceResponse/try again",
-        "transaction.WriteTxnMarkersResponse/again",
-    } <= taken  # fmt: skip
-    assert set(broken(run(UNCLEAN, release))) == LOST
+def test_clean_elections_break_nothing_and_unclean_ones_what_is_listed(
+    release: str, kind: str
+) -> None:
+    constants, breaks = BREAKS[kind]
+    result = run(constants, release)
+    assert breaks <= set(broken(result))
+    if kind in ("clean", "of the partition"):
+        assert set(broken(result)) == breaks
+        taken = {name for name, count in result.rows if count}
+        assert {
+            "replica.LeaderAndIsr/lead", "replica.fetch/append",
+            "replica.broker crash/the log stays", "registration.elect/from the in-sync set",
+            "producer.ProduceResponse/try again", "transaction.WriteTxnMarkersResponse/again",
+        } <= taken  # fmt: skip
 
 
 @pytest.mark.slow(4)
@@ -61,11 +89,9 @@ def test_clean_elections_break_nothing_and_an_unclean_one_loses_what_was_told(re
 @pytest.mark.parametrize("release", ["2.5", "3.6", "4.0.1", "4.3"])
 def test_one_replica_that_leads_throughout_is_the_leader_of_transactions(release: str) -> None:
     bounds = transactions(faults=1, losses=1, delays=1)
-    alone = {"replicas": 1, "leader_epochs": 1, "broker_crashes": 0}
-    fixed = {constant.data.name for constant in replication.FIXED}
-    both = {name: value for name, value in bounds.items() if name not in fixed}
+    both = {name: value for name, value in bounds.items() if name not in FIXED}
     plain = check(ending_anywhere(instantiate(shipped("transactions"), release, bounds)))
-    on_one = run({**both, **alone}, release)
+    on_one = run({**both, **ALONE}, release)
     assert plain.verdict is on_one.verdict is Verdict.HOLDS
     mine = {name for name, count in on_one.rows if count}
     theirs = {name for name, count in plain.rows if count}
