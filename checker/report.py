@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .solver.obligations import Settled
     from .solver.prove import Proofs
     from .spark.histories import Summary
+    from .spark.segments import Summary as Segments
     from .vacuity import Vacuity
 
 MOST_VACUOUS = 5  # things that a verdict is qualified by, in print
@@ -280,6 +281,19 @@ def tell_histories(found: Summary, output: str, console: Console) -> None:
         f"{found.operations:,} operations on {sum(found.keys.values()):,} keys: {found.finding} "
         f"(exit {found.exit_code})"
     )
+
+
+def tell_segments(found: Segments, output: str, console: Console) -> None:
+    """Prints what judged data directories came to: the first findings, and counts."""
+    for finding in found.findings:
+        console.print(Text(str(finding)))
+    partitions = f"{found.partitions:,} partitions"
+    console.print(Text(f"{partitions}; findings: {found.count:,}; all in {output}"))
+    known = f"{found.decided:,} markers have a decision"
+    if found.not_known:
+        known += f", {found.not_known:,} have nothing to be compared with"
+    logs = f"{found.transaction_logs:,} transaction logs, {found.batches:,} batches"
+    console.print(f"{logs}; {known}: {found.outcome.name} (exit {found.outcome.exit_code})")
 
 
 def show_settled(console: Console) -> Callable[[Settled], None]:

@@ -129,8 +129,11 @@ def judge(
         **{"--input": inputs, "--output": folder, "--master": master, "--spark-ui": spark_ui},
     )
     if segments:
-        if application or runs is not None or engine != "local" or not files:
-            fail("--segments takes data directories, and neither --application, --runs nor spark")
+        if application or runs is not None or inputs or not files:
+            fail("--segments takes data directories, and neither --application, --runs nor --input")
+        if engine == "spark":
+            spark = (master, bool(spark_ui))
+            return judge_files_on_spark(files, protocol, folder, spark, output)
         return judge_files(files, protocol, output)
     if engine == "spark":
         spark = (master, bool(spark_ui))
@@ -176,6 +179,36 @@ def judge_files(directories: list[Path], protocol: str | None, output: Output | 
         fail(error)
     for line in lines(found):
         print(line)
+    write_json(output, found.as_json())
+    raise typer.Exit(found.outcome.exit_code)
+
+
+def judge_files_on_spark(
+    directories: list[Path],
+    protocol: str | None,
+    folder: str | None,
+    spark: tuple[str | None, bool],
+    output: Output | None,
+) -> NoReturn:
+    """Judges what lies in brokers' data directories of any size, to a folder."""
+    if folder is None:
+        fail("--segments with --engine spark writes to --output")
+    with needing("check", "spark"), needing("broker"):
+        from ..checker import report
+        from ..checker.check import available_threads
+        from ..checker.spark.options import SparkError, SparkOptions
+        from ..checker.spark.segments import judge_on_spark as judge_segments
+        from ..checker.spark.session import session
+    master, ui = spark
+    options = SparkOptions(available_threads(), master, ui=ui)
+    try:
+        with session(options, "judge") as running:
+            found = judge_segments(running, directories, folder, protocol)
+    except OSError as error:
+        fail(f"can't read {error.filename}: {error.strerror}")
+    except (DeclarationError, SparkError) as error:
+        fail(error)
+    report.tell_segments(found, folder, Console(width=100, highlight=False, soft_wrap=True))
     write_json(output, found.as_json())
     raise typer.Exit(found.outcome.exit_code)
 

@@ -11,14 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ..judge import Finding as Outcome
-from .partition import Finding, Marker, Partition, read_partition
-from .transactions import (
-    Decision,
-    TransactionLog,
-    by_producer,
-    is_of_transactions,
-    read_transactions,
-)
+from .between import OfProducer, compare, is_from_start, of_folder, order, outcome, together
+from .partition import Finding, Partition, read_partition
+from .transactions import TransactionLog, is_of_transactions, read_transactions
 
 PARTITION = re.compile(r".+-\d+")
 
@@ -42,20 +37,21 @@ class Segments:
 
     @property
     def outcome(self) -> Outcome:
-        """What they come to. What can't be read is judged by nobody, and so is what lacks
-        something to be compared with."""
-        if any(not finding.is_damage for finding in self.every):
-            return Outcome.UNEXPLAINED
-        is_whole = all(log.is_whole for log in self.transactions) and not self.unknown
-        is_there = self.partitions or self.transactions
-        return Outcome.EXPLAINED if is_there and is_whole and not self.every else Outcome.UNJUDGED
+        """What they come to."""
+        every = self.every
+        return outcome(
+            contradicts=any(not finding.is_damage for finding in every),
+            complains=bool(every),
+            is_whole=all(log.is_whole for log in self.transactions) and not self.unknown,
+            is_there=bool(self.partitions or self.transactions),
+        )
 
     def as_json(self) -> dict[str, Any]:
         """The result as plain data."""
         return {
             "finding": self.outcome.name,
-            "partitions": [_partition(part) for part in self.partitions],
-            "transaction_logs": [_transactions(part) for part in self.transactions],
+            "partitions": [partition_as_json(part) for part in self.partitions],
+            "transaction_logs": [transactions_as_json(part) for part in self.transactions],
             "markers": {"decided": self.matched, "not_known": self.unknown},
             "findings": [
                 {"file": str(one.file), "byte": one.byte, "what": one.what, "damage": one.is_damage}
@@ -64,7 +60,8 @@ class Segments:
         }
 
 
-def _partition(part: Partition) -> dict[str, Any]:
+def partition_as_json(part: Partition) -> dict[str, Any]:
+    """What a partition has, as plain data."""
     results = Counter(marker.result for marker in part.markers)
     return {
         "name": part.name,
@@ -81,7 +78,8 @@ def _partition(part: Partition) -> dict[str, Any]:
     }
 
 
-def _transactions(part: TransactionLog) -> dict[str, Any]:
+def transactions_as_json(part: TransactionLog) -> dict[str, Any]:
+    """What a partition of the transaction log has, as plain data."""
     return {
         "name": part.name,
         "folder": str(part.folder),
@@ -108,13 +106,13 @@ def judge_segments(directories: Iterable[Path], protocol: str | None = None) -> 
     """Judges all partitions in these directories. Raises OSError, and DeclarationError for a
     release that there isn't."""
     found = Segments()
-    before = {folder: _files(folder) for folder in folders_in(directories)}
+    before = {folder: files_in(folder) for folder in folders_in(directories)}
     for folder in before:
         if is_of_transactions(folder):
             found.transactions.append(read_transactions(folder, protocol))
         else:
             found.partitions.append(read_partition(folder, protocol))
-    written = {folder for folder, files in before.items() if _files(folder) != files}
+    written = {folder for folder, files in before.items() if files_in(folder) != files}
     if written:
         _tell_written(found, written)
     else:
@@ -122,7 +120,7 @@ def judge_segments(directories: Iterable[Path], protocol: str | None = None) -> 
     return found
 
 
-def _files(folder: Path) -> dict[str, tuple[int, int]]:
+def files_in(folder: Path) -> dict[str, tuple[int, int]]:
     """The files that are judged, each with its size and when it was written to; none of a folder
     that is gone."""
     found: dict[str, tuple[int, int]] = {}
@@ -140,67 +138,32 @@ def _tell_written(found: Segments, written: set[Path]) -> None:
     for part in (*found.partitions, *found.transactions):
         if part.folder in written:
             part.findings.clear()
-    count = "1 folder was" if len(written) == 1 else f"{len(written)} folders were"
+    found.findings.append(written_to(min(written), len(written)))
+
+
+def written_to(first: Path, count: int) -> Finding:
+    """What is said of so many folders that were written to while they were read."""
+    folders = "1 folder was" if count == 1 else f"{count} folders were"
     what = (
-        f"{count} written to meanwhile, as a running broker does: nothing is said of them, nor "
+        f"{folders} written to meanwhile, as a running broker does: nothing is said of them, nor "
         "of markers and decisions; stop the broker, or judge a copy"
     )
-    found.findings.append(Finding(min(written), None, what, is_damage=True))
+    return Finding(first, None, what, is_damage=True)
 
 
 def _join(found: Segments) -> None:
-    """Markers beside decisions, both ways, and what is open for ever."""
-    decisions = by_producer(d for log in found.transactions for d in log.decisions)
-    whole = bool(found.transactions) and all(log.is_whole for log in found.transactions)
-    known = {producer for log in found.transactions for producer in log.producers}
-    ongoing = {key for log in found.transactions for key in log.ongoing}
-    for part in found.partitions:
-        for marker in part.markers:
-            what = _of_marker(part.name, marker, decisions[marker.producer_id])
-            if not what:
-                found.matched += 1
-            elif whole and marker.producer_id in known:
-                found.findings.append(Finding(marker.file, marker.byte, what))
-            else:
-                found.unknown += 1
-        undecided = {d.producer_id for d in _incomplete(decisions.values())}
-        for producer_id, first in part.open.items():
-            if whole and producer_id in known - ongoing - undecided:
-                what = (
-                    f"producer {producer_id}'s transaction from offset {first} has no end to come"
-                )
-                found.findings.append(Finding(part.folder, None, what))
-    _missing(found, decisions)
-
-
-def _of_marker(name: str, marker: Marker, decisions: list[Decision]) -> str:
-    """What is wrong with a marker, beside what was decided for its producer."""
-    epoch = f"producer {marker.producer_id}, epoch {marker.producer_epoch}"
-    place = f"offset {marker.offset}, {epoch}: {marker.result}"
-    of_epoch = [d for d in decisions if d.producer_epoch == marker.producer_epoch]
-    here = [d for d in of_epoch if name in d.partitions]
-    if any(d.result == marker.result for d in here):
-        return ""
-    if here:
-        return f"{place}, where {here[0].transactional_id} decided {here[0].result}"
-    return f"{place} is no decision for {name}"
-
-
-def _incomplete(every: Iterable[list[Decision]]) -> Iterator[Decision]:
-    return (d for decisions in every for d in decisions if not d.is_completed)
-
-
-def _missing(found: Segments, decisions: dict[int, list[Decision]]) -> None:
-    """Completed decisions whose marker isn't in a partition that is there from its beginning."""
-    for part in found.partitions:
-        if part.start or any(finding.is_damage for finding in part.findings):
-            continue
-        there = {(m.producer_id, m.producer_epoch, m.result) for m in part.markers}
-        for decision in (d for each in decisions.values() for d in each if d.is_completed):
-            wanted = decision.producer_id, decision.producer_epoch, decision.result
-            if part.name in decision.partitions and wanted not in there:
-                what = (
-                    f"{decision.transactional_id}: {decision.result} of producer {wanted[0]}, "
-                    f"epoch {wanted[1]}, is completed, and {part.name} has no such marker"
-                )
-                found.findings.append(Finding(decision.file, decision.byte, what))
+    """What is between partitions."""
+    is_whole = bool(found.transactions) and all(log.is_whole for log in found.transactions)
+    from_start: dict[str, list[Path]] = {}
+    for part in filter(is_from_start, found.partitions):
+        from_start.setdefault(part.name, []).append(part.folder)
+    every: dict[int, list[OfProducer]] = {}
+    for part in (*found.partitions, *found.transactions):
+        for producer_id, of in of_folder(part).items():
+            every.setdefault(producer_id, []).append(of)
+    for parts in every.values():
+        between = compare(together(parts), from_start, is_whole=is_whole)
+        found.matched += between.matched
+        found.unknown += between.unknown
+        found.findings += between.findings
+    found.findings.sort(key=order)

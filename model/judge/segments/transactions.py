@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
@@ -142,11 +141,3 @@ def _decide(
 def is_of_transactions(folder: Path) -> bool:
     """Whether a folder is a partition of the transaction log."""
     return re.fullmatch(r"__transaction_state-\d+", folder.name) is not None
-
-
-def by_producer(decisions: Iterable[Decision]) -> dict[int, list[Decision]]:
-    """The decisions of each producer id."""
-    found = defaultdict[int, list[Decision]](list)
-    for decision in decisions:
-        found[decision.producer_id].append(decision)
-    return found

@@ -332,6 +332,29 @@ def test_offsets_of_groups_have_no_sequence(tmp_path: Path) -> None:
     assert judge_segments([tmp_path]).outcome.name == "UNEXPLAINED"
 
 
+def test_a_commit_that_is_left_out_among_others_of_its_epoch(tmp_path: Path) -> None:
+    """Before version 2 of transactions all of an instance's have one epoch: they are counted, and
+    each copy of the transaction log by itself."""
+    brokers = [tmp_path / "one", tmp_path / "other"]
+    for markers, told in ((3, ""), (4, ""), (2, "is completed 3 times, and orders-0 has 2 such")):
+        orders, transactions = Log(), Log()
+        for at in range(3):
+            orders.data(0, at)
+            for state in ("ONGOING", "PREPARE_COMMIT", "COMPLETE_COMMIT"):
+                transactions.state("t", state, 0, "orders-0")
+        for _ in range(markers):
+            orders.marker(0, "COMMIT")
+        orders.write(brokers[0] / "orders-0")
+        for broker in brokers:
+            transactions.write(broker / "__transaction_state-0")
+        found = judge_segments(brokers)
+        assert found.matched == markers
+        assert (found.outcome.name == "EXPLAINED") == (not told)
+        complaints = [str(finding) for finding in found.every]
+        assert len(complaints) == (2 if told else 0)
+        assert all(told in complaint for complaint in complaints)
+
+
 def test_a_compacted_transaction_log_says_less(tmp_path: Path) -> None:
     """What was decided may have been cleaned away: a marker without a decision isn't known."""
     broker = Broker(tmp_path)
