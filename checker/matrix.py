@@ -96,7 +96,7 @@ def matrix(
     """
     system = piece.system
     settled = _Settled()
-    alike = settled.first_alike(piece, protocols)
+    alike = system.first_alike(protocols)
     wanted = piece.properties
     safety, asked = (
         tuple(item.name for item in items if wanted is None or item.name in wanted)
@@ -141,14 +141,6 @@ class _Settled:
             )  # fmt: skip
             self.by_features[features] = self.numbers.setdefault(left, len(self.numbers))
         return self.by_features[features]
-
-    def first_alike(self, piece: Piece, protocols: Iterable[str]) -> dict[str, str]:
-        """Of each protocol the first of them at which the same is left."""
-        first: dict[int, str] = {}
-        return {
-            protocol: first.setdefault(self(replace(piece, protocol=protocol)), protocol)
-            for protocol in protocols
-        }
 
 
 def _features(piece: Piece) -> frozenset[str]:
