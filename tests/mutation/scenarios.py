@@ -162,6 +162,8 @@ CHOSEN: dict[str, tuple[Scenario, ...]] = {
         Scenario("2.4", (("producer_ids", 1), ("entries", 3), ("cleanings", 0))),
         Scenario("2.1", (("producer_ids", 1), ("entries", 3), ("segment", 1))),
         Scenario("4.3", (("producer_ids", 1), ("entries", 6), ("cleanings", 2))),
+        Scenario("4.3", (("producer_ids", 1), ("entries", 4), ("partial_cleanings", 1))),
+        Scenario("2.8", (("producer_ids", 1), ("entries", 4), ("partial_cleanings", 1))),
     ),
 }
 
