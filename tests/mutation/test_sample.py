@@ -40,7 +40,7 @@ def test_reasons_are_of_mutants_or_rows_that_there_are() -> None:
     assert report.reasons().keys() - rows - every_mutant().keys() == set()
 
 
-NOT_YET = {"producer"}
+NOT_YET = {"producer", "store"}
 """Machines whose mutants haven't all been judged since they changed."""
 
 
