@@ -60,6 +60,20 @@ def conform(
             help="Kills the broker and starts it again; with it, restarts are drawn.",
         ),
     ] = None,
+    debugger: Annotated[
+        str | None,
+        typer.Option(
+            "--debugger", metavar="HOST:PORT",
+            help="Where the broker's JVM takes a debugger: requests are held on their way.",
+        ),
+    ] = None,
+    alter_configs: Annotated[
+        bool,
+        typer.Option(
+            "--alter-configs",
+            help="Change settings of the brokers and of the transaction log for moments.",
+        ),
+    ] = False,
     save: Annotated[
         Path | None,
         typer.Option("--save", metavar="DIR", help="A trace of each disagreement, for diff."),
@@ -78,6 +92,7 @@ def conform(
         from ..model.live.cluster import LiveCluster
         from ..model.live.connection import BrokerError
         from ..model.live.run import Run
+        from ..model.live.threads import Threads
     for release in filter(None, (protocol, as_client)):
         if release not in RELEASED:
             fail(f"{release}: no release is called so: take one of {', '.join(RELEASED)}")
@@ -91,6 +106,7 @@ def conform(
         run = Run(
             cluster, bootstrap, _release(cluster, protocol), settles=not raw, seed=seed,
             as_client=as_client, restarts=restarts(restart_command) if restart_command else None,
+            threads=Threads(debugger) if debugger else None, alters=alter_configs,
         )  # fmt: skip
         if suite != "random":
             run.directed()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..spec import api_versions
@@ -15,7 +16,12 @@ from ..spec.acls import Acls
 from ..spec.leader.state import asks_coordinator
 from ..spec.leader.verification import asks_about_offsets
 from .broker.authorizer import Authorizer
-from .broker.coordinator import ProducerIdAndEpoch, TransactionCoordinator, each_once
+from .broker.coordinator import (
+    ProducerIdAndEpoch,
+    ThreadHeld,
+    TransactionCoordinator,
+    each_once,
+)
 from .broker.leader import Batch, PartitionLeader
 from .broker.marker_channel_manager import Marker
 from .broker.transaction_log import partition_for
@@ -37,6 +43,24 @@ class ProduceResponse(NamedTuple):
     base_offset: int = -1
 
 
+@dataclass(frozen=True)
+class _Batch:
+    """What a Produce brings for a partition, or a group's coordinator for a TxnOffsetCommit."""
+
+    request: str
+    partition: Any
+    transactional_id: str | None
+    api_version: int
+    producer: dict[str, int]
+    base_sequence: int
+    count: int
+
+    @property
+    def origin(self) -> str:
+        """Who appends it."""
+        return "CLIENT" if self.request == "Produce" else "COORDINATOR"
+
+
 class Cluster:
     """A coordinator that owns the whole transaction log, and leaders by partition, made as they
     are first written to.
@@ -44,6 +68,8 @@ class Cluster:
     `protocol` is the release, `transaction_version` the finalized feature level (the release's own
     if none is given). With `holds_markers` markers wait for `deliver_markers`, or one of `due` for
     `deliver`, and a transaction without partitions waits for `complete`.
+
+    `hold` has the thread of the next request held on its way, until `release`.
 
     With `acls`, requests of a `principal` need what Kafka's need; one without is the cluster's own.
     """
@@ -63,6 +89,8 @@ class Cluster:
         self.holds_markers = holds_markers
         self.leaders: dict[Any, PartitionLeader] = {}
         self._due: list[tuple[Marker, Any]] = []
+        self._held: dict[str, Any] = {}
+        self._holds_verification = False
         self._terms: dict[int, int] = {}
         self._now_ms = now_ms
         self.acls = acls
@@ -73,6 +101,7 @@ class Cluster:
         made.coordinator = self.coordinator.copy()
         made.leaders = {partition: leader.copy() for partition, leader in self.leaders.items()}
         made._due, made._terms = list(self._due), dict(self._terms)
+        made._held = dict(self._held)
         return made
 
     @property
@@ -111,10 +140,30 @@ class Cluster:
         self.coordinator.update_features(transaction_version=transaction_version)
         self.transaction_version = transaction_version
 
+    def log_refuses(self, refuses: bool) -> None:
+        """From now on the transaction log refuses what requests append (max.message.bytes of
+        __transaction_state is too small), or it doesn't."""
+        self.coordinator.log_refuses = refuses
+
+    def withhold_ids(self, withheld: bool) -> None:
+        """From now on the controller gives out no producer ids, or it does."""
+        self.coordinator.lacks_ids = withheld
+
+    def expire_producers(self) -> None:
+        """Leaders forget all producers without a transaction (producer.id.expiration.ms)."""
+        for leader in self.leaders.values():
+            leader.expire_producers()
+
+    def delete_records(self, partition: Any) -> None:
+        """DeleteRecords: of a partition all that is replicated is deleted."""
+        leader = self.leader(partition)
+        leader.delete_records(leader.high_watermark)
+
     def restart(self, *, clean: bool = True) -> None:
         """The brokers stop and start again, each partition where it was: what was in memory alone
         is lost. `clean` if they had time to take snapshots of the producers."""
         self._due.clear()
+        self._held.clear()
         self.coordinator.restart()
         for leader in self.leaders.values():
             leader.reopen(clean=clean)
@@ -187,7 +236,7 @@ class Cluster:
     def init_producer_id(
         self, transactional_id: str | None, transaction_timeout_ms: int = 60_000,
         expected: tuple[int, int] | None = None, *, api_version: int | None = None,
-        enable_2pc: bool = False, principal: str | None = None,
+        enable_2pc: bool = False, keep_prepared_txn: bool = False, principal: str | None = None,
     ) -> ProducerIdAndEpoch:  # fmt: skip
         """InitProducerId. Here and below, `api_version` is that of the request: without one, its
         client is of the release, and of the finalized transaction version."""
@@ -199,7 +248,7 @@ class Cluster:
             return ProducerIdAndEpoch(refusal)
         answer = self.coordinator.init_producer_id(
             transactional_id, transaction_timeout_ms, expected, api_version=api_version,
-            enable_2pc=enable_2pc,
+            enable_2pc=enable_2pc, keep_prepared_txn=keep_prepared_txn,
         )  # fmt: skip
         self._after_end()
         return _there(answer)
@@ -296,42 +345,56 @@ class Cluster:
         leader, version = self.leader(partition), api_version
         if version is None:
             version = _newest("Produce", leader.machine.features, self.transaction_version)
-        producer: dict[str, Any] = {"producer_id": producer_id, "producer_epoch": producer_epoch}
+        producer: dict[str, int] = {"producer_id": producer_id, "producer_epoch": producer_epoch}
+        asks = transactional_id is not None and leader.machine.value(asks_coordinator)
+        return self._batch(
+            _Batch("Produce", partition, transactional_id, version, producer, base_sequence, count),
+            asks=asks,
+        )  # fmt: skip
+
+    def _batch(self, batch: _Batch, *, asks: bool) -> ProduceResponse:
+        """Appends a batch, after the coordinator was asked about it if the leader asks."""
         error, guard = "NONE", None
-        if transactional_id is not None and leader.machine.value(asks_coordinator):
-            error, guard = self._verified(
-                leader, (transactional_id, partition, version), "CLIENT", base_sequence,
-                **producer,
-            )  # fmt: skip
+        if asks:
+            leader = self.leader(batch.partition)
+            version = api_versions.transaction_version(batch.request, batch.api_version)
+            error, guard = leader.maybe_start_transaction_verification(
+                **batch.producer, base_sequence=batch.base_sequence, transaction_version=version
+            )
+            if guard is not None:
+                told = self._asked(batch, version)
+                if self._holds_verification:
+                    self._holds_verification = False
+                    self._held["verification"] = batch, told, guard
+                    raise ThreadHeld
+                return self._verified(batch, told, guard)
+        return self._appended(batch, error, guard)
+
+    def _asked(self, batch: _Batch, version: int) -> str:
+        """What the coordinator says to a leader about a transaction's first batch."""
+        name, wanted = batch.transactional_id, [batch.partition]
+        held = batch.producer["producer_id"], batch.producer["producer_epoch"]
+        if version >= 2:
+            return self.add_partitions(name, *held, wanted, api_version=api_versions.OF_BROKERS)
+        return self.coordinator.verify_partitions(name, *held, wanted)[batch.partition]
+
+    def _verified(self, batch: _Batch, told: str, guard: int) -> ProduceResponse:
+        """The leader goes on with a batch, about which it was told so."""
+        leader = self.leader(batch.partition)
+        error = leader.verdict(told, origin=batch.origin, api_version=batch.api_version)
+        return self._appended(batch, error, guard)
+
+    def _appended(self, batch: _Batch, error: str, guard: int | None) -> ProduceResponse:
         if error != "NONE":
             return ProduceResponse(error)
+        leader = self.leader(batch.partition)
         answer = leader.append(
-            **producer, base_sequence=base_sequence, count=count, guard=guard,
-            transactional=transactional_id is not None,
-            transaction_version=api_versions.transaction_version("Produce", version),
+            **batch.producer, base_sequence=batch.base_sequence, count=batch.count, guard=guard,
+            transactional=batch.transactional_id is not None, origin=batch.origin,
+            transaction_version=api_versions.transaction_version(batch.request, batch.api_version),
         )  # fmt: skip
         leader.move_high_watermark(leader.log_end_offset)
         return ProduceResponse(answer.error, answer.first_offset)
-
-    def _verified(
-        self, leader: PartitionLeader, asked: tuple[str, Any, int], origin: str,
-        base_sequence: int, **producer: int,
-    ) -> tuple[str, int | None]:  # fmt: skip
-        """An error, or NONE and the guard under which the coordinator was asked, if it was."""
-        transactional_id, partition, version = asked
-        request = "Produce" if origin == "CLIENT" else "TxnOffsetCommit"
-        transaction_version = api_versions.transaction_version(request, version)
-        error, guard = leader.maybe_start_transaction_verification(
-            **producer, base_sequence=base_sequence, transaction_version=transaction_version
-        )
-        if guard is not None:
-            about = (transactional_id, producer["producer_id"], producer["producer_epoch"])
-            if transaction_version >= 2:
-                told = self.add_partitions(*about, [partition], api_version=api_versions.OF_BROKERS)
-            else:
-                told = self.coordinator.verify_partitions(*about, [partition])[partition]
-            error = leader.verdict(told, origin=origin, api_version=version)
-        return error, guard
 
     def fetch(self, partition: Any, offset: int = 0, *, committed: bool = True) -> list[Batch]:
         """The data from an offset on, as a read_committed consumer keeps it, or a read_uncommitted
@@ -470,19 +533,43 @@ class Cluster:
                 "TxnOffsetCommit", leader.machine.features, self.transaction_version
             )
         producer = {"producer_id": producer_id, "producer_epoch": producer_epoch}
-        error, guard = "NONE", None
-        if leader.machine.value(asks_about_offsets):
-            asked = (str(transactional_id), partition, api_version)
-            error, guard = self._verified(leader, asked, "COORDINATOR", -1, **producer)
-        if error != "NONE":
-            return error
-        appended = leader.append(
-            **producer, base_sequence=-1, count=1, transactional=True, origin="COORDINATOR",
-            guard=guard,
-            transaction_version=api_versions.transaction_version("TxnOffsetCommit", api_version),
-        )  # fmt: skip
-        leader.move_high_watermark(leader.log_end_offset)
-        return appended.error
+        asks = leader.machine.value(asks_about_offsets)
+        name = str(transactional_id)
+        batch = _Batch("TxnOffsetCommit", partition, name, api_version, producer, -1, 1)
+        return self._batch(batch, asks=asks).error
+
+    # Threads that are held --------------------------------------------------------------------
+
+    def hold(self, place: str, request: str) -> None:
+        """The thread of the next request, which is called so, is held at this place, if it comes
+        there. See TransactionCoordinator.holds; at a "verification" the coordinator has told the
+        leader of a batch, and the leader hasn't heard of it."""
+        if place == "verification":
+            self._holds_verification = True
+        else:
+            self.coordinator.holds = place
+            self._held[place] = request
+
+    def not_held(self, place: str) -> None:
+        """No thread came there: none is held further on."""
+        self._holds_verification = False
+        self.coordinator.holds = None
+        if place != "verification" and place not in self.coordinator.held:
+            self._held.pop(place, None)
+
+    def held(self) -> tuple[str, ...]:
+        """Where threads are held."""
+        return tuple(sorted(self._held))
+
+    def release(self, place: str) -> tuple[str, Any]:
+        """The thread that is held there goes on: the request that it is of, and its answer; None
+        where it was answered before. Raises NotNow where none is held."""
+        if place == "verification" and place in self._held:
+            batch, told, guard = self._held.pop(place)
+            return batch.request, self._verified(batch, told, guard)
+        sent = self.coordinator.release(place)
+        self._after_end()
+        return self._held.pop(place), sent[0] if sent else None
 
     # Markers ------------------------------------------------------------------------------------
 
@@ -516,13 +603,19 @@ class Cluster:
             transaction_version=marker.transaction_version,
         ).error  # fmt: skip
         leader.move_high_watermark(leader.log_end_offset)
-        append = "NONE" if completes else PENDING
+        is_held = self.coordinator.is_held(marker.transactional_id)
+        append = "NONE" if completes and not is_held else PENDING
         self.coordinator.markers_answered(marker, {partition: error}, append=append)
 
     def to_complete(self) -> list[str]:
         """The ids of transactions whose markers are written, and that aren't completed yet."""
         entries = self.coordinator.entries.items()
-        return [name for name, entry in entries if entry.may("log append") is not None]
+        is_held = self.coordinator.is_held
+        return [
+            name
+            for name, entry in entries
+            if entry.may("log append") is not None and not is_held(name)
+        ]
 
     def complete(self, transactional_id: str) -> None:
         """Completes one of `to_complete`."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, ClassVar, NamedTuple
 
@@ -21,6 +21,10 @@ from .cluster import Cluster
 from .engine.errors import ModelError
 from .possible_states import PossibleState, PossibleStates
 from .requests import Answer, Line, checked, told
+
+CAUSED = {"log_refuses", "withhold_ids", "expire_producers", "delete_records"}
+"""What happens to brokers by their settings, or by another's request, as lines of a trace have
+it."""
 
 
 class System(ABC):
@@ -34,7 +38,7 @@ class System(ABC):
 
     transaction_version: int | None = None
     prompt: ClassVar[bool] = True
-    passing: ClassVar[frozenset[str]] = frozenset()
+    passing: frozenset[str] = frozenset()
     requests: ClassVar[frozenset[str]] = frozenset(
         ("InitProducerId", "AddPartitionsToTxn", "Produce", "EndTxn", "Fetch")
     )
@@ -55,6 +59,15 @@ class System(ABC):
     def skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> None:
         """An id without a transaction comes to this epoch, as if by so many InitProducerId. Without
         this method, an id's last epochs aren't reached."""
+        raise NotImplementedError
+
+    def cause(self, line: Mapping[str, Any]) -> None:
+        """Brings about what a line says that has one of `CAUSED`. Without this method none does."""
+        raise NotImplementedError
+
+    def release(self, place: str) -> Mapping[str, Any] | None:
+        """A request goes on that was held there (`held_at` in its fields, and `held` in its
+        answer): the response to it. Without this method none is."""
         raise NotImplementedError
 
     def elapsed_ms(self) -> int:
@@ -138,7 +151,12 @@ class Session:
         """The system's response. Raises Disagreement where it isn't allowed, and ModelError for
         fields that no request has."""
         line = {"request": request, **fields}
-        response = self.system.ask(request, fields)
+        return self._put(line, lambda: self.system.ask(request, fields))
+
+    def _put(
+        self, line: dict[str, Any], asked: Callable[[], Mapping[str, Any] | None]
+    ) -> Answer | None:
+        response = asked()
         self._time_goes_by()
         ours = self.guide.inward(line)
         answered = self.guide.take(line)
@@ -164,6 +182,13 @@ class Session:
             self.restart()
         elif "skip_to_epoch" in fields:
             self.skip_to_epoch(fields["transactional_id"], fields["skip_to_epoch"])
+        elif "release" in fields:
+            self._put(dict(line), lambda: self.system.release(fields["release"]))
+        elif CAUSED & fields.keys():
+            self._happens(dict(line))
+            self.system.cause(fields)
+            self.possible.happens(line)
+            self.possible.passing = self.system.passing
         elif "acls" in fields:
             raise ModelError("acls: a system under test has those of its own")
         else:

@@ -66,6 +66,7 @@ class PossibleState:
             frozenset((name, _state(entry)) for name, entry in entries.items()),
             frozenset((name, _state(leader.machine)) for name, leader in leaders.items()),
             frozenset((m.transactional_id, partition) for m, partition in self.cluster.due()),
+            self.cluster.held(),
         )
 
     def inward(self, line: Line) -> dict[str, Any]:
@@ -84,11 +85,11 @@ class PossibleState:
         made_up = line.get("producer_id", -1)
         if made_up >= 0:
             self.ids.setdefault(made_up, made_up)
-        with self._kept():
+        with self.kept():
             return answer(self.cluster, self.inward(line))
 
     @contextmanager
-    def _kept(self) -> Generator[None]:
+    def kept(self) -> Generator[None]:
         """Keeps the rows that are taken inside, if any are kept."""
         if self.rows is None:
             yield
@@ -108,17 +109,17 @@ class PossibleState:
         timeout, a marker is written, a transaction is completed."""
         if self.cluster.coordinator.timed_out():
             made = self.copy()
-            with made._kept():
+            with made.kept():
                 made.cluster.coordinator.abort_timed_out()
             yield made
         for marker, partition in self.cluster.due():
             made = self.copy()
-            with made._kept():
+            with made.kept():
                 made.cluster.deliver(marker, partition, completes=False)
             yield made
         for name in self.cluster.to_complete():
             made = self.copy()
-            with made._kept():
+            with made.kept():
                 made.cluster.complete(name)
             yield made
 
@@ -210,7 +211,16 @@ class PossibleStates:
         for state in self._reachable():
             for clean in (True, False):
                 found.append(state.copy())
-                found[-1].cluster.restart(clean=clean)
+                with found[-1].kept():
+                    found[-1].cluster.restart(clean=clean)
+        self.states = _distinct(found)
+
+    def happens(self, line: Line) -> None:
+        """What a line says has happened that is no request."""
+        found: list[PossibleState] = []
+        for state in self._reachable():
+            found.append(state.copy())
+            found[-1].take(line)
         self.states = _distinct(found)
 
     def skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> None:

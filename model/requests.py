@@ -22,6 +22,18 @@
     {"acls": [{"principal": "User:alice", "operation": "WRITE", "resource": "TOPIC", "name": "t"}]}
     {"skip_to_epoch": 32765, "transactional_id": "a"}
 
+A request with `held_at` is held on its way, until a line releases it (see `Cluster.hold`):
+
+    {"request": "InitProducerId", "transactional_id": "a", "held_at": "fence"}
+    {"release": "fence"}
+
+What brokers may do by their settings, or by another's request:
+
+    {"log_refuses": true}
+    {"withhold_ids": true}
+    {"expire_producers": true}
+    {"delete_records": "t-0"}
+
 Time goes by; the brokers stop and start again; ACLs are those of the line from then on, and who
 asks is a request's `principal` (without one it is the cluster's own); an id without a transaction
 comes to an epoch, as if by so many InitProducerId. Without a transactional id a Produce is
@@ -38,6 +50,7 @@ from typing import Any, NamedTuple, cast
 from ..spec.acls import Acl, Acls
 from ..spec.api_versions import LARGEST
 from ..strict_json import NotJson, read_json
+from .broker.coordinator import ThreadHeld
 from .client.accumulator import topic_of
 from .cluster import Cluster
 from .engine.errors import (
@@ -61,6 +74,44 @@ Line = Mapping[str, Any]
 def told(fields: Line) -> str:
     """Fields with their values, for readers."""
     return ", ".join(f"{name} {value}" for name, value in fields.items())
+
+
+HELD_AT: Mapping[str, tuple[str, ...]] = {
+    "InitProducerId": ("append", "fence", "decision"),
+    "AddPartitionsToTxn": ("append",),
+    "AddOffsetsToTxn": ("append",),
+    "EndTxn": ("append", "decision", "completion"),
+    "Produce": ("verification",),
+    "TxnOffsetCommit": ("verification",),
+}
+"""Where a request's thread may be held."""
+
+
+def _held(cluster: Cluster, request: str, place: str, answered: Callable[[], Answer]) -> Answer:
+    """The answer of a request whose thread is held if it comes to the place: then what tells so."""
+    if place in cluster.held():
+        raise refusal("held_at", "a place where no thread is held", place, of_type=True)
+    cluster.hold(place, request)
+    try:
+        told = answered()
+    except ThreadHeld:
+        return {"held": place}
+    finally:
+        cluster.not_held(place)
+    return told | {"held": place} if place in cluster.held() else told
+
+
+def _released(cluster: Cluster, place: str) -> Answer:
+    request, told = cluster.release(place)
+    if told is None:
+        return {}
+    if request in ("InitProducerId", "EndTxn"):
+        if told.producer_epoch == -1:
+            return {"error": told.error, "producer_id": -1, "producer_epoch": -1}
+        return {name: getattr(told, name) for name in ("error", "producer_id", "producer_epoch")}
+    if request == "Produce":
+        return told._asdict()
+    return {"error": told.error}
 
 
 def _init(cluster: Cluster, fields: dict[str, Any]) -> Answer:
@@ -133,6 +184,7 @@ _REQUESTS: dict[
             "producer_id",
             "producer_epoch",
             "enable_2pc",
+            "keep_prepared_txn",
             "api_version",
         ),
         _init,
@@ -258,6 +310,10 @@ def checked(line: Line) -> Callable[[Cluster], Answer]:
     if not isinstance(name, str) or name not in _REQUESTS:
         raise UnknownEvent(f"no request is called {name}: take one of {', '.join(_REQUESTS)}")
     needed, optional, answered = _REQUESTS[name]
+    place = fields.pop("held_at", None)
+    if place is not None and place not in HELD_AT.get(name, ()):
+        places = " or ".join(HELD_AT.get(name, ())) or f"no place: {name} isn't held"
+        raise refusal("held_at", places, place, of_type=True)
     for field in fields:
         if field not in (*needed, *optional, "principal"):
             raise UnknownField(f"{name} has no field {field}", field)
@@ -267,6 +323,8 @@ def checked(line: Line) -> Callable[[Cluster], Answer]:
     for field, value in fields.items():
         if field in _READ:
             _READ[field](field, value)
+    if place is not None:
+        return lambda cluster: _held(cluster, name, place, lambda: answered(cluster, fields))
     return lambda cluster: answered(cluster, fields)
 
 
@@ -305,7 +363,7 @@ _READ: dict[str, Callable[[str, Any], object]] = {
     "transactional_id": _name, "transaction_timeout_ms": _ms, "partition": text,
     "partitions": _names, "committed": _truth, "producer_id": _id, "api_version": _version,
     "group_id": text, "verify_only": _truth, "transaction_version": _version, "principal": text,
-    "topic": text, "enable_2pc": _truth,
+    "topic": text, "enable_2pc": _truth, "keep_prepared_txn": _truth,
 }  # fmt: skip
 
 
@@ -321,6 +379,25 @@ def _happens(fields: dict[str, Any]) -> Callable[[Cluster], Answer]:
             if is_wanted is not True:
                 raise refusal("restart", "true", is_wanted, of_type=False)
             return lambda cluster: _nothing(cluster.restart())
+        case {"log_refuses": refuses, **others}:
+            _no_others("log_refuses", others)
+            _truth("log_refuses", refuses)
+            return lambda cluster: _nothing(cluster.log_refuses(refuses))
+        case {"withhold_ids": withheld, **others}:
+            _no_others("withhold_ids", others)
+            _truth("withhold_ids", withheld)
+            return lambda cluster: _nothing(cluster.withhold_ids(withheld))
+        case {"expire_producers": True, **others}:
+            _no_others("expire_producers", others)
+            return lambda cluster: _nothing(cluster.expire_producers())
+        case {"delete_records": partition, **others}:
+            _no_others("delete_records", others)
+            of = text("delete_records", partition)
+            return lambda cluster: _nothing(cluster.delete_records(of))
+        case {"release": place, **others}:
+            _no_others("release", others)
+            where = text("release", place)
+            return lambda cluster: _released(cluster, where)
         case {"acls": lines, **others}:
             acls = _acls(lines, others)
             return lambda cluster: _nothing(setattr(cluster, "acls", acls))
@@ -332,7 +409,13 @@ def _happens(fields: dict[str, Any]) -> Callable[[Cluster], Answer]:
         case {"skip_to_epoch": _}:
             raise MissingField("skip_to_epoch lacks its field transactional_id", "transactional_id")
         case _:
-            raise UnknownEvent("a line has request, sleep_ms, restart, acls or skip_to_epoch")
+            raise UnknownEvent(f"a line has request or one of {', '.join(_HAPPENINGS)}")
+
+
+_HAPPENINGS = (
+    "sleep_ms", "restart", "release", "acls", "skip_to_epoch", "log_refuses", "withhold_ids",
+    "expire_producers", "delete_records",
+)  # fmt: skip
 
 
 def _acls(lines: Any, others: dict[str, Any]) -> Acls:

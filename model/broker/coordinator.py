@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 
 from ...spec import api_versions
 from ...spec.coordinator import entry as transaction
-from ..engine.errors import ModelError, refusal
+from ..engine.errors import ModelError, NotNow, refusal
 from ..engine.machine import Machine
 from .marker_channel_manager import Leaders, TransactionMarkerChannelManager
 from .transaction_log import partition_for
@@ -28,6 +28,10 @@ from .transaction_metadata import (
 )
 from .transaction_state_manager import PENDING
 
+_NOTHING: Mapping[str, Any] = {}
+_IN_LOG = ("append", "completion")
+"""Where a thread is held, the record that it has appended is in the log."""
+
 
 class ProducerIdAndEpoch(NamedTuple):
     """The answer to InitProducerId and EndTxn; both are -1 where there is none."""
@@ -39,6 +43,19 @@ class ProducerIdAndEpoch(NamedTuple):
 
 class IllegalArgument(ModelError):
     """Kafka throws an IllegalArgumentException here."""
+
+
+class Held(NamedTuple):
+    """A thread that is held in a request about an id: what it needs to go on."""
+
+    transactional_id: str
+    token: int
+    switch_off: tuple[str, ...] | None
+    own: Mapping[str, Any]
+
+
+class ThreadHeld(Exception):
+    """The thread of a request is held before its answer: see `TransactionCoordinator.holds`."""
 
 
 def each_once(partitions: Any) -> frozenset[Any]:
@@ -62,6 +79,14 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
     it brings about: NONE, an error, or `PENDING` (see `acknowledge`). `appends` counts the records
     of requests that were tried; `records` lists all records since it was cleared, where
     `keeps_records` is set.
+
+    Where `log_refuses`, no record of a request is taken, as it is too large; where it `lacks_ids`,
+    there is no producer id to be had.
+
+    `holds` is where the thread of the next request is to be held, if it comes there: between a
+    "fence" and its end; in an "append", whose record is in the log; after a "decision", before its
+    completion begins. The request raises ThreadHeld then, and `release` goes on with it. At
+    "completion" the answer isn't held, but the record that the end is complete.
     """
 
     def __init__(
@@ -84,6 +109,9 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         ids = count()
         self.producer_ids = producer_ids or (lambda: next(ids))
         self.appends = 0
+        self.log_refuses, self.lacks_ids = False, False
+        self.holds: str | None = None
+        self.held: dict[str, Held] = {}
 
     def copy(self) -> TransactionCoordinator:
         """Another coordinator in the same state. New producer ids come from one source for both."""
@@ -91,7 +119,7 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         made._lookup, made._epochs = self._lookup.copy(), dict(self._epochs)
         made.entries = {name: entry.copy() for name, entry in self.entries.items()}
         made.records = list(self.records)
-        made._markers = self._markers.copy()
+        made._markers, made.held = self._markers.copy(), dict(self.held)
         return made
 
     # Elections --------------------------------------------------------------------------------
@@ -126,11 +154,7 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
 
         Raises NotNow where no load was begun under the epoch.
         """
-        taken = self._lookup.handle(
-            "load ends", state_partition=state_partition, coordinator_epoch=coordinator_epoch
-        ).reply.is_taken
-        self._note_epoch(state_partition)
-        if not taken:
+        if not self._load_ends(state_partition, coordinator_epoch):
             return []
         self._forget(state_partition)
         loaded: dict[str, TransactionMetadata] = {}
@@ -145,17 +169,72 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
             self.send_markers(name, coordinator_epoch)
         return decided
 
+    def _load_ends(self, state_partition: int, coordinator_epoch: int) -> bool:
+        taken = self._lookup.handle(
+            "load ends", state_partition=state_partition, coordinator_epoch=coordinator_epoch
+        ).reply.is_taken
+        self._note_epoch(state_partition)
+        return taken
+
     def restart(self) -> None:
         """It stops and starts again: each partition with ids in it is read from the log, under a
         new epoch, and the ends that were decided go on. Whoever waited for an append is left
-        without an answer."""
+        without an answer; a record whose append was held is in the log."""
+        in_log = {self.held[at].transactional_id for at in _IN_LOG if at in self.held}
+        self.holds, self.held = None, {}
         for partition in {self.state_partition_of(name) for name in self.entries}:
             self.remove_markers(partition)
-            self.elect(partition, self._epochs[partition] + 1)
+            epoch = self._epochs[partition] + 1
+            self.elect(partition, epoch, is_loading=True)
+            self._load_ends(partition, epoch)
         for name, entry in self.entries.items():
-            entry.handle("coordinator failover", record_kept=False)
+            entry.handle("coordinator failover", record_kept=name in in_log)
             if entry.value(transaction.is_prepared):
                 self.send_markers(name, self.owner_epoch(name) or 0)
+
+    # Threads that are held --------------------------------------------------------------------
+
+    def _holds(
+        self, place: str, name: str, token: int, off: tuple[str, ...] | None,
+        own: Mapping[str, Any] = _NOTHING,
+    ) -> bool:  # fmt: skip
+        """Whether a thread is held here, which is noted."""
+        if self.holds != place:
+            return False
+        self.holds = None
+        self.held[place] = Held(name, token, off, own)
+        return True
+
+    def is_held(self, transactional_id: str) -> bool:
+        """Whether the thread is held that has appended the id's pending record."""
+        waiting = (self.held[at].transactional_id for at in _IN_LOG if at in self.held)
+        return transactional_id in waiting
+
+    def _completion(self, transactional_id: str) -> str:
+        return PENDING if self.is_held(transactional_id) else super()._completion(transactional_id)
+
+    def release(self, place: str) -> list[Any]:
+        """The thread that is held there goes on: what is sent to who waits for its answer. Raises
+        NotNow where none is."""
+        if place not in self.held:
+            raise NotNow(f"no thread is held at {place}")
+        held = self.held.pop(place)
+        name = held.transactional_id
+        if place == "completion":
+            self.entries[name].attempt("log append")
+            return []
+        if place == "fence":
+            found = self.lookup("OTHER", name)
+            if found.step == "ANSWER":
+                return [ProducerIdAndEpoch(found.error)]
+        entry = self._at_now(self.entries[name])
+        if place == "fence":
+            entry.put(**held.own)
+            sent = self._end_fence(name, entry, "NONE", held.switch_off or (), held.token)
+        else:
+            off, is_append = held.switch_off, place == "append"
+            sent = self._go_on(name, entry, "NONE", off, is_tried=is_append)
+        return [message for message in sent if message.producer == held.token]
 
     # Requests ---------------------------------------------------------------------------------
 
@@ -179,13 +258,13 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         if answer.step == "ANSWER":
             return ProducerIdAndEpoch(answer.error)
         if answer.step == "PRODUCER_ID_ALONE":
-            new_id = self.producer_ids()
+            new_id = self._new_id()
             if new_id is None:
                 return ProducerIdAndEpoch(self._blank.value(transaction.no_id_error))
             return ProducerIdAndEpoch("NONE", new_id, 0)
         assert transactional_id is not None
         if answer.step == "NEW_ENTRY":
-            new_id = self.producer_ids()
+            new_id = self._new_id()
             if new_id is None:
                 return ProducerIdAndEpoch(self._blank.value(transaction.no_id_error))
             fresh = NEW_ENTRY._replace(
@@ -208,8 +287,10 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
             return _first(sent, token)
         off = (*older, *self._older())
         if entry["pending"] != "PREPARE_EPOCH_FENCE":
-            return _first(self._go_on(transactional_id, entry, append, off), token)
+            return _first(self._go_on(transactional_id, entry, append, off, token=token), token)
         own = {name: entry[name] for name in ("fence_end", "fenced_for")}
+        if self._holds("fence", transactional_id, token, off, own):
+            raise ThreadHeld
         if before_abort is not None:
             before_abort()
             found = self.lookup("OTHER", transactional_id)
@@ -217,7 +298,7 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
                 return ProducerIdAndEpoch(found.error)
             entry = self._at_now(self.entries[transactional_id])
             entry.put(**own)
-        return _first(self._end_fence(transactional_id, entry, append, off), token)
+        return _first(self._end_fence(transactional_id, entry, append, off, token), token)
 
     def add_partitions(
         self, transactional_id: str | None, producer_id: int, producer_epoch: int,
@@ -239,7 +320,7 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
             client_transaction_version=2 if api_versions.is_from_broker(api_version) else 0,
         ).sent  # fmt: skip
         if not sent and entry["pending"] is not None:
-            sent = self._go_on(transactional_id, entry, append)
+            sent = self._go_on(transactional_id, entry, append, token=token)
         found = [m.error for m in sent if m.producer == token]
         return found[0] if found else None
 
@@ -293,7 +374,7 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         self._offer_id(entry, "EndTxn", fields, off)
         sent = entry.handle("EndTxn", switch_off=off, **fields).sent
         if not any(m.producer == token for m in sent):
-            sent = [*sent, *self._go_on(transactional_id, entry, append, off)]
+            sent = [*sent, *self._go_on(transactional_id, entry, append, off, token=token)]
         return _first(sent, token)
 
     def describe(self, transactional_id: str | None) -> tuple[str, TransactionMetadata | None]:
@@ -337,6 +418,9 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         """What the finalized transaction version does without."""
         return api_versions.before(self.transaction_version)
 
+    def _new_id(self) -> int | None:
+        return None if self.lacks_ids else self.producer_ids()
+
     def _offer_id(
         self, entry: Machine, event: str, fields: Mapping[str, Any], off: tuple[str, ...] = ()
     ) -> None:
@@ -348,22 +432,29 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
             entry.outside(producer_id_manager__offered_id=offered)
             rows.append(entry.may(event, switch_off=off, **fields))
         if rows[0] != rows[1]:
-            entry.outside(producer_id_manager__offered_id=self.producer_ids())
+            entry.outside(producer_id_manager__offered_id=self._new_id())
 
-    def _end_fence(self, name: str, entry: Machine, append: str, off: tuple[str, ...]) -> list[Any]:
+    def _end_fence(
+        self, name: str, entry: Machine, append: str, off: tuple[str, ...], token: int = -1
+    ) -> list[Any]:
         """The second half of a fence; the messages that were sent."""
         self._offer_id(entry, "continue the fence", {}, off)
         before = entry["pending"]
         sent = list(entry.handle("continue the fence", switch_off=off).sent)
         is_ending = entry["pending"] == "PREPARE_ABORT" != before
-        return [*sent, *self._go_on(name, entry, append, off)] if is_ending else sent
+        if not is_ending:
+            return sent
+        return [*sent, *self._go_on(name, entry, append, off, token=token)]
 
     def _go_on(
         self, name: str, entry: Machine, append: str, off: tuple[str, ...] | None = None, *,
-        is_tried: bool = False,
+        is_tried: bool = False, token: int = -1,
     ) -> list[Any]:  # fmt: skip
-        """Takes a transition as far as it goes; the messages that were sent."""
+        """Takes a transition as far as it goes, for the request of this token; the messages that
+        were sent."""
         sent: list[Any] = []
+        if append == "NONE" and self.log_refuses and not is_tried:
+            append = self.append_error("MESSAGE_TOO_LARGE")
         if off is None:
             off = api_versions.before(entry["pending_version"])
         pending = entry["pending"]
@@ -371,14 +462,19 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
             if self.keeps_records and not is_tried:
                 self.records.append(record_of(name, entry))
             self.appends += 1
+            if self._holds("append", name, token, off):
+                raise ThreadHeld
             if append == PENDING:
                 return sent
             if append != "NONE":
                 return sent + self._refuse(entry, append)
             sent += entry.handle("log append").sent
+            if entry.value(transaction.is_prepared) and self._holds("decision", name, token, off):
+                raise ThreadHeld
         completion = entry.attempt("begin completion", switch_off=off)
         if completion is not None:
             sent += completion.sent
+            self._holds("completion", name, token, off)
             self.send_markers(name, self.owner_epoch(name) or 0)
         return sent
 

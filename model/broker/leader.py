@@ -346,6 +346,13 @@ class PartitionLeader:
         self.machine.outside(clock__now=self.now_ms)
         return done is not None
 
+    def expire_producers(self) -> None:
+        """All producers without a transaction are forgotten, and all questions, as if they had been
+        idle for long."""
+        self.machine.outside(clock__now=self.now_ms + self._expiration_ms + 1)
+        self.producer_state_manager.remove_expired_producers()
+        self.machine.outside(clock__now=self.now_ms)
+
     def roll(self) -> None:
         """A new segment, with a snapshot of the producers where it starts."""
         end = self.log_end_offset

@@ -79,10 +79,12 @@ class TransactionMarkerChannelManager(TransactionStateManager):
         self._markers.completions[transactional_id] = (mark, coordinator_epoch)
         self._enqueue(self._marker(transactional_id, entry, mark, coordinator_epoch))
         if not entry["partitions"]:
-            self._maybe_complete(transactional_id, self._completion())
+            self._maybe_complete(transactional_id, self._completion(transactional_id))
         return self.waiting_partitions(transactional_id)
 
-    def _completion(self) -> str:
+    def _completion(self, transactional_id: str) -> str:
+        """What the log answers to the id's completion, where it needs no marker."""
+        del transactional_id
         return PENDING if self.holds_completions else "NONE"
 
     def waiting_partitions(self, transactional_id: str) -> frozenset[Any]:
@@ -115,7 +117,8 @@ class TransactionMarkerChannelManager(TransactionStateManager):
             else:  # deleted partitions need no marker
                 for partition in partitions:
                     self._answer(marker, partition, "NONE")
-                self._maybe_complete(marker.transactional_id, self._completion())
+                name = marker.transactional_id
+                self._maybe_complete(name, self._completion(name))
 
     def _answer(self, marker: Marker, partition: Any, error: str) -> str:
         entry = self._at_now(self.entries[marker.transactional_id])

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from itertools import count
 from typing import Any, Final
 
@@ -21,6 +23,8 @@ from ..cluster import kept, offsets_partition
 from ..conformance import System
 from ..records import Flag, Record, RecordBatch, decode_batch, decode_control_type, encode_batch
 from .cluster import LiveCluster
+from .connection import BrokerError
+from .threads import PLACES, Threads
 
 PASSING: Final = frozenset(
     ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS",
@@ -32,17 +36,30 @@ OFFSETS: Final = "__consumer_offsets"
 AS_OFTEN: Final = 1000
 """So many requests are on their way at once where an id's epochs are used up."""
 PATIENCE_S: Final = 5
+IDS_AT_ONCE: Final = 100
+SLOWEST_LOAD_S: Final = 30
+EXPIRY_CHECK_MS: Final = "producer.id.expiration.check.interval.ms"
+EXPIRY_CHECKS: Final = 4
+"""After so many intervals what is idle is forgotten."""
+SOON_S: Final = 0.05
 _UNDER_WAY = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+ENDS_HELD: Final = {"append", "decision", "completion"}
+"""Where an end is held, it stays under way."""
+_NOT_YET: Final = "COORDINATOR_LOAD_IN_PROGRESS"
 _AGAIN = ("CONCURRENT_TRANSACTIONS", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR")
 _NOTHING: Final[tuple[str, Mapping[str, Any], Mapping[str, Any]]] = ("", {}, {})
 _numbers = count()
+
+
+class NotHeld(Exception):
+    """A request was answered that should have been held, by an error that says nothing of it."""
 
 
 class BrokerSystem(System):
     """The adapter, for one run of requests on `cluster`.
 
     With `settles` an end is over before anything else is asked: its markers are written. `restarts`
-    stops the brokers and starts them again.
+    stops the brokers and starts them again; with `threads` a request can be held on its way.
     """
 
     prompt = False
@@ -55,12 +72,15 @@ class BrokerSystem(System):
 
     def __init__(
         self, cluster: LiveCluster, *, settles: bool = True,
-        restarts: Callable[[], None] | None = None,
+        restarts: Callable[[], None] | None = None, threads: Threads | None = None,
     ) -> None:  # fmt: skip
         self.cluster = cluster
         self.transaction_version = cluster.transaction_version
         self.settles = settles and "DescribeTransactions" in cluster.versions
-        self._restarts = restarts
+        self._restarts, self._threads = restarts, threads
+        self._withheld: list[int] = []
+        self._begun: set[str | None] = set()
+        self._held: dict[str, tuple[Future[Mapping[str, Any]], list[int]]] = {}
         self._number = next(_numbers)
         self._places: dict[str, tuple[str, int]] = {}
         self._names: dict[tuple[str, int], str] = {}
@@ -91,6 +111,8 @@ class BrokerSystem(System):
         began = time.monotonic()
         if (request, fields) == self._ahead[:2]:
             told, self._ahead = self._ahead[2], _NOTHING
+        elif "held_at" in fields:
+            told = self._hold(request, fields)
         else:
             told = self._asks[request](fields, self._version(request, fields))
         self._latency = time.monotonic() - began
@@ -118,6 +140,108 @@ class BrokerSystem(System):
         if len(self.cluster.brokers) == 1:
             self.cluster.meanwhile = ask
 
+    # Threads that are held --------------------------------------------------------------------
+
+    def _hold(self, request: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Has the request held where its fields say; its answer, where it doesn't come there."""
+        assert self._threads is not None
+        place, left = fields["held_at"], {k: v for k, v in fields.items() if k != "held_at"}
+
+        def ask() -> Mapping[str, Any]:
+            self.cluster.aside(list(PLACES).index(place))
+            return self._asks[request](left, self._version(request, left))
+
+        breakpoints = self._threads.hold(place)
+        pool = ThreadPoolExecutor(1)
+        asked = pool.submit(ask)
+        pool.shutdown(wait=False)
+        if place == "completion":  # which follows the answer
+            told, patience = asked.result(), PATIENCE_S
+        else:
+            told, patience = {}, SOON_S
+        while not self._threads.held(breakpoints, patience):
+            if asked.done():  # and no thread has come there
+                self._threads.let_go(breakpoints)
+                return asked.result()
+        self._held[place] = asked, breakpoints
+        return {**told, "held": place}
+
+    def release(self, place: str) -> Mapping[str, Any]:
+        """See System. Raises NotHeld."""
+        assert self._threads is not None
+        if place not in self._held:
+            raise NotHeld
+        asked, breakpoints = self._held.pop(place)
+        self._threads.let_go(breakpoints)
+        told = asked.result()
+        return {} if place == "completion" else told
+
+    def cause(self, line: Mapping[str, Any]) -> None:
+        """See System."""
+        if "delete_records" in line:
+            topic, number = self._place(line["delete_records"])
+            self.cluster.delete_records(topic, number)
+        elif "expire_producers" in line:
+            self.cluster.altered("producer.id.expiration.ms", "1")
+            time.sleep(EXPIRY_CHECKS * self.cluster.setting(EXPIRY_CHECK_MS) / 1000)
+            self.cluster.restore()
+        elif "withhold_ids" in line:
+            self._withhold_ids(line["withhold_ids"])
+        elif line["log_refuses"]:
+            self.cluster.altered("max.message.bytes", "1")
+            self._probe("UNKNOWN_SERVER_ERROR")
+        else:
+            self.cluster.restore()
+            self._probe("NONE")
+
+    def _withhold_ids(self, is_wanted: bool) -> None:
+        """Holds the controller's thread that gives out producer ids, and takes those that the
+        broker has; or lets it go on, until there are ids again."""
+        assert self._threads is not None
+        if is_wanted:
+            self._withheld = self._threads.hold("allocation")
+            self.passing = PASSING - {_NOT_YET}  # it says that there is none
+        else:
+            self._threads.let_go(self._withheld)
+            self._withheld, self.passing = [], PASSING
+        connection = self.cluster.connection(self.cluster.coordinator(self.cluster.prefix))
+        version = min(self.cluster.newest("InitProducerId"), 2)
+        fields = {"transactional_id": None, "transaction_timeout": 60_000}
+        until = time.monotonic() + PATIENCE_S
+        has_ids = True
+        while has_ids == is_wanted:
+            if time.monotonic() > until:
+                raise BrokerError("the broker doesn't run out of producer ids, or gets no new ones")
+            wave = IDS_AT_ONCE if is_wanted else 1
+            connection.send("InitProducerId", version, fields, wave)
+            told = connection.receive("InitProducerId", version, wave)["error_code"]
+            has_ids = told == "NONE" or (
+                is_wanted and not self._threads.held(self._withheld, SOON_S)
+            )
+
+    def _probe(self, error: str) -> None:
+        """Waits until the transaction log takes records, or refuses them: until InitProducerId is
+        answered so."""
+        until = time.monotonic() + PATIENCE_S
+        name = f"{self.cluster.prefix}-probe"
+        asked = {"transactional_id": name, "transaction_timeout": 60_000}
+        node = self.cluster.coordinator(name)
+        newest = min(self.cluster.newest("InitProducerId"), 2)
+        while self.cluster.ask(node, "InitProducerId", asked, newest)["error_code"] != error:
+            if time.monotonic() > until:
+                raise BrokerError("the broker doesn't follow a change of its settings")
+            time.sleep(0.02)
+
+    def close(self) -> None:
+        """Lets every thread go on, and sets back what was changed."""
+        with suppress(BrokerError):
+            self.cluster.restore()
+            if self._withheld:
+                self._withhold_ids(False)
+        for place in list(self._held):
+            with suppress(BrokerError):
+                self.release(place)
+
     # Time and crashes -------------------------------------------------------------------------
 
     def sleep(self, ms: int) -> None:
@@ -139,8 +263,8 @@ class BrokerSystem(System):
         return round(ms) + 1
 
     def settle(self) -> bool:
-        """Waits until no end is under way; whether it did."""
-        if self.settles:
+        """Waits until no end is under way but one that is held; whether it did."""
+        if self.settles and not self._held.keys() & ENDS_HELD:
             self._until(lambda state: state["transaction_state"] not in _UNDER_WAY)
         return self.settles
 
@@ -157,7 +281,23 @@ class BrokerSystem(System):
         """See System."""
         assert self._restarts is not None
         self._restarts()
+        if self._threads is not None:
+            self._threads.drop()
+        self._held.clear()
         self.cluster.drop()
+        until = time.monotonic() + SLOWEST_LOAD_S
+        while not self._is_back() and time.monotonic() < until:
+            time.sleep(0.1)
+
+    def _is_back(self) -> bool:
+        """Whether coordinators and leaders answer again."""
+        for name in self._ids if self.settles else ():
+            if self._state(name)["error_code"] in PASSING:
+                self.cluster.forget_coordinators()
+                return False
+        asked = [{"partition": name} for name in self._places]
+        newest = self.cluster.newest("ListOffsets")
+        return not any(self._list_offsets(one, newest)["offset"] < 0 for one in asked)
 
     def skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> None:
         """See System: InitProducerId by InitProducerId, many of them on their way at once."""
@@ -225,9 +365,18 @@ class BrokerSystem(System):
     def _init(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
         timeout = fields.get("transaction_timeout_ms", 60_000)
         asked = {"producer_id": -1, "producer_epoch": -1, **fields}
-        return _identity(
-            self._of_coordinator("InitProducerId", asked, version, transaction_timeout=timeout)
-        )
+        asked["enable2_pc"] = fields.get("enable_2pc", False)
+        is_new = fields["transactional_id"] not in self._begun
+        self._begun.add(fields["transactional_id"])
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            told = _identity(
+                self._of_coordinator("InitProducerId", asked, version, transaction_timeout=timeout)
+            )
+            # Of an id that nobody knows it has done nothing: new producer ids are on their way.
+            is_early = is_new and told["error"] == _NOT_YET and _NOT_YET in self.passing
+            if not is_early or time.monotonic() > until:
+                return told
 
     def _end(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
         told = self._of_coordinator(

@@ -7,6 +7,7 @@ Only names under a random prefix are made, written to and removed.
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -17,9 +18,10 @@ from .connection import NAMES, PORT, BrokerError, Connection, Security
 
 NEWEST: Final = {
     "Produce": 12, "Fetch": 12, "ListOffsets": 7, "Metadata": 9, "FindCoordinator": 3,
-    "InitProducerId": 5, "AddPartitionsToTxn": 5, "AddOffsetsToTxn": 4, "EndTxn": 5,
+    "InitProducerId": 6, "AddPartitionsToTxn": 5, "AddOffsetsToTxn": 4, "EndTxn": 5,
     "TxnOffsetCommit": 5, "WriteTxnMarkers": 2, "DescribeProducers": 0, "DescribeTransactions": 0,
-    "CreateTopics": 5, "DeleteTopics": 5, "DeleteGroups": 2,
+    "CreateTopics": 5, "DeleteTopics": 5, "DeleteGroups": 2, "DeleteRecords": 2,
+    "DescribeConfigs": 4, "IncrementalAlterConfigs": 1,
 }  # fmt: skip
 """The newest versions that are sent. Above them topics go by ids, and coordinators are asked for
 in groups."""
@@ -28,6 +30,13 @@ _OLDEST = {
     "CreateTopics": 2, "DeleteTopics": 1, "WriteTxnMarkers": 1,
 }  # fmt: skip
 _TRANSACTION, _GROUP = 1, 0
+_TOPIC, _BROKER, _TOPIC_CONFIG = 2, 4, 1
+ALTERED: Final[Mapping[str, tuple[int, str]]] = {
+    "max.message.bytes": (_TOPIC, "__transaction_state"),
+    "producer.id.expiration.ms": (_BROKER, ""),
+}
+"""The settings that are changed for a moment: whose they are. Those of all brokers count as not set
+before."""
 MOST_BROKERS: Final = 5
 PARTITIONS: Final = 100
 """So many partitions a topic of ours has: a run of requests takes new ones."""
@@ -70,6 +79,8 @@ class LiveCluster:
         self._leaders: dict[tuple[str, int], int] = {}
         self.prefix = f"epochfence-{secrets.token_hex(4)}"
         self.sent = 0
+        self._restores: list[tuple[str, str | None]] = []
+        self._aside = threading.local()
         self.meanwhile: Callable[[], object] | None = None
         """Asks for something else before the next request is answered, over one connection."""
         self._early: Callable[[], dict[str, Any]] | None = None
@@ -158,6 +169,8 @@ class LiveCluster:
         before. Raises BrokerError where none comes."""
         self.sent += 1
         version = self.newest(name) if version is None else version
+        if (number := getattr(self._aside, "number", None)) is not None:
+            return self.connection(node, number).ask(name, version, fields)
         if self.meanwhile is None and self._early is None:
             return self.connection(node, self.sent % 2).ask(name, version, fields)
         connection = self.connection(node)
@@ -170,6 +183,11 @@ class LiveCluster:
         assert self._early is not None
         self._answered_first, self._early = self._early(), None
         return connection.receive(name, version)
+
+    def aside(self, number: int) -> None:
+        """From now on, what this thread asks goes over connections of its own, which are numbered
+        so: the answer may take its time."""
+        self._aside.number = 2 + number
 
     def connection(self, node: int, number: int = 0) -> Connection:
         """A connection to a broker, a new one where there is none. Raises BrokerError."""
@@ -296,6 +314,49 @@ class LiveCluster:
                 return False
         return True
 
+    def delete_records(self, topic: str, partition: int) -> None:
+        """Deletes all that is replicated of a partition of ours."""
+        one = {"partition_index": partition, "offset": -1}
+        asked = {"topics": [{"name": topic, "partitions": [one]}], "timeout_ms": PATIENCE_S * 1000}
+        self.ask(self.leader(topic, partition), "DeleteRecords", asked)
+
+    # Settings ---------------------------------------------------------------------------------
+
+    def setting(self, name: str) -> int:
+        """A broker's setting."""
+        return int(self._described_setting(_BROKER, str(next(iter(self.brokers))), name)["value"])
+
+    def _described_setting(self, kind: int, of: str, name: str) -> dict[str, Any]:
+        resource = {"resource_type": kind, "resource_name": of, "configuration_keys": [name]}
+        told = self.ask(self._controller, "DescribeConfigs", {"resources": [resource]})
+        (result,) = told["results"]
+        if result["error_code"] != "NONE" or not result["configs"]:
+            raise BrokerError(f"{self._first.place} doesn't tell {name}: {result['error_code']}")
+        return result["configs"][0]
+
+    def altered(self, name: str, value: str) -> None:
+        """Changes one of `ALTERED` for a moment, until `restore`."""
+        kind, of = ALTERED[name]
+        known = self._described_setting(kind, of, name) if kind == _TOPIC else None
+        is_own = known is not None and known["config_source"] == _TOPIC_CONFIG
+        self._restores.append((name, known["value"] if known is not None and is_own else None))
+        self._set(name, value)
+
+    def restore(self) -> None:
+        """Sets back what was changed."""
+        while self._restores:
+            self._set(*self._restores[-1])
+            self._restores.pop()
+
+    def _set(self, name: str, value: str | None) -> None:
+        kind, of = ALTERED[name]
+        config = {"name": name, "value": value, "config_operation": int(value is None)}
+        resource = {"resource_type": kind, "resource_name": of, "configs": [config]}
+        told = self.ask(self._controller, "IncrementalAlterConfigs", {"resources": [resource]})
+        (response,) = told["responses"]
+        if response["error_code"] != "NONE":
+            raise BrokerError(f"{self._first.place}: {name}: {response['error_code']}")
+
     def partitions_of(self, topic: str) -> int:
         """How many partitions a topic has."""
         asked = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
@@ -305,6 +366,8 @@ class LiveCluster:
     def close(self, *, keeps: bool = False) -> None:
         """Removes the topics and groups that were made, unless it `keeps` them, and disconnects.
         Transactional ids go by themselves, after transactional.id.expiration.ms."""
+        with suppress(BrokerError):
+            self.restore()
         with suppress(BrokerError):
             if not keeps and self._topics:
                 asked = {"topic_names": self._topics, "timeout": PATIENCE_S * 1000}

@@ -6,7 +6,7 @@ Of states that differ in numbers alone one is gone on from.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import chain, count
@@ -18,7 +18,7 @@ from ..cluster import Cluster, offsets_partition
 from ..engine.errors import ModelError
 from ..engine.machine import Machine, noted
 from ..possible_states import RowName
-from ..requests import LARGEST_EPOCH, Answer, answer
+from ..requests import HELD_AT, LARGEST_EPOCH, Answer, answer
 
 Line = dict[str, Any]
 SHORT_MS: Final = 1_000
@@ -26,11 +26,16 @@ SHORT_MS: Final = 1_000
 USUAL_MS: Final = 60_000
 HELD_FROM: Final = 3
 """The first version of InitProducerId that names what its sender holds (KIP-360)."""
+TWO_PHASE_FROM: Final = 6
+"""The first version of InitProducerId that asks for two-phase commit (KIP-939)."""
 LAST_EPOCHS: Final = (LARGEST_EPOCH - 2, LARGEST_EPOCH - 1)
 STEPS: Final = 40_000
 """So many lines are tried out: more find no more rows."""
 DETOUR: Final = 2
 """By so many requests a way may be longer that comes to a machine's states sooner."""
+HEAD_START: Final = 3
+"""By so many requests a way may be longer for each that is held on it."""
+NAME: Final = "a"
 PARTITION: Final = "t-0"
 GROUP: Final = "g"
 
@@ -123,8 +128,16 @@ class Node:
                 answered = answer(made.cluster, line)
             except ModelError:
                 return None
+        if "held_at" in line and "held" not in answered:
+            return None  # another line does the same
         made._learn(line, answered)
         return made, {RowName.of(*one) for one in taken}
+
+    def length(self) -> int:
+        """The number of its lines. Where a thread is held or was it is less, as what is looked for
+        lies behind."""
+        holds = sum("held_at" in line for line in self.lines)
+        return sum("release" not in line for line in self.lines) - HEAD_START * holds
 
     def new_id(self) -> int:
         """A producer id, numbered from 0 on this way."""
@@ -138,6 +151,8 @@ class Node:
         return {RowName.of(*one) for one in taken}
 
     def _learn(self, line: Line, answered: Answer) -> None:
+        if "release" in line:
+            line = {"transactional_id": NAME, "request": None}
         if "skip_to_epoch" in line:
             name = line["transactional_id"]
             self.told[name] = self.told[name][0], line["skip_to_epoch"]
@@ -152,13 +167,16 @@ class Node:
             who = (line["producer_id"], line["producer_epoch"])
             self.sent[who] = line["base_sequence"] + line["count"]
 
-    def shapes(self) -> tuple[Hashable, ...]:
+    def shapes(self, *, of_leader: bool = True) -> tuple[Hashable, ...]:
         """What it is told by from states in which other rows may be taken, for each machine."""
         leader = self.cluster.leader(PARTITION).machine
-        entries = self.cluster.coordinator.entries.items()
+        coordinator = self.cluster.coordinator
+        entries = coordinator.entries.items()
+        ahead = max(map(self._ahead, self.told.values()), default=0)
         return (
             frozenset(str(name) for name in self.told),
-            ("leader", shape(leader), max(map(self._ahead, self.told.values()), default=0)),
+            (self.cluster.held(), coordinator.log_refuses, coordinator.lacks_ids),
+            *([("leader", shape(leader), ahead)] if of_leader else []),
             *((name, shape(entry), self._behind(name)) for name, entry in entries),
         )
 
@@ -197,12 +215,47 @@ def _rounded(value: Any) -> Hashable:
             return str(value)
 
 
+class Held(NamedTuple):
+    """A search in which requests are held on their way: at which places, so many at once at most,
+    and among which requests. `at_last`: at the last epochs of an id. `lines` are what else may
+    happen."""
+
+    places: tuple[str, ...]
+    most: int
+    requests: frozenset[str]
+    steps: int
+    at_last: bool = False
+    lines: tuple[Line, ...] = ()
+
+
+OF_ENTRY: Final = frozenset(("InitProducerId", "AddPartitionsToTxn", "EndTxn"))
+_IDS: Final = ({"withhold_ids": True}, {"withhold_ids": False})
+HELD: Final = (
+    Held(("fence",), 1, OF_ENTRY, 8_000, at_last=True, lines=_IDS),
+    Held(("append", "decision", "completion"), 1, OF_ENTRY | {"Produce"}, 4_000),
+    Held(("fence", "append"), 2, OF_ENTRY, 3_000),
+    Held(("fence", "decision"), 2, OF_ENTRY, 12_000),
+    Held(("fence",), 1, OF_ENTRY, 6_000, at_last=True),
+    Held(("verification",), 1, OF_ENTRY | {"Produce"}, 12_000),
+)
+
+
+ALTERED: Final = (
+    Held((), 0, OF_ENTRY, 4_000, lines=({"log_refuses": True}, {"log_refuses": False})),
+    Held(
+        (), 0, frozenset(("InitProducerId", "AddPartitionsToTxn", "Produce")), 3_000,
+        lines=({"expire_producers": True}, {"delete_records": PARTITION}),
+    ),
+)  # fmt: skip
+
+
 class _Search:
-    """A search on the oracle of a release of so many steps, breadth first."""
+    """A search on the oracle of a release of so many steps, breadth first. With `holds`, requests
+    are held on their way."""
 
     def __init__(
         self, protocol: str, transaction_version: int | None, versions: Versions, steps: int,
-        restarts: bool,
+        restarts: bool, holds: Held | None = None,
     ) -> None:  # fmt: skip
         cluster = Cluster(
             protocol=protocol, transaction_version=transaction_version, holds_markers=True
@@ -210,32 +263,53 @@ class _Search:
         for partition in (PARTITION, offsets_partition(GROUP)):
             cluster.leader(partition)
         self.versions = versions
-        self.restarts = restarts
+        self.restarts, self.holds = restarts, holds
         self.left = steps
         self.found: dict[RowName, Way] = {}
         self.racing: dict[RowName, Way] = {}
         self._seen: set[Hashable] = set()
         self._raced: set[Hashable] = set()
-        order, waiting = count(), [(0, 0, Node(cluster))]
+        order, waiting = count(), [(0, 0, node) for node in self._first(Node(cluster))]
         while waiting and self.left > 0:
             *_, node = heappop(waiting)
             for reached, is_new in self._further(node):
-                cost = len(reached.lines) + (0 if is_new else DETOUR)
+                cost = reached.length() + (0 if is_new else DETOUR)
                 heappush(waiting, (cost, next(order) + 1, reached))
+
+    def _first(self, node: Node) -> list[Node]:
+        """Where the search begins."""
+        if self.holds is None or not self.holds.at_last:
+            return [node]
+        found: list[Node] = []
+        asked = next(_beginnings({}, self.versions))
+        for epoch in LAST_EPOCHS:
+            at = node.after(asked)
+            assert at is not None
+            skipped = at[0].after({"skip_to_epoch": epoch, "transactional_id": NAME})
+            assert skipped is not None
+            found.append(skipped[0])
+        return found
 
     def _further(self, node: Node) -> Iterator[tuple[Node, bool]]:
         """The states behind a node that are like none before, and whether a machine alone is."""
         every = moves(node.told, node.sent, len(node.lines), self.versions)
-        for line in chain(every, [{"restart": True}] if self.restarts and node.told else []):
+        restarts = self.restarts and bool(node.told)
+        if self.holds is not None:
+            every = list(_of_one_client(every, node, self.holds.requests))
+            every = chain(_held(every, node, self.holds), every, _lines(node, self.holds))
+            restarts = restarts and node.cluster.held() in (("append",), ("completion",))
+        for line in chain(every, [{"restart": True}] if restarts else []):
             self.left -= 1
             went = node.after(line)
             if went is None:
                 continue
             reached, rows = went
-            self._race(reached)
+            if self.holds is None:
+                self._race(reached)
             for row in (rows | reached.settle()) - self.found.keys():
                 self.found[row] = Way(reached.lines)
-            shapes = reached.shapes()
+            of_leader = self.holds is None or "Produce" in self.holds.requests
+            shapes = reached.shapes(of_leader=of_leader)
             if shapes not in self._seen:
                 is_new = not self._seen.issuperset(shapes)
                 self._seen |= {shapes, *shapes}
@@ -257,11 +331,16 @@ class _Search:
 
 def ways(
     protocol: str, transaction_version: int | None, versions: Versions, *, steps: int = STEPS,
-    restarts: bool = False,
+    restarts: bool = False, holds: bool = False, alters: bool = False,
 ) -> dict[RowName, Way]:  # fmt: skip
-    """A shortest way to each row of the release that is found in so many steps."""
+    """A shortest way to each row of the release that is found in so many steps; `holds`: with
+    requests that are held, too; `alters`: with settings that change."""
     search = _Search(protocol, transaction_version, versions, steps, restarts)
-    return search.racing | search.found
+    found = search.racing | search.found
+    for held in (*(HELD if holds else ()), *(ALTERED if alters else ())):
+        more = _Search(protocol, transaction_version, versions, held.steps, restarts, held).found
+        found |= {row: way for row, way in more.items() if row not in search.found}
+    return found
 
 
 # What may be sent -------------------------------------------------------------------------------
@@ -286,6 +365,54 @@ def moves(
     if place == 1 and "a" in told:
         for epoch in LAST_EPOCHS:
             yield {"skip_to_epoch": epoch, "transactional_id": "a"}
+
+
+def _of_one_client(every: Iterable[Line], node: Node, requests: Set[str]) -> Iterator[Line]:
+    """Of these lines those of one transactional id, nearly right: its producer id, and epochs of
+    one more or less. A leader has one thread that asks the coordinator: where it is held, no other
+    batch is answered."""
+    own = node.told.get(NAME)
+    if "verification" in node.cluster.held():
+        requests = requests - {"Produce"}
+    for line in every:
+        if "request" not in line:
+            if "skip_to_epoch" in line:
+                yield line
+        elif line["request"] in requests and line.get("transactional_id") == NAME:
+            epoch = line.get("producer_epoch", -1)
+            is_near = own is not None and abs(epoch - own[1]) <= 1
+            if epoch < 0 or own is None or (is_near and line["producer_id"] == own[0]):
+                yield line
+
+
+def _lines(node: Node, holds: Held) -> Iterator[Line]:
+    """What else may happen, where it makes a difference."""
+    coordinator = node.cluster.coordinator
+    now = {"log_refuses": coordinator.log_refuses, "withhold_ids": coordinator.lacks_ids}
+    for line in holds.lines:
+        if not line.items() <= now.items():
+            yield line
+
+
+def _held(every: Iterable[Line], node: Node, holds: Held) -> Iterator[Line]:
+    """The release of a request that is held, and right requests that are."""
+    held = node.cluster.held()
+    for place in held:
+        yield {"release": place}
+    for line in every if len(held) < holds.most else ():
+        for place in HELD_AT.get(line.get("request", ""), ()):
+            if place in holds.places and place not in held and _is_right(line, node):
+                yield line | {"held_at": place}
+
+
+def _is_right(line: Line, node: Node) -> bool:
+    """Whether a request is one of the client that it names, with its newest epoch."""
+    if line.get("transactional_id") != NAME or line.get("verify_only"):
+        return False
+    if line["request"] == "InitProducerId":
+        return line.get("producer_epoch", -1) == -1
+    told = node.told.get(NAME)
+    return (line["producer_id"], line["producer_epoch"]) == told
 
 
 def _identities(own: tuple[int, int], others: Sequence[tuple[int, int]]) -> list[dict[str, int]]:
@@ -319,6 +446,8 @@ def _beginnings(told: Mapping[str | None, tuple[int, int]], versions: Versions) 
     if not told:
         yield _request("InitProducerId", newest, transactional_id="")
         yield _request("InitProducerId", newest, **short | {"transaction_timeout_ms": 0})
+        for field in ("enable_2pc", "keep_prepared_txn") if newest >= TWO_PHASE_FROM else ():
+            yield _request("InitProducerId", newest, **short, **{field: True})
         nobody = {"producer_id": UNKNOWN_ID, "producer_epoch": 0}
         for unknown in (name, ""):
             yield from _of_coordinator(unknown, [nobody], versions)

@@ -31,6 +31,11 @@ def text(report: Report) -> str:
         )
     lines.append(f"{len(report.answers)} outcomes: {_outcomes(report)}")
     others = [row for row in report.rows if row not in outside]
+    share = 100 * len(report.provoked) / max(len(report.existing), 1)
+    lines.append(
+        f"{len(report.provoked)} rows of coordinator and leader provoked of {len(report.existing)} "
+        f"that a broker can take ({share:.0f} of 100)"
+    )
     lines.append(
         f"{len(reached)} rows provoked of {len(outside)} that requests one after another reach; "
         f"{len(others)} others, of {len(report.rows)} of coordinator and leader, aren't reached so:"

@@ -16,11 +16,12 @@ from ..cluster import Cluster
 from ..conformance import Disagreement, Exchange, Session, System
 from ..possible_states import RowName, TooManyStates
 from ..shrink import smallest
-from .broker import BrokerSystem
+from .broker import BrokerSystem, NotHeld
 from .cluster import LiveCluster
 from .connection import BrokerError
 from .directed import Line, Versions, Way, existing, ways
 from .drawn import drawn
+from .threads import Threads
 
 TRIES: Final = 30
 """So often a row is tried that takes a request while an end is under way."""
@@ -31,47 +32,52 @@ RAW_LENGTH: Final = 12
 MOST_FINDINGS: Final = 20
 """After so many disagreements that differ a run ends."""
 
-_NEVER = "no request brings it about"
+_REPLICA = "takes a replica of the transaction log that is behind, and a broker that comes back"
+_MOVES = "takes another broker, which takes over"
 BESIDE: Final[Mapping[str, str]] = {
-    "LeaderAndIsr": f"{_NEVER}: another broker takes over",
-    "load ends": f"{_NEVER}: another broker takes over",
-    "append failure": f"{_NEVER}: the transaction log refuses a record",
+    "LeaderAndIsr": _MOVES,
+    "load ends": _MOVES,
+    "append failure": "takes a transaction log that refuses a record: --alter-configs",
     "coordinator failover": "takes a restart: --restart-command",
-    "coordinator failover after a failed append": f"{_NEVER}: the log refuses a record",
-    "transactional id expiry": "takes transactional.id.expiration.ms",
-    "producer expires": "takes producer.id.expiration.ms",
-    "question expires": "takes producer.id.expiration.ms",
-    "records are deleted": "no records are deleted here",
+    "coordinator failover after a failed append": _REPLICA,
+    "transactional id expiry": "takes transactional.id.expiration.ms, which is a week",
+    "producer expires": "takes producer.id.expiration.ms: --alter-configs",
+    "question expires": "takes producer.id.expiration.ms: --alter-configs",
+    "records are deleted": "takes DeleteRecords: --alter-configs",
 }
 """Of events that aren't requests, why their rows aren't provoked."""
-_ID = "takes a controller that gives out no producer ids"
-_MOVES = "takes another broker, which takes over"
-_AT_ONCE = "takes another request between two steps of one that is being answered"
-_AGREED = "an end that was decided begins its completion at once, and is found in flight"
+_ID = "takes a controller that gives out no producer ids: --debugger"
+_AT_ONCE = "takes a request that is held between two of its steps: --debugger"
 ALONE: Final[Mapping[str, str]] = {
     "no producer id to be had": _ID,
     "no producer id for the abort": _ID,
     "no producer id for an abort that overtakes a fence": _ID,
-    "verify, unknown transactional id": "an entry has its epoch from its first record on",
+    "verify, unknown transactional id": "takes an entry without an epoch: --alter-configs",
     "loading": _MOVES,
     "not the coordinator": _MOVES,
     "coordinator moved": _MOVES,
-    "on a closed connection": _MOVES,
     "again": "takes a leader that refuses a marker for now",
     "unexpected": "takes a leader that answers a marker as none does",
     "abort overtakes a fence": _AT_ONCE,
     "commit meets a fence": _AT_ONCE,
     "stale epoch, whatever the answer": _AT_ONCE,
     "question no longer counts": _AT_ONCE,
-    "commit or abort under way": _AGREED,
-    "end under way": _AGREED,
-    "other end under way": _AGREED,
-    "describe nothing": "the broker throws an exception at an empty transactional id",
-    "no two-phase commit here": "takes InitProducerId 6, which brokers don't tell of",
-    "nothing prepared is kept yet": "takes InitProducerId 6, which brokers don't tell of",
-    "transactional id forgotten": "takes transactional.id.expiration.ms",
+    "commit or abort under way": _AT_ONCE,
+    "end under way": _AT_ONCE,
+    "other end under way": _AT_ONCE,
+    "no two-phase commit here": "takes InitProducerId 6: unstable.api.versions.enable",
+    "nothing prepared is kept yet": "takes InitProducerId 6: unstable.api.versions.enable",
+    "transactional id forgotten": BESIDE["transactional id expiry"],
+    "forget the transition, whose record is in the log": _REPLICA,
+    "the tombstone is in the log": BESIDE["transactional id expiry"],
 }
 """Of rows that requests one after another don't reach, why."""
+ABSENT: Final[Mapping[tuple[str, str], str]] = {
+    ("look up", "describe nothing"): "no DescribeTransactions is without an id",
+    ("WriteTxnMarkersResponse", "on a closed connection"): "nobody reads what comes too late",
+    ("continue the fence", "unknown transactional id"): "an entry that is fenced has its epoch",
+}
+"""Rows that a broker can't take; they are there for what asks the tables without one."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +108,11 @@ class Report:
     ended_early: str | None = None
 
     @property
+    def existing(self) -> list[RowName]:
+        """The rows that a broker can take."""
+        return [row for row in self.rows if (row.event, row.row) not in ABSENT]
+
+    @property
     def from_outside(self) -> list[RowName]:
         """The rows that are provoked, or no reason is known why they can't be by requests one after
         another."""
@@ -110,7 +121,9 @@ class Report:
 
 def why_not(row: RowName) -> str | None:
     """Why requests one after another don't reach a row, where that is known."""
-    if row.event == "continue the fence":
+    if (row.event, row.row) in ABSENT:
+        return ABSENT[row.event, row.row]
+    if row.event == "continue the fence" and row.row not in ALONE:
         return _AT_ONCE
     if row.row == "unknown transactional id" and row.event != "look up":
         return ALONE["verify, unknown transactional id"]
@@ -127,10 +140,11 @@ class Run:
     def __init__(
         self, cluster: LiveCluster, bootstrap: str, protocol: str, *, settles: bool = True,
         seed: int = 0, as_client: str | None = None, restarts: Callable[[], None] | None = None,
+        threads: Threads | None = None, alters: bool = False,
     ) -> None:  # fmt: skip
         self.cluster, self.protocol = cluster, protocol
         self.settles = settles and "DescribeTransactions" in cluster.versions
-        self.restarts = restarts
+        self.restarts, self.threads, self.alters = restarts, threads, alters
         self.versions = versions_of(cluster.versions, as_client)
         self.report = Report(
             bootstrap, protocol, cluster.transaction_version, self.versions, self.settles, seed
@@ -142,11 +156,12 @@ class Run:
 
     def system(self) -> System:
         """The cluster as if nothing had been done in it."""
-        return BrokerSystem(self.cluster, settles=self.settles, restarts=self.restarts)
+        return BrokerSystem(
+            self.cluster, settles=self.settles, restarts=self.restarts, threads=self.threads
+        )
 
-    def _session(self, settles: bool) -> Session:
-        system = BrokerSystem(self.cluster, settles=settles, restarts=self.restarts)
-        return Session(system, self.protocol, keeps_rows=True)
+    def _session(self) -> Session:
+        return Session(self.system(), self.protocol, keeps_rows=True)
 
     # The directed suite -----------------------------------------------------------------------
 
@@ -155,6 +170,7 @@ class Run:
         found = ways(
             self.protocol, self.cluster.transaction_version, self.versions,
             restarts=self.restarts is not None,
+            holds=self.threads is not None and self.settles, alters=self.alters,
         )  # fmt: skip
         with self._counted("directed"):
             for row in self.report.rows:
@@ -162,11 +178,19 @@ class Run:
                     self._go(row, found[row])
         for row in self.report.rows:
             if row not in self.report.provoked and row not in self.report.missed:
-                self.report.missed[row] = why_not(row) or _NOT_FOUND
+                self.report.missed[row] = self._why_not(row)
+
+    def _why_not(self, row: RowName) -> str:
+        """Why the search has found no way to a row."""
+        why = why_not(row) or _NOT_FOUND
+        given = {"--debugger": self.threads, "--restart-command": self.restarts}
+        given |= {"--alter-configs": self.alters or None}
+        is_given = any(why.endswith(option) and given[option] is not None for option in given)
+        return _NOT_FOUND if is_given else why
 
     def _go(self, row: RowName, way: Way) -> None:
         for _ in range(TRIES if way.races else 1):
-            session = self._session(self.settles)
+            session = self._session()
             self._take(session, way, "directed")
             if row in self.report.provoked:
                 return
@@ -187,8 +211,12 @@ class Run:
             for line in self._looks(session):
                 session.take(line)
         except Disagreement as found:
+            system.close()
             self._found(suite, found)
+        except NotHeld:
+            pass  # the way is gone
         finally:
+            system.close()
             self._count(session)
 
     def _looks(self, session: Session) -> list[Line]:
@@ -196,11 +224,15 @@ class Run:
         asked = [exchange.line for exchange in session.trace]
         partitions = {line["partition"] for line in asked if "partition" in line}
         names = {line["transactional_id"] for line in asked if line.get("transactional_id")}
+        deleted = {line["delete_records"] for line in asked if "delete_records" in line}
         lines: list[Line] = []
         for partition in sorted(partitions):
+            if partition not in deleted:  # where a log starts, its consumers ask first
+                lines += [
+                    {"request": "Fetch", "partition": partition},
+                    {"request": "Fetch", "partition": partition, "committed": False},
+                ]
             lines += [
-                {"request": "Fetch", "partition": partition},
-                {"request": "Fetch", "partition": partition, "committed": False},
                 {"request": "ListOffsets", "partition": partition},
                 {"request": "DescribeProducers", "partition": partition},
             ]
@@ -220,7 +252,7 @@ class Run:
                 number += 1
 
     def _drawn(self, draw: random.Random) -> None:
-        session = self._session(self.settles)
+        session = self._session()
         clients: list[Client] = []
         try:
             while len(session.trace) < (LENGTH if self.settles else RAW_LENGTH):

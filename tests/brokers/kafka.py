@@ -220,13 +220,19 @@ def _end_with_parent() -> None:
 
 class Broker:
     """A running broker of a release, on a port of its own on loopback: a context manager that ends
-    what it started. Its log is `folder`/broker.log. It may have one listener more, at `also_port`.
+    what it started. Its log is `folder`/broker.log. It may have one listener more, at `also_port`,
+    further `settings`, and take a debugger, at `debugger`.
 
     Raises Missing where Java, Maven or the jars are.
     """
 
-    def __init__(self, release: str, folder: Path, also: Listener | None = None) -> None:
+    def __init__(
+        self, release: str, folder: Path, also: Listener | None = None, *,
+        settings: Sequence[str] = (), takes_debugger: bool = False,
+    ) -> None:  # fmt: skip
         self.release, self.folder, self._also = release, folder, also
+        self._settings = settings
+        self.debugger = f"127.0.0.1:{free_port()}" if takes_debugger else None
         self.version = (VERSIONS | WITH_BUGS)[release]
         self.jars = bring(self.version)
         self.port, self._other, self.also_port = free_port(), free_port(), free_port()
@@ -254,6 +260,8 @@ class Broker:
                 _properties(self.port, self._other, data, self._also, self.also_port)
             )
             shutil.copytree(self.jars / _FORMATTED, data)
+        with settings.open("a") as file:
+            file.writelines(f"{line}\n" for line in self._settings)
         try:
             if self.has_zookeeper:
                 self._start_zookeeper()
@@ -280,7 +288,10 @@ class Broker:
 
     def start(self) -> None:
         """Starts the broker, and waits until it answers. Raises Missing where it doesn't."""
-        running = self._java("broker.log", ("kafka.Kafka", str(self.folder / "server.properties")))
+        jdwp = "-agentlib:jdwp=transport=dt_socket,server=y,suspend=n,address="
+        more = () if self.debugger is None else (jdwp + self.debugger,)
+        main = ("kafka.Kafka", str(self.folder / "server.properties"))
+        running = self._java("broker.log", main, *more)
         until = time.monotonic() + SLOWEST_START_S
         while not self._answers():
             if running.poll() is not None or time.monotonic() > until:
