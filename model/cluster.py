@@ -6,15 +6,15 @@ holds them back. Only the caller moves the clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from copy import copy
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..spec import api_versions
 from ..spec.acls import Acls
 from ..spec.leader.state import asks_coordinator
 from ..spec.leader.verification import asks_about_offsets
+from .batches import ProduceResponse, VerifiedBatch, data, kept
 from .broker.authorizer import Authorizer
 from .broker.coordinator import (
     ProducerIdAndEpoch,
@@ -34,31 +34,6 @@ if TYPE_CHECKING:
     from .client.producer import ProducerClient
 
 STATE_PARTITIONS = 50
-
-
-class ProduceResponse(NamedTuple):
-    """The answer to a batch: an error, and the offset of its first record (-1: none)."""
-
-    error: str
-    base_offset: int = -1
-
-
-@dataclass(frozen=True)
-class _Batch:
-    """What a Produce brings for a partition, or a group's coordinator for a TxnOffsetCommit."""
-
-    request: str
-    partition: Any
-    transactional_id: str | None
-    api_version: int
-    producer: dict[str, int]
-    base_sequence: int
-    count: int
-
-    @property
-    def origin(self) -> str:
-        """Who appends it."""
-        return "CLIENT" if self.request == "Produce" else "COORDINATOR"
 
 
 class Cluster:
@@ -347,54 +322,29 @@ class Cluster:
             version = _newest("Produce", leader.machine.features, self.transaction_version)
         producer: dict[str, int] = {"producer_id": producer_id, "producer_epoch": producer_epoch}
         asks = transactional_id is not None and leader.machine.value(asks_coordinator)
-        return self._batch(
-            _Batch("Produce", partition, transactional_id, version, producer, base_sequence, count),
-            asks=asks,
-        )  # fmt: skip
+        about = (partition, transactional_id, version, producer, base_sequence, count)
+        return self._batch(VerifiedBatch("Produce", *about), asks=asks)
 
-    def _batch(self, batch: _Batch, *, asks: bool) -> ProduceResponse:
+    def _batch(self, batch: VerifiedBatch, *, asks: bool) -> ProduceResponse:
         """Appends a batch, after the coordinator was asked about it if the leader asks."""
-        error, guard = "NONE", None
-        if asks:
-            leader = self.leader(batch.partition)
-            version = api_versions.transaction_version(batch.request, batch.api_version)
-            error, guard = leader.maybe_start_transaction_verification(
-                **batch.producer, base_sequence=batch.base_sequence, transaction_version=version
-            )
-            if guard is not None:
-                told = self._asked(batch, version)
-                if self._holds_verification:
-                    self._holds_verification = False
-                    self._held["verification"] = batch, told, guard
-                    raise ThreadHeld
-                return self._verified(batch, told, guard)
-        return self._appended(batch, error, guard)
+        leader = self.leader(batch.partition)
+        error, guard = batch.question(leader) if asks else ("NONE", None)
+        if guard is None:
+            return batch.appended(leader, error, guard)
+        told = self._asked(batch)
+        if self._holds_verification:
+            self._holds_verification = False
+            self._held["verification"] = batch, told, guard
+            raise ThreadHeld
+        return batch.verified(leader, told, guard)
 
-    def _asked(self, batch: _Batch, version: int) -> str:
+    def _asked(self, batch: VerifiedBatch) -> str:
         """What the coordinator says to a leader about a transaction's first batch."""
         name, wanted = batch.transactional_id, [batch.partition]
         held = batch.producer["producer_id"], batch.producer["producer_epoch"]
-        if version >= 2:
+        if batch.transaction_version >= 2:
             return self.add_partitions(name, *held, wanted, api_version=api_versions.OF_BROKERS)
         return self.coordinator.verify_partitions(name, *held, wanted)[batch.partition]
-
-    def _verified(self, batch: _Batch, told: str, guard: int) -> ProduceResponse:
-        """The leader goes on with a batch, about which it was told so."""
-        leader = self.leader(batch.partition)
-        error = leader.verdict(told, origin=batch.origin, api_version=batch.api_version)
-        return self._appended(batch, error, guard)
-
-    def _appended(self, batch: _Batch, error: str, guard: int | None) -> ProduceResponse:
-        if error != "NONE":
-            return ProduceResponse(error)
-        leader = self.leader(batch.partition)
-        answer = leader.append(
-            **batch.producer, base_sequence=batch.base_sequence, count=batch.count, guard=guard,
-            transactional=batch.transactional_id is not None, origin=batch.origin,
-            transaction_version=api_versions.transaction_version(batch.request, batch.api_version),
-        )  # fmt: skip
-        leader.move_high_watermark(leader.log_end_offset)
-        return ProduceResponse(answer.error, answer.first_offset)
 
     def fetch(self, partition: Any, offset: int = 0, *, committed: bool = True) -> list[Batch]:
         """The data from an offset on, as a read_committed consumer keeps it, or a read_uncommitted
@@ -402,7 +352,7 @@ class Cluster:
         leader = self.leader(partition)
         end = leader.last_stable_offset if committed else leader.high_watermark
         batches = (b for b in leader.batches if b.last_offset >= offset and b.last_offset < end)
-        return list(kept(batches, leader.aborted(offset, end)) if committed else _data(batches))
+        return list(kept(batches, leader.aborted(offset, end)) if committed else data(batches))
 
     def write_marker(
         self, partition: Any, producer_id: int, producer_epoch: int, result: str,
@@ -535,7 +485,7 @@ class Cluster:
         producer = {"producer_id": producer_id, "producer_epoch": producer_epoch}
         asks = leader.machine.value(asks_about_offsets)
         name = str(transactional_id)
-        batch = _Batch("TxnOffsetCommit", partition, name, api_version, producer, -1, 1)
+        batch = VerifiedBatch("TxnOffsetCommit", partition, name, api_version, producer, -1, 1)
         return self._batch(batch, asks=asks).error
 
     # Threads that are held --------------------------------------------------------------------
@@ -566,7 +516,7 @@ class Cluster:
         where it was answered before. Raises NotNow where none is held."""
         if place == "verification" and place in self._held:
             batch, told, guard = self._held.pop(place)
-            return batch.request, self._verified(batch, told, guard)
+            return batch.request, batch.verified(self.leader(batch.partition), told, guard)
         sent = self.coordinator.release(place)
         self._after_end()
         return self._held.pop(place), sent[0] if sent else None
@@ -635,26 +585,6 @@ def _newest(request: str, features: frozenset[str], transaction_version: int) ->
 def offsets_partition(group_id: str) -> str:
     """Where the offsets of a consumer group are kept."""
     return f"__consumer_offsets-{partition_for(group_id)}"
-
-
-def _data(batches: Iterable[Batch]) -> Iterator[Batch]:
-    return (batch for batch in batches if batch.kind != "marker")
-
-
-def kept(batches: Iterable[Batch], aborted: Iterable[Any]) -> Iterator[Batch]:
-    """The data that a consumer keeps of a fetch, by the list of aborted transactions in it.
-
-    CompletedFetch.nextFetchedRecord
-    """
-    starts = sorted(aborted, key=lambda txn: txn.first_offset)
-    active: set[int] = set()
-    for batch in batches:
-        while starts and starts[0].first_offset <= batch.last_offset:
-            active.add(starts.pop(0).producer_id)
-        if batch.kind == "marker":
-            active.discard(batch.producer_id)
-        elif not (batch.transactional and batch.producer_id in active):
-            yield batch
 
 
 def _there(answer: ProducerIdAndEpoch | None) -> ProducerIdAndEpoch:

@@ -16,10 +16,11 @@ from typing import Any, Final
 
 from ...spec.api_versions import OF_BROKERS
 from ..asking import UNKNOWN_ID
+from ..batches import kept
 from ..broker.leader import Batch
 from ..broker.transaction_index import AbortedTxn
 from ..broker.transaction_log import partition_for
-from ..cluster import kept, offsets_partition
+from ..cluster import offsets_partition
 from ..conformance import System
 from ..records import Flag, Record, RecordBatch, decode_batch, decode_control_type, encode_batch
 from .cluster import LiveCluster
@@ -141,6 +142,15 @@ class BrokerSystem(System):
             self.cluster.meanwhile = ask
 
     # Threads that are held --------------------------------------------------------------------
+
+    def warm_up(self) -> None:
+        """Begins a transaction, for which the broker loads what it takes: in a class that isn't
+        loaded no thread can be held."""
+        told = self.ask("InitProducerId", {"transactional_id": "warm"})
+        who = {name: told[name] for name in ("producer_id", "producer_epoch")}
+        batch = {"partition": "warm", "transactional_id": "warm", **who, "base_sequence": 0}
+        self.ask("Produce", batch)
+        self.ask("EndTxn", {"transactional_id": "warm", **who, "result": "ABORT"})
 
     def _hold(self, request: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         """Has the request held where its fields say; its answer, where it doesn't come there."""

@@ -235,7 +235,6 @@ HELD: Final = (
     Held(("append", "decision", "completion"), 1, OF_ENTRY | {"Produce"}, 4_000),
     Held(("fence", "append"), 2, OF_ENTRY, 3_000),
     Held(("fence", "decision"), 2, OF_ENTRY, 12_000),
-    Held(("fence",), 1, OF_ENTRY, 6_000, at_last=True),
     Held(("verification",), 1, OF_ENTRY | {"Produce"}, 12_000),
 )
 

@@ -173,6 +173,8 @@ class Run:
             holds=self.threads is not None and self.settles, alters=self.alters,
         )  # fmt: skip
         with self._counted("directed"):
+            if self.threads is not None:
+                BrokerSystem(self.cluster).warm_up()
             for row in self.report.rows:
                 if row in found and row not in self.report.provoked:
                     self._go(row, found[row])

@@ -48,7 +48,7 @@ def broker(
     """A running broker; after a failure its folder, with its logs, stays and is named."""
     folder = tmp_path_factory.mktemp(f"kafka-{request.param}") / "broker"
     failed = request.session.testsfailed
-    with Broker(request.param, folder) as running:
+    with Broker(request.param, folder, takes_debugger=True) as running:
         yield running
     if request.session.testsfailed > failed:
         print(f"\nthe broker's logs: {running.log}")

@@ -13,7 +13,9 @@ from epochfence.model.live.cluster import LiveCluster
 from epochfence.tests.brokers.kafka import Broker
 
 SECONDS = 5
-LEAST_ROWS = {"2.5": 35, "3.6": 50, "3.9": 50, "4.0.1": 65, "4.3": 70}
+LEAST_ROWS = {"2.5": 35, "3.6": 50, "3.9": 50, "4.0.1": 90, "4.3": 100}
+WITH_DEBUGGER = ("4.0.1", "4.3")
+"""The releases whose requests are held."""
 
 
 @pytest.mark.sample(3)
@@ -24,6 +26,8 @@ def test_a_broker_does_as_declared(broker: Broker, mode: str, tmp_path: Path) ->
     command += ["--seconds", str(SECONDS), "--save", str(tmp_path)]
     if mode == "raw":
         command += ["--raw", "--suite", "random"]
+    elif broker.release in WITH_DEBUGGER:
+        command += ["--debugger", str(broker.debugger), "--alter-configs"]
     done = CliRunner().invoke(app, command, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     told = json.loads(result.read_text())

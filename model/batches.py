@@ -1,0 +1,86 @@
+"""Batches for a leader, which asks the coordinator about them first, and what a consumer keeps of a
+log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ..spec import api_versions
+from .broker.leader import Batch, PartitionLeader
+
+
+class ProduceResponse(NamedTuple):
+    """The answer to a batch: an error, and the offset of its first record (-1: none)."""
+
+    error: str
+    base_offset: int = -1
+
+
+@dataclass(frozen=True)
+class VerifiedBatch:
+    """What a Produce brings for a partition, or a group's coordinator for a TxnOffsetCommit."""
+
+    request: str
+    partition: Any
+    transactional_id: str | None
+    api_version: int
+    producer: dict[str, int]
+    base_sequence: int
+    count: int
+
+    @property
+    def transaction_version(self) -> int:
+        """That of its request."""
+        return api_versions.transaction_version(self.request, self.api_version)
+
+    @property
+    def _origin(self) -> str:
+        return "CLIENT" if self.request == "Produce" else "COORDINATOR"
+
+    def question(self, leader: PartitionLeader) -> tuple[str, int | None]:
+        """An error, or NONE and the guard under which the coordinator is asked, if it is."""
+        answer = leader.maybe_start_transaction_verification(
+            **self.producer, base_sequence=self.base_sequence,
+            transaction_version=self.transaction_version,
+        )  # fmt: skip
+        return answer.error, answer.guard
+
+    def verified(self, leader: PartitionLeader, told: str, guard: int) -> ProduceResponse:
+        """What becomes of it where the coordinator has told so."""
+        error = leader.verdict(told, origin=self._origin, api_version=self.api_version)
+        return self.appended(leader, error, guard)
+
+    def appended(self, leader: PartitionLeader, error: str, guard: int | None) -> ProduceResponse:
+        """What becomes of it after its question, which ended so."""
+        if error != "NONE":
+            return ProduceResponse(error)
+        answer = leader.append(
+            **self.producer, base_sequence=self.base_sequence, count=self.count, guard=guard,
+            transactional=self.transactional_id is not None, origin=self._origin,
+            transaction_version=self.transaction_version,
+        )  # fmt: skip
+        leader.move_high_watermark(leader.log_end_offset)
+        return ProduceResponse(answer.error, answer.first_offset)
+
+
+def data(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """The data among batches."""
+    return (batch for batch in batches if batch.kind != "marker")
+
+
+def kept(batches: Iterable[Batch], aborted: Iterable[Any]) -> Iterator[Batch]:
+    """The data that a consumer keeps of a fetch, by the list of aborted transactions in it.
+
+    CompletedFetch.nextFetchedRecord
+    """
+    starts = sorted(aborted, key=lambda txn: txn.first_offset)
+    active: set[int] = set()
+    for batch in batches:
+        while starts and starts[0].first_offset <= batch.last_offset:
+            active.add(starts.pop(0).producer_id)
+        if batch.kind == "marker":
+            active.discard(batch.producer_id)
+        elif not (batch.transactional and batch.producer_id in active):
+            yield batch

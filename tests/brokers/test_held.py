@@ -1,0 +1,133 @@
+"""What docs/findings.md tells of threads that meet, on brokers: requests by hand, some of them held
+on their way by a debugger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import pytest
+
+from epochfence.model.live.broker import BrokerSystem
+from epochfence.model.live.cluster import LiveCluster
+from epochfence.model.live.threads import Threads
+from epochfence.tests.brokers.kafka import Broker
+
+ID: Final[dict[str, Any]] = {"transactional_id": "a", "transaction_timeout_ms": 60_000}
+PLACE: Final[dict[str, Any]] = {"partition": "t-0", "base_sequence": 0, "count": 1}
+BEFORE_2, FROM_2 = 4, 5
+"""Versions of EndTxn: what clients of before transactions of version 2 send, and those of it."""
+with_version_2 = pytest.mark.releases("4.0.1", "4.3")
+pytestmark = pytest.mark.sample(2, of="findings on brokers")
+
+
+class Requests:
+    """Requests of instances of one transactional id, by hand."""
+
+    def __init__(self, system: BrokerSystem) -> None:
+        self.system = system
+        self.own: dict[str, Any] = {}
+
+    def ask(self, request: str, **fields: Any) -> dict[str, Any]:
+        told = dict(self.system.ask(request, {**self.own, **fields}))
+        if told.get("error") == "NONE" and told.get("producer_epoch", -1) >= 0:
+            names = ("producer_id", "producer_epoch")
+            self.own = {"transactional_id": "a", **{name: told[name] for name in names}}
+        return told
+
+    def begin(self) -> None:
+        """A new instance asks for its epoch."""
+        self.own = {}
+        assert self.ask("InitProducerId", **ID)["error"] == "NONE"
+
+    def add(self) -> None:
+        """A client of before version 2 adds its partition."""
+        told = self.ask("AddPartitionsToTxn", partitions=["t-0"], api_version=3)
+        assert told["error"] == "NONE"
+
+    def state(self) -> str:
+        return self.ask("DescribeTransactions")["state"]
+
+    def hangs(self) -> bool:
+        """Whether the partition has a transaction that its coordinator doesn't know of."""
+        self.system.settle()
+        (producer,) = self.ask("DescribeProducers", partition="t-0")["producers"]
+        return producer[3] >= 0 and self.state() == "CompleteAbort"
+
+
+@pytest.fixture
+def requests(broker: Broker) -> Iterator[Requests]:
+    with held(broker) as system:
+        yield Requests(system)
+
+
+@contextmanager
+def held(broker: Broker) -> Iterator[BrokerSystem]:
+    """A system whose requests can be held."""
+    cluster = LiveCluster(broker.bootstrap, may_be_shared=True)
+    threads = Threads(str(broker.debugger))
+    try:
+        cluster.warm_up()
+        BrokerSystem(cluster).warm_up()
+        system = BrokerSystem(cluster, threads=threads)
+        try:
+            yield system
+        finally:
+            system.close()
+    finally:
+        threads.drop()
+        cluster.close()
+
+
+@pytest.mark.releases("3.6", "3.9")
+def test_8_the_end_of_a_fence_ends_a_later_transaction(requests: Requests) -> None:
+    requests.begin()
+    requests.add()
+    instance = requests.own
+    requests.own = {}
+    assert requests.ask("InitProducerId", **ID, held_at="fence") == {"held": "fence"}
+    requests.own = instance
+    assert requests.ask("EndTxn", result="ABORT")["error"] == "NONE"
+    requests.system.settle()
+    requests.add()  # to its next transaction
+    assert requests.system.release("fence")["error"] == "PRODUCER_FENCED"
+    assert requests.state() == "PrepareAbort"
+    for result, told in (("ABORT", "CONCURRENT_TRANSACTIONS"), ("COMMIT", "INVALID_TXN_STATE")):
+        assert requests.ask("EndTxn", result=result)["error"] == told
+    assert requests.system.ask("InitProducerId", ID)["error"] == "CONCURRENT_TRANSACTIONS"
+    assert requests.state() == "PrepareAbort"  # and so it stays
+
+
+@with_version_2
+@pytest.mark.parametrize("version", [BEFORE_2, FROM_2])
+def test_9_a_batch_is_appended_after_its_abort(requests: Requests, version: int) -> None:
+    requests.begin()
+    told = requests.ask("Produce", **PLACE, api_version=12, held_at="verification")
+    assert told == {"held": "verification"}
+    assert requests.ask("EndTxn", result="ABORT", api_version=version)["error"] == "NONE"
+    requests.system.settle()
+    told = requests.system.release("verification")["error"]
+    assert (told == "NONE") == (version == BEFORE_2)
+    if version == BEFORE_2:
+        assert requests.hangs()
+
+
+@with_version_2
+def test_11_a_question_of_version_2_answers_for_a_batch_of_version_1(requests: Requests) -> None:
+    requests.begin()
+    ended = requests.ask("EndTxn", result="ABORT", api_version=FROM_2, held_at="decision")
+    assert ended == {"held": "decision"}
+    requests.own["producer_epoch"] += 1  # which that answer tells
+    told = requests.ask("Produce", **PLACE, api_version=12)
+    assert told["error"] == "CONCURRENT_TRANSACTIONS"  # its question leaves an entry
+    assert requests.system.release("decision")["error"] == "NONE"
+    requests.system.settle()
+    requests.begin()
+    requests.add()
+    told = requests.ask("Produce", **PLACE, api_version=11, held_at="verification")
+    assert told == {"held": "verification"}
+    assert requests.ask("EndTxn", result="ABORT", api_version=BEFORE_2)["error"] == "NONE"
+    requests.system.settle()
+    assert requests.system.release("verification")["error"] == "NONE"
+    assert requests.hangs()
