@@ -1,6 +1,8 @@
-"""Shipped systems with a machine as another product or client library has it.
+"""Shipped systems changed: with a machine as another product or client library has it, with a
+feature that changes within a run, or on replicas.
 
-Each rule is a feature that holds unless it is switched off: on, the machine does what Kafka's does.
+Each rule of another product is a feature that holds unless it is switched off: on, the machine does
+what Kafka's does.
 """
 
 from __future__ import annotations
