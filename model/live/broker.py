@@ -486,9 +486,16 @@ class BrokerSystem(System):
             "isolation_level": int(is_committed), "session_id": 0, "session_epoch": -1,
             "topics": [{"topic": topic, "partitions": [partition]}],
         }  # fmt: skip
-        told = self.cluster.ask(self.cluster.leader(topic, number), "Fetch", asked, version)
-        (one,) = told["responses"][0]["partitions"]
-        batches = _batches(one["records"] or b"")
+        while True:
+            told = self.cluster.ask(self.cluster.leader(topic, number), "Fetch", asked, version)
+            (one,) = told["responses"][0]["partitions"]
+            batches = _batches(one["records"] or b"")
+            # A leader reads the last stable offset before the batches (Partition.readRecords): one
+            # beyond it tells that a marker has come in between.
+            if not (
+                is_committed and batches and batches[-1].last_offset >= one["last_stable_offset"]
+            ):
+                break
         if is_committed:
             aborted = [
                 AbortedTxn(txn["producer_id"], txn["first_offset"], 0, 0)
