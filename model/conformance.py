@@ -65,7 +65,7 @@ class System(ABC):
         """Brings about what a line says that has one of `CAUSED`. Without this method none does."""
         raise NotImplementedError
 
-    def release(self, place: str) -> Mapping[str, Any] | None:
+    def resume(self, place: str) -> Mapping[str, Any] | None:
         """A request goes on that was held there (`held_at` in its fields, and `held` in its
         answer): the response to it. Without this method none is."""
         raise NotImplementedError
@@ -183,7 +183,7 @@ class Session:
         elif "skip_to_epoch" in fields:
             self.skip_to_epoch(fields["transactional_id"], fields["skip_to_epoch"])
         elif "release" in fields:
-            self._put(dict(line), lambda: self.system.release(fields["release"]))
+            self._put(dict(line), lambda: self.system.resume(fields["release"]))
         elif CAUSED & fields.keys():
             self._happens(dict(line))
             self.system.cause(fields)

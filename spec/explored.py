@@ -21,10 +21,13 @@ class Place(NamedTuple):
 
 
 def declared_tables() -> list[Table]:
-    """Every table that a module of `spec/` declares."""
+    """Every table that a module of `spec/` declares, but for those of variants, which are in theirs
+    alone."""
     home = __name__.rpartition(".")[0]
     found: dict[int, Table] = {}
     for module in walk_packages(import_module(home).__path__, f"{home}."):
+        if module.name.startswith(f"{home}.variants."):
+            continue
         values = vars(import_module(module.name)).values()
         found |= {id(value): value for value in values if isinstance(value, Table)}
     return list(found.values())

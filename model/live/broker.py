@@ -176,7 +176,7 @@ class BrokerSystem(System):
         self._held[place] = asked, breakpoints
         return {**told, "held": place}
 
-    def release(self, place: str) -> Mapping[str, Any]:
+    def resume(self, place: str) -> Mapping[str, Any]:
         """See System. Raises NotHeld."""
         assert self._threads is not None
         if place not in self._held:
@@ -250,7 +250,7 @@ class BrokerSystem(System):
                 self._withhold_ids(False)
         for place in list(self._held):
             with suppress(BrokerError):
-                self.release(place)
+                self.resume(place)
 
     # Time and crashes -------------------------------------------------------------------------
 

@@ -91,7 +91,7 @@ def test_8_the_end_of_a_fence_ends_a_later_transaction(requests: Requests) -> No
     assert requests.ask("EndTxn", result="ABORT")["error"] == "NONE"
     requests.system.settle()
     requests.add()  # to its next transaction
-    assert requests.system.release("fence")["error"] == "PRODUCER_FENCED"
+    assert requests.system.resume("fence")["error"] == "PRODUCER_FENCED"
     assert requests.state() == "PrepareAbort"
     for result, told in (("ABORT", "CONCURRENT_TRANSACTIONS"), ("COMMIT", "INVALID_TXN_STATE")):
         assert requests.ask("EndTxn", result=result)["error"] == told
@@ -107,7 +107,7 @@ def test_9_a_batch_is_appended_after_its_abort(requests: Requests, version: int)
     assert told == {"held": "verification"}
     assert requests.ask("EndTxn", result="ABORT", api_version=version)["error"] == "NONE"
     requests.system.settle()
-    told = requests.system.release("verification")["error"]
+    told = requests.system.resume("verification")["error"]
     assert (told == "NONE") == (version == BEFORE_2)
     if version == BEFORE_2:
         assert requests.hangs()
@@ -121,7 +121,7 @@ def test_11_a_question_of_version_2_answers_for_a_batch_of_version_1(requests: R
     requests.own["producer_epoch"] += 1  # which that answer tells
     told = requests.ask("Produce", **PLACE, api_version=12)
     assert told["error"] == "CONCURRENT_TRANSACTIONS"  # its question leaves an entry
-    assert requests.system.release("decision")["error"] == "NONE"
+    assert requests.system.resume("decision")["error"] == "NONE"
     requests.system.settle()
     requests.begin()
     requests.add()
@@ -129,5 +129,5 @@ def test_11_a_question_of_version_2_answers_for_a_batch_of_version_1(requests: R
     assert told == {"held": "verification"}
     assert requests.ask("EndTxn", result="ABORT", api_version=BEFORE_2)["error"] == "NONE"
     requests.system.settle()
-    assert requests.system.release("verification")["error"] == "NONE"
+    assert requests.system.resume("verification")["error"] == "NONE"
     assert requests.hangs()

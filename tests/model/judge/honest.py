@@ -30,7 +30,7 @@ class Recorded(Cluster):
         super().__init__(protocol=release, now_ms=10, holds_markers=True)
         self.lines: list[Line] = []
         self.random, self.overlap = random or Random(0), overlap
-        self.held: dict[str, tuple[int, int]] = {}
+        self.later: dict[str, tuple[int, int]] = {}
         self.following: dict[tuple[int, int, str], int] = {}
 
     def write(self, line: Line, response: Line, *, ms: int = 2) -> None:
@@ -58,13 +58,13 @@ class Recorded(Cluster):
              "transaction_timeout_ms": TIMEOUT_MS}, told._asdict()
         )  # fmt: skip
         if told.error == "NONE":
-            self.held[name] = told.producer_id, told.producer_epoch
+            self.later[name] = told.producer_id, told.producer_epoch
 
     def add(self, name: str, *partitions: str) -> None:
         """AddPartitionsToTxn, which clients of version 2 don't send."""
         if self.transaction_version >= 2:
             return
-        error = self.add_partitions(name, *self.held[name], partitions)
+        error = self.add_partitions(name, *self.later[name], partitions)
         self.write(
             self._about(name, "AddPartitionsToTxn") | {"partitions": [*partitions]},
             {"error": error},
@@ -72,7 +72,7 @@ class Recorded(Cluster):
 
     def send(self, name: str, partition: str, count: int = 1, *, back: int = 0) -> None:
         """Produce: the next batch, or one `back` in the sequence."""
-        place = (*self.held[name], partition)
+        place = (*self.later[name], partition)
         asked: Line = {
             "producer_id": place[0], "producer_epoch": place[1], "count": count,
             "base_sequence": max(0, self.following.get(place, 0) - back),
@@ -86,16 +86,16 @@ class Recorded(Cluster):
     def end(self, name: str, result: str) -> None:
         """EndTxn."""
         asked = self._about(name, "EndTxn") | {"result": result}
-        told = self.end_txn(name, *self.held[name], result)
+        told = self.end_txn(name, *self.later[name], result)
         response = told._asdict()
         if self.transaction_version < 2:
             response = {"error": told.error}
         elif told.error == "NONE":
-            self.held[name] = told.producer_id, told.producer_epoch
+            self.later[name] = told.producer_id, told.producer_epoch
         self.write(asked, response)
 
     def _about(self, name: str, request: str) -> Line:
-        producer_id, epoch = self.held[name]
+        producer_id, epoch = self.later[name]
         return {"request": request, "transactional_id": name, "producer_id": producer_id,
                 "producer_epoch": epoch}  # fmt: skip
 
