@@ -381,3 +381,20 @@ def test_a_generation_needs_its_member(release: str) -> None:
         assert raised(lambda: client.send_offsets({"t-0": 5}, group)) == ("ILLEGAL_ARGUMENT", None)
     client.send_offsets({"t-0": 5}, {**group, "generation": 0})
     client.send_offsets({"t-0": 5}, {**group, "member_id": "me"})
+
+
+@pytest.mark.parametrize("release", ["0.11.0.0", "2.5", "3.6", "4.3"])
+def test_offsets_of_a_topic_that_may_not_be_read_end_a_client(release: str) -> None:
+    """Finding 15: a group that may not be read makes its transaction abortable, a topic doesn't."""
+    outcomes: dict[str, str] = {}
+    for error in ("GROUP_AUTHORIZATION_FAILED", "TOPIC_AUTHORIZATION_FAILED"):
+        client = transactional_of(release)
+        sent = client.send_offsets({"t-0": 5}, {"group_id": "readers"})
+        while not sent.is_completed:
+            request = only(client)
+            client.answer(request, error if request.api == "TXN_OFFSET_COMMIT" else "NONE")
+        outcomes[error] = client.machine["state"]
+    assert outcomes == {
+        "GROUP_AUTHORIZATION_FAILED": "ABORTABLE_ERROR",
+        "TOPIC_AUTHORIZATION_FAILED": "FATAL_ERROR",
+    }
