@@ -459,4 +459,9 @@ def replicated_system(system: System) -> System:
         interchangeable=system.interchangeable[:1],
         observed=(log,),
         terminal=RECAST.expression(system.end) | (newest_epoch == LEADER_EPOCHS),
+        reach="two clients, one transaction, and a partition with two replicas, two elections and "
+        "the crash of one broker, at any step. They don't reach other faults (the large bounds "
+        "have one, with one client), a second transaction (transactions=2 extra_entries=6), a "
+        "third replica (replicas=3), unclean elections (unclean_elections=1, log_losses=1), or a "
+        "request to a leader after the next one has heard of its election.",
     )
