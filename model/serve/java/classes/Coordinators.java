@@ -600,6 +600,7 @@ final class Coordinators {
             }
             case "features" -> Kafka.make(call.getMethod().getReturnType(),
                 Map.of("transaction.version", (short) version), latest());
+            case "metadataVersion" -> latest();
             default -> Mockito.RETURNS_DEFAULTS.answer(call);
         });
     }
