@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from .expressions import Expression, Field, as_bounded, children_first, field_set, lift, rewrite
+from .expressions import Expression, Field, as_bounded, field_set, lift, rewrite
 from .machines import Machine
 from .messages import Sending
 from .properties import Property
@@ -19,8 +19,8 @@ class Recast:
 
     `change` answers what stands in the place of an expression (none: the expression itself, with
     its parts changed). `machines` has what stands in the place of a machine; one with none is left
-    out, with every update of its fields. `further` are machines that tables may come to read and
-    set by that. `change` has the fields `kept` before what they stand for in a bounded run.
+    out, with every update of its fields. `further` are machines that every table may read and set
+    besides. `change` has the fields `kept` before what they stand for in a bounded run.
     """
 
     change: Callable[[Expression], Expression | None]
@@ -45,10 +45,7 @@ class Recast:
         table = bounded_view(table)
         rows, when = tuple(map(self.row, table.rows)), self.expression(table.guard)
         machine = self.machines.get(table.machine) or table.machine
-        others = [self.machines.get(other, other) for other in table.others]
-        read = {node.data.machine for part in _parts(when, rows) for node in children_first(part)
-                if node.op == "field"}  # fmt: skip
-        others += [each for each in self.further if each.name in read]
+        others = (*(self.machines.get(other, other) for other in table.others), *self.further)
         there = dict.fromkeys(each for each in others if each and each is not machine)
         return replace(table, machine=machine, others=tuple(there), rows=rows, when=when)
 
@@ -75,16 +72,3 @@ class Recast:
     def _sending(self, sending: Sending) -> Sending:
         fields = tuple((name, self.expression(value)) for name, value in sending.fields)
         return replace(sending, fields=fields, when=self.expression(sending.when))
-
-
-def _parts(when: Expression, rows: tuple[Row, ...]) -> Iterator[Expression]:
-    yield when
-    for row in rows:
-        yield row.guard
-        for target, value in row.set.items():
-            yield from (target, lift(value))
-        sent = (*row.send, *((row.reply,) if isinstance(row.reply, Sending) else ()))
-        for sending in sent:
-            yield from (sending.when, *(value for _, value in sending.fields))
-        if isinstance(row.reply, Expression):
-            yield row.reply

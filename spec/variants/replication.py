@@ -55,6 +55,7 @@ from ..coordinator import markers as completion_markers
 from ..leader import markers, recovery, verification
 from ..leader import produce as leader_produce
 from ..leader import state as leader
+from ..leader.isolation import ending_behind
 from ..leader.state import BatchMetadata, Kind, LogEntry, ProducerStateEntry
 from ..messages import (
     ANY_SEQUENCE,
@@ -135,14 +136,12 @@ _high_watermark = replication.high_watermark.at(_leading)
 def _first_open(entries: Expression, n: Expression | None, before: Expression) -> Expression:
     """Where the first transaction starts, of producer `n` or of any, that no marker before an
     offset ends."""
-    entry, marker = element("entry", entries), element("marker", entries)
-    ends = (marker.kind != Kind.DATA) & (marker.producer_id == entry.producer_id)
-    is_before = (position(entry) < position(marker)) & (position(marker) < before)
+    entry = element("entry", entries)
     is_open = (
         (entry.kind == Kind.DATA)
         & (True if n is None else entry.producer_id == n)
         & ~entry.idempotent_only
-        & ~any_of(marker, ends & is_before)
+        & ~ending_behind(entries[:before], position(entry), entry.producer_id).is_set
     )
     none = LOG_SIZE + 1
     first = min_of(entry, if_(is_open, position(entry), none), default=none)
@@ -247,7 +246,7 @@ _hears = RECAST.table(election.hears)
 _new_leaders = replace(
     _hears,
     rows=tuple(map(_leads, _hears.rows)),
-    others=(*_hears.others, replicated, producer),
+    others=(*_hears.others, producer),
 )
 
 increment = event("maybeIncrementLeaderHW")
@@ -297,8 +296,7 @@ def _at_leader(table: Table, **logged: Expression) -> Table:
         source=_want_of_replicas.source,
     )
     rows = (*table.rows[:first], few, *table.rows[first:])
-    others = dict.fromkeys((*table.others, replica))
-    return replace(table, when=table.guard & _is_asked, rows=rows, others=tuple(others))
+    return replace(table, when=table.guard & _is_asked, rows=rows)
 
 
 _produced = _at_leader(leader_produce.produce, last_sequence=Produce.base_sequence)
@@ -332,7 +330,6 @@ def _once_replicated(table: Table, error: Expression, is_it: Expression) -> Tabl
         table,
         when=here.expression(table.guard) & (is_success & is_there).implies(is_replicated),
         rows=tuple(map(here.row, table.rows)),
-        others=tuple(dict.fromkeys((*table.others, replica, replicated))),
     )
 
 
