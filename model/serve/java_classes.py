@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from textwrap import fill
 from typing import TYPE_CHECKING, Final
 
+from .java_test import comment
 from .schedule import NoSchedule
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ _OF_OTHERS: Final = (
     "WriteTxnMarkers",
 )  # fmt: skip
 """Of clients, leaders, and what follows by itself: nothing is to be done for it."""
-_WIDTH: Final = 96
 _TEST: Final = """\
 import org.apache.kafka.common.requests.TransactionResult;
 import org.junit.jupiter.api.Test;
@@ -85,9 +84,7 @@ def class_test(
     test = _TEST.format(
         name=name, version=version, release=release, before=before, body="\n".join(lines),
         broken=broken, end=ENDS[broken],
-        reason=fill(
-            reason.replace("*/", "* /"), _WIDTH, initial_indent=" * ", subsequent_indent=" * "
-        ),
+        reason=comment(reason),
     )  # fmt: skip
     source = "src/test/java"
     files = {f"{source}/{file}": (_HERE / file).read_text(encoding="utf-8") for file in _FILES}

@@ -54,7 +54,7 @@ def java_test(
         raise NoSchedule(f"{broken or 'what it comes to'} can't be seen from outside (as {known})")
     name = f"{broken}Test"
     test = _TEST.format(
-        name=name, reason=_comment(reason), partitions=partitions,
+        name=name, reason=comment(reason), partitions=partitions,
         settings=", ".join(_settings(schedule)),
         body="\n".join(f"            {line}" for line in _body(schedule, broken)),
     )  # fmt: skip
@@ -71,7 +71,8 @@ def _read(name: str) -> str:
     return (_HERE / name).read_text(encoding="utf-8")
 
 
-def _comment(text: str) -> str:
+def comment(text: str) -> str:
+    """The text as lines of a Java comment."""
     return fill(text.replace("*/", "* /"), _WIDTH, initial_indent=" * ", subsequent_indent=" * ")
 
 
