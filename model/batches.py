@@ -47,13 +47,9 @@ class VerifiedBatch:
         )  # fmt: skip
         return answer.error, answer.guard
 
-    def verified(self, leader: PartitionLeader, told: str, guard: int) -> ProduceResponse:
-        """What becomes of it where the coordinator has told so."""
+    def verified(self, leader: PartitionLeader, told: str, guard: int | None) -> ProduceResponse:
+        """What becomes of it where the coordinator has told so, or wasn't asked."""
         error = leader.verdict(told, origin=self._origin, api_version=self.api_version)
-        return self.appended(leader, error, guard)
-
-    def appended(self, leader: PartitionLeader, error: str, guard: int | None) -> ProduceResponse:
-        """What becomes of it after its question, which ended so."""
         if error != "NONE":
             return ProduceResponse(error)
         answer = leader.append(

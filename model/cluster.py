@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from .client.producer import ProducerClient
 
 STATE_PARTITIONS = 50
+VERIFICATION, UNASKED = "verification", "unasked"
+"""Where a batch is held: see `Cluster.hold`."""
 
 
 class Cluster:
@@ -65,7 +67,7 @@ class Cluster:
         self.leaders: dict[Any, PartitionLeader] = {}
         self._due: list[tuple[Marker, Any]] = []
         self._held: dict[str, Any] = {}
-        self._holds_verification = False
+        self._holds: str | None = None
         self._terms: dict[int, int] = {}
         self._now_ms = now_ms
         self.acls = acls
@@ -329,12 +331,13 @@ class Cluster:
         """Appends a batch, after the coordinator was asked about it if the leader asks."""
         leader = self.leader(batch.partition)
         error, guard = batch.question(leader) if asks else ("NONE", None)
-        if guard is None:
-            return batch.appended(leader, error, guard)
-        told = self._asked(batch)
-        if self._holds_verification:
-            self._holds_verification = False
-            self._held["verification"] = batch, told, guard
+        if error != "NONE":
+            return ProduceResponse(error)
+        told = "NONE" if guard is None else self._asked(batch)
+        place = UNASKED if guard is None else VERIFICATION
+        if asks and self._holds == place:
+            self._holds = None
+            self._held[place] = batch, told, guard
             raise ThreadHeld
         return batch.verified(leader, told, guard)
 
@@ -493,18 +496,18 @@ class Cluster:
     def hold(self, place: str, request: str) -> None:
         """The thread of the next request, which is called so, is held at this place, if it comes
         there. See TransactionCoordinator.holds; at a "verification" the coordinator has told the
-        leader of a batch, and the leader hasn't heard of it."""
-        if place == "verification":
-            self._holds_verification = True
+        leader of a batch, and the leader hasn't heard of it; "unasked": the leader
+        asks nobody about a batch, as its transaction is open, and hasn't appended it yet."""
+        if place in (VERIFICATION, UNASKED):
+            self._holds = place
         else:
             self.coordinator.holds = place
             self._held[place] = request
 
     def not_held(self, place: str) -> None:
         """No thread came there: none is held further on."""
-        self._holds_verification = False
-        self.coordinator.holds = None
-        if place != "verification" and place not in self.coordinator.held:
+        self._holds = self.coordinator.holds = None
+        if place not in (VERIFICATION, UNASKED, *self.coordinator.held):
             self._held.pop(place, None)
 
     def held(self) -> tuple[str, ...]:
@@ -514,7 +517,7 @@ class Cluster:
     def release(self, place: str) -> tuple[str, Any]:
         """The thread that is held there goes on: the request that it is of, and its answer; None
         where it was answered before. Raises NotNow where none is held."""
-        if place == "verification" and place in self._held:
+        if place in (VERIFICATION, UNASKED) and place in self._held:
             batch, told, guard = self._held.pop(place)
             return batch.request, batch.verified(self.leader(batch.partition), told, guard)
         sent = self.coordinator.release(place)

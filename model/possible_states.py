@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ..language import Row, Table
-from .cluster import Cluster
+from .cluster import UNASKED, Cluster
 from .engine.errors import ModelError
 from .engine.machine import Machine, noted, watched
 from .engine.reasons import reasons
 from .judge.machines import frozen
 from .judge.operations import matches
-from .requests import Answer, Line, answer
+from .requests import HELD_AT, Answer, Line, answer
 
 NEW = "a new one"
 """In place of a producer id that was never told before."""
@@ -162,9 +162,7 @@ class PossibleStates:
         """
         is_open = response is None or response.get("error") in self.passing
         left, allowed = list[PossibleState](), list[Answer]()
-        for state in self._reachable():
-            made = state.copy()
-            answered = made.take(request)
+        for state, made, answered in self._taken(request):
             if response is not None:
                 made.name(answered, response)
             said = made.outward(answered)
@@ -178,6 +176,21 @@ class PossibleStates:
             return allowed
         self.states = _distinct(left)
         return []
+
+    def _taken(self, request: Line) -> Iterator[tuple[PossibleState, PossibleState, Answer]]:
+        """The states that the request may come to, what each becomes by it, and the answer."""
+        for state in self._reachable():
+            made = state.copy()
+            yield state, made, made.take(request)
+            if self.prompt or state.is_settled() or not _may_wait(request, state):
+                continue
+            # A marker that is on its way may come between a leader's look at the transaction and
+            # the append (ReplicaManager.handleProduceAppend).
+            held = state.copy()
+            if "held" in held.take({**request, "held_at": UNASKED}):
+                for after in _become([held]):
+                    made = after.copy()
+                    yield state, made, made.take({"release": UNASKED})
 
     def reasons(self, request: Line, response: Line, allowed: Answer) -> list[str]:
         """Why an answer is allowed in place of the response: see `model.engine.reasons`."""
@@ -230,22 +243,30 @@ class PossibleStates:
 
     def _reachable(self) -> Iterator[PossibleState]:
         """The states that are left, and those that they may have become by themselves."""
-        if self.prompt:
-            yield from self.states
-            return
-        found = list(self.states)
-        seen = {state.key() for state in self.states}
-        for state in found:  # which grows
-            yield state
-            for after in state.steps():
-                if (key := after.key()) not in seen:
-                    seen.add(key)
-                    found.append(after)
-            if len(found) > LIMIT:
-                raise TooManyStates(
-                    f"the system may be in more than {LIMIT} states: "
-                    "use fewer transactional ids and partitions, or lose fewer answers"
-                )
+        return iter(self.states) if self.prompt else _become(self.states)
+
+
+def _may_wait(request: Line, state: PossibleState) -> bool:
+    """Whether a request brings a batch, which no other one holds up."""
+    places = () if "held_at" in request else HELD_AT.get(str(request.get("request")), ())
+    return UNASKED in places and UNASKED not in state.cluster.held()
+
+
+def _become(states: Iterable[PossibleState]) -> Iterator[PossibleState]:
+    """These states, and those that they may become by themselves. Raises TooManyStates."""
+    found = list(states)
+    seen = {state.key() for state in found}
+    for state in found:  # which grows
+        yield state
+        for after in state.steps():
+            if (key := after.key()) not in seen:
+                seen.add(key)
+                found.append(after)
+        if len(found) > LIMIT:
+            raise TooManyStates(
+                f"the system may be in more than {LIMIT} states: "
+                "use fewer transactional ids and partitions, or lose fewer answers"
+            )
 
 
 def _distinct(states: list[PossibleState]) -> list[PossibleState]:

@@ -52,7 +52,7 @@ from ..spec.api_versions import LARGEST
 from ..strict_json import NotJson, read_json
 from .broker.coordinator import ThreadHeld
 from .client.accumulator import topic_of
-from .cluster import Cluster
+from .cluster import UNASKED, VERIFICATION, Cluster
 from .engine.errors import (
     MissingField,
     ModelError,
@@ -81,8 +81,8 @@ HELD_AT: Mapping[str, tuple[str, ...]] = {
     "AddPartitionsToTxn": ("append",),
     "AddOffsetsToTxn": ("append",),
     "EndTxn": ("append", "decision", "completion"),
-    "Produce": ("verification",),
-    "TxnOffsetCommit": ("verification",),
+    "Produce": (VERIFICATION, UNASKED),
+    "TxnOffsetCommit": (VERIFICATION, UNASKED),
 }
 """Where a request's thread may be held."""
 

@@ -31,6 +31,7 @@ PLACES: Final[Mapping[str, tuple[Place, ...]]] = {
         Place(f"kafka.server.{_HANDLER}", r"onComplete\("),
         Place("kafka.server.AddPartitionsToTxnHandler", r"onComplete\("),
     ),
+    "unasked": (Place("kafka.server.ReplicaManager", r"appendToLocalLog\("),),
 }
 
 

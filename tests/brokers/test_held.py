@@ -80,6 +80,20 @@ def held(broker: Broker) -> Iterator[BrokerSystem]:
         cluster.close()
 
 
+@pytest.mark.releases("3.6", "3.9", "4.0.1", "4.3")
+def test_a_marker_comes_between_a_look_at_a_transaction_and_the_append(requests: Requests) -> None:
+    requests.begin()
+    requests.add()
+    assert requests.ask("Produce", **PLACE, api_version=9)["error"] == "NONE"
+    batch = PLACE | {"base_sequence": 1}
+    told = requests.ask("Produce", **batch, api_version=9, held_at="unasked")
+    assert told == {"held": "unasked"}
+    ended = requests.ask("EndTxn", result="COMMIT", api_version=BEFORE_2 - 1)
+    assert ended["error"] == "NONE"
+    requests.system.settle()
+    assert requests.system.resume("unasked")["error"] == "INVALID_TXN_STATE"
+
+
 @pytest.mark.releases("3.6", "3.9")
 def test_8_the_end_of_a_fence_ends_a_later_transaction(requests: Requests) -> None:
     requests.begin()

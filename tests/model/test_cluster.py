@@ -90,6 +90,28 @@ def test_a_system_may_be_asked_again_before_or_after_it_completes(error: str) ->
     assert states.ask({**ABORT, **held}, bumped if error == "NONE" else refused) == []
 
 
+@pytest.mark.parametrize(("protocol", "allowed"), [("3.5", 1), ("3.6", 0)])
+@pytest.mark.parametrize("settled", [False, True])
+def test_a_marker_may_come_between_a_look_at_a_transaction_and_the_append(
+    protocol: str, allowed: int, settled: bool
+) -> None:
+    states = PossibleStates(protocol, prompt=False)
+    given = {"producer_id": 0, "producer_epoch": 0}
+    held = {"transactional_id": "orders", **given}
+    asked = {"request": "InitProducerId", "transactional_id": "orders"}
+    add = {"request": "AddPartitionsToTxn", **held, "partitions": ["t-0"]}
+    batch = {"request": "Produce", "partition": "t-0", **held, "base_sequence": 0}
+    assert states.ask(asked, given | {"error": "NONE"}) == []
+    assert states.ask(add, {"error": "NONE"}) == []
+    assert states.ask(batch, {"error": "NONE", "base_offset": 0}) == []
+    assert states.ask(ABORT | held, {"error": "NONE"}) == []
+    if settled:
+        states.settle()
+    ahead = batch | {"producer_epoch": 32767, "base_sequence": 1}
+    refused = states.ask(ahead, {"error": "INVALID_TXN_STATE", "base_offset": -1})
+    assert len(refused) == max(allowed, settled)
+
+
 def test_another_broker_takes_over_and_goes_on_with_what_was_decided() -> None:
     kafka = Cluster(protocol="4.3", holds_markers=True)
     held = kafka.init_producer_id("id")[1:]

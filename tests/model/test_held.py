@@ -75,6 +75,16 @@ def test_a_record_whose_append_is_held_is_in_the_log(line: dict[str, Any], state
         run.ask({"release": "append"})
 
 
+def test_a_marker_comes_between_a_look_at_a_transaction_and_the_append() -> None:
+    run = Run(INIT, ADD, BATCH, protocol="3.6")
+    late = BATCH | {"base_sequence": 1, "held_at": "unasked"}
+    assert run.ask(late) == {"held": "unasked"}
+    run.ask(COMMIT)
+    assert run.ask({"release": "unasked"})["error"] == "INVALID_TXN_STATE"
+    older = Run(INIT, ADD, BATCH, protocol="3.5")
+    assert older.ask(late)["error"] == "NONE", "it never asks, and is never held"
+
+
 def test_a_decision_and_a_completion_stay_under_way() -> None:
     for place, told in (("decision", {"held": "decision"}), ("completion", None)):
         run = Run(INIT, ADD)
