@@ -1,4 +1,5 @@
-"""SPIN, rumur and TLC on the benchmark protocol (peers/MODEL.md), each as a measured process.
+"""Other checkers on the benchmark protocol (peers/MODEL.md), each as a measured process: SPIN,
+rumur, Stateright and TLC.
 
 Building a peer (writing its model for the constants, generating and compiling its checker) is
 apart from running it, so that compile times stay out of every figure. A peer whose tool is not
@@ -18,7 +19,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,9 @@ from typing import NamedTuple
 MODELS = Path(__file__).with_suffix("")
 """Where the protocol's text for each peer is."""
 
+CRATE = MODELS / "stateright"
+BUILT = MODELS.parents[1] / "build" / "stateright"
+"""Where cargo keeps what it has compiled, so that a second run compiles the model alone."""
 INSTALL = "apt-get install spin rumur gcc"
 TLC_JAR = "TLA2TOOLS_JAR"
 """The environment variable that names a tla2tools.jar."""
@@ -129,23 +133,32 @@ def measure(command: Sequence[str], folder: Path) -> Measured:
 
 
 def build_peers(
-    size: Size, folder: Path, *, expected_states: int, threads: Sequence[int] = (1, 2)
+    size: Size,
+    folder: Path,
+    *,
+    expected_states: int,
+    threads: Sequence[int] = (1, 2),
+    without: Collection[str] = (),
 ) -> tuple[list[Peer], list[str]]:
     """Builds every peer that is at hand, in an empty or missing folder.
 
     expected_states is what SPIN sizes its hash table by; a wrong one costs it speed, not
-    exactness. rumur and TLC are built for each number of threads, SPIN's depth-first search
-    has one. Returns the peers and, for each tool left out, a line that says why.
+    exactness. rumur, Stateright and TLC are there for each number of threads, SPIN's
+    depth-first search has one. `without` are names of PEERS that aren't wanted. Returns the
+    peers and, for each tool left out, a line that says why.
     """
-    builds = [
-        partial(build_spin, size, folder / "spin", expected_states=expected_states),
-        *(partial(build_rumur, size, folder / f"rumur{n}", threads=n) for n in threads),
-        *(partial(build_tlc, size, folder / f"tlc{n}", threads=n) for n in threads),
+    spin = partial(build_spin, size, folder / "spin", expected_states=expected_states)
+    builds = [("spin", spin)] + [
+        (name, partial(build, size, folder / f"{name}{n}", threads=n))
+        for name, build in BUILDS.items()
+        for n in threads
     ]
     peers: list[Peer] = []
     left_out: list[str] = []
-    for build in builds:
+    for name, build in builds:
         try:
+            if name in without:
+                raise PeerLeftOutError(f"{name} isn't wanted")
             peers.append(build())
         except PeerLeftOutError as why:
             if str(why) not in left_out:
@@ -188,6 +201,34 @@ def build_rumur(size: Size, folder: Path, *, threads: int) -> Peer:
     return Peer("rumur", threads, (str(folder.resolve() / "ktx"),), folder, _rumur_counts)
 
 
+def build_stateright(size: Size, folder: Path, *, threads: int, built: Path = BUILT) -> Peer:
+    """Stateright's breadth-first search: the crate is taken from crates.io, in the version that
+    Cargo.lock pins, and compiled in the folder `built`. Raises PeerLeftOutError.
+
+    It keeps 64 bits of each state's hash: of two states with the same bits it misses one, once in
+    a quarter of a million runs of size X.
+    """
+    cargo = shutil.which("cargo")
+    if cargo is None:
+        raise PeerLeftOutError("Stateright is left out: no cargo on the path (https://rustup.rs)")
+    shutil.copytree(CRATE, folder)
+    constants = zip(["I: usize", "K: usize", "E: u8", "S: u8", "V: u8"], size, strict=True)
+    lines = [f"pub const {constant} = {value};\n" for constant, value in constants]
+    (folder / "src" / "size.rs").write_text("".join(lines), encoding="utf-8")
+    flags = ["--config", "build.rustflags=['-C', 'target-cpu=native']"]
+    build = ["build", "--release", "--locked", "--quiet", "--target-dir", str(built), *flags]
+    _step("Stateright", folder, cargo, *build)
+    shutil.copy(built / "release" / "ktx", folder)
+    command = (str(folder.resolve() / "ktx"), str(threads))
+    return Peer("Stateright", threads, command, folder, _stateright_counts)
+
+
+def stateright_version() -> str:
+    """The version of the crate that is pinned."""
+    text = (CRATE / "Cargo.toml").read_text(encoding="utf-8")
+    return text.partition('stateright = "=')[2].partition('"')[0]
+
+
 def build_tlc(size: Size, folder: Path, *, threads: int, heap: str = "6g") -> Peer:
     """TLC with its jar taken from $TLA2TOOLS_JAR. Raises PeerLeftOutError."""
     jar = Path(os.environ.get(TLC_JAR, ""))
@@ -203,6 +244,10 @@ def build_tlc(size: Size, folder: Path, *, threads: int, heap: str = "6g") -> Pe
     options = ("-deadlock", "-noGenerateSpecTE", "-checkpoint", "0", "-config", "ktx.cfg")
     command = (*jvm, *options, "-workers", str(threads), "ktx.tla")
     return Peer("TLC", threads, command, folder, _tlc_counts)
+
+
+BUILDS = {"rumur": build_rumur, "stateright": build_stateright, "tlc": build_tlc}
+PEERS = ("spin", *BUILDS)
 
 
 def _tool(peer: str, name: str) -> str:
@@ -252,6 +297,11 @@ def _rumur_counts(output: str) -> tuple[int, int | None] | None:
     if "No error found." not in output or found is None:
         return None
     return int(found[1]), int(found[2])
+
+
+def _stateright_counts(output: str) -> tuple[int, int | None] | None:
+    found = re.fullmatch(r"(\d+) states, (\d+) transitions\n", output)
+    return (int(found[1]), int(found[2])) if found else None
 
 
 def _tlc_counts(output: str) -> tuple[int, int | None] | None:

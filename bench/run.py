@@ -1,4 +1,4 @@
-"""Speed and memory of the explorer beside SPIN, rumur and TLC, on the benchmark protocol (ktx.py).
+"""Speed and memory of the explorer beside SPIN, rumur, Stateright and TLC, on ktx.py.
 
     .venv/bin/python bench/run.py            all; renews the tables of docs/performance.md
     .venv/bin/python bench/run.py --quick    a look at a smaller size; writes nothing
@@ -24,7 +24,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import psutil
-from peers import Peer, Size, build_peers, measure
+from peers import PEERS, Peer, Size, build_peers, measure, stateright_version
 from probe import probes_per_second
 
 from epochfence.checker.check import prepare
@@ -204,6 +204,7 @@ def aims(case: Case, best: dict[tuple[str, int], Run], packed: int, idle: int) -
         (two, "SPIN DFS", 1, 5),
         (two, "rumur", 2, 20),
         (two, "TLC", 2, 60),
+        (two, "Stateright", 2, 5),
         (one, "SPIN DFS", 1, 3),
     ):
         what = f"states/s with {threads_of(mine.threads)}, times {tool}'s with {threads}"
@@ -312,6 +313,7 @@ def versions() -> str:
         ("SPIN", ("spin", "-V"), r"Version (\S+)"),
         ("rumur", ("rumur", "--version"), r"version v?(\S+)"),
         ("gcc", ("gcc", "--version"), r"(\S+)$"),
+        ("rustc", ("rustc", "--version"), r"rustc (\S+)"),
         ("Java", ("java", "-version"), r'version "(\S+)"'),
     ]
     for name, command, pattern in commands:
@@ -320,6 +322,7 @@ def versions() -> str:
         said = subprocess.run(command, capture_output=True, text=True, check=False)
         found = re.search(pattern, said.stdout + said.stderr, re.MULTILINE)
         known += [f"{name} {found[1]}"] if found else []
+        known += [f"Stateright {stateright_version()}"] if found and name == "rustc" else []
     return ", ".join(known)
 
 
@@ -353,7 +356,9 @@ def tell(line: str) -> None:
 # The whole --------------------------------------------------------------------------------------
 
 
-def measured(folder: Path, case: Case, times: int, *, full: bool, scaling: bool) -> Iterator[str]:
+def measured(
+    folder: Path, case: Case, times: int, *, full: bool, scaling: bool, without: Sequence[str]
+) -> Iterator[str]:
     """The section's parts, after everything was built, warmed up and run."""
     busy = os.getloadavg()[0]
     date = time.strftime("%Y-%m-%d")
@@ -362,6 +367,7 @@ def measured(folder: Path, case: Case, times: int, *, full: bool, scaling: bool)
         folder / "peers",
         expected_states=case.states,
         threads=THREADS if full else (2,),
+        without=without,
     )
     for line in left_out:
         tell(line)
@@ -410,7 +416,7 @@ def main() -> int:
     """Runs the command line; returns the exit code."""
     os.environ[object_cache.VARIABLE] = object_cache.OFF  # what compiling takes is measured
     parser = argparse.ArgumentParser(
-        description="Speed and memory of the explorer beside SPIN, rumur and TLC."
+        description="Speed and memory of the explorer beside SPIN, rumur, Stateright and TLC."
     )
     parser.add_argument(
         "--repeat", type=int, default=3, metavar="N", help="runs of each program (default: 3)"
@@ -420,6 +426,9 @@ def main() -> int:
         "--full", action="store_true",
         help="peers with 1 thread as well, and slow programs as often as the others",
     )  # fmt: skip
+    parser.add_argument(
+        "--without", choices=PEERS, action="append", default=[], help="a program to leave out"
+    )
     given = parser.parse_args()
     if given.repeat < 1:
         parser.error("--repeat: at least 1")
@@ -431,6 +440,7 @@ def main() -> int:
                 given.repeat,
                 full=given.full,
                 scaling=not given.quick,
+                without=given.without,
             )
             section = "\n\n".join(parts)
         except (DisagreementError, RuntimeError) as error:
