@@ -128,13 +128,17 @@ def conform(
 
 def security_of(config: Path | None) -> Security:
     """What a file of properties says of how brokers are talked to."""
-    from ..model.client.config import read_properties
     from ..model.live.connection import Security, security
 
-    if config is None:
-        return Security()
+    return Security() if config is None else security(properties_of(config))
+
+
+def properties_of(config: Path) -> dict[str, str]:
+    """The properties in a file, none of which a message shows."""
+    from ..model.client.config import read_properties
+
     try:
-        return security(read_properties(config))
+        return read_properties(config)
     except OSError as error:
         fail(f"can't read {config}: {error.strerror}")
     except ValueError:

@@ -14,7 +14,7 @@ import typer
 from ..files import CantWrite, Output
 from ..spec.features import NEWEST, RELEASED
 from .endings import fail, internal, needing
-from .live import restarts, security_of
+from .live import properties_of, restarts, security_of
 from .options import output_of
 from .traces import scheduled
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..model.serve.faults import Faults
     from ..model.serve.schedule import Schedule
     from ..model.serve.served import Served
+    from ..model.serve.server import Server
 
 INCONCLUSIVE = 20
 """The exit code where a fault didn't come about: the run wasn't the one that was asked for."""
@@ -118,6 +119,21 @@ def serve(
     listen: Annotated[
         str, typer.Option("--listen", metavar="HOST", help="The address to listen on.")
     ] = "127.0.0.1",
+    acls: Annotated[
+        Path | None,
+        typer.Option(
+            "--acls", metavar="FILE",
+            help='Who may do what, as JSON: {"acls": [...]}; whoever asks is User:ANONYMOUS, or by '
+            "--users.",
+        ),
+    ] = None,
+    users: Annotated[
+        Path | None,
+        typer.Option(
+            "--users", metavar="FILE",
+            help="Want SASL/PLAIN: users and their passwords, name=password on a line.",
+        ),
+    ] = None,
     faults: FaultTexts = None,
     script: Script = None,
     trace: TraceFile = None,
@@ -141,12 +157,16 @@ def serve(
     if protocol not in RELEASED:
         fail(f"{protocol}: no release is called so: take one of {', '.join(RELEASED)}")
     named = _topics(topics or [], partitions)
+    passwords = None if users is None else _passwords(users)
     try:
         server = Server(
-            protocol, brokers=brokers, partitions=partitions, host=listen, port=port, topics=named
-        )
+            protocol, brokers=brokers, partitions=partitions, host=listen, port=port, topics=named,
+            passwords=passwords,
+        )  # fmt: skip
     except ValueError as error:
-        fail(f"--topic: {error}")
+        fail(f"--topic or --users: {error}")
+    if acls is not None:
+        _authorize(server, acls)
     wanted = Wanted(
         faults or [], script, schedule, rate, seed, random_script, control, history,
         seconds,
@@ -282,6 +302,30 @@ def _put(faults: Faults, wanted: Wanted) -> None:
         faults.drawn = Drawn(wanted.rate, wanted.seed)
     elif wanted.random_script is not None:
         fail("--random-script: nothing is drawn without --random RATE")
+
+
+def _authorize(server: Server, file: Path) -> None:
+    """Puts the table of ACLs in a file in force."""
+    from ..model.engine.errors import ModelError
+    from ..model.requests import acls_of
+    from ..strict_json import NotJson, read_json
+
+    try:
+        server.cluster.acls = acls_of(read_json(file.read_bytes()))
+    except OSError as error:
+        fail(f"can't read {file}: {error.strerror}")
+    except NotJson as error:
+        fail(f"{file}: no JSON ({error})")
+    except ModelError as error:
+        fail(f"{file}: {error}")
+
+
+def _passwords(file: Path) -> dict[str, str]:
+    """The users that a file names, with their passwords, which no message shows."""
+    found = properties_of(file)
+    if not found:
+        fail(f"{file} names no user: write name=password on a line")
+    return found
 
 
 def _topics(texts: list[str], partitions: int) -> dict[str, int]:

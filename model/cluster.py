@@ -15,12 +15,10 @@ from ..spec.acls import Acls
 from ..spec.leader.state import asks_coordinator
 from ..spec.leader.verification import asks_about_offsets
 from .batches import ProduceResponse, VerifiedBatch, data, kept
-from .broker.authorizer import Authorizer
 from .broker.coordinator import (
     ProducerIdAndEpoch,
     ThreadHeld,
     TransactionCoordinator,
-    each_once,
 )
 from .broker.leader import Batch, PartitionLeader
 from .broker.marker_channel_manager import Marker
@@ -29,6 +27,7 @@ from .broker.transaction_state_manager import PENDING
 from .client.accumulator import topic_of
 from .client.requests import Produce, Request
 from .engine.machine import Machine
+from .permissions import REFUSED_WITH_OTHERS, Permissions
 
 if TYPE_CHECKING:
     from .client.producer import ProducerClient
@@ -38,7 +37,7 @@ VERIFICATION, UNASKED = "verification", "unasked"
 """Where a batch is held: see `Cluster.hold`."""
 
 
-class Cluster:
+class Cluster(Permissions):
     """A coordinator that owns the whole transaction log, and leaders by partition, made as they
     are first written to.
 
@@ -80,15 +79,6 @@ class Cluster:
         made._due, made._terms = list(self._due), dict(self._terms)
         made._held = dict(self._held)
         return made
-
-    @property
-    def acls(self) -> Acls | None:
-        """Who may do what; None: there is no authorizer. Raises ModelError for what no ACL is."""
-        return None if self._authorizer is None else self._authorizer.acls
-
-    @acls.setter
-    def acls(self, acls: Acls | None) -> None:
-        self._authorizer = None if acls is None else Authorizer(acls, self.protocol)
 
     @property
     def now_ms(self) -> int:
@@ -203,27 +193,22 @@ class Cluster:
 
     # Requests ---------------------------------------------------------------------------------
 
-    def authorize(self, principal: str | None, request: str, **about: Any) -> str:
-        """An error, or NONE where a principal may send a request (an event of
-        `spec.authorization`) about a `transactional_id`, `group_id` or `topic`."""
-        if principal is None or self._authorizer is None:
-            return "NONE"
-        return self._authorizer.ask(request, principal, **about)
-
     def init_producer_id(
         self, transactional_id: str | None, transaction_timeout_ms: int = 60_000,
         expected: tuple[int, int] | None = None, *, api_version: int | None = None,
         enable_2pc: bool = False, keep_prepared_txn: bool = False, principal: str | None = None,
+        coordinator: TransactionCoordinator | None = None,
     ) -> ProducerIdAndEpoch:  # fmt: skip
         """InitProducerId. Here and below, `api_version` is that of the request: without one, its
-        client is of the release, and of the finalized transaction version."""
+        client is of the release, and of the finalized transaction version. A `coordinator` that is
+        named is asked in the place of the cluster's."""
         refusal = self.authorize(
             principal, "InitProducerId asks", transactional_id=transactional_id,
             has_id=transactional_id is not None, enable_2pc=enable_2pc,
         )  # fmt: skip
         if refusal != "NONE":
             return ProducerIdAndEpoch(refusal)
-        answer = self.coordinator.init_producer_id(
+        answer = (coordinator or self.coordinator).init_producer_id(
             transactional_id, transaction_timeout_ms, expected, api_version=api_version,
             enable_2pc=enable_2pc, keep_prepared_txn=keep_prepared_txn,
         )  # fmt: skip
@@ -233,50 +218,24 @@ class Cluster:
     def add_partitions(
         self, transactional_id: str | None, producer_id: int, producer_epoch: int,
         partitions: Iterable[Any], *, api_version: int | None = None, verify_only: bool = False,
-        principal: str | None = None,
+        principal: str | None = None, coordinator: TransactionCoordinator | None = None,
     ) -> str:  # fmt: skip
         """AddPartitionsToTxn: an error. `verify_only` is for versions that leaders send; of several
         partitions' errors it is the first that says why, in the order of their names."""
-        refused = self._unauthorized(principal, transactional_id, partitions, api_version)
+        refused = self.unauthorized(principal, transactional_id, partitions, api_version)
         for error in refused.values():
-            if error != "OPERATION_NOT_ATTEMPTED":
+            if error != REFUSED_WITH_OTHERS:
                 return error
         about = (transactional_id, producer_id, producer_epoch, partitions)
+        asked = coordinator or self.coordinator
         if verify_only:
-            return next(iter(self.coordinator.verify_partitions(*about).values()), "NONE")
-        return self.coordinator.add_partitions(*about, api_version=api_version) or "NONE"
-
-    def _unauthorized(
-        self, principal: str | None, transactional_id: str | None, partitions: Iterable[Any],
-        api_version: int | None,
-    ) -> dict[Any, str]:  # fmt: skip
-        """The errors of an AddPartitionsToTxn that is refused, by partition; none where it isn't.
-        The topics that another broker names aren't asked for."""
-        wanted = sorted(each_once(partitions), key=str)
-        is_from_broker = api_versions.is_from_broker(api_version)
-        refusal = self.authorize(
-            principal, "AddPartitionsToTxn asks", transactional_id=transactional_id,
-            from_broker=is_from_broker,
-        )  # fmt: skip
-        if refusal != "NONE":
-            return dict.fromkeys(wanted, refusal)
-        errors: dict[Any, str] = {}
-        for partition in () if is_from_broker else wanted:
-            errors[partition] = self.use_of(principal, topic_of(partition), "WRITE")
-        if set(errors.values()) <= {"NONE"}:
-            return {}
-        return {
-            partition: "OPERATION_NOT_ATTEMPTED" if error == "NONE" else error
-            for partition, error in errors.items()
-        }
-
-    def use_of(self, principal: str | None, topic: Any, use: str) -> str:
-        """An error, or NONE where a principal may use a topic so (WRITE, READ or DESCRIBE)."""
-        return self.authorize(principal, "a topic is asked for", topic=topic, use=use)
+            return next(iter(asked.verify_partitions(*about).values()), "NONE")
+        return asked.add_partitions(*about, api_version=api_version) or "NONE"
 
     def add_offsets(
         self, transactional_id: str | None, producer_id: int, producer_epoch: int, group_id: str,
         *, api_version: int | None = None, principal: str | None = None,
+        coordinator: TransactionCoordinator | None = None,
     ) -> str:  # fmt: skip
         """AddOffsetsToTxn: an error."""
         refusal = self.authorize(
@@ -286,17 +245,20 @@ class Cluster:
             return refusal
         partition = offsets_partition(group_id)
         about = (transactional_id, producer_id, producer_epoch)
-        return self.add_partitions(*about, [partition], api_version=api_version)
+        return self.add_partitions(
+            *about, [partition], api_version=api_version, coordinator=coordinator
+        )
 
     def end_txn(
         self, transactional_id: str | None, producer_id: int, producer_epoch: int, result: str,
         *, api_version: int | None = None, principal: str | None = None,
+        coordinator: TransactionCoordinator | None = None,
     ) -> ProducerIdAndEpoch:  # fmt: skip
         """EndTxn."""
         refusal = self.authorize(principal, "EndTxn asks", transactional_id=transactional_id)
         if refusal != "NONE":
             return ProducerIdAndEpoch(refusal)
-        answer = self.coordinator.end_txn(
+        answer = (coordinator or self.coordinator).end_txn(
             transactional_id, producer_id, producer_epoch, result, api_version=api_version
         )
         self._after_end()
@@ -311,9 +273,9 @@ class Cluster:
 
         The leader asks the coordinator about a transaction's first batch, as its release does.
         """
-        refusal = self.authorize(
-            principal, "Produce asks", transactional_id=transactional_id,
-            transactional=transactional_id is not None, idempotent=producer_id >= 0,
+        refusal = self.may_produce(
+            principal, transactional_id, is_transactional=transactional_id is not None,
+            is_idempotent=producer_id >= 0,
         )  # fmt: skip
         if refusal == "NONE":
             refusal = self.use_of(principal, topic_of(partition), "WRITE")
@@ -364,7 +326,7 @@ class Cluster:
     ) -> str:  # fmt: skip
         """WriteTxnMarkers to one partition, from whoever sends it: an error. The transaction's
         version is in it from version 2 on (KIP-1228)."""
-        refusal = self.authorize(principal, "WriteTxnMarkers asks")
+        refusal = self.may_write_markers(principal)
         if refusal != "NONE":
             return refusal
         if api_version is not None and api_version < api_versions.MARKERS_TELL_VERSION:
@@ -422,7 +384,7 @@ class Cluster:
             case "ADD_PARTITIONS_TO_TXN":
                 version = _sent_by(client, "AddPartitionsToTxn")
                 wanted = fields["partitions"]
-                errors = self._unauthorized(principal, name, wanted, version)
+                errors = self.unauthorized(principal, name, wanted, version)
                 if not errors:
                     error = self.add_partitions(name, *held, wanted, api_version=version)
                     errors = dict.fromkeys(wanted, error)
@@ -443,10 +405,8 @@ class Cluster:
                 ended = self.end_txn(*about, api_version=version, principal=principal)
                 client.answer(sent, **ended._asdict())
             case _:
-                is_group = fields["key_type"] == "GROUP"
-                key = "group_id" if is_group else "transactional_id"
-                about = {key: fields["key"], "of_group": is_group}
-                client.answer(sent, self.authorize(principal, "FindCoordinator asks", **about))
+                of_group = fields["key_type"] == "GROUP"
+                client.answer(sent, self.may_find(principal, fields["key"], of_group=of_group))
 
     def _committed(
         self, about: tuple[str | None, int, int, str], offsets: Iterable[Any], version: int,
@@ -454,7 +414,7 @@ class Cluster:
     ) -> dict[Any, str]:  # fmt: skip
         """What a TxnOffsetCommit is told of each partition that it has an offset of."""
         name, _, _, group_id = about
-        error = self._commits(principal, name, group_id)
+        error = self.may_commit_offsets(principal, name, group_id)
         if error != "NONE":
             return dict.fromkeys(offsets, error)
         errors = {each: self.use_of(principal, topic_of(each), "READ") for each in offsets}
@@ -463,18 +423,13 @@ class Cluster:
             errors |= dict.fromkeys(left, self.commit_offsets(*about, api_version=version))
         return errors
 
-    def _commits(self, principal: str | None, transactional_id: str | None, group_id: str) -> str:
-        """An error, or NONE where a principal may commit a group's offsets in a transaction."""
-        about = {"transactional_id": transactional_id, "group_id": group_id}
-        return self.authorize(principal, "TxnOffsetCommit asks", **about)
-
     def commit_offsets(
         self, transactional_id: str | None, producer_id: int, producer_epoch: int, group_id: str,
         *, topic: str | None = None, api_version: int | None = None, principal: str | None = None,
     ) -> str:  # fmt: skip
         """TxnOffsetCommit, for a topic that was read, where one is given: an error. What a group's
         coordinator appends is a transactional batch without sequence."""
-        refusal = self._commits(principal, transactional_id, group_id)
+        refusal = self.may_commit_offsets(principal, transactional_id, group_id)
         if refusal == "NONE" and topic is not None:
             refusal = self.use_of(principal, topic, "READ")
         if refusal != "NONE":

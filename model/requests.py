@@ -159,8 +159,7 @@ def _describe_producers(cluster: Cluster, fields: dict[str, Any]) -> Answer:
 
 def _describe_transactions(cluster: Cluster, fields: dict[str, Any]) -> Answer:
     name = fields["transactional_id"]
-    about = {"transactional_id": name}
-    error = cluster.authorize(fields.get("principal"), "DescribeTransactions asks", **about)
+    error = cluster.may_describe(fields.get("principal"), name)
     if error != "NONE":
         return {"error": error}
     error, entry = cluster.coordinator.describe(name)
@@ -416,6 +415,24 @@ _HAPPENINGS = (
     "sleep_ms", "restart", "release", "acls", "skip_to_epoch", "log_refuses", "withhold_ids",
     "expire_producers", "delete_records",
 )  # fmt: skip
+
+
+def acls_of(line: Any) -> Acls:
+    """The table of ACLs of a line that has one, `{"acls": [...]}`. Raises ModelError."""
+    match line:
+        case {"acls": lines, **others}:
+            return _acls(lines, others)
+        case _:
+            raise MissingField("a table of ACLs is an object with acls, a list", "acls")
+
+
+def acls_line(acls: Acls) -> dict[str, Any]:
+    """The line that has a table of ACLs."""
+    return {
+        "acls": [acl._asdict() for acl in acls.lines],
+        "super_users": sorted(acls.super_users),
+        "allow_everyone": acls.allow_everyone,
+    }
 
 
 def _acls(lines: Any, others: dict[str, Any]) -> Acls:

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
 OPERATIONS: Final = (
-    "ALL", "READ", "WRITE", "DELETE", "ALTER", "DESCRIBE", "CLUSTER_ACTION", "IDEMPOTENT_WRITE",
-    "TWO_PHASE_COMMIT",
+    "ALL", "READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE", "CLUSTER_ACTION",
+    "IDEMPOTENT_WRITE", "TWO_PHASE_COMMIT",
 )  # fmt: skip
 """The operations that requests of producers, consumers and brokers need (AclOperation)."""
 RESOURCES: Final = ("TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID")

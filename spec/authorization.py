@@ -39,6 +39,12 @@ unauthorized_told = feature(
 prefixed_acls = feature(
     "prefixed_acls", "2.0", sentence="An ACL may be for a prefix of names.", source="KIP-290"
 )
+create_by_topic = feature(
+    "create_by_topic",
+    "2.0",
+    sentence="Whoever may CREATE a topic may do so; before, it took CREATE on the cluster.",
+    source="KIP-277",
+)
 idempotent_by_topic = feature(
     "idempotent_by_topic",
     "2.8",
@@ -61,7 +67,7 @@ two_phase_commit_acl = feature(
 AUTHORIZERS = Protocols(
     RELEASES,
     (
-        unauthorized_told, prefixed_acls, idempotent_by_topic, markers_by_admins,
+        unauthorized_told, prefixed_acls, create_by_topic, idempotent_by_topic, markers_by_admins,
         two_phase_commit_acl,
     ),
     driven_only=(DRAFT,),
@@ -76,10 +82,14 @@ CHECKS: Final = {
     "may_commit_in_two_phases": ("TWO_PHASE_COMMIT", "TRANSACTIONAL_ID"),
     "may_read_group": ("READ", "GROUP"),
     "may_describe_group": ("DESCRIBE", "GROUP"),
+    "may_delete_group": ("DELETE", "GROUP"),
     "may_write_topic": ("WRITE", "TOPIC"),
     "may_read_topic": ("READ", "TOPIC"),
     "may_describe_topic": ("DESCRIBE", "TOPIC"),
+    "may_create_topic": ("CREATE", "TOPIC"),
+    "may_delete_topic": ("DELETE", "TOPIC"),
     "may_write_idempotently": ("IDEMPOTENT_WRITE", "CLUSTER"),
+    "may_create_any_topic": ("CREATE", "CLUSTER"),
     "may_act_for_cluster": ("CLUSTER_ACTION", "CLUSTER"),
     "may_alter_cluster": ("ALTER", "CLUSTER"),
 }
@@ -201,6 +211,28 @@ find_asks = _table(
     ),
 )  # fmt: skip
 
+GroupUse = enum("GroupUse", "READ", "DESCRIBE", "DELETE")
+_group = _asked(
+    "a group is asked for", "may_read_group", "may_describe_group", "may_delete_group",
+    use=GroupUse,
+)  # fmt: skip
+group_asks = _table(
+    _group,
+    _refused(
+        "not to join it", (_group.use == GroupUse.READ) & ~_group.may_read_group, _NOT_THE_GROUP,
+        "KafkaApis.handleJoinGroupRequest, handleSyncGroupRequest, handleHeartbeatRequest, "
+        "handleLeaveGroupRequest, handleOffsetCommitRequest",
+    ),
+    _refused(
+        "not to describe it", (_group.use == GroupUse.DESCRIBE) & ~_group.may_describe_group,
+        _NOT_THE_GROUP, "KafkaApis.handleOffsetFetchRequest",
+    ),
+    _refused(
+        "not to delete it", (_group.use == GroupUse.DELETE) & ~_group.may_delete_group,
+        _NOT_THE_GROUP, "KafkaApis.handleDeleteGroupsRequest",
+    ),
+)  # fmt: skip
+
 # Requests to leaders ------------------------------------------------------------------------------
 
 _produce = _asked(
@@ -238,9 +270,10 @@ markers_ask = _table(
 
 # Topics -------------------------------------------------------------------------------------------
 
-Use = enum("TopicUse", "READ", "WRITE", "DESCRIBE")
+Use = enum("TopicUse", "READ", "WRITE", "DESCRIBE", "DELETE")
 _topic = _asked(
-    "a topic is asked for", "may_read_topic", "may_write_topic", "may_describe_topic", use=Use,
+    "a topic is asked for", "may_read_topic", "may_write_topic", "may_describe_topic",
+    "may_delete_topic", use=Use,
 )  # fmt: skip
 topic_asks = _table(
     _topic,
@@ -253,10 +286,34 @@ topic_asks = _table(
     _refused("not to write to it", (_topic.use == Use.WRITE) & ~_topic.may_write_topic,
              _NOT_THE_TOPIC, "KafkaApis.handleProduceRequest, handleAddPartitionsToTxnRequest"),
     _refused("not to describe it", (_topic.use == Use.DESCRIBE) & ~_topic.may_describe_topic,
-             _NOT_THE_TOPIC, "KafkaApis.handleListOffsetRequest"),
+             _NOT_THE_TOPIC,
+             "KafkaApis.handleListOffsetRequest, handleTopicMetadataRequest, "
+             "handleOffsetFetchRequest"),
+    _refused("not to delete it", (_topic.use == Use.DELETE) & ~_topic.may_delete_topic,
+             _NOT_THE_TOPIC, "KafkaApis.handleDeleteTopicsRequest"),
+)  # fmt: skip
+
+_create = _asked(
+    "a topic is to be made", "may_create_topic", "may_create_any_topic", by_metadata=Bool()
+)
+_cannot_create = ~_create.may_create_any_topic
+create_asks = _table(
+    _create,
+    _refused(
+        "not to create topics", _cannot_create & ~_create.by_metadata, _NOT_THE_CLUSTER,
+        "KafkaApis.handleCreateTopicsRequest", during=~create_by_topic,
+    ),
+    _refused(
+        "not to create topics by naming them", _cannot_create & _create.by_metadata,
+        _NOT_THE_TOPIC, "KafkaApis.handleTopicMetadataRequest", during=~create_by_topic,
+    ),
+    _refused(
+        "not to create it", _cannot_create & ~_create.may_create_topic, _NOT_THE_TOPIC,
+        "KafkaApis.handleCreateTopicsRequest, handleTopicMetadataRequest", during=create_by_topic,
+    ),
 )  # fmt: skip
 
 TABLES = (
     init_asks, add_asks, end_asks, describe_asks, add_offsets_asks, commit_asks, find_asks,
-    produce_asks, markers_ask, topic_asks,
+    group_asks, produce_asks, markers_ask, topic_asks, create_asks,
 )  # fmt: skip

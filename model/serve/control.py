@@ -5,6 +5,7 @@
 | GET /faults | the faults, and how often each has fired |
 | POST /faults | one more; without `on` it is brought about at once |
 | POST /faults/NAME/release | what it holds goes on |
+| GET /acls, PUT /acls | the table of ACLs, or another one in its place; not of a proxy |
 | GET /transactions | the transactional ids and their states; not of a proxy |
 
 Bodies and answers are JSON. Only requests to this host by name are taken, and bodies of the media
@@ -16,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from types import TracebackType
-from typing import Final
+from typing import Any, Final
 
 import uvicorn
 from starlette.applications import Starlette
@@ -27,6 +28,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from ..cluster import Cluster
+from ..engine.errors import ModelError
+from ..requests import acls_line, acls_of
 from .faults import BadFault, fault_of, read_object
 from .served import Served
 from .server import Server
@@ -56,6 +60,8 @@ class Control:
                 Route("/faults", self.faults),
                 Route("/faults", self.add, methods=["POST"]),
                 Route("/faults/{name}/release", self.release, methods=["POST"]),
+                Route("/acls", self.acls),
+                Route("/acls", self.put_acls, methods=["PUT"]),
                 Route("/transactions", self.transactions),
             ],
             middleware=[
@@ -63,7 +69,7 @@ class Control:
                     TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"], www_redirect=False
                 )
             ],
-            exception_handlers={HTTPException: _wrong, BadFault: _no_fault},
+            exception_handlers={HTTPException: _wrong, BadFault: _bad, ModelError: _bad},
         )
         self._http = uvicorn.Server(
             uvicorn.Config(
@@ -103,9 +109,7 @@ class Control:
 
     async def transactions(self, _: Request) -> Response:
         """GET /transactions."""
-        if not isinstance(self._kafka, Server):
-            raise HTTPException(404, "a proxy doesn't know the brokers' transactions: ask them")
-        coordinator = self._kafka.cluster.coordinator
+        coordinator = self._cluster("transactions").coordinator
         known = filter(None, (coordinator.metadata(name) for name in coordinator.entries))
         return JSONResponse(
             [
@@ -118,16 +122,25 @@ class Control:
             ]
         )  # fmt: skip
 
+    def _cluster(self, what: str) -> Cluster:
+        if not isinstance(self._kafka, Server):
+            raise HTTPException(404, f"a proxy doesn't know the brokers' {what}: ask them")
+        return self._kafka.cluster
+
+    async def acls(self, _: Request) -> Response:
+        """GET /acls."""
+        acls = self._cluster("ACLs").acls
+        return JSONResponse(None if acls is None else acls_line(acls))
+
+    async def put_acls(self, request: Request) -> Response:
+        """PUT /acls: null takes the authorizer away."""
+        cluster, given = self._cluster("ACLs"), await _body(request)
+        cluster.acls = None if given is None else acls_of(given)
+        return await self.acls(request)
+
     async def add(self, request: Request) -> Response:
         """POST /faults."""
-        if request.headers.get("content-type", "").partition(";")[0] != "application/json":
-            raise HTTPException(415, "send application/json")
-        body = bytearray()
-        async for part in request.stream():
-            body += part
-            if len(body) > LARGEST:
-                raise HTTPException(413, f"a body has at most {LARGEST} bytes")
-        given = read_object(bytes(body))
+        given = await _body(request)
         if not isinstance(given, dict) or "on" in given:
             return JSONResponse(self._kafka.faults.add(given).told())
         fault = fault_of(given, name="at-once")
@@ -143,10 +156,22 @@ class Control:
         return JSONResponse(fault.told())
 
 
+async def _body(request: Request) -> Any:
+    """What a body of JSON says. Raises HTTPException and BadFault."""
+    if request.headers.get("content-type", "").partition(";")[0] != "application/json":
+        raise HTTPException(415, "send application/json")
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > LARGEST:
+            raise HTTPException(413, f"a body has at most {LARGEST} bytes")
+    return read_object(bytes(body))
+
+
 async def _wrong(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return JSONResponse({"error": error.detail}, error.status_code)
 
 
-async def _no_fault(_: Request, error: Exception) -> Response:
+async def _bad(_: Request, error: Exception) -> Response:
     return JSONResponse({"error": str(error)}, 400)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ..permissions import Permissions
 from .metadata import Nodes
 from .wire import Answer, Request
 
@@ -19,6 +20,8 @@ EMPTY, PREPARING, COMPLETING, STABLE = (
 SHORTEST_SESSION_MS, LONGEST_SESSION_MS = 6_000, 1_800_000
 """group.min.session.timeout.ms and group.max.session.timeout.ms."""
 _NOT_HERE: Final = "NOT_COORDINATOR"
+_USES: Final = {"OffsetFetch": "DESCRIBE", "DeleteGroups": "DELETE"}
+"""What requests do with a group that don't READ it."""
 
 
 @dataclass
@@ -144,8 +147,8 @@ class Group:
 class GroupApis:
     """The answers of the brokers that coordinate groups."""
 
-    def __init__(self, nodes: Nodes) -> None:
-        self._nodes = nodes
+    def __init__(self, nodes: Nodes, may: Permissions) -> None:
+        self._nodes, self._may = nodes, may
         self.groups: dict[str, Group] = {}
         self.answers: Mapping[str, Callable[[Request], Any]] = {
             "JoinGroup": self.join,
@@ -153,6 +156,12 @@ class GroupApis:
             "Heartbeat": self.heartbeat,
             "LeaveGroup": self.leave,
         }
+
+    def refusal(self, request: Request, group_id: str) -> str | None:
+        """Why the broker that was asked does nothing for a group: who asks may not use it so, or
+        another broker coordinates it. None where it does."""
+        error = self._may.use_of_group(request.principal, group_id, _USES.get(request.name, "READ"))
+        return error if error != "NONE" else self.elsewhere(request, group_id)
 
     def elsewhere(self, request: Request, group_id: str) -> str | None:
         """Why the broker that was asked doesn't coordinate a group; None where it does."""
@@ -169,7 +178,7 @@ class GroupApis:
         """JoinGroup: answered when all members have joined."""
         asked = request.fields
         name, member_id = asked["group_id"], asked["member_id"]
-        error = self.elsewhere(request, name)
+        error = self.refusal(request, name)
         if error is not None:
             return Answer(_not_joined(error, member_id))
         if not SHORTEST_SESSION_MS <= asked["session_timeout"] <= LONGEST_SESSION_MS:
@@ -251,7 +260,7 @@ class GroupApis:
 
     def _refusal(self, request: Request) -> str:
         asked = request.fields
-        error = self.elsewhere(request, asked["group_id"])
+        error = self.refusal(request, asked["group_id"])
         if error is not None:
             return error
         return self.groups.get(asked["group_id"], Group()).refusal(
@@ -271,7 +280,7 @@ class GroupApis:
     def leave(self, request: Request) -> Answer:
         """LeaveGroup: of one member, or (from version 3 on) of several."""
         asked = request.fields
-        error = self.elsewhere(request, asked["group_id"])
+        error = self.refusal(request, asked["group_id"])
         if error is not None:
             return Answer({"error_code": error})
         group = self.groups.get(asked["group_id"], Group())

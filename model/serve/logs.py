@@ -16,6 +16,10 @@ from .wire import LARGEST, UNANSWERED, Answer, Request, Silence
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 _ZSTD: Final = 4
+_USES: Final = {
+    "Produce": "WRITE", "Fetch": "READ", "ListOffsets": "DESCRIBE", "DescribeProducers": "READ",
+}  # fmt: skip
+"""What a request does with the topics that it names."""
 _UNKNOWN, _NOT_LEADER = "UNKNOWN_TOPIC_OR_PARTITION", "NOT_LEADER_OR_FOLLOWER"
 
 
@@ -39,9 +43,13 @@ class LogApis:
         self.grown.set()
         self.grown = asyncio.Event()
 
-    def _elsewhere(self, request: Request, topic: str, number: int) -> str | None:
-        """Why the broker that was asked doesn't lead a partition; None where it does. Clients don't
-        write to internal topics."""
+    def _refusal(self, request: Request, topic: str, number: int) -> str | None:
+        """Why who asks gets nothing of a partition: he may not use the topic so, or the broker that
+        was asked doesn't lead it; None where he does. Clients don't write to internal topics."""
+        if (use := _USES.get(request.name)) is not None:
+            error = self._cluster.use_of(request.principal, topic, use)
+            if error != "NONE":
+                return error
         if topic == OFFSETS_TOPIC and request.name == "Produce":
             return "INVALID_TOPIC_EXCEPTION"
         is_there = self._partitions.has(topic, number) or (
@@ -67,13 +75,20 @@ class LogApis:
             refusal = "INVALID_REQUIRED_ACKS"
         elif not asked["transactional_id"] and any(map(_is_transactional, batches)):
             refusal = "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
+        else:
+            error = self._cluster.may_produce(
+                request.principal, asked["transactional_id"],
+                is_transactional=any(map(_is_transactional, batches)),
+                is_idempotent=any(batch.producer_id >= 0 for batch in batches),
+            )  # fmt: skip
+            refusal = None if error == "NONE" else error
         responses: list[dict[str, Any]] = []
         for topic in asked["topic_data"]:
             done: list[dict[str, Any]] = []
             for part in topic["partition_data"]:
                 place = topic["name"], part["index"]
                 batch, error = read[place]
-                told = {"error_code": refusal or self._elsewhere(request, *place) or error,
+                told = {"error_code": refusal or self._refusal(request, *place) or error,
                         "base_offset": -1}  # fmt: skip
                 if told["error_code"] == "NONE" and batch is not None:
                     told = self._append(request, place, batch, part["records"])
@@ -134,7 +149,7 @@ class LogApis:
             found: list[dict[str, Any]] = []
             for part in topic["partitions"]:
                 most = min(part["partition_max_bytes"], asked["max_bytes"] - size)
-                error = self._elsewhere(request, topic["topic"], part["partition"])
+                error = self._refusal(request, topic["topic"], part["partition"])
                 told: dict[str, Any] = {
                     "error_code": error, "high_watermark": -1, "last_stable_offset": -1,
                     "log_start_offset": -1, "records": b"",
@@ -182,7 +197,7 @@ class LogApis:
             for part in topic["partitions"]:
                 number = part["partition_index"]
                 told: dict[str, Any] = {
-                    "error_code": self._elsewhere(request, topic["name"], number),
+                    "error_code": self._refusal(request, topic["name"], number),
                     "offset": -1, "timestamp": -1, "leader_epoch": -1,
                 }  # fmt: skip
                 if told["error_code"] is None:
@@ -211,13 +226,16 @@ class LogApis:
     def write_markers(self, request: Request) -> Answer:
         """WriteTxnMarkers, from whoever sends it."""
         markers: list[dict[str, Any]] = []
+        refusal = self._cluster.may_write_markers(request.principal)
+        refused = None if refusal == "NONE" else refusal
         for marker in request.fields["markers"]:
             topics: list[dict[str, Any]] = []
             for topic in marker["topics"]:
                 done = [
                     {
                         "partition_index": number,
-                        "error_code": self._elsewhere(request, topic["name"], number)
+                        "error_code": refused
+                        or self._refusal(request, topic["name"], number)
                         or self._marked(request, marker, partition_name(topic["name"], number)),
                     }
                     for number in topic["partition_indexes"]
@@ -240,7 +258,7 @@ class LogApis:
         for topic in request.fields["topics"]:
             found: list[dict[str, Any]] = []
             for number in topic["partition_indexes"]:
-                error = self._elsewhere(request, topic["name"], number)
+                error = self._refusal(request, topic["name"], number)
                 leader = self._partitions.leader(topic["name"], number) if error is None else None
                 found.append(
                     {"partition_index": number, "error_code": error or "NONE",

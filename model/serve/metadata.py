@@ -12,6 +12,7 @@ from .partitions import OFFSETS_TOPIC, Partitions
 from .wire import Answer, Request
 
 _GROUP, _TRANSACTION = 0, 1
+_UNKNOWN: Final = "UNKNOWN_TOPIC_OR_PARTITION"
 _NO_AUTHORITY: Final = -(2**31)  # authorized operations, where nobody asked for them
 
 
@@ -51,6 +52,7 @@ class MetadataApis:
         self, nodes: Nodes, partitions: Partitions, deleted: Callable[[str], None]
     ) -> None:
         self._nodes, self._partitions, self._deleted = nodes, partitions, deleted
+        self._may = partitions.cluster
         self.answers: Mapping[str, Callable[[Request], Answer]] = {
             "Metadata": self.metadata,
             "FindCoordinator": self.find_coordinator,
@@ -59,13 +61,14 @@ class MetadataApis:
         }
 
     def metadata(self, request: Request) -> Answer:
-        """Metadata. A topic that isn't there is made, unless that is forbidden."""
+        """Metadata. A topic that isn't there is made, unless that is forbidden; of all topics those
+        are told that may be described."""
         asked = request.fields["topics"]
         if asked is None or (not asked and request.version == 0):
-            names = list(self._partitions.topics)
+            names = [name for name in self._partitions.topics if self._seen(request, name) is None]
         else:
             names = [topic["name"] for topic in asked]
-        makes = request.fields.get("allow_auto_topic_creation", True)
+        makes = asked is not None and request.fields.get("allow_auto_topic_creation", True)
         return Answer(
             {
                 "brokers": [
@@ -74,18 +77,23 @@ class MetadataApis:
                 ],
                 "cluster_id": "epochfence",
                 "controller_id": 0,
-                "topics": [self._topic(name, makes and asked is not None) for name in names],
+                "topics": [self._topic(request, name, makes) for name in names],
                 "cluster_authorized_operations": _NO_AUTHORITY,
             }
         )
 
-    def _topic(self, name: str, makes: bool) -> dict[str, Any]:
-        topics, error = self._partitions.topics, "NONE"
+    def _seen(self, request: Request, name: str) -> str | None:
+        """Why who asks may not see a topic; None where he may."""
+        error = self._may.use_of(request.principal, name, "DESCRIBE")
+        return None if error == "NONE" else error
+
+    def _topic(self, request: Request, name: str, makes: bool) -> dict[str, Any]:
+        topics, error = self._partitions.topics, self._seen(request, name)
         count = STATE_PARTITIONS if name == OFFSETS_TOPIC else topics.get(name)
-        if count is None:
-            error = self._partitions.create(name, self._partitions.made) if makes else "UNKNOWN"
-            if error == "UNKNOWN":
-                error = "UNKNOWN_TOPIC_OR_PARTITION"
+        if error is not None:
+            count = 0
+        elif count is None:
+            error = self._made(request, name) if makes else _UNKNOWN
             count = topics.get(name, 0)
         partitions: list[dict[str, Any]] = []
         for number in range(count):
@@ -97,20 +105,25 @@ class MetadataApis:
                 }
             )  # fmt: skip
         return {
-            "error_code": error, "name": name, "is_internal": name == OFFSETS_TOPIC,
+            "error_code": error or "NONE", "name": name, "is_internal": name == OFFSETS_TOPIC,
             "partitions": partitions, "topic_authorized_operations": _NO_AUTHORITY,
         }  # fmt: skip
 
+    def _made(self, request: Request, name: str) -> str:
+        """Makes a topic that a client has named: an error."""
+        error = self._may.may_create(request.principal, name, by_metadata=True)
+        return error if error != "NONE" else self._partitions.create(name, self._partitions.made)
+
     def find_coordinator(self, request: Request) -> Answer:
         """FindCoordinator, of a transactional id or a group."""
-        fields = request.fields
-        kind = fields.get("key_type", _GROUP)
-        if kind == _TRANSACTION:
-            node = self._nodes.coordinator(fields["key"])
-        elif kind == _GROUP:
-            node = self._nodes.group_coordinator(fields["key"])
-        else:
-            return Answer({"error_code": "INVALID_REQUEST", "node_id": -1, "port": -1})
+        key, kind = request.fields["key"], request.fields.get("key_type", _GROUP)
+        error = "INVALID_REQUEST"
+        if kind in (_TRANSACTION, _GROUP):
+            error = self._may.may_find(request.principal, key, of_group=kind == _GROUP)
+        if error != "NONE":
+            return Answer({"error_code": error, "node_id": -1, "port": -1})
+        of = self._nodes.group_coordinator if kind == _GROUP else self._nodes.coordinator
+        node = of(key)
         host, port = self._nodes.addresses[node]
         return Answer({"node_id": node, "host": host, "port": port})
 
@@ -118,12 +131,13 @@ class MetadataApis:
         """CreateTopics. Each partition has one replica."""
         told: list[dict[str, Any]] = []
         for topic in request.fields["topics"]:
-            name, count, error = topic["name"], topic["num_partitions"], "NONE"
+            name, count = topic["name"], topic["num_partitions"]
+            error = self._may.may_create(request.principal, name, by_metadata=False)
             if topic.get("assignments"):
                 count = len(topic["assignments"])
             if count == -1:
                 count = self._partitions.made
-            if not request.fields.get("validate_only"):
+            if error == "NONE" and not request.fields.get("validate_only"):
                 error = self._partitions.create(name, count)
             told.append(
                 {"name": name, "error_code": error, "num_partitions": count,
@@ -135,7 +149,9 @@ class MetadataApis:
         """DeleteTopics."""
         told: list[dict[str, Any]] = []
         for name in request.fields["topic_names"]:
-            error = self._partitions.delete(name)
+            error = self._may.use_of(request.principal, name, "DELETE")
+            if error == "NONE":
+                error = self._partitions.delete(name)
             if error == "NONE":
                 self._deleted(name)
             told.append({"name": name, "error_code": error})

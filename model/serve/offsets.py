@@ -7,7 +7,7 @@ partition, where the oracle's leader has taken it and a marker ends it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -88,9 +88,10 @@ class OffsetApis:
         """OffsetCommit."""
         asked = request.fields
         group_id = asked["group_id"]
-        error = self._groups.elsewhere(request, group_id)
-        if error is None:
-            error = self._refusal(asked)
+        refused = self._cluster.use_of_group(request.principal, group_id, "READ")
+
+        def decide() -> str:
+            return self._groups.elsewhere(request, group_id) or self._refusal(asked)
 
         def keep(place: Place, part: Mapping[str, Any]) -> None:
             leader = self._cluster.leader(offsets_partition(group_id))
@@ -99,7 +100,7 @@ class OffsetApis:
             leader.move_high_watermark(leader.log_end_offset)
             self._log(group_id).keep(group_id, place, _committed(part, at))
 
-        return self._answer(asked, error, keep)
+        return self._answer(request, refused, decide, keep)
 
     def _refusal(self, asked: Mapping[str, Any], *, in_transaction: bool = False) -> str:
         """What is told to who may not commit for a group (GroupMetadata.validateOffsetCommit)."""
@@ -122,67 +123,87 @@ class OffsetApis:
         asked = request.fields
         group_id = asked["group_id"]
         at = self._cluster.leader(offsets_partition(group_id)).log_end_offset
-        error = self._groups.elsewhere(request, group_id)
-        if error is None:
-            error = self._refusal(asked, in_transaction=True)
-        places = [
-            (t["name"], p["partition_index"]) for t in asked["topics"] for p in t["partitions"]
-        ]
-        if error == "NONE" and any(self._partitions.has(*place) for place in places):
-            error = self._cluster.commit_offsets(
-                asked["transactional_id"], asked["producer_id"], asked["producer_epoch"], group_id,
+        name = asked["transactional_id"]
+        refused = self._cluster.may_commit_offsets(request.principal, name, group_id)
+
+        def decide() -> str:
+            error = self._groups.elsewhere(request, group_id)
+            error = error or self._refusal(asked, in_transaction=True)
+            if error != "NONE":
+                return error
+            return self._cluster.commit_offsets(
+                name, asked["producer_id"], asked["producer_epoch"], group_id,
                 api_version=request.version,
             )  # fmt: skip
-        log = self._log(group_id)
 
         def keep(place: Place, part: Mapping[str, Any]) -> None:
-            mine = log.open.setdefault(asked["producer_id"], {})
+            mine = self._log(group_id).open.setdefault(asked["producer_id"], {})
             mine[group_id, place] = _committed(part, at)
 
-        return self._answer(asked, error, keep)
+        return self._answer(request, refused, decide, keep)
 
     def _answer(
-        self, asked: Mapping[str, Any], error: str,
+        self, request: Request, refused: str, decide: Callable[[], str],
         keep: Callable[[Place, Mapping[str, Any]], None],
     ) -> Answer:  # fmt: skip
-        """The answer to a commit, by partition; what is there and has no error is kept."""
-        topics: list[dict[str, Any]] = []
-        for topic in asked["topics"]:
-            told: list[dict[str, Any]] = []
-            for part in topic["partitions"]:
-                place = topic["name"], part["partition_index"]
-                is_there = self._partitions.has(*place)
-                of = error if is_there or error != "NONE" else "UNKNOWN_TOPIC_OR_PARTITION"
-                if of == "NONE":
-                    keep(place, part)
-                told.append({"partition_index": place[1], "error_code": of})
-            topics.append({"name": topic["name"], "partitions": told})
-        return Answer({"topics": topics})
+        """The answer to a commit, by partition: who may not commit at all is `refused`; where there
+        is a partition that he may read, `decide` is asked of the group; what has no error is
+        kept."""
+        asked = request.fields
+        parts = [(topic["name"], part) for topic in asked["topics"] for part in topic["partitions"]]
+        errors = {
+            (name, part["partition_index"]): refused
+            if refused != "NONE"
+            else self._unread(request, name, part["partition_index"])
+            for name, part in parts
+        }
+        decided = decide() if "NONE" in errors.values() else "NONE"
+        told: dict[str, list[dict[str, Any]]] = {topic["name"]: [] for topic in asked["topics"]}
+        for name, part in parts:
+            place = name, part["partition_index"]
+            error = decided if errors[place] == "NONE" else errors[place]
+            if error == "NONE":
+                keep(place, part)
+            told[name].append({"partition_index": place[1], "error_code": error})
+        return Answer({"topics": [{"name": n, "partitions": p} for n, p in told.items()]})
+
+    def _unread(self, request: Request, topic: str, number: int) -> str:
+        """Why nobody commits an offset of a partition, or NONE: it may not be read, or isn't
+        there."""
+        error = self._cluster.use_of(request.principal, topic, "READ")
+        is_there = self._partitions.has(topic, number)
+        return error if error != "NONE" or is_there else "UNKNOWN_TOPIC_OR_PARTITION"
 
     def fetch(self, request: Request) -> Answer:
         """OffsetFetch. With `require_stable` what a transaction may still change isn't told."""
         asked = request.fields
         group_id, wanted = asked["group_id"], asked["topics"]
-        error = self._groups.elsewhere(request, group_id)
+        error = self._groups.refusal(request, group_id)
         if error is not None:
             return Answer({"error_code": error})
         log = self._log(group_id)
         stable = log.stable.get(group_id, {})
         is_open = {place for of in log.open.values() for name, place in of if name == group_id}
+        unseen = {
+            topic: error
+            for topic in {place[0] for place in (*stable, *is_open)} | _topics(wanted)
+            if (error := self._cluster.use_of(request.principal, topic, "DESCRIBE")) != "NONE"
+        }
         if wanted is None:
-            places = sorted({*stable, *is_open})
+            places = sorted(place for place in {*stable, *is_open} if place[0] not in unseen)
         else:
             places = [(t["name"], number) for t in wanted for number in t["partition_indexes"]]
         topics: dict[str, list[dict[str, Any]]] = {}
         for place in places:
             waits = asked.get("require_stable", False) and place in is_open
             known = stable.get(place, Committed(-1, -1, "", -1))
-            if waits:
+            error = unseen.get(place[0], "UNSTABLE_OFFSET_COMMIT" if waits else "NONE")
+            if error != "NONE":
                 known = Committed(-1, -1, "", -1)
             topics.setdefault(place[0], []).append(
                 {"partition_index": place[1], "committed_offset": known.offset,
                  "committed_leader_epoch": known.leader_epoch, "metadata": known.metadata,
-                 "error_code": "UNSTABLE_OFFSET_COMMIT" if waits else "NONE"}
+                 "error_code": error}
             )  # fmt: skip
         return Answer({"topics": [{"name": n, "partitions": p} for n, p in topics.items()]})
 
@@ -191,7 +212,7 @@ class OffsetApis:
         told: list[dict[str, Any]] = []
         for name in request.fields["groups_names"]:
             group, log = self._groups.groups.get(name), self._log(name) if name else _Log()
-            error = self._groups.elsewhere(request, name)
+            error = self._groups.refusal(request, name)
             if error is None and group is not None and group.state != EMPTY:
                 error = "NON_EMPTY_GROUP"
             if error is None and group is None and name not in log.stable:
@@ -201,6 +222,10 @@ class OffsetApis:
                 log.stable.pop(name, None)
             told.append({"group_id": name, "error_code": error or "NONE"})
         return Answer({"results": told})
+
+
+def _topics(wanted: Iterable[Mapping[str, Any]] | None) -> set[str]:
+    return {topic["name"] for topic in wanted or ()}
 
 
 def _generation(asked: Mapping[str, Any]) -> int:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import inspect
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from ...spec.acls import Acls
 from ...spec.broker_versions import metadata_version, newest_of
+from ...spec.features import RELEASED
 from ..cluster import Cluster
 from .actions import Actions
 from .faulted import Faulted, now_ms
@@ -20,7 +23,8 @@ from .offsets import OffsetApis
 from .partitions import Partitions
 from .served import Served
 from .transactions import TransactionApis
-from .wire import Answer, Brokers, Request, Silence
+from .users import ANONYMOUS, VERSIONS, Users
+from .wire import LOST, Answer, Brokers, Request, Silence
 
 OLDEST: Final = {
     "Produce": 3, "Fetch": 4, "ListOffsets": 1, "OffsetCommit": 2, "OffsetFetch": 1,
@@ -45,15 +49,21 @@ class Server(Served):
     """A cluster of `brokers`, in memory, that clients reach by `bootstrap`: a context manager.
 
     `protocol` is the release, `partitions` how many partitions a topic gets that a client asks for
-    by name; brokers listen on `host`, from `port` on. Raises CantListen, and ValueError for what
-    can be no topic.
+    by name; brokers listen on `host`, from `port` on. With `acls` they have an authorizer
+    (`cluster.acls` changes it); with `passwords` by users' names they want SASL/PLAIN. Raises
+    CantListen, ModelError for what no ACL is, and ValueError for what can be no topic, or where
+    brokers of the release take no SaslAuthenticate.
     """
 
     def __init__(
         self, protocol: str, *, brokers: int = 1, partitions: int = 1, host: str = "127.0.0.1",
-        port: int = 0, topics: Mapping[str, int] | None = None,
+        port: int = 0, topics: Mapping[str, int] | None = None, acls: Acls | None = None,
+        passwords: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
-        self.cluster = Cluster(protocol=protocol, now_ms=_wall_ms())
+        if passwords is not None and RELEASED.index(protocol) < RELEASED.index("1.0"):
+            raise ValueError(f"brokers of {protocol} take no SaslAuthenticate: from 1.0 on they do")
+        self.cluster = Cluster(protocol=protocol, now_ms=_wall_ms(), acls=acls)
+        self.users = None if passwords is None else Users(passwords)
         self.nodes = Nodes(brokers)
         self.partitions = Partitions(self.cluster, made=partitions)
         for name, count in (topics or {}).items():
@@ -63,7 +73,7 @@ class Server(Served):
         self.answered: Counter[str] = Counter()
         """How many requests of each API were answered."""
         self.logs = LogApis(self.cluster, self.nodes, self.partitions)
-        self.groups = GroupApis(self.nodes)
+        self.groups = GroupApis(self.nodes, self.cluster)
         self.offsets = OffsetApis(self.cluster, self.partitions, self.groups)
         self.metadata = MetadataApis(self.nodes, self.partitions, self.offsets.delete_topic)
         self.transactions = TransactionApis(self.cluster, self.nodes, self.partitions)
@@ -75,6 +85,9 @@ class Server(Served):
             **self.offsets.answers,
         }
         offers = offered(self.cluster.protocol)
+        if self.users is not None:
+            self._answers |= self.users.answers
+            offers |= VERSIONS
         version = self.cluster.transaction_version
         level = metadata_version(self.cluster.protocol)
         self.brokers = Brokers(
@@ -83,6 +96,7 @@ class Server(Served):
             count=brokers, host=host, port=port,
             features={"transaction.version": version} if version else {},
             supported={"metadata.version": level} if level else {},
+            left=lambda connection: self.users and self.users.left(connection),
         )  # fmt: skip
         self._faulted = Faulted(
             self._answer, self._act, self.brokers.failures, marks=self._marks
@@ -113,7 +127,13 @@ class Server(Served):
 
     async def _answer(self, request: Request) -> Answer | Silence:
         self._tick()
-        answer = self._answers[request.name](request)
+        principal = ANONYMOUS
+        if self.users is not None and request.name not in VERSIONS:
+            told = self.users.principal(request.connection)
+            if told is None:  # as SaslServerAuthenticator does
+                return LOST
+            principal = told
+        answer = self._answers[request.name](dataclasses.replace(request, principal=principal))
         if inspect.isawaitable(answer):
             answer = await answer
         if request.name in _MOVE:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import starmap
 from typing import Any
 
 from ...spec import api_versions
 from ..broker.coordinator import ProducerIdAndEpoch, TransactionCoordinator
-from ..cluster import Cluster, offsets_partition
+from ..cluster import Cluster
+from ..permissions import REFUSED_WITH_OTHERS
 from .metadata import Nodes
 from .partitions import OFFSETS_TOPIC, Partitions, partition_name, place_of
 from .wire import Answer, Request
@@ -31,12 +33,11 @@ class TransactionApis:
             "ListTransactions": self.list,
         }
 
-    def _elsewhere(self, request: Request, transactional_id: str | None) -> bool:
-        """Whether another broker than the one that was asked coordinates the id."""
-        return (
-            bool(transactional_id)
-            and self._nodes.coordinator(str(transactional_id)) != request.node
-        )
+    def _of(self, request: Request, transactional_id: str | None) -> TransactionCoordinator:
+        """The coordinator of the broker that was asked; it has the id only if it coordinates it."""
+        if not transactional_id or self._nodes.coordinator(transactional_id) == request.node:
+            return self._cluster.coordinator
+        return self._other
 
     def init_producer_id(self, request: Request) -> Answer:
         """InitProducerId."""
@@ -44,40 +45,36 @@ class TransactionApis:
         name, timeout_ms = asked["transactional_id"], asked["transaction_timeout"]
         held = (asked.get("producer_id", -1), asked.get("producer_epoch", -1))
         expected = None if held == (-1, -1) else held
-        told: ProducerIdAndEpoch | None
-        if self._elsewhere(request, name):
-            told = self._other.init_producer_id(name, timeout_ms, expected)
-        else:
-            told = self._cluster.init_producer_id(
-                name, timeout_ms, expected, api_version=request.version
-            )
+        told = self._cluster.init_producer_id(
+            name, timeout_ms, expected, api_version=request.version, principal=request.principal,
+            coordinator=self._of(request, name),
+        )  # fmt: skip
         return _identity(told)
 
     def end_txn(self, request: Request) -> Answer:
         """EndTxn."""
         asked, result = request.fields, "COMMIT" if request.fields["committed"] else "ABORT"
-        about = (asked["transactional_id"], asked["producer_id"], asked["producer_epoch"], result)
-        told: ProducerIdAndEpoch | None
-        if self._elsewhere(request, about[0]):
-            told = self._other.end_txn(*about)
-        else:
-            told = self._cluster.end_txn(*about, api_version=request.version)
+        name = asked["transactional_id"]
+        told = self._cluster.end_txn(
+            name, asked["producer_id"], asked["producer_epoch"], result,
+            api_version=request.version, principal=request.principal,
+            coordinator=self._of(request, name),
+        )  # fmt: skip
         return _identity(told)
 
     def add_offsets(self, request: Request) -> Answer:
         """AddOffsetsToTxn."""
         asked = request.fields
-        about = (asked["transactional_id"], asked["producer_id"], asked["producer_epoch"])
-        if self._elsewhere(request, about[0]):
-            error = self._other.add_partitions(*about, [offsets_partition(asked["group_id"])])
-        else:
-            error = self._cluster.add_offsets(
-                *about, asked["group_id"], api_version=request.version
-            )
+        name = asked["transactional_id"]
+        error = self._cluster.add_offsets(
+            name, asked["producer_id"], asked["producer_epoch"], asked["group_id"],
+            api_version=request.version, principal=request.principal,
+            coordinator=self._of(request, name),
+        )  # fmt: skip
         return Answer({"error_code": error})
 
     def add_partitions(self, request: Request) -> Answer:
-        """AddPartitionsToTxn: of one transaction, or (from version 4 on) of several."""
+        """AddPartitionsToTxn: of one transaction, or (from version 4 on, by brokers) of several."""
         asked = request.fields
         if request.version < api_versions.OF_BROKERS:
             one = {
@@ -86,6 +83,9 @@ class TransactionApis:
             }
             results = self._added(request, one)
             return Answer({"results_by_topic_v3_and_below": results})
+        error = self._cluster.may_add(request.principal, None, request.version)
+        if error != "NONE":
+            return Answer({"error_code": error})
         return Answer(
             {
                 "results_by_transaction": [
@@ -102,9 +102,19 @@ class TransactionApis:
         """The answers to one transaction's partitions, by topic. Where one isn't there, none is
         added (KafkaApis.handleAddPartitionsToTxnRequest)."""
         places = [(topic["name"], n) for topic in asked["topics"] for n in topic["partitions"]]
-        refused = {place: error for place in places if (error := self._refusal(request, *place))}
+        unauthorized = self._cluster.unauthorized(
+            request.principal, asked["transactional_id"], starmap(partition_name, places),
+            request.version,
+        )  # fmt: skip
+        refused: dict[tuple[str, int], str] = {}
+        for place in places:
+            error = unauthorized.get(partition_name(*place), REFUSED_WITH_OTHERS)
+            if error == REFUSED_WITH_OTHERS:
+                error = self._refusal(request, *place)
+            if error is not None:
+                refused[place] = error
         if refused:
-            errors = dict.fromkeys(places, "OPERATION_NOT_ATTEMPTED") | refused
+            errors = dict.fromkeys(places, REFUSED_WITH_OTHERS) | refused
         else:
             errors = self._errors(request, asked, places)
         return [
@@ -130,18 +140,14 @@ class TransactionApis:
     ) -> dict[tuple[str, int], str]:
         about = (asked["transactional_id"], asked["producer_id"], asked["producer_epoch"])
         partitions = {place: partition_name(*place) for place in places}
-        is_elsewhere = self._elsewhere(request, about[0])
+        of = self._of(request, about[0])
         if asked.get("verify_only"):
-            of = self._other if is_elsewhere else self._cluster.coordinator
             told = of.verify_partitions(*about, partitions.values())
             return {place: told[name] for place, name in partitions.items()}
-        if is_elsewhere:
-            error = self._other.add_partitions(*about, partitions.values())
-        else:
-            error = self._cluster.add_partitions(
-                *about, partitions.values(), api_version=request.version
-            )
-        return dict.fromkeys(places, str(error))
+        error = self._cluster.add_partitions(
+            *about, partitions.values(), api_version=request.version, coordinator=of
+        )
+        return dict.fromkeys(places, error)
 
     def describe(self, request: Request) -> Answer:
         """DescribeTransactions."""
@@ -154,10 +160,11 @@ class TransactionApis:
         )
 
     def _described(self, request: Request, name: str) -> dict[str, Any]:
-        of = self._other if self._elsewhere(request, name) else self._cluster.coordinator
         if not name:  # where Kafka throws an exception
             return {"error_code": "INVALID_REQUEST", "transactional_id": name}
-        error, entry = of.describe(name)
+        error, entry = self._cluster.may_describe(request.principal, name), None
+        if error == "NONE":
+            error, entry = self._of(request, name).describe(name)
         state: dict[str, Any] = {
             "error_code": error, "transactional_id": name, "producer_id": -1, "producer_epoch": -1,
             "transaction_start_time": -1,
@@ -166,7 +173,8 @@ class TransactionApis:
             return state
         topics: dict[str, list[int]] = {}
         for topic, number in sorted(map(place_of, entry.partitions)):
-            topics.setdefault(topic, []).append(number)
+            if self._cluster.use_of(request.principal, topic, "DESCRIBE") == "NONE":
+                topics.setdefault(topic, []).append(number)
         return state | {
             "transaction_state": entry.state, "transaction_timeout": entry.txn_timeout_ms,
             "transaction_start_time": entry.txn_start_timestamp,
@@ -183,7 +191,9 @@ class TransactionApis:
         states: list[dict[str, Any]] = []
         for name in names:
             entry = coordinator.metadata(name)
-            if entry is not None and self._nodes.coordinator(name) == request.node:
+            is_here = self._nodes.coordinator(name) == request.node
+            may = self._cluster.may_describe(request.principal, name)
+            if entry is not None and is_here and may == "NONE":
                 states.append(
                     {"transactional_id": name, "producer_id": entry.producer_id,
                      "transaction_state": entry.state}
@@ -197,8 +207,7 @@ class TransactionApis:
         )
 
 
-def _identity(told: ProducerIdAndEpoch | None) -> Answer:
-    assert told is not None  # every record is acknowledged at once
+def _identity(told: ProducerIdAndEpoch) -> Answer:
     return Answer(
         {
             "error_code": told.error,

@@ -39,8 +39,9 @@ class Request:
     """A request: its name, version and fields, and where it came in.
 
     `connection` numbers connections from 0 on, `node` is the broker that was asked, and `data` are
-    its bytes, header first. `let_pass` has the request behind it on its connection answered first,
-    which is sent behind its own answer all the same: whether one came within so many seconds.
+    its bytes, header first. `principal` is who asks; None is the cluster itself. `let_pass` has the
+    request behind it on its connection answered first, which is sent behind its own answer all the
+    same: whether one came within so many seconds.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Request:
     connection: int
     node: int
     data: bytes = field(default=b"", repr=False)
+    principal: str | None = None
     let_pass: Callable[[float], Awaitable[bool]] | None = field(default=None, repr=False)
 
 
@@ -248,7 +250,8 @@ class Brokers:
         body = _body(schema, data, at, f"{name} {version}")
         answer = self.handle(
             Request(
-                name, version, plain(body), header.client_id, connection, node, data, let_pass
+                name, version, plain(body), header.client_id, connection, node, data,
+                let_pass=let_pass,
             )
         )  # fmt: skip
         if inspect.isawaitable(answer):

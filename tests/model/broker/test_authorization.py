@@ -138,6 +138,26 @@ def test_markers_may_come_from_an_administrator_from_3_8_on() -> None:
         assert told(cluster(release, "ALTER TOPIC t"), MARKER) == CLUSTER
 
 
+def test_who_may_create_a_topic_may_do_so_from_2_0_on() -> None:
+    for release in AUTHORIZERS.releases:
+        made, before = cluster(release, "CREATE TOPIC t"), release in during("", "1.1")
+        told_so = [made.may_create(ALICE, "t", by_metadata=each) for each in (True, False)]
+        assert told_so == ([TOPIC, CLUSTER] if before else ["NONE", "NONE"])
+        refused = cluster(release).may_create(ALICE, "t", by_metadata=False)
+        assert refused == (CLUSTER if before else TOPIC)
+        everywhere = cluster(release, "CREATE CLUSTER kafka-cluster")
+        assert everywhere.may_create(ALICE, "t", by_metadata=True) == "NONE"
+
+
+def test_a_group_is_used_by_who_may() -> None:
+    for operation in ("READ", "DESCRIBE", "DELETE"):
+        made = cluster(NEWEST, f"{operation} GROUP g")
+        for use in ("READ", "DESCRIBE", "DELETE"):
+            implied = use in (operation, "DESCRIBE")
+            assert made.use_of_group(ALICE, "g", use) == ("NONE" if implied else GROUP)
+            assert made.use_of_group(ALICE, "h", use) == GROUP
+
+
 def test_a_topic_that_may_be_described_alone_is_told_from_one_that_may_not() -> None:
     produce = {"request": "Produce", **BATCH, "transactional_id": "a"}
     for release in AUTHORIZERS.releases:
@@ -337,5 +357,12 @@ def test_every_row_is_taken_by_some_request() -> None:
                           {"transactional_id": "a", "of_group": False}):  # fmt: skip
                 for made in (cluster(release), without(release)):
                     made.authorize(ALICE, "FindCoordinator asks", **about)
+            for made in (cluster(release, "DESCRIBE TOPIC t"), without(release)):
+                made.use_of(ALICE, "t", "DELETE")
+                for use in ("READ", "DESCRIBE", "DELETE"):
+                    made.use_of_group(ALICE, "g", use)
+            for made in (cluster(release), cluster(release, "CREATE CLUSTER kafka-cluster")):
+                for by_metadata in (True, False):
+                    made.may_create(ALICE, "t", by_metadata=by_metadata)
     labels = {table.label(row) for table, row in taken}
     assert {table.label(row) for table in TABLES for row in table.rows} - labels == set()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
+from http.client import HTTPConnection
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+
+from epochfence.model.serve.control import Control
 
 TIMEOUT_S = 20
 """So long a client may take for what it does at once."""
@@ -63,3 +67,24 @@ def read(
     assert message is not None, "it came to no end"
     consumer.close()
     return found
+
+
+class Http:
+    """What is asked of a control, and told by it."""
+
+    def __init__(self, control: Control) -> None:
+        self.port = int(control.address.rpartition(":")[2])
+
+    def ask(
+        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, Any]:
+        """The status and the body of an answer."""
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT_S)
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        kind = {"Content-Type": "application/json"}
+        connection.request(method, path, None if method == "GET" else data, headers or kind)
+        answer = connection.getresponse()
+        data = answer.read()
+        told = json.loads(data) if answer.getheader("Content-Type") == "application/json" else data
+        connection.close()
+        return answer.status, told

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from epochfence.model.serve.faults import BadFault, Faults, read_script, read_sh
 from epochfence.model.serve.server import Server
 from epochfence.tests.model.serve.clients import (
     TIMEOUT_S,
+    Http,
     eventually,
     in_transactions,
     librdkafka,
@@ -302,26 +302,6 @@ def test_the_command_tells_what_fired(tmp_path: Path) -> None:
 # Over HTTP ----------------------------------------------------------------------------------------
 
 
-class Http:
-    """What is asked of a control, and told by it."""
-
-    def __init__(self, control: Control) -> None:
-        self.port = int(control.address.rpartition(":")[2])
-
-    def ask(
-        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
-    ) -> tuple[int, Any]:
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT_S)
-        data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        kind = {"Content-Type": "application/json"}
-        connection.request(method, path, data if method == "POST" else None, headers or kind)
-        answer = connection.getresponse()
-        data = answer.read()
-        told = json.loads(data) if answer.getheader("Content-Type") == "application/json" else data
-        connection.close()
-        return answer.status, told
-
-
 @pytest.mark.slow(1)
 def test_faults_over_http() -> None:
     with Server("4.3", brokers=2) as server, Control(server) as control:
@@ -358,6 +338,9 @@ def test_faults_over_http() -> None:
         ("POST", "/faults", b"{", None, 400),
         ("POST", "/faults", b"1, 2", None, 400),
         ("POST", "/faults", b"x" * 100, {"Content-Type": "text/plain"}, 415),
+        ("PUT", "/acls", {}, None, 400),
+        ("PUT", "/acls", {"acls": [{"principal": "User:a"}]}, None, 400),
+        ("PUT", "/acls", None, {"Content-Type": "text/plain"}, 415),
         ("GET", "/faults", None, {"Host": "epochfence.example:80"}, 400),
         ("POST", "/faults", b"[" * (1 << 20) + b"]", None, 413),
     ],
