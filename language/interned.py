@@ -8,6 +8,7 @@ one twice gives the same object, and Python's own identity tells them apart.
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import cache
 from typing import Any, ClassVar, TypeVar
 from weakref import WeakValueDictionary
 
@@ -38,4 +39,9 @@ class Interned(metaclass=_Interning):
 
 
 def _parts(of: Any) -> tuple[object, ...]:
-    return tuple(getattr(of, part.name) for part in fields(of))
+    return tuple([getattr(of, name) for name in _names(type(of))])
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(part.name for part in fields(kind))

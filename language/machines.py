@@ -128,6 +128,10 @@ class Event(Interned):
     def __getattr__(self, name: str) -> Expression:
         if name.startswith("_"):
             raise AttributeError(name)
+        found = self.__dict__[name] = self._parameter(name)  # rows name it again and again
+        return found
+
+    def _parameter(self, name: str) -> Expression:
         kind = dict(self.parameters).get(name)
         if kind is None:
             for real, of, stands_for in self.real_parameters:

@@ -203,7 +203,8 @@ class Protocols(Interned):
             )
         return before[-1]
 
-    def holds(self, condition: Expression, features: frozenset[str]) -> bool:
+    @staticmethod
+    def holds(condition: Expression, features: frozenset[str]) -> bool:
         """Whether a condition made of features alone holds when `features` are on."""
         match condition.op:
             case "feature":
@@ -211,11 +212,11 @@ class Protocols(Interned):
             case "const":
                 return bool(condition.data)
             case "not":
-                return not self.holds(condition.args[0], features)
+                return not Protocols.holds(condition.args[0], features)
             case "and":
-                return all(self.holds(part, features) for part in condition.args)
+                return all(Protocols.holds(part, features) for part in condition.args)
             case "or":
-                return any(self.holds(part, features) for part in condition.args)
+                return any(Protocols.holds(part, features) for part in condition.args)
             case _:
                 raise DeclarationError(f"`{condition}` is not made of features alone")
 

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from itertools import product
+from itertools import compress, product
 
 from .errors import DeclarationError
 from .expressions import (
@@ -28,6 +28,7 @@ from .given import check_kind, check_name, items, pairs
 from .machines import Event, Machine
 from .messages import SENDER, TO, Dropping, Loss, Message, Sending, fields_of, instance_field
 from .places import Place, here
+from .protocols import Protocols
 from .scopes import check_scopes, free_variables
 from .typecheck import check_constant, check_during, fits, type_of
 from .types import Bool, Sequence
@@ -61,6 +62,8 @@ class Row:
     only_bounded: bool = False
     declared: Place | None = field(default=None, repr=False)
     """Where it is written, which it finds by itself."""
+    fits_in: tuple[object, ...] = field(default=(), init=False, repr=False)
+    """What a table is of (machine, event, response, others) in which it was looked at."""
 
     def __post_init__(self) -> None:
         if self.declared is None:
@@ -90,10 +93,9 @@ class Row:
 def exclude(one: Expression, other: Expression) -> bool:
     """Whether no choice of features has both conditions hold: their rows may share a name."""
     both = one & other
-    features = {node for node in children_first(both) if node.op == "feature"}
+    features = sorted({node.data.name for node in naming(both) if node.op == "feature"})
     for truths in product((False, True), repeat=len(features)):
-        chosen = dict(zip(features, map(lift, truths), strict=True))
-        if folded(rewrite(both, chosen.get)).same_as(TRUE):
+        if Protocols.holds(both, frozenset(compress(features, truths))):
             return False
     return True
 
@@ -143,6 +145,15 @@ class Table:
             self._condition(lift(self.bounded_when))
         except DeclarationError as error:
             raise DeclarationError(f"table {self.name}: {error}") from None
+        where = (self.machine, self.on, self.response, *self.others)
+        for row in self.rows:
+            if row.fits_in == where:  # as a view of the table has most rows of the table itself
+                continue
+            try:
+                self._check(row)
+            except DeclarationError as error:
+                raise DeclarationError(f"table {self.name}, row {row.name!r}: {error}") from None
+            object.__setattr__(row, "fits_in", where)
         for row in self.rows:
             if names.count(row.name) > 1 and any(
                 other is not row
@@ -154,10 +165,6 @@ class Table:
                     f"table {self.name}: two rows are called {row.name!r}, and no release or "
                     "feature tells which one is meant"
                 )
-            try:
-                self._check(row)
-            except DeclarationError as error:
-                raise DeclarationError(f"table {self.name}, row {row.name!r}: {error}") from None
 
     @property
     def name(self) -> str:
@@ -200,6 +207,16 @@ class Table:
     def sendings(self, row: Row) -> tuple[Sending, ...]:
         """The row's messages, the reply first, each with its sender filled in, and a response with
         its request's address."""
+        known = self._sendings.get(row)
+        if known is None:
+            known = self._sendings[row] = self._sent(row)
+        return known
+
+    @cached_property
+    def _sendings(self) -> dict[Row, tuple[Sending, ...]]:
+        return {}
+
+    def _sent(self, row: Row) -> tuple[Sending, ...]:
         sent = list(row.send)
         if isinstance(row.reply, Expression):
             if self.response is None:
@@ -263,6 +280,8 @@ class Table:
                 raise DeclarationError(f"{message.name} comes from {source.machine}, not from here")
             if source is not None and source.field:
                 filled = {source.field: self.machine.this, **filled}
+        if not filled:
+            return sending
         fields = {**filled, **dict(sending.fields)}
         return dataclasses.replace(sending, fields=tuple(fields.items()))
 
@@ -283,7 +302,7 @@ class Table:
                 raise DeclarationError(
                     f"`{target}` is {expected}: it can't be set to `{value}` ({type_of(value)})"
                 )
-            check_constant(value, expected, f"`{target}`")
+            check_constant(value, expected, target)
         for sending in self.sendings(row):
             self._check_sending(sending)
         for dropped in self.droppings(row):
@@ -313,46 +332,63 @@ class Table:
         if base.op != "field":
             raise DeclarationError(f"`{target}` can't be set: it is not a field, nor part of one")
 
+    @cached_property
+    def _named(self) -> set[Expression]:
+        """The names that may be used here, of those looked at: most stand in many rows."""
+        return set()
+
+    @cached_property
+    def _known(self) -> set[tuple[Expression, tuple[Expression, ...]]]:
+        """What may be used where these variables are bound, of what was looked at."""
+        return set()
+
     def _owned(self, expression: Expression, bound: tuple[Expression, ...] = ()) -> None:
         """Only the machine's own declared fields and the event's own parameters may be used."""
-        machines = {m.name: m for m in (self.machine, *self.others)}
+        if (expression, bound) in self._known:
+            return
         nodes = naming(expression)
         for node in nodes:
-            if node.op == "field":
-                owner = machines.get(node.data.machine)
-                if owner is None:
-                    raise DeclarationError(
-                        f"`{node}` is a field of {node.data.machine}, not of {self.machine.name}"
-                    )
-                if node.data.name not in owner.fields:
-                    raise DeclarationError(f"machine {owner.name} has no field {node.data.name}")
-                if owner.fields[node.data.name].expression.data is not node.data:
-                    raise DeclarationError(
-                        f"`{node}` is a field of another machine that is called {owner.name} too"
-                    )
-                if owner is not self.machine and owner.key is not None and not node.args:
-                    raise DeclarationError(f"`{node}`: say which {owner.key} with .at()")
-            elif node.op == "this" and node.data.machine != self.machine.name:
+            if node not in self._named:
+                self._check_name(node)
+                self._named.add(node)
+        if any(node.op in ("variable", "element") for node in nodes):
+            in_scope = (*self.on.variables, *bound)
+            check_scopes(expression, frozenset(map(str, in_scope)))
+            for name in free_variables(expression) - {*in_scope}:
                 raise DeclarationError(
-                    f"`{node.data.machine}.this` is no instance here, as the table is "
-                    f"{self.machine.name}'s: take the event's own {node.data.type}, if it has one"
+                    f"`{name}` is bound neither by {self.on.name} nor by all_of, ..."
                 )
-            elif node.op == "parameter" and node.data.event != self.on.name:
+        self._known.add((expression, bound))
+
+    def _check_name(self, node: Expression) -> None:
+        if node.op == "field":
+            machines = {m.name: m for m in (self.machine, *self.others)}
+            owner = machines.get(node.data.machine)
+            if owner is None:
                 raise DeclarationError(
-                    f"`{node}` is a parameter of {node.data.event}, not of {self.on.name}"
+                    f"`{node}` is a field of {node.data.machine}, not of {self.machine.name}"
                 )
-            elif node.op == "after":
-                raise DeclarationError(f"`{node}`: only step properties speak of the next state")
-            elif node.op == "in_flight":
-                raise DeclarationError(f"`{node}`: only properties speak of what is in flight")
-        if all(node.op not in ("variable", "element") for node in nodes):
-            return
-        in_scope = (*self.on.variables, *bound)
-        check_scopes(expression, frozenset(map(str, in_scope)))
-        for name in free_variables(expression) - {*in_scope}:
+            if node.data.name not in owner.fields:
+                raise DeclarationError(f"machine {owner.name} has no field {node.data.name}")
+            if owner.fields[node.data.name].expression.data is not node.data:
+                raise DeclarationError(
+                    f"`{node}` is a field of another machine that is called {owner.name} too"
+                )
+            if owner is not self.machine and owner.key is not None and not node.args:
+                raise DeclarationError(f"`{node}`: say which {owner.key} with .at()")
+        elif node.op == "this" and node.data.machine != self.machine.name:
             raise DeclarationError(
-                f"`{name}` is bound neither by {self.on.name} nor by all_of, ..."
+                f"`{node.data.machine}.this` is no instance here, as the table is "
+                f"{self.machine.name}'s: take the event's own {node.data.type}, if it has one"
             )
+        elif node.op == "parameter" and node.data.event != self.on.name:
+            raise DeclarationError(
+                f"`{node}` is a parameter of {node.data.event}, not of {self.on.name}"
+            )
+        elif node.op == "after":
+            raise DeclarationError(f"`{node}`: only step properties speak of the next state")
+        elif node.op == "in_flight":
+            raise DeclarationError(f"`{node}`: only properties speak of what is in flight")
 
     def _check_sending(self, sending: Sending) -> None:
         declared = dict((*sending.message.parameters, *sending.message.every_parameter))

@@ -29,6 +29,7 @@ from .types import (
 )
 
 NUMBER = Int(LOWEST, HIGHEST, "number")
+TRUTH = Bool()
 
 
 @lru_cache(maxsize=1 << 16)
@@ -44,7 +45,7 @@ def type_of(expression: Expression) -> Type | None:
         case "constant":
             return NUMBER
         case "feature":
-            return Bool()
+            return TRUTH
         case "field":
             if args:
                 if data.key is None:
@@ -68,26 +69,26 @@ def type_of(expression: Expression) -> Type | None:
             return common(*args)
         case "and" | "or" | "not":
             for argument in args:
-                _need(argument, Bool(), f"an operand of {_SIGN[op]}")
-            return Bool()
+                _need(argument, TRUTH, f"an operand of {_SIGN[op]}")
+            return TRUTH
         case "eq":
             common(*args)
             for value, other in (args, args[::-1]):
                 kind = type_of(other)
                 if kind is not None:
-                    check_constant(value, kind, f"`{expression}`")
+                    check_constant(value, kind, expression)
                     if type_of(value) is None and not isinstance(kind, Optional):
                         raise DeclarationError(f"`{expression}`: {kind} is never none")
-            return Bool()
+            return TRUTH
         case "add" if isinstance(type_of(args[0]), Sequence):
             return _joined_sequence(expression)
         case "lt" | "le" | "add" | "sub" | "mul" | "div" | "mod":
             for argument in args:
                 _need(argument, NUMBER, f"an operand of {_SIGN[op]}")
             _check_factors(expression)
-            return Bool() if op in ("lt", "le") else NUMBER
+            return TRUTH if op in ("lt", "le") else NUMBER
         case "if":
-            _need(args[0], Bool(), "the condition of if_")
+            _need(args[0], TRUTH, "the condition of if_")
             return common(*args[1:])
         case "wrap":
             _need(args[0], NUMBER, "the number to wrap")
@@ -131,11 +132,13 @@ def fits(source: Type | None, target: Type) -> bool:
             return source == target
 
 
-def check_constant(value: Expression, target: Type, where: str) -> None:
+def check_constant(value: Expression, target: Type, where: Expression | str) -> None:
     """Raises DeclarationError where a plain number lies outside a range that is plain as well.
 
     A branch that its condition looks at, as in `minimum`, may be meant to be out of reach.
     """
+    if value.op not in _MAY_HOLD_NUMBERS:
+        return
     if value.op == "some":
         check_constant(value.args[0], target, where)
     if value.op == "if":
@@ -157,11 +160,18 @@ def check_constant(value: Expression, target: Type, where: str) -> None:
         and not inner.low <= value.data <= inner.high
     ):
         raise DeclarationError(
-            f"{where}: {value.data} is outside of its type {inner.low}..{inner.high}"
+            f"{_shown(where)}: {value.data} is outside of its type {inner.low}..{inner.high}"
         )
 
 
-def _check_instance(number: int, key: Key, where: str) -> None:
+_MAY_HOLD_NUMBERS = {"const", "some", "if", "set_of", "sequence_of"}
+
+
+def _shown(where: Expression | str) -> str:
+    return where if isinstance(where, str) else f"`{where}`"
+
+
+def _check_instance(number: int, key: Key, where: Expression | str) -> None:
     """Raises DeclarationError for an instance that a key doesn't have, however large its constants
     are."""
     size = lift(key.size)
@@ -171,7 +181,7 @@ def _check_instance(number: int, key: Key, where: str) -> None:
     most = resolve(size, named)
     if not 0 <= number < most:
         raise DeclarationError(
-            f"{where}: there is no {key} {number}: they are 0..{most - 1}, with the most that "
+            f"{_shown(where)}: there is no {key} {number}: they are 0..{most - 1}, with the most that "
             f"`{size}` may be"
         )
 
@@ -187,14 +197,14 @@ def _constant(value: object) -> Type | None:
         if value.member not in value.enum.names:
             raise DeclarationError(f"{value.enum.name} has no member {value.member}")
         return value.enum
-    return Bool() if isinstance(value, bool) else NUMBER
+    return TRUTH if isinstance(value, bool) else NUMBER
 
 
 def check_during(condition: Expression) -> None:
     """Raises DeclarationError where a condition is of more than features."""
     if any(n.op not in ("feature", "const", "not", "and", "or") for n in children_first(condition)):
         raise DeclarationError(f"`{condition}` is not made of features alone")
-    _need(condition, Bool(), "the condition")
+    _need(condition, TRUTH, "the condition")
 
 
 def _need(expression: Expression, target: Type, what: str) -> None:
@@ -318,7 +328,7 @@ def _is_prefix(expression: Expression) -> Type:
         if not isinstance(type_of(argument), Sequence):
             raise DeclarationError(f"`{argument}` is {_name(type_of(argument))} and not a sequence")
     common(*expression.args)
-    return Bool()
+    return TRUTH
 
 
 def _updated(expression: Expression) -> Type:
@@ -351,8 +361,8 @@ def _quantified(expression: Expression) -> Type:
     if bound.op not in ("variable", "element"):
         raise DeclarationError(f"`{expression}` binds `{bound}`: not a variable, not an element")
     type_of(bound)
-    _need(condition, Bool(), "the condition")
-    return NUMBER if expression.op == "count" else Bool()
+    _need(condition, TRUTH, "the condition")
+    return NUMBER if expression.op == "count" else TRUTH
 
 
 def _extreme(expression: Expression) -> Type:
@@ -374,7 +384,7 @@ def _each(expression: Expression) -> Type:
 
 def _those(expression: Expression) -> Type:
     bound, condition = expression.args
-    _need(condition, Bool(), "the condition of those")
+    _need(condition, TRUTH, "the condition of those")
     kind = type_of(bound)
     if kind is None or bound.op not in ("variable", "element"):
         raise DeclarationError(f"`{expression}` must bind a variable or an element")
@@ -383,7 +393,7 @@ def _those(expression: Expression) -> Type:
 
 def _keep(expression: Expression) -> Type:
     bound, condition = expression.args
-    _need(condition, Bool(), "the condition of keep")
+    _need(condition, TRUTH, "the condition of keep")
     kind = type_of(bound.args[0]) if bound.op == "element" else None
     if not isinstance(kind, (Sequence, Bag)):
         raise DeclarationError(f"`{expression}` must bind an element of a sequence or a bag")
@@ -393,7 +403,7 @@ def _keep(expression: Expression) -> Type:
 def _first_of(expression: Expression) -> Type:
     bound, condition = expression.args
     if bound.op == "variable":
-        _need(condition, Bool(), "the condition of first_of")
+        _need(condition, TRUTH, "the condition of first_of")
         if not isinstance(bound.data.type, SCALARS):
             raise DeclarationError(f"`{expression}`: a first {bound.data.type} is none")
         return Optional(bound.data.type)
@@ -408,10 +418,10 @@ def _membership(expression: Expression) -> Type:
     if not isinstance(kind, (Set, Sequence, Bag)):
         raise DeclarationError(f"`{collection}` is {_name(kind)}: nothing can be in it")
     if isinstance(kind.of, Int) and isinstance(type_of(value), Key):
-        return Bool()  # keys by their numbers
+        return TRUTH  # keys by their numbers
     if not _is_nothing(kind.of):
         _need(value, kind.of, "the member sought")
-    return Bool()
+    return TRUTH
 
 
 def _collected(expression: Expression) -> Type:
@@ -492,7 +502,7 @@ def _bag(expression: Expression) -> Type:
 
 def _boolean_of_optional(expression: Expression) -> Type:
     _optional(expression)
-    return Bool()
+    return TRUTH
 
 
 _STRUCTURED: dict[str, Callable[[Expression], Type]] = {

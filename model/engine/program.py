@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Any
 
 from ...language.errors import DeclarationError
-from ...language.expressions import Expression, children_first, folded, lift, rewrite
+from ...language.expressions import Expression, folded, lift, naming, rewrite
 from ...language.machines import Event
 from ...language.protocols import Protocols
 from ...language.tables import Machine as Declared
@@ -49,15 +49,22 @@ def _maker(message: Message, bounded: bool) -> Callable[..., Any]:
 def real_constants(tables: Iterable[Table]) -> dict[str, int]:
     """The real values of the constants that tables use."""
     found: dict[str, int] = {}
+    seen = set[Expression | Type]()  # most parts stand in many rows
 
     def look(expression: Expression) -> None:
-        for node in children_first(expression):
+        for node in naming(expression):
+            if node in seen:
+                continue
+            seen.add(node)
             if node.op == "constant" and node.data.real is not None:
                 found[node.data.name] = node.data.real
             elif node.op in ("field", "parameter", "variable"):
                 in_type(node.data.type)
 
     def in_type(kind: Type) -> None:
+        if kind in seen:
+            return
+        seen.add(kind)
         match kind:
             case Int():
                 bounds = (kind.low, kind.high)
@@ -82,12 +89,12 @@ def real_constants(tables: Iterable[Table]) -> dict[str, int]:
         if isinstance(kind, (Sequence, Bag)):
             in_type(kind.of)
 
+    for machine in {machine for table in tables for machine in (table.machine, *table.others)}:
+        for info in machine.fields.values():
+            in_type(info.type)
+            if info.initial is not None:
+                look(info.initial)
     for table in tables:
-        for machine in (table.machine, *table.others):
-            for info in machine.fields.values():
-                in_type(info.type)
-                if info.initial is not None:
-                    look(info.initial)
         for _, kind in table.on.every_parameter:
             in_type(kind)
         look(table.guard)
