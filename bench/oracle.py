@@ -9,6 +9,7 @@ shouldn't be, or a history that isn't explained, ends the run with 1.
 
 import argparse
 import gc
+import resource
 import subprocess
 import sys
 import time
@@ -26,6 +27,8 @@ from epochfence.spec.api_versions import OF_BROKERS
 
 REQUESTS, QUICK = 60_000, 2_000
 TIMES = 3
+FRESH = 10
+"""Fresh processes that are timed, of which the fastest counts."""
 IDS = 100
 CLIENTS = 5
 """Clients of a key that have a request under way at once, in the judge's histories."""
@@ -249,17 +252,53 @@ def all_at_once() -> float:
     return time.process_time() - begun
 
 
+FIRST_ANSWERS = {
+    "a leader": "from epochfence.model import PartitionLeader as Made; print(Made().append("
+    "producer_id=1, producer_epoch=0, base_sequence=0, count=1).error)",
+    "a cluster": "from epochfence.model import Cluster as Made; "
+    "print(Made().init_producer_id('t').error)",
+}
+"""What fresh processes run: the first answer of each."""
+
+
 def import_time() -> float:
     """Milliseconds that `import epochfence.model` takes, the fastest of some."""
     code = (
         "import time; begun = time.perf_counter(); import epochfence.model; "
         "print(time.perf_counter() - begun)"
     )
-    runs = [
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        for _ in range(2 * TIMES)
-    ]
-    return 1000 * min(float(run.stdout) for run in runs)
+    return 1000 * min(float(fresh(code)[0]) for _ in range(2 * TIMES))
+
+
+def fresh(code: str) -> tuple[str, float]:
+    """What a new process prints, and the processor seconds that it takes, its start with them."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return run.stdout, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def first_answers() -> list[Aim]:
+    """What fresh processes take for their first answer, in milliseconds of the processor and beside
+    the interpreter's own start, the fastest of some."""
+
+    def least(code: str, answer: str) -> float:
+        runs = [fresh(code) for _ in range(FRESH)]
+        for told, _ in runs:
+            if told != answer:
+                raise RuntimeError(f"a fresh process answered {told!r}")
+        return min(seconds for _, seconds in runs)
+
+    start = least("pass", "")
+    found: list[Aim] = []
+    for who, code in FIRST_ANSWERS.items():
+        taken = least(code, "NONE\n")
+        of_it = f"first answer of {who} in a fresh process"
+        found += [
+            Aim(f"processor milliseconds to the {of_it}", 150, 1000 * taken, at_most=True),
+            Aim(f"{of_it}, in starts of Python alone", 9, taken / start, at_most=True),
+        ]
+    return found
 
 
 def aims(count: int) -> list[Aim]:
@@ -285,6 +324,7 @@ def aims(count: int) -> list[Aim]:
     ]
     return [
         Aim("milliseconds to import epochfence.model", 150, import_time(), at_most=True),
+        *first_answers(),
         Aim("requests/s through a partition leader", 100_000, leader),
         Aim("requests/s through a coordinator, with its markers", 50_000, coordinator),
         *judgements,
