@@ -181,8 +181,8 @@ def _check_instance(number: int, key: Key, where: Expression | str) -> None:
     most = resolve(size, named)
     if not 0 <= number < most:
         raise DeclarationError(
-            f"{_shown(where)}: there is no {key} {number}: they are 0..{most - 1}, with the most that "
-            f"`{size}` may be"
+            f"{_shown(where)}: there is no {key} {number}: they are 0..{most - 1}, "
+            f"with the most that `{size}` may be"
         )
 
 

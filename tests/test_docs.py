@@ -76,7 +76,7 @@ DRAWN = {
     ): pytest.mark.sample(1, of="long commands on pages"),
     re.compile(
         r"epochfence check docs/examples/(?!lease|retry|tour)\w+\.py (?!.*--(trace|json|report))"
-    ): pytest.mark.sample(8, of="searches of examples"),
+    ): pytest.mark.sample(4, of="searches of examples"),
     re.compile(r"epochfence judge --engine spark --input"): pytest.mark.sample(1, of="kills"),
 }
 
@@ -104,6 +104,7 @@ def test_a_command_does_what_is_shown(shown: Command, workplace: Workplace) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.together  # most of what pictures are drawn by was run for the pages
 @pytest.mark.parametrize("page", PICTURES, ids=lambda page: page.name)
 def test_pictures_that_commands_draw_are_current(page: Path, workplace: Workplace) -> None:
     for shown in commands(page):
@@ -127,7 +128,7 @@ def python(page: Path) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if python(page) and page != SPARK_PAGE], ids=lambda p: p.name
 )

@@ -23,7 +23,7 @@ OF_A_TASK = SPARKS_OWN.replace("pyspark/daemon.py", "epochfence/tasks.py")
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("surface", "kinds"),
-    [(LOCAL, ("kill", "full", "short")), (SWEEP, ("kill",)), (PROVE, ("kill",))],
+    [*((LOCAL, (kind,)) for kind in DISTURBANCES), (SWEEP, ("kill",)), (PROVE, ("kill",))],
 )
 def test_disturbed_runs_come_to_the_same(
     surface: Surface, kinds: tuple[str, ...], seed: int, tmp_path: Path

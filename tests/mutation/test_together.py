@@ -60,7 +60,7 @@ def test_who_has_an_effect_on_others_is_run_without_them(monkeypatch: pytest.Mon
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1, of="judged together")
+@pytest.mark.sample(1, of="mutants")
 def test_a_sample_of_the_shipped_systems(seed: int) -> None:
     taken = [
         name
@@ -80,7 +80,7 @@ def small(system: System) -> Trial:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1, of="judged together")
+@pytest.mark.sample(1, of="mutants")
 def test_a_sample_of_answers() -> None:
     """Against a run of all the tests of a file that knows nothing of which rows they take."""
     file = SPEC / FILE

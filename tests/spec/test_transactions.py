@@ -306,7 +306,7 @@ def test_every_row_is_taken_by_a_run_or_listed_with_a_reason() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("protocol", "off", "bounds"), TAKEN_BESIDE)
 def test_a_run_takes_what_no_recorded_one_does(
     protocol: str, off: tuple[str, ...], bounds: Bounds

@@ -78,7 +78,7 @@ def test_on_random_systems(instance: Instance) -> None:
             pytest.param(
                 "producer-ids",
                 *case,
-                marks=[pytest.mark.slow, pytest.mark.sample(1, of="long bounds")],
+                marks=[pytest.mark.slow, pytest.mark.sample(1, of="bounds")],
             )
             for case in (("2.5", {}, ()), ("4.3", {}, ("block_awaited_elsewhere",)))
         ),
@@ -170,7 +170,7 @@ def test_every_property_at_every_release(name: str, release: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1, of="long bounds")
+@pytest.mark.sample(1, of="bounds")
 def test_the_orphan_record() -> None:
     """KAFKA-14402, as the explorer finds it."""
     instance = instantiate(

@@ -49,8 +49,8 @@ def tickets(when: Expression) -> System:
     )  # fmt: skip
 
 
-@pytest.mark.slow
-@pytest.mark.sample(1)
+@pytest.mark.slow(10)
+@pytest.mark.sample(1, of="a whole proof")
 @pytest.mark.parametrize(("release", "on"), [("4.3", ()), ("2.7", ("block_current_once_written",))])
 def test_three_brokers_are_enough_for_any_number(release: str, on: tuple[str, ...]) -> None:
     """A block is given to one broker, and no two brokers have an id in common."""

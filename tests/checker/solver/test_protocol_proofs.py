@@ -116,7 +116,7 @@ PRODUCER_ID_TWINS = (
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2, of="what no proof is found of")
+@pytest.mark.sample(1, of="what no proof is found of")
 @pytest.mark.parametrize("twin", PRODUCER_ID_TWINS, ids=lambda twin: f"{twin.name}, {twin.fails}")
 def test_a_proof_of_producer_ids_fails_without_what_protects_it(twin: Twin) -> None:
     assert has_no_proof(producer_ids, twin, FEW_IDS)
@@ -151,7 +151,7 @@ REPLICATION_TWINS = (
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2, of="what no proof is found of")
+@pytest.mark.sample(1, of="what no proof is found of")
 @pytest.mark.parametrize(
     "twin", REPLICATION_TWINS, ids=lambda twin: f"{twin.name}, {twin.fails}, {twin.off}"
 )
@@ -167,7 +167,7 @@ def of_replicas() -> Induction:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2, of="a proof's parts")
+@pytest.mark.sample(1, of="a proof's parts")
 @pytest.mark.parametrize(
     "name", [item.name for item in (*replication.properties, *replication.lemmas)]
 )
@@ -239,7 +239,7 @@ def test_each_proof_has_a_twin(system: str, twins: tuple[Twin, ...]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2, of="what no proof is found of")
+@pytest.mark.sample(1, of="what no proof is found of")
 @pytest.mark.parametrize("twin", TWINS, ids=[twin.name for twin in TWINS])
 def test_a_proof_fails_without_what_protects_the_property(twin: Twin) -> None:
     assert has_no_proof(transactions, twin)
@@ -257,7 +257,7 @@ def together() -> Induction:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2, of="a proof's parts")
+@pytest.mark.sample(1, of="a proof's parts")
 @pytest.mark.parametrize("name", [*TOGETHER, WELL_FORMED])
 def test_properties_and_all_lemmas_of_transactions_are_inductive_together(name: str) -> None:
     induction = together()

@@ -83,7 +83,7 @@ TWINS = {
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2, of="what no proof is found of")
+@pytest.mark.sample(1, of="what no proof is found of")
 @pytest.mark.parametrize("name", [item.name for item in ktx.PROPERTIES])
 def test_a_proof_fails_without_what_protects_the_property(name: str) -> None:
     change = TWINS[name]

@@ -66,6 +66,7 @@ def _not_unsat(item: Ranked, induction: Induction) -> list[str]:
 
 
 @pytest.mark.slow(10)
+@pytest.mark.sample(1, of="a proof's parts")
 def test_what_is_decided_is_completed() -> None:
     assert fails(Need(system, "")) == []
 
@@ -127,7 +128,7 @@ NEEDS = {
 
 
 @pytest.mark.slow(15)
-@pytest.mark.sample(2, of="what no proof is found of")
+@pytest.mark.sample(1, of="what no proof is found of")
 @pytest.mark.parametrize("what", NEEDS)
 def test_without_what_it_needs_there_is_no_proof_and_the_row_is_named(what: str) -> None:
     assert NEEDS[what].case in fails(NEEDS[what])
@@ -165,7 +166,7 @@ TWINS = (
 
 
 @pytest.mark.slow(15)
-@pytest.mark.sample(2, of="what no proof is found of")
+@pytest.mark.sample(1, of="what no proof is found of")
 @pytest.mark.parametrize("twin", TWINS, ids=lambda twin: f"{twin.fails} {twin.row.get('row')}")
 def test_a_lemma_fails_without_what_protects_it(twin: Twin) -> None:
     assert has_no_proof(system, twin, ONE)

@@ -20,6 +20,7 @@ from epochfence.model.judge.segments.directories import Segments, judge_segments
 from epochfence.tests.model.judge.segments.test_directories import SLIPS, Broker, honest
 from epochfence.tests.test_cli import epochfence
 
+TOGETHER = 6  # folders that are judged at once beside the honest one
 Row = dict[str, Any]
 
 
@@ -59,8 +60,10 @@ def written(root: Path) -> list[list[Path]]:
 @pytest.mark.slow(20)
 def test_directories_come_to_the_same_on_spark(tmp_path: Path, seed: int) -> None:
     honest_one, *others = written(tmp_path)
-    together = list(dict.fromkeys(chain(honest_one, *others)))  # of one id and one producer
-    drawn = Random(seed).choice(others)
+    random = Random(seed)
+    drawn = random.choice(others)
+    # of one id and one producer
+    together = list(dict.fromkeys(chain(honest_one, *random.sample(others, TOGETHER))))
     with session(SparkOptions(2, "local[2]"), "test") as spark:
         spark.conf.set("spark.sql.shuffle.partitions", "2")
         for number, directories in enumerate((honest_one, drawn, together)):

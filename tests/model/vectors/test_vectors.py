@@ -62,6 +62,7 @@ def from_fields(vector: dict[str, Any]) -> Machine:
 
 
 @pytest.mark.slow(20)
+@pytest.mark.together  # vectors are made once
 @pytest.mark.parametrize("of", ["coordinator", "leader"])
 def test_each_vector_does_what_it_says(of: str) -> None:
     for vector in written(of)["vectors"]:
