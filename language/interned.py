@@ -38,7 +38,7 @@ class Interned(metaclass=_Interning):
         return type(self), _parts(self)
 
 
-def _parts(of: Any) -> tuple[object, ...]:
+def _parts(of: object) -> tuple[object, ...]:
     return tuple([getattr(of, name) for name in _names(type(of))])
 
 

@@ -128,7 +128,7 @@ class Event(Interned):
     def __getattr__(self, name: str) -> Expression:
         if name.startswith("_"):
             raise AttributeError(name)
-        found = self.__dict__[name] = self._parameter(name)  # rows name it again and again
+        found = vars(self)[name] = self._parameter(name)  # rows name it again and again
         return found
 
     def _parameter(self, name: str) -> Expression:

@@ -82,7 +82,7 @@ class Enum(Interned):
             raise AttributeError(member)
         if all(member != name for name, _ in self.members):
             raise DeclarationError(f"{self.name} has no member {member}")
-        found = self.__dict__[member] = enum_value(self, member)
+        found = vars(self)[member] = enum_value(self, member)
         return found
 
     @cached_property

@@ -29,7 +29,7 @@ SPARK_SETTINGS = {
 }
 NEEDS_MUCH = ("browser", "spark")  # fixtures: a test that has one of them is slow
 SLOW, LONGEST = 3, 10_000  # seconds of a slow test that doesn't say how many; more than any takes
-EXAMPLES = 50  # that Hypothesis draws, anew each time, where a test doesn't say
+EXAMPLES = 30  # that Hypothesis draws, anew each time, where a test doesn't say
 IN_CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 settings.register_profile("dev", deadline=None, max_examples=EXAMPLES)

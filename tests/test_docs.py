@@ -330,6 +330,7 @@ def test_every_module_says_what_it_is() -> None:
     assert [path for path in every if not house.first_sentence(path)] == []
 
 
+@pytest.mark.slow(3)
 def test_no_module_imports_itself_through_others() -> None:
     assert set(house.circle()) == set(house.modules())
 

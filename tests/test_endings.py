@@ -114,6 +114,8 @@ def test_no_more_threads_in_a_process_of_a_sweep(
     assert "can't start new thread" in told_in_a_line(epochfence(*words))
 
 
+@pytest.mark.slow(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "words", [("judge",), ("decode", "--as", "log"), ("diff", "--protocols", "4.0.0", "4.3")]
 )

@@ -78,6 +78,8 @@ def test_the_newest_release_holds_and_nothing_in_it_is_vacuous(example: Example)
     assert result.unexplained == []
 
 
+@pytest.mark.slow(1)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("example", COURSE, ids=str)
 def test_the_mistake_breaks_the_property(example: Example) -> None:
     result = check(example.with_mistake())

@@ -93,7 +93,7 @@ def test_bad_input_is_one_line(more: tuple[str, ...], says: str) -> None:
     assert ended.err.count("\n") == 1
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(10)
 def test_what_is_in_a_log_differs() -> None:
     """KAFKA-19446: a late marker whose connection is closed, so that nobody is answered."""
     system, constants = load_system("transactions"), dict(bug_of("KAFKA-19446").constants)

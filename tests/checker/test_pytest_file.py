@@ -44,6 +44,7 @@ def of_lease() -> tuple[Instance, str]:
     return instance, as_pytest("docs/examples/lease.py", instance, check(instance))
 
 
+@pytest.mark.slow(2)
 def test_it_fails_without_any_of_its_steps_and_in_another_release() -> None:
     _, text = of_lease()
     assert passes(text)

@@ -88,6 +88,7 @@ def test_a_result_is_its_verdict_with_the_run(result: Result) -> None:
     assert ["NoStaleWrite", "holds", "", ""] in cells(holds)
 
 
+@pytest.mark.slow(2)
 def test_states_are_a_table(result: Result) -> None:
     found = result.data
     table = cells(found)

@@ -57,6 +57,8 @@ def texts(root: ElementTree.Element) -> Iterator[Box]:
         yield Box(left, y - 0.7 * size, left + wide, y, text)
 
 
+@pytest.mark.slow(1)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", SHIPPED)
 def test_text_can_be_read_and_covers_no_other(name: str, seed: int) -> None:
     root = ElementTree.fromstring(to_svg(drawn(name, seed), "It is broken.", ("as it is",)))
@@ -71,6 +73,8 @@ def test_text_can_be_read_and_covers_no_other(name: str, seed: int) -> None:
         assert apart, f"{a.text!r} and {b.text!r}"
 
 
+@pytest.mark.slow(1)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", SHIPPED)
 def test_each_step_and_each_message_is_drawn(name: str, seed: int) -> None:
     chart = drawn(name, seed)

@@ -119,6 +119,8 @@ def test_a_failing_input_is_kept_and_runs_again(tmp_path: Path) -> None:
 # What the drivers found ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow(1)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "line",
     [

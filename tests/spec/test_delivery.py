@@ -85,6 +85,7 @@ def test_the_page_has_every_cell_and_every_run_that_it_links_to() -> None:
     assert "?" not in part(TEXT, "cells")
 
 
+@pytest.mark.slow(8)
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("cached", range(1, MOST_CACHED + 1))
 def test_up_to_the_size_of_the_cache_requests_in_flight_are_safe(cached: int) -> None:
@@ -160,6 +161,7 @@ def test_an_idempotent_producer_and_an_atomic_consumer_are_exactly_once(bounds: 
     assert run(BEST, bounds=bounds).verdict is Verdict.HOLDS
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("sessions", [1, 2])
 def test_a_new_leader_knows_producers_and_how_their_transactions_ended(sessions: int) -> None:
     """By clean elections, after crashes, where a transaction was aborted before as well."""
@@ -168,7 +170,8 @@ def test_a_new_leader_knows_producers_and_how_their_transactions_ended(sessions:
     assert run(BEST, constants, properties=kept).verdict is Verdict.HOLDS
 
 
-@pytest.mark.sample(3)
+@pytest.mark.slow(2)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_what_protects_a_property(fault: Fault) -> None:
     result = run(
@@ -204,6 +207,7 @@ def test_what_the_table_leaves_out_changes_nothing(cell: Cell, other: dict[str, 
     assert (one.states, one.transitions) == (two.states, two.transitions)
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(("name", "steps"), [("sessions", 13), ("partitions", 4)])
 def test_what_idempotence_does_not_promise(name: str, steps: int) -> None:
     (item,) = (each for each in NOT_PROMISED if each.name == name)
@@ -244,6 +248,7 @@ def test_a_cell_that_is_not_there_is_one_line() -> None:
     assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
 
 
+@pytest.mark.slow(2)
 def test_the_command_prints_a_cell_and_its_run() -> None:
     found = ["acks=0", "min.insync.replicas=1", "unclean.leader.election.enable=false"]
     asked = ["semantics", *found, "commit=before", "--jobs", "1"]

@@ -75,7 +75,7 @@ def delivered(release: str, steps: Steps, *, transactional: bool) -> list[str]:
     return rows
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("transactional", [False, True])
 @pytest.mark.parametrize("release", RELEASED)
 def test_it_decides_as_the_leader_at_real_ranges(release: str, transactional: bool) -> None:

@@ -71,6 +71,7 @@ def test_tables_of_systems_are_among_them() -> None:
         assert {table.label(row) for table in system.tables for row in table.rows} <= found
 
 
+@pytest.mark.slow(2)
 def test_a_row_that_no_system_has_is_listed_with_one_reason() -> None:
     assert [place for place in every_place() if not place.systems and len(place.reasons) != 1] == []
 

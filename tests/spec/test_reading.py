@@ -48,6 +48,8 @@ def test_it_holds_from_3_0_on_and_every_row_is_taken() -> None:
     assert run("3.0", ONE).verdict is Verdict.HOLDS
 
 
+@pytest.mark.slow(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("feature", "protocol", "constants", "broken", "length"),
     [

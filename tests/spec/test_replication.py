@@ -64,6 +64,7 @@ def steps(result: Result) -> list[str]:
 DIVERGING = ("ReplicasAgree", "FollowerInLine")  # before 2.0: KIP-279
 
 
+@pytest.mark.slow(2)
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("protocol", RELEASED)
 def test_what_holds_in_each_release(protocol: str) -> None:

@@ -81,6 +81,7 @@ KEPT_TOO_LONG = altered(
 )  # fmt: skip
 
 
+@pytest.mark.slow(3)
 def test_without_a_new_producer_id_a_client_gets_the_largest_epoch() -> None:
     bounds = transactions(**USED_UP, producer_ids=3, crashes=1)
     result = run(bounds, "ReservedEpoch", system=KEPT_TOO_LONG)

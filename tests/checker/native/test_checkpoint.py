@@ -185,6 +185,7 @@ def test_an_empty_folder_is_nothing_to_resume(tmp_path: Path) -> None:
             check(ktx(), Options(resume=folder))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("text", ["", "{", "[]", "[" * 100_000, '{"levels": []}', "\x00" * 99])
 def test_a_manifest_that_is_none_is_refused(run: Path, text: str) -> None:
     (run / "manifest.json").write_text(text)
@@ -192,6 +193,7 @@ def test_a_manifest_that_is_none_is_refused(run: Path, text: str) -> None:
         check(ktx(), Options(resume=run))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("change", "says"),
     [

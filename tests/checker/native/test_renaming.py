@@ -219,6 +219,8 @@ def library(tables: tuple[lang.Table, ...], **constants: int) -> Instance:
     return instantiate(system, constants=constants)
 
 
+@pytest.mark.slow(1)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("tables", "clients", "shelves"),
     [(PUTTING, 2, 2), (PUTTING, 3, 2), (PUTTING, 2, 3), (REFERRING, 2, 2), (REFERRING, 1, 3)],

@@ -26,6 +26,7 @@ def by_part(system: System, machine: str, *releases: str) -> dict[str, set[tuple
     }
 
 
+@pytest.mark.slow(3)
 @pytest.mark.sample(3, of=6)
 @pytest.mark.parametrize("name", [ORDERS, LEASE, "coordinators", "replication", "idempotence",
                                   "transactions"])  # fmt: skip

@@ -15,6 +15,7 @@ from epochfence.tests.model.judge.honest import Line, eventful, judged, unexplai
 RENEW = "python tests/model/judge/damage.py renews the table"
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("release", ["2.5", "3.6", "4.0.1", "4.3"])
 def test_an_eventful_run_is_explained(release: str, seed: int, tmp_path: Path) -> None:
     for number in range(5):
@@ -32,7 +33,8 @@ def test_a_steady_run_is_explained(release: str, tmp_path: Path) -> None:
         assert {one.finding for one in found} == {Finding.EXPLAINED}
 
 
-@pytest.mark.sample(3)
+@pytest.mark.slow(2)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_so_many_damaged_histories_are_seen(damage: str, tmp_path: Path) -> None:
     assert cells(damage, tmp_path / "history.jsonl") in PAGE.read_text(encoding="utf-8"), RENEW

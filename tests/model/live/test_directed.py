@@ -23,7 +23,8 @@ def found(protocol: str) -> dict[RowName, Way]:
     return ways(protocol, None, VERSIONS, steps=5_000)
 
 
-@pytest.mark.slow(1)
+@pytest.mark.sample(1)
+@pytest.mark.slow(4)
 @pytest.mark.parametrize("protocol", ["3.6", "4.3"])
 def test_each_way_leads_to_its_row(protocol: str) -> None:
     assert len(found(protocol)) > 40
@@ -40,6 +41,7 @@ def test_each_way_leads_to_its_row(protocol: str) -> None:
         assert row in taken, (row, way)
 
 
+@pytest.mark.slow(3)
 def test_ways_are_short_and_right_requests_among_them() -> None:
     rows = {(row.event, row.row): way for row, way in found("4.3").items()}
     assert len(rows["InitProducerId", "new producer"].lines) == 1

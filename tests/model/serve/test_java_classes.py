@@ -32,6 +32,7 @@ def calls_in(test: str) -> list[str]:
     return [call for call in found if not call.startswith("step(")]
 
 
+@pytest.mark.slow(2)
 def test_a_fence_that_cannot_be_written(tmp_path: Path) -> None:
     # KAFKA-9666, which is red at 2.5.1 and green at 2.6.3
     trace, made = tmp_path / "trace.itf.json", tmp_path / "made"
