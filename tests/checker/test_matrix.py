@@ -14,10 +14,13 @@ import pytest
 from epochfence.checker.check import Options, check
 from epochfence.checker.journal import Kept
 from epochfence.checker.matrix import DEADLOCK, Cell, Matrix, matrix, outcome
+from epochfence.checker.spark.options import SparkOptions
 from epochfence.checker.sweep import Piece, digest
 from epochfence.checker.verdict import Verdict
+from epochfence.checker.workers import Spread
 from epochfence.cli.options import bounds_of
 from epochfence.language import Int, Machine, Row, System, Table, event, instantiate, invariant
+from epochfence.spec.bugs import BUGS
 from epochfence.spec.load import load_system
 from epochfence.spec.systems import shipped
 from epochfence.tests.test_cli import ROOT, epochfence
@@ -196,6 +199,42 @@ def test_what_is_kept_is_not_done_again(tmp_path: Path) -> None:
     done.clear()
     assert again() == first
     assert not done
+
+
+@pytest.mark.slow(10)
+@pytest.mark.usefixtures("spark")
+def test_on_spark_it_goes_on_to_the_same(tmp_path: Path) -> None:
+    """It has the cells of one machine, counterexamples and bugs among them, and makes the runs that
+    the file of results hasn't yet."""
+    names = ["0.11.0.0", "3.9", "4.3"]
+    piece = Piece(shipped("coordinators"), names[0], (), bounds="small")
+    file, rest = tmp_path / "kept.jsonl", list[dict[str, Any]]()
+    known = digest(piece)
+    with closing(Kept(file, known)) as kept:
+        here = matrix(piece, names, BUGS, kept=kept)
+    assert {"broken", "holds"} <= {cell.verdict for cell in here.every_cell}
+    whole = file.read_text().splitlines(keepends=True)
+    file.write_text(whole[0])
+    with closing(Kept(file, known)) as kept:
+        spread = Spread(2, SparkOptions(2))
+        there = matrix(piece, names, BUGS, spread, kept, rest.append)
+    assert there == here
+    assert len(rest) == len(whole) - 1 > 0
+    chosen = [[json.loads(line)["chosen"] for line in lines]
+              for lines in (file.read_text().splitlines(), whole)]  # fmt: skip
+    assert sorted(map(repr, chosen[0])) == sorted(map(repr, chosen[1]))
+
+
+def test_without_java_it_says_so_and_keeps_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    file = tmp_path / "kept.jsonl"
+    monkeypatch.setattr("epochfence.checker.spark.session.is_running", lambda: False)
+    ended = epochfence("matrix", LEASE, "--engine", "spark", "--results", file)
+    assert (ended.code, ended.err.count("\n"), ended.out) == (2, 1, "")
+    assert "Spark needs Java 17 or newer" in ended.err
+    assert not file.exists()
 
 
 def test_no_verdict_without_an_end() -> None:
