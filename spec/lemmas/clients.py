@@ -50,6 +50,7 @@ from ..messages import (
     InitProducerIdResponse,
     connection,
 )
+from .coordinator import epochs_go_on, is_lost
 from .counting import one
 
 i, j = PRODUCER.variable("i"), PRODUCER.variable("j")
@@ -172,12 +173,13 @@ coordinators_errors = invariant(
 
 
 def is_given_out(of_id: Expression, epoch: Expression) -> Expression:
-    """Whether a pair is the coordinator's, an older one, or the one after the end under way."""
+    """Whether a pair is the coordinator's, an older one, or the one after the end under way, which
+    it may have lost."""
     current = (position(of_id) < position(producer_id)) | (
         (of_id == producer_id) & (epoch <= producer_epoch)
     )
-    following = is_prepared & (next_id == of_id) & (epoch == 0)
-    return (current | following) & (epoch < LARGEST_EPOCH) & (epoch >= 0)
+    following = ((is_prepared & (next_id == of_id)) | is_lost(of_id)) & (epoch == 0)
+    return (current | following) & (~epochs_go_on | (epoch < LARGEST_EPOCH)) & (epoch >= 0)
 
 
 _id, _epoch = client.producer_id.at(i), client.producer_epoch.at(i)

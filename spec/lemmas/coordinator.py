@@ -32,6 +32,7 @@ from ..coordinator.entry import (
     state,
 )
 from ..coordinator.log import unsettled
+from ..features import rotation_in_log, rotation_on_fence
 from ..messages import (
     LARGEST_EPOCH,
     PARTITION,
@@ -41,7 +42,11 @@ from ..messages import (
 p = PARTITION.variable("p")
 
 
-def _given_out(number: Expression) -> Expression:
+epochs_go_on = rotation_on_fence & rotation_in_log
+"""Whether no transactional id is left at the largest epoch without a producer id to go on with."""
+
+
+def is_handed_out(number: Expression) -> Expression:
     """Whether a producer id has been handed out."""
     return ~offered_id.is_set | (number < offered_id.value)
 
@@ -50,14 +55,16 @@ def _is_next_pair(new_id: Expression, new_epoch: Expression) -> Expression:
     """Whether a producer id and epoch come right after the coordinator's."""
     same_id = (new_id == producer_id) & (new_epoch == producer_epoch + 1)
     other_id = (position(new_id) > position(producer_id)) & (new_epoch == 0)
-    return (same_id | other_id) & (new_epoch < LARGEST_EPOCH) & _given_out(position(new_id))
+    return (same_id | other_id) & (new_epoch < LARGEST_EPOCH) & is_handed_out(position(new_id))
 
 
 def _next_id_fits(new_id: Expression, at_last_epoch: Expression) -> Expression:
-    """Whether there is a next producer id just where an end uses up the epochs."""
+    """Whether there is a next producer id just where an end uses up the epochs; there or nowhere,
+    where one may be missing or lost."""
     number = position(new_id.value)
-    is_new = (number > position(producer_id)) & _given_out(number)
-    return at_last_epoch.implies(new_id.is_set) & new_id.is_set.implies(is_new & at_last_epoch)
+    is_new = (number > position(producer_id)) & is_handed_out(number)
+    is_there = (epochs_go_on & at_last_epoch).implies(new_id.is_set)
+    return is_there & new_id.is_set.implies(is_new & at_last_epoch)
 
 
 _pending_ends = pending.is_in(PREPARE_COMMIT, PREPARE_ABORT)
@@ -81,7 +88,10 @@ pending_fits = invariant(
                 (COMPLETE_COMMIT, state == PREPARE_COMMIT),
                 (COMPLETE_ABORT, state == PREPARE_ABORT),
                 (DEAD, is_settled),
-                (PREPARE_EPOCH_FENCE, (state == ONGOING) & _fence_fits),
+                (
+                    PREPARE_EPOCH_FENCE,
+                    (state == ONGOING) & (producer_epoch < LARGEST_EPOCH) & _fence_fits,
+                ),
             )
         )
     ),
@@ -117,6 +127,23 @@ unsettled_fits = invariant(
     "A record whose append has failed, and that is in the log, follows the record before it.",
 )
 
+
+def is_lost(of_id: Expression) -> Expression:
+    """Whether a client may have been told a producer id that a failover has lost: the coordinator
+    is left at the largest epoch. It is older than one whose first epoch is being appended."""
+    number = position(of_id)
+    return all_true(
+        ~rotation_in_log,
+        producer_epoch == LARGEST_EPOCH,
+        number > position(producer_id),
+        is_handed_out(number),
+        (pending == EMPTY).implies(number < position(pending_id)),
+        (unsettled.is_set & (_record.state == EMPTY)).implies(
+            number < position(_record.producer_id)
+        ),
+    )
+
+
 logged_epoch_is_own = invariant(
     "LoggedEpoch",
     (log.logged_epoch == producer_epoch) & (is_known | is_settled),
@@ -125,7 +152,7 @@ logged_epoch_is_own = invariant(
 
 ids_given_out = invariant(
     "IdsGivenOut",
-    _given_out(position(producer_id)) & (pending == DEAD).implies(offered_id.is_set),
+    is_handed_out(position(producer_id)) & (pending == DEAD).implies(offered_id.is_set),
     "The transactional id's producer id has been handed out, and there is another for when it has "
     "expired.",
 )
@@ -149,7 +176,7 @@ next_epoch_prepared = invariant(
 
 last_epoch = invariant(
     "LastEpochEnds",
-    (producer_epoch < LARGEST_EPOCH) | (is_prepared & next_id.is_set),
+    epochs_go_on.implies((producer_epoch < LARGEST_EPOCH) | (is_prepared & next_id.is_set)),
     "The largest epoch is only that of an end after which there is a new producer id.",
 )
 

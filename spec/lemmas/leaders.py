@@ -30,6 +30,7 @@ from ..coordinator.entry import (
     state,
 )
 from ..coordinator.markers import marker_connection, marker_sent
+from ..features import stale_epoch_first
 from ..leader import state as leader
 from ..messages import (
     PARTITION,
@@ -93,6 +94,9 @@ def _is_live(of_id: Expression, epoch: Expression) -> Expression:
     )
 
 
+# Before 4.1 the question about an older batch outlives a marker; the batch is refused for its epoch
+_known_epoch = leader.producers.at(p)[_waiting.value.producer_id].producer_epoch
+_is_not_stale = stale_epoch_first | (_waiting.value.producer_epoch >= _known_epoch)
 admitted = invariant(
     "Admitted",
     all_of(
@@ -101,9 +105,12 @@ admitted = invariant(
             i,
             all_of(
                 _answer,
-                ((_answer.error == Errors.NONE) & _waiting.is_set & _waiting.value.guarded).implies(
-                    _is_live(_waiting.value.producer_id, _waiting.value.producer_epoch)
-                ),
+                all_true(
+                    _answer.error == Errors.NONE,
+                    _waiting.is_set,
+                    _waiting.value.guarded,
+                    _is_not_stale,
+                ).implies(_is_live(_waiting.value.producer_id, _waiting.value.producer_epoch)),
             )
             & (_is_adding & _waiting.is_set).implies(
                 (_waiting.value.producer_id == producer_id)
@@ -190,10 +197,11 @@ marker_ends = invariant(
                 & ~_own.current_txn_first_offset.is_set
                 & all_of(
                     i,
-                    (
-                        _waiting.is_set
-                        & _waiting.value.guarded
-                        & (_waiting.value.producer_id == producer_id)
+                    all_true(
+                        stale_epoch_first,
+                        _waiting.is_set,
+                        _waiting.value.guarded,
+                        _waiting.value.producer_id == producer_id,
                     ).implies(_waiting.value.producer_epoch >= producer_epoch),
                 )
             ),
