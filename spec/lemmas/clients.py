@@ -1,6 +1,6 @@
 """Of clients and the coordinator: what is under way between them, and who holds which epoch.
 
-The lemmas are of the newest release.
+The lemmas are of the newest release, and with one client of those from 4.0.1 on.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Of the transaction coordinator's entry and its log: which change may be pending.
 
-The lemmas are of the newest release.
+The lemmas are of the newest release, and with one client of those from 4.0.1 on.
 """
 
 from __future__ import annotations

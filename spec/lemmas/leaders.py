@@ -1,6 +1,6 @@
 """Of partition leaders and the coordinator: what is open, and which markers are under way.
 
-The lemmas are of the newest release.
+The lemmas are of the newest release, and with one client of those from 4.0.1 on.
 """
 
 from __future__ import annotations

@@ -15,9 +15,9 @@ from epochfence.checker.solver.induction import Induction
 from epochfence.checker.solver.lifted import lifted
 from epochfence.checker.solver.obligations import settle
 from epochfence.checker.solver.ranking import Ranked, ranked
-from epochfence.language import Event, System, instantiate, ranking, size
+from epochfence.language import Event, System, if_, instantiate, position, ranking, size, some
 from epochfence.language.expressions import Operand
-from epochfence.spec.coordinator.entry import partitions, producer_epoch
+from epochfence.spec.coordinator.entry import next_id, partitions, producer_epoch
 from epochfence.spec.coordinator.log import begin_completion, log_append
 from epochfence.spec.coordinator.markers import marker_connection, send_marker
 from epochfence.spec.lemmas import completion
@@ -26,6 +26,7 @@ from epochfence.spec.messages import (
     InitProducerIdResponse,
     WriteTxnMarkers,
     WriteTxnMarkersResponse,
+    offered_id,
 )
 from epochfence.spec.systems.transactions import system
 from epochfence.tests.checker.plain_progress import Graph, explored
@@ -69,6 +70,32 @@ def _not_unsat(item: Ranked, induction: Induction) -> list[str]:
 @pytest.mark.sample(1, of="a proof's parts")
 def test_what_is_decided_is_completed() -> None:
     assert fails(Need(system, "")) == []
+
+
+EARLIER = ("4.0.1", "4.1", "4.2")
+BY_RELEASE = (
+    "PendingFits", "NextEpochPrepared", "GivenOut", "BatchGivenOut", "Admitted", "MarkerEnds",
+)  # fmt: skip
+
+
+@pytest.mark.slow(10)
+@pytest.mark.sample(1, of="a proof at an earlier release")
+@pytest.mark.parametrize("release", EARLIER)
+@pytest.mark.parametrize("name", [NAME, *BY_RELEASE])
+def test_so_it_is_before_a_producer_id_outlives_a_failover(name: str, release: str) -> None:
+    """The ranking, and each lemma that has less to say then."""
+    names = dict.fromkeys([NAME, *(lemma.name for lemma in system.lemmas)])
+    induction = Induction(lifted(system, release, ONE, properties=names))
+    if name == NAME:
+        (item,) = ranked(induction)[NAME]
+        assert _not_unsat(item, induction) == []
+        return
+    subject = induction.subject(name)
+    assert subject is not None
+    facts = [fact for fact in induction.facts if fact != name]
+    asked = list(induction.obligations(subject, facts))
+    assert asked
+    assert {settle(each, 60).verdict for each in asked} == {"unsat"}
 
 
 def unfair(*events: Event) -> System:
@@ -141,7 +168,10 @@ def marker_row(name: str) -> Any:
 
 
 # What breaks the lemmas: a leader that refuses the honest retry of a marker, a loss after which
-# nothing is sent again, a failover that leaves the old term's connections open, an epoch given anew
+# nothing is sent again, a failover that leaves the old term's connections open, an epoch given
+# anew; where a failover loses a producer id, that id handed out again; where a question outlives a
+# marker, an old batch whose epoch nobody looks at
+_lost = position(next_id.value)
 TWINS = (
     Twin(
         NAME, "MarkerWritten",
@@ -161,6 +191,17 @@ TWINS = (
         NAME, "LeaderBehind",
         {"table": "transaction.log append", "row": "producer id given out",
          "updates": {producer_epoch: 0}},
+    ),
+    Twin(
+        NAME, "GivenOut",
+        {"table": "transaction.coordinator failover", "row": "no new record is in the log",
+         "updates": {offered_id: if_(next_id.is_set, some(_lost), offered_id)}},
+        release="4.2",
+    ),
+    Twin(
+        NAME, "OpenIsLive",
+        {"table": "partition.AddPartitionsByLeaderResponse", "row": "stale epoch", "when": False},
+        release="4.0.1",
     ),
 )  # fmt: skip
 
