@@ -28,7 +28,7 @@ def instances(system: System, *, quick: bool) -> Iterator[tuple[str, Instance]]:
     if not quick:
         for name in system.bound_names:
             yield f"newest release, {name} bounds", instantiate(system, bounds=name)
-        for release in system.protocols.checked:
+        for release in system.protocols.releases:
             yield f"release {release}", instantiate(system, release)
 
 

@@ -114,7 +114,7 @@ def releases(text: str, protocols: Protocols) -> list[str]:
 
     Raises DeclarationError for one that there is not.
     """
-    known = list(protocols.checked)
+    known = list(protocols.releases)
     found: list[str] = []
     for first, last in _ranges(text):
         if MIXED in first and first == last:

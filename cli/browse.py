@@ -68,7 +68,7 @@ def explore(
         if of is not None and not is_called(of.system, system, declared.name):
             fail(f"{trace} is of {of.system}, not of {declared.name}")
         instance = at(protocol)
-        releases = [r for r in declared.protocols.checked if r != instance.protocol]
+        releases = [r for r in declared.protocols.releases if r != instance.protocol]
         explorer = Explorer(instance, releases, at)
     except DeclarationError as error:
         fail(error)

@@ -29,7 +29,7 @@ def systems(incomplete: str) -> list[str]:
 def protocols(context: typer.Context, incomplete: str) -> list[str]:
     """The releases of a shipped system."""
     system = _named(context)
-    return [] if system is None else _beginning(system.protocols.checked, incomplete)
+    return [] if system is None else _beginning(system.protocols.releases, incomplete)
 
 
 def bounds(context: typer.Context, incomplete: str) -> list[str]:

@@ -116,7 +116,7 @@ def _protocols(system: System, protocols: str | None, clients: str | None) -> li
     from ..checker.sweep import releases
 
     known = system.protocols
-    brokers = list(known.checked) if protocols is None else releases(protocols, known)
+    brokers = list(known.releases) if protocols is None else releases(protocols, known)
     if clients is None:
         return brokers
     return [

@@ -39,7 +39,7 @@ def decision_table(
     Of a row that does what one of the same name does in a table that was `seen`, only what it does
     besides is told.
     """
-    every = protocols[0].checked
+    every = protocols[0].releases
     there: dict[Row, set[str]] = {row: set() for row in table.rows}
     for each in protocols:
         for release in every if happens is None else (r for r in happens if r in every):

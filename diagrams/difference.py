@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any, Literal, TypeAlias
 
@@ -128,7 +128,7 @@ def _differences(
     def behind(parts: Iterable[Expression]) -> tuple[FeatureInfo, ...]:
         nodes = (node for part in parts for node in children_first(part))
         named = {n.data.name: n.data for n in nodes if n.op == "feature"}
-        return tuple(_known(info, protocols) for name, info in named.items() if name in differing)
+        return tuple(info for name, info in named.items() if name in differing)
 
     if old and new and old[""] != new[""]:
         yield Difference("", "changed", "", behind([table.guard]), old[""], new[""])
@@ -144,15 +144,6 @@ def _differences(
         there = protocols.features_at(before if other is None else after)
         source = next((row.source for row in alike if protocols.holds(row.during, there)), "")
         yield Difference(name, change, source, features, one, other)
-
-
-def _known(info: FeatureInfo, protocols: Protocols) -> FeatureInfo:
-    """The feature with the releases between which a user sees it."""
-    since, until = (
-        None if release is None else protocols.first_checked(release)
-        for release in (info.since, info.until)
-    )  # fmt: skip
-    return replace(info, since=since, until=until)
 
 
 def _rows(table: Table, system: System | None, release: str) -> dict[str, Told]:

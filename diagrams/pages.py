@@ -114,7 +114,7 @@ class _Pages:
     def system(self, system: System) -> Iterator[str]:
         """Its releases, its messages and its machines."""
         yield f"## {plain(system.name)}\n\n{plain(system.doc)}\n"
-        yield f"Releases: {', '.join(system.protocols.checked)}.\n"
+        yield f"Releases: {', '.join(system.protocols.releases)}.\n"
         drawn = system_graph(system)
         yield self.drawn(drawn, f"system-{system.name}", "Who sends what to whom", DRAWINGS)
         yield "| machine | what it is | events |\n| --- | --- | --- |"

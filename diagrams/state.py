@@ -188,7 +188,7 @@ def state_diagram(
         raise DeclarationError(
             f"machine {machine.name} has no state field to draw (with one: {drawable})"
         )
-    shown = tuple(releases or system.protocols.checked)
+    shown = tuple(releases or system.protocols.releases)
     search = _Search(system, machine, shown)
     states, transitions = tuple(search.states()), tuple(search.transitions())
     return StateDiagram(

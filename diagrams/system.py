@@ -18,7 +18,7 @@ def system_graph(system: System, releases: Sequence[str] | None = None) -> Graph
     fields of another one, without a message, has an edge for that as well. Events that share a
     bound, and messages of some releases or that may be lost, stand below what they have in common.
     """
-    shown = tuple(releases or system.protocols.checked)
+    shown = tuple(releases or system.protocols.releases)
     sent: _Found[tuple[str, str], Message] = {}
     looks: dict[tuple[str, str], None] = {}
     happens: _Found[str, Event] = {}

@@ -69,18 +69,12 @@ def instantiate(
     (none: all properties); with `progress` those of progress as well, with `rankings` why these
     hold. Constants in `leave_open` get no value.
 
-    Raises DeclarationError for an unknown protocol or one that is `driven_only`, an unknown
-    constant, feature or property, bounds of another name, and a constant outside its range.
+    Raises DeclarationError for an unknown protocol, constant, feature or property, bounds of
+    another name, and a constant outside its range.
     """
     protocol = protocol or system.protocols.newest
     if protocol.startswith(MIXED):
         protocol = system.protocols.newest + protocol
-    for release in system.protocols.releases_in(protocol):
-        if release in system.protocols.driven_only:
-            raise DeclarationError(
-                f"{release} is for machines that are driven alone, as by an oracle's cases: "
-                f"{system.name} is not checked at it"
-            )
     on, off = set(switch_on), set(switch_off)
     known = {info.name for info in system.protocols.infos}
     for name in sorted((on | off) - known):

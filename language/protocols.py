@@ -53,8 +53,8 @@ class Protocols(Interned):
     default.
 
     `settled` are features of no release, which shared machines ask for: what each comes to here,
-    in every release. One that is among the features as well may be switched. `driven_only` are
-    releases at which machines are run and no system is checked, `unreleased` those that aren't out.
+    in every release. One that is among the features as well may be switched. `unreleased` are
+    releases that aren't out.
     `parts` are what may be of a release of its own, as a client is: `3.9+client=2.4` is a protocol
     in which everything is of 3.9 but the client.
     """
@@ -62,7 +62,6 @@ class Protocols(Interned):
     releases: tuple[str, ...]
     features: tuple[Expression, ...] = ()
     settled: tuple[tuple[Expression, bool], ...] = ()
-    driven_only: tuple[str, ...] = ()
     unreleased: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
 
@@ -70,7 +69,7 @@ class Protocols(Interned):
         for name, kind in (("releases", str), ("features", Expression)):
             given = items(f"protocols, {name}", getattr(self, name), kind, name[:-1])
             object.__setattr__(self, name, given)
-        for release in (*self.driven_only, *self.unreleased):
+        for release in self.unreleased:
             if release not in self.releases:
                 raise DeclarationError(f"protocols: no release is called {release}")
         for given, holds in (*((each, True) for each in self.features), *self.settled):
@@ -105,19 +104,6 @@ class Protocols(Interned):
     def every_feature(self) -> tuple[Expression, ...]:
         """The features, and those that are settled."""
         return (*self.features, *(feature for feature, _ in self.settled))
-
-    @property
-    def checked(self) -> tuple[str, ...]:
-        """The releases that a system may be checked at."""
-        return tuple(name for name in self.releases if name not in self.driven_only)
-
-    def first_checked(self, release: str) -> str:
-        """The first release from this one on that a system may be checked at; the last of all
-        where there is none. A protocol of parts is what it is."""
-        if MIXED in release:
-            return release
-        later = self.releases[self.releases.index(release) :]
-        return next((name for name in later if name in self.checked), self.newest)
 
     @property
     def newest(self) -> str:

@@ -25,7 +25,7 @@ from ..language import (
     message,
 )
 from .messages import Errors
-from .releases import DRAFT, RELEASES, TRUNK
+from .releases import RELEASES, TRUNK
 
 # Releases -----------------------------------------------------------------------------------------
 
@@ -70,7 +70,6 @@ AUTHORIZERS = Protocols(
         unauthorized_told, prefixed_acls, create_by_topic, idempotent_by_topic, markers_by_admins,
         two_phase_commit_acl,
     ),
-    driven_only=(DRAFT,),
     unreleased=(TRUNK,),
 )  # fmt: skip
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from ..language import Protocols, feature
 from .config import RELEASES, Setting, two_phase_commit
-from .releases import DRAFT, TRUNK
+from .releases import TRUNK
 
 longer_retention = feature(
     "longer_retention",
@@ -62,7 +62,6 @@ BROKERS = Protocols(
         longer_retention, longer_group_sessions, scans_often, longer_lag, id_expiry_apart,
         verification_switch, retries_for_leaders, two_phase_commit,
     ),
-    driven_only=(DRAFT,),
     unreleased=(TRUNK,),
 )  # fmt: skip
 

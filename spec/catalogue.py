@@ -16,7 +16,7 @@ def describe(system: System, console: Console) -> None:
     if system.reach:
         console.print(Padding(Text(f"Default bounds: {system.reach}"), (0, 0, 0, 2)))
     protocols = system.protocols
-    console.print(f"  Protocols: {', '.join(protocols.checked)} (default {protocols.newest})")
+    console.print(f"  Protocols: {', '.join(protocols.releases)} (default {protocols.newest})")
     for names in _alike(system):
         console.print(f"    the same here: {', '.join(names)}")
     features = _columns("feature", "from", "before", "what it does")
@@ -41,7 +41,7 @@ def describe(system: System, console: Console) -> None:
 def _alike(system: System) -> list[list[str]]:
     """Releases that don't differ in any feature that the system asks for."""
     groups: dict[str, list[str]] = {}
-    for release, first in system.first_alike(system.protocols.checked).items():
+    for release, first in system.first_alike(system.protocols.releases).items():
         groups.setdefault(first, []).append(release)
     return [names for names in groups.values() if len(names) > 1]
 

@@ -91,7 +91,7 @@ two_phase_commit = feature(
 RELEASES = (
     "0.11.0.0", "0.11.0.2", "1.0", "1.1", "2.0", "2.1", "2.3", "2.4", "2.5", "2.6", "2.7", "2.8",
     "3.0.0", "3.0", "3.1.0", "3.1.1", "3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9",
-    "4.0-2024-10", "4.0.0", "4.0.1", "4.1", "4.2", "4.3", "trunk",
+    "4.0.0", "4.0.1", "4.1", "4.2", "4.3", "trunk",
 )  # fmt: skip
 CLIENTS = Protocols(
     RELEASES,
@@ -106,7 +106,6 @@ CLIENTS = Protocols(
         in_flight_strict,
         two_phase_commit,
     ),
-    driven_only=("4.0-2024-10",),
     unreleased=("trunk",),
 )
 by_default = idempotence_by_default & ~default_undone

@@ -28,7 +28,7 @@ from ..language import (
     only,
 )
 from .config import LARGEST_INT, RELEASES, Default, Setting
-from .releases import DRAFT, TRUNK
+from .releases import TRUNK
 
 # Releases -----------------------------------------------------------------------------------------
 
@@ -110,7 +110,7 @@ assignor_refused = feature(
 )
 empty_group_refused = feature(
     "empty_group_refused",
-    DRAFT,
+    "4.0.0",
     sentence="An empty group.id is refused; before, where brokers assign alone.",
     source="KIP-289, ClassicKafkaConsumer",
 )
@@ -134,7 +134,6 @@ CONSUMERS = Protocols(
         consumer_protocol, auto_commit_when_parsed, assignor_refused, empty_group_refused,
         unsupported_refused, reset_by_duration,
     ),
-    driven_only=(DRAFT,),
     unreleased=(TRUNK,),
 )  # fmt: skip
 

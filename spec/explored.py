@@ -70,7 +70,7 @@ def has_row(system: System, row: Row) -> bool:
     proposed = {info.name for info in protocols.infos if info.since is None}
     return any(
         protocols.holds(row.during, features)
-        for here in map(protocols.features_at, protocols.checked)
+        for here in map(protocols.features_at, protocols.releases)
         for features in (here, here | proposed, here - proposed)
     )
 

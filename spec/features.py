@@ -10,7 +10,7 @@ from .client_features import OF_CLIENTS
 from .group_features import OF_GROUPS
 from .proposals import PROPOSED
 from .releases import BEFORE as BEFORE
-from .releases import CLIENT, COORDINATOR, DRAFT, LEADER, NEWEST, PARTS, RELEASES, TRUNK
+from .releases import CLIENT, COORDINATOR, LEADER, NEWEST, PARTS, RELEASES, TRUNK
 from .releases import RELEASED as RELEASED
 from .replication_features import OF_REPLICATION
 
@@ -101,7 +101,7 @@ producer_fenced_error = _feature(
 )
 transaction_version_2 = _feature(
     "transaction_version_2",
-    DRAFT,
+    "4.0.0",
     parts=(CLIENT, COORDINATOR, LEADER),
     sentence="Every transaction ends with a new epoch, and Produce adds its partition (from 4.0).",
     source="KIP-890 part 2",
@@ -111,14 +111,6 @@ pending_first = _of_coordinators(
     "4.0.0",
     sentence="A transition in flight is answered before id and epoch are compared (from 4.0).",
     source="KAFKA-18660",
-)
-version_2_draft = _of_coordinators(
-    "version_2_draft",
-    DRAFT,
-    until="4.0.0",
-    sentence="Whether an EndTxn may be a retry hangs on the version of the end before it; an abort "
-    "needs a transaction; a completed end forgets the epoch before.",
-    source="TransactionCoordinator.endTransaction at 1eb7644349",
 )
 newer_epoch_cancels_load = _of_coordinators(
     "newer_epoch_cancels_load",
@@ -302,7 +294,7 @@ stale_epoch_first = _of_leaders(
 stale_answer_first = _of_leaders(
     "stale_answer_first",
     "3.9",
-    until=DRAFT,
+    until="4.0.0",
     sentence="A stale epoch is refused before it matters whether the question still counts (in "
     "3.9.2; 4.0.0 and 4.0.1 don't have that).",
     source="KAFKA-19690",
@@ -569,4 +561,4 @@ overlap_refused = _of_coordinators(
 )
 
 _all = (*_features, *OF_CLIENTS, *OF_REPLICATION, *OF_GROUPS, *PROPOSED)
-KAFKA = Protocols(RELEASES, _all, driven_only=(DRAFT,), unreleased=(TRUNK,), parts=PARTS)
+KAFKA = Protocols(RELEASES, _all, unreleased=(TRUNK,), parts=PARTS)

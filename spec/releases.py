@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 # Two numbers name the last release of their line: 2.0 is 2.0.1, and 3.9 is 3.9.2. 0.11.0.0 is
-# 0.11.0.1, too, and 0.11.0.2 the last one. 4.0-2024-10 is the trunk of 25 October 2024 (commit
-# 1eb7644349), with half of 4.0 in it, for Kafka's own cases: its clients knew no request of version
-# 2, so that no system has it. trunk is that of 22 August 2026, 4.5 as it may come.
+# 0.11.0.1, too, and 0.11.0.2 the last one. trunk is that of 22 August 2026, 4.5 as it may come.
 RELEASES = (
     "0.11.0.0", "0.11.0.2", "1.0", "1.1", "2.0", "2.1", "2.3", "2.4", "2.5", "2.6", "2.7", "2.8",
-    "3.0", "3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9", "4.0-2024-10", "4.0.0", "4.0.1", "4.1",
-    "4.2", "4.3", "trunk",
+    "3.0", "3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9", "4.0.0", "4.0.1", "4.1", "4.2",
+    "4.3", "trunk",
 )  # fmt: skip
-BEFORE, DRAFT, NEWEST, TRUNK = "2.5", "4.0-2024-10", "4.3", "trunk"
-RELEASED = tuple(release for release in RELEASES if release not in (DRAFT, TRUNK))
+BEFORE, NEWEST, TRUNK = "2.5", "4.3", "trunk"
+RELEASED = tuple(release for release in RELEASES if release != TRUNK)
 
 # What may be of a release of its own. A feature of several is there where all of them have it, as
 # the versions of their requests say.

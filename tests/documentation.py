@@ -397,7 +397,7 @@ def _layouts() -> str:
 
 
 def _settings(settings: Iterable[Setting], protocols: Protocols) -> str:
-    releases = protocols.checked
+    releases = protocols.releases
     features = {release: protocols.features_at(release) for release in releases}
     rows = ["| setting | type | range | default | releases |", "|---|---|---|---|---|"]
     for item in settings:

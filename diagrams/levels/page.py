@@ -91,7 +91,7 @@ def to_html(
 
 
 def _releases(system: System, shown: str | None) -> tuple[str, ...]:
-    releases = system.protocols.checked
+    releases = system.protocols.releases
     if shown is not None and shown not in releases:
         system.protocols.features_at(shown)
         return (*releases, shown)

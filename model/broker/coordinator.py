@@ -24,7 +24,6 @@ from .transaction_metadata import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     TransactionMetadata,
-    record_of,
 )
 from .transaction_state_manager import PENDING
 
@@ -460,7 +459,7 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         pending = entry["pending"]
         if pending is not None and pending not in ("COMPLETE_COMMIT", "COMPLETE_ABORT"):
             if self.keeps_records and not is_tried:
-                self.records.append(record_of(name, entry))
+                self.records.append(self.pending_record(name))
             self.appends += 1
             if self._holds("append", name, token, off):
                 raise ThreadHeld

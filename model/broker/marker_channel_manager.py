@@ -9,7 +9,6 @@ from typing import Any
 from ...spec.coordinator import markers
 from ..engine.errors import ModelError
 from ..engine.machine import Machine
-from .transaction_metadata import record_of
 from .transaction_state_manager import ERRORS, PENDING, TransactionStateManager
 
 
@@ -149,7 +148,7 @@ class TransactionMarkerChannelManager(TransactionStateManager):
         self.completion_coordinator_epoch = coordinator_epoch
         entry = self._at_now(self.entries[name])
         if self.keeps_records:
-            self.records.append(record_of(name, entry))
+            self.records.append(self.pending_record(name))
         if append == PENDING:
             return
         if append == "NONE":

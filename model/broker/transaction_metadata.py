@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ...spec.coordinator import entry as transaction
-from ...spec.coordinator import log
 from ..engine.machine import Machine
 
 NO_PRODUCER_ID = NO_PRODUCER_EPOCH = -1
@@ -112,9 +111,7 @@ def record_of(name: str, entry: Machine) -> TransactionMetadata:
         copy.put(partitions=frozenset())
     copy.handle("log append")
     appended = metadata_of(name, copy)
-    last = entry.value(log.recorded_last_epoch)
     return appended._replace(
         previous_producer_id=entry["producer_id"],
         txn_start_timestamp=entry["pending_start_timestamp"],
-        last_producer_epoch=last if completes else appended.last_producer_epoch,
     )

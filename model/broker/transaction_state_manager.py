@@ -25,6 +25,7 @@ from .transaction_metadata import (
     TransactionMetadata,
     entry_of,
     metadata_of,
+    record_of,
     state_member,
 )
 
@@ -50,6 +51,8 @@ class TransactionStateManager:
 
     tables: ClassVar = tables.DRIVEN
     """What an entry does."""
+    features: ClassVar[tuple[str, ...]] = ()
+    """Those that it has besides its release's."""
 
     def __init__(
         self, *, protocol: str | None, transaction_version: int | None, now_ms: int,
@@ -57,10 +60,13 @@ class TransactionStateManager:
         **settings: int,
     ) -> None:  # fmt: skip
         self._lookup = Machine(
-            ownership.COORDINATOR_TABLES, KAFKA, protocol=protocol, constants=settings, this=0
-        )
+            ownership.COORDINATOR_TABLES, KAFKA, protocol=protocol, switch_on=self.features,
+            constants=settings, this=0,
+        )  # fmt: skip
         expiration = {"transactional_id_expiration_ms": transactional_id_expiration_ms}
-        self._blank = Machine(self.tables, KAFKA, protocol=protocol, constants=expiration)
+        self._blank = Machine(
+            self.tables, KAFKA, protocol=protocol, switch_on=self.features, constants=expiration
+        )
         self.protocol = self._lookup.protocol
         knows_2 = "transaction_version_2" in self._blank.features
         version = (2 if knows_2 else 0) if transaction_version is None else transaction_version
@@ -187,6 +193,10 @@ class TransactionStateManager:
         """The entry of an id, if there is one."""
         entry = self.entries.get(transactional_id)
         return None if entry is None else metadata_of(transactional_id, entry)
+
+    def pending_record(self, transactional_id: str) -> TransactionMetadata:
+        """The record that an id's pending transition appends."""
+        return record_of(transactional_id, self.entries[transactional_id])
 
     def _at_now(self, entry: Machine) -> Machine:
         entry.outside(clock__now=self.now_ms)

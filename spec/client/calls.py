@@ -44,7 +44,6 @@ from ..features import (
     offsets_name_members,
     transaction_version_2,
     transactional,
-    version_2_draft,
 )
 from ..messages import PARTITION, REAL, TRANSACTION, Result, connection, producer
 from .add_partitions import add
@@ -80,7 +79,6 @@ from .transaction_manager import (
     adds_implicitly,
     call_acknowledged,
     call_result,
-    finalized_version,
     has_error,
     has_id,
     is_closed,
@@ -88,7 +86,6 @@ from .transaction_manager import (
     new_partitions,
     pending_call,
     transaction_started,
-    transaction_version,
 )
 
 _MANAGER = "TransactionManager"
@@ -234,7 +231,6 @@ begin = Table(
                 outcome.at(_begun): Outcome.BEGUN,
                 pending_call: None,
                 last_error: None,
-                transaction_version: if_(version_2_draft, finalized_version, transaction_version),
             },
         ),
     ),

@@ -37,7 +37,6 @@ from ..features import (
     transactional,
     unauthorized_abortable,
     upgrade_bumps_epoch,
-    version_2_draft,
     version_looked_up,
 )
 from ..messages import NO_EPOCH, PARTITION, REAL, producer
@@ -161,8 +160,7 @@ reason_to_drop = if_(
 )
 has_ongoing_transaction = state.is_in(IN_TRANSACTION, COMMITTING, ABORTING, ABORTABLE_ERROR)
 aborts_as_it_closes = close_ends & has_ongoing_transaction & ~completing
-knows_version_2 = transaction_version_2 & ~version_2_draft  # the draft only looked for it
-adds_implicitly = knows_version_2 & is_version_2
+adds_implicitly = transaction_version_2 & is_version_2
 _coordinator_bumps = coordinator_version >= BUMPING_VERSION
 can_bump = client_epoch_bump & (~transactional | _coordinator_bumps | adds_implicitly)
 NEEDS_BUMP: dict[Expression, Operand] = {must_bump: must_bump | ~adds_implicitly}

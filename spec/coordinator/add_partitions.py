@@ -10,7 +10,6 @@ from ..features import (
     pending_first,
     transaction_version_2,
     verification,
-    version_2_draft,
 )
 from ..messages import (
     AddPartitionsByLeader,
@@ -126,7 +125,7 @@ add_partitions = Table(
         asks(AddPartitionsToTxn),
         AddPartitionsToTxn.partitions,
         (AddPartitionsToTxn.partitions - partitions) == set_of(),
-        if_(version_2_draft, 0, AddPartitionsToTxn.client_transaction_version),
+        AddPartitionsToTxn.client_transaction_version,
     ),
 )
 
@@ -180,7 +179,7 @@ add_partitions_by_leader = Table(
             {},
             set_of(AddPartitionsByLeader.partition),
             AddPartitionsByLeader.partition.is_in(partitions),
-            if_(version_2_draft, 0, 2),
+            2,
         ),
     ),
 )

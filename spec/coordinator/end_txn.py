@@ -1,4 +1,4 @@
-"""The end of a transaction at the coordinator: before version 2, with it, and in its draft.
+"""The end of a transaction at the coordinator: before version 2, and with it.
 
 TransactionCoordinator.endTransaction is called for a client's EndTxn, and by the thread that has
 fenced a transaction: it has the entry's lock twice, for the fence and for the end, and anything may
@@ -18,7 +18,6 @@ from ..features import (
     rotation_on_fence,
     single_fence_bump,
     transaction_version_2,
-    version_2_draft,
 )
 from ..messages import (
     LARGEST_EPOCH,
@@ -55,7 +54,6 @@ from .entry import (
     client_transaction_version,
     continue_fence,
     dated,
-    ending,
     ends_ahead,
     ends_strictly,
     entry_version,
@@ -98,7 +96,7 @@ def tell_fencers(error: Expression, when: Expression | bool = True) -> Sending:
     )
 
 
-class _End(NamedTuple):
+class End(NamedTuple):
     """What endTransaction is called with; a fence never commits."""
 
     producer_id: Expression
@@ -182,21 +180,21 @@ class _End(NamedTuple):
 
 
 _FENCE_IS_OVER: Updates = {fence_end: None}
-_BY_CLIENT = _End(EndTxn.producer_id, EndTxn.producer_epoch, EndTxn.result == Result.COMMIT)
-_BY_FENCE = _End(fence_end.value.producer_id, fence_end.value.producer_epoch, None)
-_OVERTAKES = "abort overtakes a fence"
+BY_CLIENT = End(EndTxn.producer_id, EndTxn.producer_epoch, EndTxn.result == Result.COMMIT)
+BY_FENCE = End(fence_end.value.producer_id, fence_end.value.producer_epoch, None)
+OVERTAKES = "abort overtakes a fence"
 
 # Before version 2 -------------------------------------------------------------------------------
 
 _END_1 = "TransactionCoordinator.endTransactionWithTV1"
 
 
-def _before_version_2(end: _End) -> tuple[Row, ...]:
+def _before_version_2(end: End) -> tuple[Row, ...]:
     prepare = end.of_result(PREPARE_COMMIT, PREPARE_ABORT)
     # of a client before 2.6, of a fence in all releases
     may_be_ahead = ~ends_strictly if end.is_from_client else TRUE
     return only(
-        ~transaction_version_2 & ~version_2_draft,
+        ~transaction_version_2,
         end.unknown(_END_1),
         *end.overtaken(_END_1),
         end.other_producer(_END_1),
@@ -214,7 +212,7 @@ def _before_version_2(end: _End) -> tuple[Row, ...]:
             "transition in flight", Errors.CONCURRENT_TRANSACTIONS, _END_1, when=in_transition
         ),
         end.prepare(
-            end.named(_OVERTAKES, "abort with the bumped epoch"),
+            end.named(OVERTAKES, "abort with the bumped epoch"),
             {
                 pending: PREPARE_ABORT,
                 producer_epoch: end.epoch,
@@ -252,20 +250,20 @@ def _before_version_2(end: _End) -> tuple[Row, ...]:
 
 # Version 2 --------------------------------------------------------------------------------------
 
-_END_2 = "TransactionCoordinator.endTransaction"
+END_2 = "TransactionCoordinator.endTransaction"
 _needs_id = exhausted & (rotation_on_fence | ~fencing)
-_NO_FENCE: Updates = {pending: None}
+NO_FENCE: Updates = {pending: None}
 
 
-def _id_taken(needed: Expression) -> dict[Expression, Expression]:
+def id_taken(needed: Expression) -> dict[Expression, Expression]:
     return {offered_id: if_(needed, ID_TAKEN[offered_id], offered_id)}
 
 
-def _next_id_taken(needed: Expression) -> dict[Expression, Expression]:
-    return {next_id: if_(needed, offered_id, None)} | _id_taken(needed)
+def next_id_taken(needed: Expression) -> dict[Expression, Expression]:
+    return {next_id: if_(needed, offered_id, None)} | id_taken(needed)
 
 
-def _version_2(end: _End) -> tuple[Row, ...]:
+def _version_2(end: End) -> tuple[Row, ...]:
     retry_of_bump = (end.producer_id == producer_id) & (producer_epoch == end.epoch + 1)
     retry_of_overflow = (
         (previous_id == end.producer_id) & (end.epoch == LARGEST_EPOCH - 1) & (producer_epoch == 0)
@@ -287,24 +285,24 @@ def _version_2(end: _End) -> tuple[Row, ...]:
         pending_epoch: minimum(ended + 1, LARGEST_EPOCH),
         pending_last_epoch: ended,
     }
-    with_new_id = bumped | _next_id_taken(_needs_id)
+    with_new_id = bumped | next_id_taken(_needs_id)
     return only(
-        transaction_version_2 & ~version_2_draft,
-        end.unknown(_END_2),
-        *end.overtaken(_END_2),
+        transaction_version_2,
+        end.unknown(END_2),
+        *end.overtaken(END_2),
         end.refuse(
-            "transition in flight", Errors.CONCURRENT_TRANSACTIONS, _END_2, when=in_transition
+            "transition in flight", Errors.CONCURRENT_TRANSACTIONS, END_2, when=in_transition
         ),
-        end.other_producer(_END_2, unless=is_retry & retry_of_overflow),
+        end.other_producer(END_2, unless=is_retry & retry_of_overflow),
         *end.from_client(
             end.refuse(
-                "retry of an end without a new epoch", fenced, _END_2,
+                "retry of an end without a new epoch", fenced, END_2,
                 when=is_retry & (is_prepared | ends) & (client_transaction_version != 2),
                 during=retry_by_entry,
             ),
         ),
         end.refuse(
-            "other epoch", fenced, _END_2,
+            "other epoch", fenced, END_2,
             when=~if_(
                 is_prepared,
                 is_retry & retry_of_bump,
@@ -312,21 +310,21 @@ def _version_2(end: _End) -> tuple[Row, ...]:
             ),
         ),
         end.refuse(
-            "ended so already", Errors.NONE, _END_2, when=is_retry & (state == done),
+            "ended so already", Errors.NONE, END_2, when=is_retry & (state == done),
             epoch=producer_epoch,
         ),
         end.refuse(
-            "ended otherwise already", Errors.INVALID_TXN_STATE, _END_2, when=is_retry & ends
+            "ended otherwise already", Errors.INVALID_TXN_STATE, END_2, when=is_retry & ends
         ),
         end.refuse(
-            "end under way", Errors.CONCURRENT_TRANSACTIONS, _END_2, when=state == prepare
+            "end under way", Errors.CONCURRENT_TRANSACTIONS, END_2, when=state == prepare
         ),
         end.refuse(
-            "other end under way", Errors.INVALID_TXN_STATE, _END_2, when=is_prepared
+            "other end under way", Errors.INVALID_TXN_STATE, END_2, when=is_prepared
         ),
         *end.from_client(
             end.refuse(
-                "commit of nothing", Errors.INVALID_TXN_STATE, _END_2,
+                "commit of nothing", Errors.INVALID_TXN_STATE, END_2,
                 when=~end.aborts & is_settled,
             ),
         ),
@@ -335,9 +333,9 @@ def _version_2(end: _End) -> tuple[Row, ...]:
                 "no producer id for an abort that overtakes a fence",
                 "no producer id for the abort",
             ),
-            Errors.COORDINATOR_LOAD_IN_PROGRESS, _END_2,
+            Errors.COORDINATOR_LOAD_IN_PROGRESS, END_2,
             when=fencing & end.aborts & _needs_id & ~offered_id.is_set,
-            updates=_NO_FENCE,
+            updates=NO_FENCE,
             during=rotation_on_fence,
             note=end.named("The fence finds no fence pending, and holds an epoch that nobody took.",
                            ""),
@@ -348,14 +346,14 @@ def _version_2(end: _End) -> tuple[Row, ...]:
         ),
         *end.meets_a_fence(
             note="Where epochs are used up, a producer id is taken all the same.",
-            updates=_id_taken(_needs_id),
+            updates=id_taken(_needs_id),
         ),
         *(() if end.is_from_client else (
             end.refuse(
                 "a second new epoch overflows", Errors.UNKNOWN_SERVER_ERROR,
                 "TransactionMetadata.prepareTransitionTo in 4.0.0, an epoch below 0",
                 when=fencing & (end.epoch == LARGEST_EPOCH),
-                updates={**_NO_FENCE, producer_epoch: end.epoch, last_producer_epoch: NO_EPOCH},
+                updates={**NO_FENCE, producer_epoch: end.epoch, last_producer_epoch: NO_EPOCH},
                 during=~single_fence_bump,
                 note="The transaction stays open, and nobody holds the epoch that could end it.",
             ),
@@ -365,10 +363,10 @@ def _version_2(end: _End) -> tuple[Row, ...]:
             "TransactionMetadata.prepareTransitionTo, an epoch below 0",
             when=(producer_epoch == LARGEST_EPOCH) & (~end.aborts | ~rotation_on_fence),
             note="The producer id that was taken for it is lost.",
-            updates=_id_taken(_needs_id),
+            updates=id_taken(_needs_id),
         ),
         end.prepare(
-            end.named(_OVERTAKES, "abort, which bumps the epoch"),
+            end.named(OVERTAKES, "abort, which bumps the epoch"),
             {
                 pending: PREPARE_ABORT,
                 producer_epoch: ended,
@@ -377,7 +375,7 @@ def _version_2(end: _End) -> tuple[Row, ...]:
             }
             | with_new_id
             | ENDED,
-            f"{_END_2}, KAFKA-19367, KAFKA-20090",
+            f"{END_2}, KAFKA-19367, KAFKA-20090",
             when=fencing,
         ),
         end.prepare(
@@ -394,108 +392,16 @@ def _version_2(end: _End) -> tuple[Row, ...]:
     )  # fmt: skip
 
 
-# The draft of version 2 -------------------------------------------------------------------------
-
-
-def _draft(end: _End) -> tuple[Row, ...]:
-    """What the request's version is decides what the end does to the epoch, what the version of the
-    end before was decides which epochs count."""
-    bumps_since = ~fencing & (client_transaction_version == 2)
-    retry_of_bump = bumps_since & (producer_epoch == end.epoch + 1)
-    retry_of_overflow = bumps_since & (
-        (previous_id == end.producer_id) & (end.epoch == LARGEST_EPOCH - 1) & (producer_epoch == 0)
-    )
-    is_current = end.epoch == producer_epoch
-    needs_id = transaction_version_2 & exhausted & ~fencing
-    prepare = end.of_result(PREPARE_COMMIT, PREPARE_ABORT)
-    ahead = ~TRUE if end.is_from_client else end.epoch > producer_epoch
-    return only(
-        version_2_draft,
-        end.unknown(_END_2),
-        *end.overtaken(_END_2),
-        end.other_producer(_END_2, unless=retry_of_overflow),
-        end.refuse(
-            "other epoch", fenced, _END_2,
-            when=~if_(
-                bumps_since & is_prepared,
-                retry_of_bump,
-                if_(
-                    bumps_since & state.is_in(COMPLETE_COMMIT, COMPLETE_ABORT),
-                    retry_of_bump | retry_of_overflow,
-                    if_(
-                        bumps_since, is_current,
-                        is_current if end.is_from_client else end.epoch >= producer_epoch,
-                    ),
-                ),
-            ),
-        ),
-        end.refuse(
-            "transition in flight", Errors.CONCURRENT_TRANSACTIONS, _END_2, when=in_transition
-        ),
-        *end.meets_a_fence(),
-        end.refuse(
-            "no producer id to be had", Errors.COORDINATOR_LOAD_IN_PROGRESS, NEW_ID,
-            when=(state == ONGOING) & needs_id & ~offered_id.is_set,
-        ),
-        *(() if end.is_from_client else (
-            end.refuse(
-                "a second new epoch overflows", Errors.UNKNOWN_SERVER_ERROR,
-                "TransactionMetadata.prepareTransitionTo in 4.0.0, an epoch below 0",
-                when=fencing & transaction_version_2 & (end.epoch == LARGEST_EPOCH),
-                updates={**_NO_FENCE, producer_epoch: end.epoch, last_producer_epoch: NO_EPOCH},
-                note="The transaction stays open, and nobody holds the epoch that could end it.",
-            ),
-        )),
-        end.refuse(
-            "end at the largest epoch", Errors.UNKNOWN_SERVER_ERROR,
-            "TransactionMetadata.prepareTransitionTo, an epoch below 0",
-            when=(state == ONGOING) & transaction_version_2 & (producer_epoch == LARGEST_EPOCH),
-            updates=_id_taken(needs_id),
-        ),
-        end.prepare(
-            end.named(_OVERTAKES, "abort with the bumped epoch"),
-            {
-                pending: PREPARE_ABORT,
-                producer_epoch: end.epoch,
-                pending_epoch: if_(
-                    transaction_version_2, minimum(end.epoch + 1, LARGEST_EPOCH), end.epoch
-                ),
-                pending_last_epoch: if_(transaction_version_2, end.epoch, NO_EPOCH),
-            }
-            | FENCE_TAKEN
-            | ENDED,
-            _END_2,
-            when=fencing,
-        ),
-        end.prepare(
-            end.named("end", "abort a later transaction"),
-            ending(prepare, transaction_version_2)
-            | _next_id_taken(needs_id)
-            | {ends_ahead: ~transaction_version_2 & ahead},
-            "TransactionMetadata.prepareAbortOrCommit",
-            when=state == ONGOING,
-        ),
-        end.refuse(
-            "ended so already", Errors.NONE, _END_2, epoch=producer_epoch,
-            when=state == end.of_result(COMPLETE_COMMIT, COMPLETE_ABORT),
-        ),
-        end.refuse(
-            "end under way", Errors.CONCURRENT_TRANSACTIONS, _END_2, when=state == prepare
-        ),
-        end.refuse("no transaction to end so", Errors.INVALID_TXN_STATE, _END_2),
-    )  # fmt: skip
-
-
-def _rows(end: _End) -> tuple[Row, ...]:
-    return _before_version_2(end) + _version_2(end) + _draft(end)
+def _rows(end: End) -> tuple[Row, ...]:
+    return _before_version_2(end) + _version_2(end)
 
 
 _ELSEWHERE = (producer, clock, producer_id_manager)
-end_txn = Table(transaction, on=EndTxn, others=_ELSEWHERE, rows=_rows(_BY_CLIENT))
+end_txn = Table(transaction, on=EndTxn, others=_ELSEWHERE, rows=_rows(BY_CLIENT))
 fence_continues = Table(
     transaction,
     on=continue_fence,
     others=_ELSEWHERE,
     when=fence_end.is_set,
-    rows=_rows(_BY_FENCE),
+    rows=_rows(BY_FENCE),
 )

@@ -35,7 +35,6 @@ from ..features import (
     producer_fenced_error,
     strict_end_txn_epoch,
     transaction_version_2,
-    version_2_draft,
 )
 from ..messages import (
     CONNECTION,
@@ -197,8 +196,7 @@ def dated(
 
 
 ENDED = dated(version=entry_version)
-# with a new epoch the draft of version 2 forgets the entry's version, and 4.0 keeps it
-INITIALIZED = dated(NO_TIMESTAMP, if_(version_2_draft, 0, client_transaction_version))
+INITIALIZED = dated(NO_TIMESTAMP, client_transaction_version)
 
 
 def ending(target: Expression, bumps: Expression) -> dict[Expression, Expression | int]:

@@ -35,7 +35,6 @@ from ..features import (
     overflow_answered,
     previous_id_forgotten,
     transaction_version_2,
-    version_2_draft,
 )
 from ..messages import (
     APPEND_FAILURES,
@@ -154,7 +153,6 @@ _dated: Updates = {
     txn_last_update_timestamp: pending_update_timestamp,
     client_transaction_version: pending_version,
 }
-_ends_draft = version_2_draft & (pending_version == 2)
 _completed: Updates = {
     producer_id: if_(_switches, next_id.value, producer_id),
     producer_epoch: if_(_switches, 0, producer_epoch),
@@ -163,7 +161,6 @@ _completed: Updates = {
     previous_id: if_(
         previous_id_forgotten | (pending_version == 2), some(producer_id), previous_id
     ),
-    last_producer_epoch: if_(_ends_draft, producer_epoch, last_producer_epoch),
     next_id: None,
     failed_fence: False,
 } | _dated
@@ -178,9 +175,6 @@ _decided: Updates = (
     | _dated
     | _previous_at_all
 )
-
-recorded_last_epoch = if_(completing & version_2_draft, producer_epoch, last_producer_epoch)
-"""What a Complete record says of the epoch before."""
 
 RECORDS: Mapping[Expression, Updates] = {
     EMPTY: {
@@ -377,7 +371,7 @@ completion_begins = Table(
                     Errors.NONE,
                     if_(_new_pair, next_id.value, producer_id),
                     if_(
-                        transaction_version_2 | version_2_draft,
+                        transaction_version_2,
                         if_(_new_pair, 0, producer_epoch),
                         NO_EPOCH,
                     ),

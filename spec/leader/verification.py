@@ -13,7 +13,6 @@ from ..features import (
     offsets_told_apart,
     offsets_verified,
     transaction_version_2,
-    version_2_draft,
 )
 from ..messages import (
     LOSSES,
@@ -86,7 +85,7 @@ def refusals(error: Expression, by_kind: Expression, refused: Refusal) -> tuple[
             by_kind & (error == Errors.CONCURRENT_TRANSACTIONS),
             Errors.NOT_ENOUGH_REPLICAS,
             _HANDLE,
-            ~transaction_version_2 | version_2_draft,
+            ~transaction_version_2,
         ),
         refused(
             "coordinator moved",

@@ -27,7 +27,7 @@ from ...language import (
 )
 from ..leader.isolation import ending_behind
 from ..leader.state import Kind
-from ..releases import DRAFT, RELEASES, TRUNK
+from ..releases import RELEASES, TRUNK
 
 # Releases -----------------------------------------------------------------------------------------
 
@@ -62,7 +62,6 @@ index_of_whole_segments = feature(
 READING = Protocols(
     RELEASES,
     (watermark_read_once, groups_together, markers_have_no_key, index_of_whole_segments),
-    driven_only=(DRAFT,),
     unreleased=(TRUNK,),
 )
 

@@ -70,7 +70,7 @@ EVERY = [
     (name, protocol)
     for name in SMALL_ONES
     for protocol in dict.fromkeys(
-        shipped(name).first_alike(shipped(name).protocols.checked).values()
+        shipped(name).first_alike(shipped(name).protocols.releases).values()
     )
 ]  # fmt: skip
 
@@ -175,8 +175,8 @@ def test_a_bug_that_no_run_agrees_to_explains_nothing(known: Bug) -> None:
 @pytest.mark.slow
 def test_releases_that_do_not_differ_are_explored_once() -> None:
     coordinators = shipped("coordinators")
-    alike = coordinators.first_alike(coordinators.protocols.checked)
-    assert set(alike) == set(coordinators.protocols.checked)
+    alike = coordinators.first_alike(coordinators.protocols.releases)
+    assert set(alike) == set(coordinators.protocols.releases)
     assert len(set(alike.values())) < len(alike)
     done: list[str] = []
     matrix(

@@ -10,7 +10,8 @@ from epochfence.model import ProducerClient
 from epochfence.model.client.requests import CallFailed, CallResult, Produce, Record, Request
 from epochfence.spec.client import accumulator, state, transaction_manager
 from epochfence.spec.messages import SEQUENCE
-from epochfence.tests.conformance.harness import RELEASE, Adapter, Raised
+from epochfence.tests.conformance.draft import RELEASE
+from epochfence.tests.conformance.harness import Adapter, Raised
 
 HALF_A_BATCH = 8_200  # bytes; two of them don't fit into one uncompressed
 

@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from epochfence.model.client.config import ConfigError, resolve, resolve_broker
+from epochfence.tests.conformance.draft import RELEASE
 
 Step = Mapping[str, Any]
 Result = dict[str, Any]
-
-RELEASE = "4.0-2024-10"
 
 
 def _producer_config(step: Step) -> Result:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from epochfence.model import TransactionCoordinator, TransactionMetadata
+from epochfence.model import TransactionMetadata
 from epochfence.model.broker.coordinator import IllegalArgument
 from epochfence.model.broker.marker_channel_manager import IllegalState, Marker
-from epochfence.tests.conformance.harness import RELEASE, Adapter, Raised
+from epochfence.tests.conformance.draft import RELEASE, DraftCoordinator
+from epochfence.tests.conformance.harness import Adapter, Raised
 
 
 def metadata_from(given: Mapping[str, Any]) -> TransactionMetadata:
@@ -53,7 +54,7 @@ class Coordinator(Adapter):
         self.next_id = given.get("next_producer_id", 0)
         self.leaders = dict(given.get("leaders", {}))
         self.homes = dict(given.get("txn_partition_of", {}))
-        self.model = TransactionCoordinator(
+        self.model = DraftCoordinator(
             protocol=RELEASE, transaction_version=given.get("broker_transaction_version", 0),
             now_ms=given.get("now_ms", 0), producer_ids=self._new_id,
             leader_of=lambda partition: self.leaders.get(partition, 0),

@@ -12,8 +12,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-RELEASE = "4.0-2024-10"
-
 
 class Raised(Exception):
     """A local call failed, under one of the names of `raises`."""

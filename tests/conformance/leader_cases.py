@@ -14,7 +14,8 @@ from epochfence.model.broker.producer_state_manager import (
 )
 from epochfence.model.broker.transaction_index import AbortedTxn, NotBehind
 from epochfence.model.engine.machine import Machine
-from epochfence.tests.conformance.harness import RELEASE, Adapter, Raised
+from epochfence.tests.conformance.draft import RELEASE
+from epochfence.tests.conformance.harness import Adapter, Raised
 
 NOT_IN_MEMORY = "the model has snapshots, but no files of them that others change"
 FILES: dict[str, str] = dict.fromkeys(

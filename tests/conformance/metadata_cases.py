@@ -12,8 +12,8 @@ from epochfence.model.broker.transaction_log import TombstoneBatch
 from epochfence.model.broker.transaction_metadata import NEW_ENTRY, STATE_NAMES
 from epochfence.spec.coordinator import entry as transaction
 from epochfence.tests.conformance.coordinator_cases import metadata_from, metadata_to
-from epochfence.tests.conformance.harness import RELEASE, Adapter, Raised
-from epochfence.tests.conformance.metadata_functions import Functions
+from epochfence.tests.conformance.draft import RELEASE, DraftFunctions
+from epochfence.tests.conformance.harness import Adapter, Raised
 
 
 class CoordinatorMetadata(Adapter):
@@ -24,7 +24,7 @@ class CoordinatorMetadata(Adapter):
         config = given.get("config", {})
         self.partitions = given.get("num_partitions", 1)
         self.version = given.get("broker_transaction_version", 0)
-        self.model = Functions(
+        self.model = DraftFunctions(
             protocol=RELEASE, transaction_version=self.version, now_ms=given.get("now_ms", 0),
             state_partition_of=lambda name: partition_for(name, self.partitions),
             transactional_id_expiration_ms=config.get("transactional_id_expiration_ms", 604800000),
@@ -53,7 +53,7 @@ class CoordinatorMetadata(Adapter):
             self.model.now_ms = before
         if error != "NONE":
             return {"error": error}
-        self.prepared[txn_id] = self.model.prepared(txn_id)
+        self.prepared[txn_id] = self.model.pending_record(txn_id)
         return {"error": error, "transition": metadata_to(self.prepared[txn_id])}
 
     def prepare_increment_epoch(

@@ -28,7 +28,7 @@ from epochfence.language import (
 from epochfence.model import TransactionCoordinator, TransactionMetadata
 from epochfence.model.broker.coordinator import IllegalArgument
 from epochfence.model.broker.marker_channel_manager import IllegalState
-from epochfence.model.broker.transaction_metadata import metadata_of, record_of, state_member
+from epochfence.model.broker.transaction_metadata import metadata_of, state_member
 from epochfence.spec.coordinator import tables as coordinator
 from epochfence.spec.coordinator.add_partitions import adding
 from epochfence.spec.coordinator.entry import (
@@ -64,7 +64,7 @@ from epochfence.spec.coordinator.entry import (
 from epochfence.spec.coordinator.init_producer_id import increment_rows, rotation
 from epochfence.spec.coordinator.log import COMPLETING
 from epochfence.spec.coordinator.markers import caller
-from epochfence.spec.features import rotation_on_fence, transaction_version_2, version_2_draft
+from epochfence.spec.features import rotation_on_fence, transaction_version_2
 from epochfence.spec.messages import (
     EPOCH,
     LARGEST_EPOCH,
@@ -167,33 +167,40 @@ end = event(
     next_producer_id=Optional(PRODUCER_ID),
 )  # fmt: skip
 _bumps = end.client_transaction_version == 2
-_ends_nothing = (end.target == PREPARE_ABORT) & is_settled & ~version_2_draft
-ended = Table(
-    transaction,
-    on=end,
-    others=(clock,),
-    response=Prepared,
-    rows=(
-        Row(
-            "no epoch above the largest",
-            when=~pending.is_set
-            & _bumps
-            & (producer_epoch == LARGEST_EPOCH)
-            & ~(rotation_on_fence & (end.target == PREPARE_ABORT)),
-            reply=Prepared(error=Errors.NONE, raises=some(Raised.ILLEGAL_ARGUMENT)),
-            source=f"{_METADATA}.prepareTransitionTo",
+
+
+def end_table(origins: Expression) -> Table:
+    """prepareAbortOrCommit, which comes from one of these states."""
+    return Table(
+        transaction,
+        on=end,
+        others=(clock,),
+        response=Prepared,
+        rows=(
+            Row(
+                "no epoch above the largest",
+                when=~pending.is_set
+                & _bumps
+                & (producer_epoch == LARGEST_EPOCH)
+                & ~(rotation_on_fence & (end.target == PREPARE_ABORT)),
+                reply=Prepared(error=Errors.NONE, raises=some(Raised.ILLEGAL_ARGUMENT)),
+                source=f"{_METADATA}.prepareTransitionTo",
+            ),
+            _unless(origins),
+            Row(
+                "prepare",
+                set=ending(end.target, _bumps)
+                | {next_id: end.next_producer_id}
+                | dated(if_(is_settled, now, txn_start_timestamp), if_(_bumps, 2, 0)),
+                reply=_done,
+                source=f"{_METADATA}.prepareAbortOrCommit",
+            ),
         ),
-        _unless((state == ONGOING) | (_ends_nothing & transaction_version_2)),
-        Row(
-            "prepare",
-            set=ending(end.target, _bumps)
-            | {next_id: end.next_producer_id}
-            | dated(if_(is_settled, now, txn_start_timestamp), if_(_bumps, 2, 0)),
-            reply=_done,
-            source=f"{_METADATA}.prepareAbortOrCommit",
-        ),
-    ),
-)
+    )
+
+
+_ends_nothing = (end.target == PREPARE_ABORT) & is_settled & transaction_version_2
+ended = end_table((state == ONGOING) | _ends_nothing)
 
 complete = event("prepare complete")
 completed = Table(
@@ -286,10 +293,7 @@ checked = Table(
             _to_prepared
             & (
                 (check.partitions != partitions)
-                | (
-                    (check.txn_start_timestamp != txn_start_timestamp)
-                    & ~(is_settled & ~version_2_draft)
-                )
+                | ((check.txn_start_timestamp != txn_start_timestamp) & ~is_settled)
             ),
         ),
         _no_fit("never started", _to_complete & (check.txn_start_timestamp == NO_TIMESTAMP)),
@@ -314,10 +318,6 @@ class Functions(TransactionCoordinator):
         answer = entry.handle(event, **fields).reply
         _raise(answer.raises, event)
         return answer.error
-
-    def prepared(self, transactional_id: str) -> TransactionMetadata:
-        """The transition that is pending, as the record that it would append."""
-        return record_of(transactional_id, self.entries[transactional_id])
 
     def complete(self, transition: TransactionMetadata) -> TransactionMetadata:
         """Applies a transition that was prepared; the entry then. Raises IllegalState where the

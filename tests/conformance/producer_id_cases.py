@@ -12,7 +12,8 @@ from epochfence.model.broker.producer_ids import (
     ProducerIdBlockZNode,
     ZkProducerIdManager,
 )
-from epochfence.tests.conformance.harness import RELEASE, Adapter, Raised
+from epochfence.tests.conformance.draft import RELEASE
+from epochfence.tests.conformance.harness import Adapter, Raised
 
 
 class ProducerIds(Adapter):

@@ -114,13 +114,6 @@ def test_what_releases_do_not_say_is_shown_with_them() -> None:
     assert "where" not in decision_table(replace(pay_back, rows=rows), both[0])
 
 
-def test_releases_without_systems_are_not_told() -> None:
-    driven = replace(ORDERS.protocols, driven_only=("2",))
-    text = decision_table(TABLES["order.pay back"], driven)
-    assert re.findall(r"<small>(\d+)", text) == ["1", "3"]
-    assert "2" not in "".join(re.findall(r"<small>.*", text))
-
-
 def test_the_first_row_without_a_condition_is_always_taken() -> None:
     ask = TABLES["customer.begin"]
     always = replace(ask, rows=(replace(ask.rows[0], when=True),))

@@ -137,16 +137,6 @@ def test_other_releases_are_refused(release: str) -> None:
         KAFKA.features_at(release)
 
 
-def test_no_system_is_checked_at_a_release_for_driven_machines_alone() -> None:
-    protocols = lang.Protocols(("1", "2", "3"), (FAST, SLOW), driven_only=("2",))
-    assert protocols.checked == ("1", "3")
-    assert [*map(protocols.first_checked, ("1", "2", "3"))] == ["1", "3", "3"]
-    with pytest.raises(DeclarationError, match="2 is for machines that are driven alone"):
-        lang.instantiate(system(protocols=protocols), "2")
-    with pytest.raises(DeclarationError, match="no release is called 4"):
-        lang.Protocols(("1",), driven_only=("4",))
-
-
 PARTS = ("client", "server")
 OURS = lang.feature("ours", "2", parts=("client",))
 AGREED = lang.feature("agreed", "2", parts=PARTS)

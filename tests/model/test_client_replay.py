@@ -6,8 +6,7 @@ it waits for, and what its application was told of each record.
 A bounded client drains a record when it likes; here it is given to the client then. What the client
 does by itself it does as soon as it can, so that walks go there first; but a batch that goes again
 waits until a request to the coordinator is answered. That leaves out records that are drained after
-their commit was asked for (`early_ends`). The draft `4.0-2024-10` is left out,
-whose client at real ranges still asks for partitions.
+their commit was asked for (`early_ends`).
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ def _in_one_release(systems: list[System], *rows: Row) -> bool:
 @cache
 def _features(system: System) -> tuple[frozenset[str], ...]:
     """The features of each release."""
-    return tuple(map(system.protocols.features_at, system.protocols.checked))
+    return tuple(map(system.protocols.features_at, system.protocols.releases))
 
 
 def _may_both_hold(systems: list[System], row: Row, other: Row) -> bool:

@@ -47,7 +47,7 @@ def test_scenarios_know_every_property_and_all_together_every_row(system: System
     protocols = system.protocols
     every = {
         f"{table.name}/{row.name}"
-        for release in protocols.checked
+        for release in protocols.releases
         for table in system.tables
         for row in table.rows
         if protocols.holds(row.during, protocols.features_at(release))

@@ -77,8 +77,8 @@ _SINCE = {
     "2.5": {"NoDuplicate": 9, "Order": 11},
 }
 EXPECTED = {
-    release: [told for first, told in _SINCE.items() if first in KAFKA.checked[: n + 1]][-1]
-    for n, release in enumerate(KAFKA.checked)
+    release: [told for first, told in _SINCE.items() if first in KAFKA.releases[: n + 1]][-1]
+    for n, release in enumerate(KAFKA.releases)
 }
 SMALL = bounds(*KINDS, records=3)
 
@@ -91,7 +91,7 @@ SMALL = bounds(*KINDS, records=3)
         pytest.param(release, marks=pytest.mark.slow(5))
         if release == NEWEST
         else pytest.param(release, marks=[pytest.mark.slow, pytest.mark.sample(1)])
-        for release in KAFKA.checked
+        for release in KAFKA.releases
     ],
 )
 def test_each_release_breaks_what_is_known_of_it(release: str) -> None:

@@ -167,7 +167,6 @@ HARMLESS = {
     "previous_id_forgotten": "what is kept longer is compared with less",
     "state_outlives_records": "no records are deleted at the default bounds",
     "unknown_producer_accepted": "it decides which error is answered",
-    "version_2_draft": "no other release has it",
     "verification": "version 2 asks in any case, and its epochs refuse what is late",
     "abortable_error": "it decides which error is answered",
     "ongoing_by_epoch": "version 2 refuses what is older, and is asked about what is newer",

@@ -142,7 +142,7 @@ def releases(system: System) -> list[str]:
     }
     alike = {
         frozenset(system.protocols.features_at(release) & asked): release
-        for release in system.protocols.checked
+        for release in system.protocols.releases
     }
     return list(alike.values())
 

@@ -64,7 +64,7 @@ def test_an_empty_group() -> None:
     refused = f"InvalidGroupIdException: {text}"
     for release in RELEASES:
         told = outcome({"group.id": ""}, release)
-        assert told == (refused if since(release, "4.0-2024-10") else "")
+        assert told == (refused if since(release, "4.0.0") else "")
         told = outcome({"group.id": "", "group.protocol": "consumer"}, release)
         assert told == (refused if since(release, "3.7") else "")
 
