@@ -32,4 +32,8 @@ UNEXPLORED = (
         "a fault of a trunk, which no release has: epochfence bugs KAFKA-10080 runs it",
         ("transaction.completion written again/the record before is the last in the log",),
     ),
+    Unexplored(
+        "of releases before leaders ask so: AddPartitionsToTxn has the same rows, and takes it",
+        ("transaction.AddPartitionsByLeader/transition in flight, same epoch",),
+    ),
 )
