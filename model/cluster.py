@@ -7,7 +7,6 @@ holds them back. Only the caller moves the clock.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from ..spec import api_versions
@@ -73,7 +72,8 @@ class Cluster(Permissions):
 
     def copy(self) -> Cluster:
         """Another cluster in the same state. New producer ids come from one source for both."""
-        made = copy(self)
+        made = object.__new__(type(self))  # copy.copy takes three times as long
+        made.__dict__.update(self.__dict__)
         made.coordinator = self.coordinator.copy()
         made.leaders = {partition: leader.copy() for partition, leader in self.leaders.items()}
         made._due, made._terms = list(self._due), dict(self._terms)

@@ -9,7 +9,6 @@ an end that was decided sends its markers).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from copy import copy
 from itertools import count
 from typing import Any, NamedTuple, cast
 
@@ -114,7 +113,8 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
 
     def copy(self) -> TransactionCoordinator:
         """Another coordinator in the same state. New producer ids come from one source for both."""
-        made = copy(self)
+        made = object.__new__(type(self))  # copy.copy takes three times as long
+        made.__dict__.update(self.__dict__)
         made._lookup, made._epochs = self._lookup.copy(), dict(self._epochs)
         made.entries = {name: entry.copy() for name, entry in self.entries.items()}
         made.records = list(self.records)

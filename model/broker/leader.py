@@ -9,7 +9,6 @@ so in Kafka, with a ProducerStateManager as `producer_state_manager` has it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from copy import copy
 from itertools import takewhile
 from typing import Any, NamedTuple
 
@@ -82,7 +81,8 @@ class PartitionLeader:
 
     def copy(self) -> PartitionLeader:
         """Another leader in the same state."""
-        made = copy(self)
+        made = object.__new__(type(self))  # copy.copy takes three times as long
+        made.__dict__.update(self.__dict__)
         made.producer_state_manager, made.index = (
             self.producer_state_manager.copy(),
             self.index.copy(),

@@ -212,7 +212,8 @@ def authentication(how: Security, place: str) -> Generator[Asked, dict[str, Any]
     told = yield "SaslHandshake", 1, {"mechanism": how.mechanism}
     if told["error_code"] != "NONE":
         known = ", ".join(told["mechanisms"])
-        raise BrokerError(f"{place} takes no SASL/{how.mechanism} (it takes: {known})")
+        takes = f"it takes: {known}" if known else "its listener asks for no user"
+        raise BrokerError(f"{place} takes no SASL/{how.mechanism} ({takes})")
     try:
         message = next(exchange)
         while True:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import lru_cache
 from heapq import heappop, heappush
 from itertools import chain, count
 from typing import Any, Final, NamedTuple, cast
@@ -193,7 +194,13 @@ class Node:
 
 def shape(machine: Machine) -> Hashable:
     """A machine's state, in which numbers that rows seldom tell apart are one."""
-    return tuple(_rounded(value) for value in machine.state.values())
+    plain, *maps = machine.kept(frozenset(), _rounded)
+    return (_rounded_once(plain), *maps)
+
+
+@lru_cache(1 << 16)
+def _rounded_once(value: Hashable) -> Hashable:
+    return _rounded(value)
 
 
 def _rounded(value: Any) -> Hashable:

@@ -1,10 +1,14 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.time.Duration;
+import java.util.Map;
 import java.util.Properties;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.ApiException;
 import org.apache.kafka.common.serialization.StringSerializer;
 
@@ -35,6 +39,9 @@ public class Driven {
                 case "beginTransaction" -> producer.beginTransaction();
                 case "commitTransaction" -> producer.commitTransaction();
                 case "abortTransaction" -> producer.abortTransaction();
+                case "sendOffsetsToTransaction" -> producer.sendOffsetsToTransaction(
+                    Map.of(new TopicPartition("orders", Integer.parseInt(call[1])),
+                        new OffsetAndMetadata(1)), new ConsumerGroupMetadata(call[2]));
                 default -> producer.send(
                     new ProducerRecord<>("orders", Integer.parseInt(call[1]), null, call[2]));
             }

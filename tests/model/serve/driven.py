@@ -164,7 +164,10 @@ def _compiled(version: str) -> str:
     """The class path of a version with Driven.java compiled."""
     jars, folder = bring(version), tempfile.TemporaryDirectory()
     atexit.register(folder.cleanup)
-    command = (needed("javac", "openjdk-17-jdk-headless"), "-cp", f"{jars}/*", "-d", folder.name)
+    command = (
+        needed("javac", "openjdk-17-jdk-headless"), "-Xlint:-removal", "-cp", f"{jars}/*",
+        "-d", folder.name,
+    )  # fmt: skip
     subprocess.run((*command, Path(__file__).with_name("Driven.java")), check=True)
     return f"{jars}/*:{folder.name}"
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import TopicPartition as Place
 from kafka import KafkaProducer, TopicPartition  # type: ignore[attr-defined]
 from kafka.structs import OffsetAndMetadata
 from typer.testing import CliRunner
@@ -91,17 +92,22 @@ def test_a_client_is_told_what_it_may_not(
     assert told in used(server, transactional_id)
 
 
-def asked(server: Server, name: str, version: int, **fields: Any) -> str:
-    """What alice is told by a broker, as JSON."""
-    how = Security(username="alice", password=SECRET)
-    connection = Connection(*server.brokers.addresses[0], how)
+def told_of(connection: Connection, name: str, version: int, fields: dict[str, Any]) -> str:
+    """What a request is told by a broker, as JSON."""
     try:
         return json.dumps(connection.ask(name, version, fields), default=str)
     finally:
         connection.close()
 
 
+def asked(server: Server, name: str, version: int, **fields: Any) -> str:
+    """What alice is told."""
+    how = Security(username="alice", password=SECRET)
+    return told_of(Connection(*server.brokers.addresses[0], how), name, version, fields)
+
+
 _PLACES: Final = {"topics": [{"name": "orders", "partition_indexes": [0]}]}
+_PARTITIONS: Final = {"name": "orders", "partitions": [0]}
 _OFFSETS: Final = [{"name": "orders", "partitions": [{"partition_index": 0}]}]
 REQUESTS: Final[list[tuple[str, int, dict[str, Any], tuple[str, ...], str]]] = [
     ("FindCoordinator", 1, {"key": "a", "key_type": 1}, (ID,), _TIDS),
@@ -113,18 +119,19 @@ REQUESTS: Final[list[tuple[str, int, dict[str, Any], tuple[str, ...], str]]] = [
     ("OffsetCommit", 3, {"group_id": "g", "topics": _OFFSETS}, (READ, GROUP), _GROUP),
     ("OffsetCommit", 3, {"group_id": "g", "topics": _OFFSETS}, (GROUP, READ), _TOPIC),
     ("DeleteGroups", 1, {"groups_names": ["g"]}, ("DELETE GROUP g",), _GROUP),
-    ("CreateTopics", 2, {"topics": [{"name": "new", "num_partitions": 1}]},
+    ("CreateTopics", 2, {"topics": [{"name": "new", "num_partitions": 1}], "timeout": 10_000},
      ("CREATE TOPIC new",), _TOPIC),
-    ("CreateTopics", 2, {"topics": [{"name": "newer", "num_partitions": 1}]},
+    ("CreateTopics", 2, {"topics": [{"name": "newer", "num_partitions": 1}], "timeout": 10_000},
      ("CREATE CLUSTER kafka-cluster",), _TOPIC),
-    ("DeleteTopics", 1, {"topic_names": ["new"]}, ("DELETE TOPIC new",), _TOPIC),
+    ("DeleteTopics", 1, {"topic_names": ["new"], "timeout": 10_000}, ("DELETE TOPIC new",), _TOPIC),
     ("Metadata", 4, {"topics": [{"name": "orders"}]}, (DESCRIBES,), _TOPIC),
     ("Metadata", 4, {"topics": [{"name": "made"}], "allow_auto_topic_creation": True},
      ("DESCRIBE TOPIC made", "CREATE TOPIC made"), _TOPIC),
     ("ListOffsets", 2, {"topics": _OFFSETS}, (DESCRIBES,), _TOPIC),
     ("WriteTxnMarkers", 1, {"markers": [{**WHO, "topics": _PLACES["topics"]}]},
      ("CLUSTER_ACTION CLUSTER kafka-cluster",), _CLUSTER),
-    ("AddPartitionsToTxn", 4, {"transactions": []},
+    ("AddPartitionsToTxn", 4, {"transactions": [
+        {"transactional_id": "a", **WHO, "verify_only": True, "topics": [_PARTITIONS]}]},
      ("CLUSTER_ACTION CLUSTER kafka-cluster",), _CLUSTER),
     ("DescribeTransactions", 0, {"transactional_ids": ["a"]}, (ID,), _TIDS),
 ]  # fmt: skip
@@ -190,6 +197,27 @@ def test_who_is_not_asked_for_a_password_is_anonymous() -> None:
         assert server.cluster.acls is not None
         assert http.ask("PUT", "/acls", None) == (200, None)
         in_transactions(server.bootstrap, "bc")
+
+
+def test_librdkafka_aborts_where_others_are_at_an_end() -> None:
+    """Finding 15, of which this client is free: it may go on."""
+    lines = (WRITE, ID, GROUP)
+    acls = Acls(tuple(Acl("User:ANONYMOUS", *line.split()) for line in lines))
+    with Server("4.3", topics={"orders": 1}, acls=acls) as server:
+        producer = in_transactions(server.bootstrap, "a")
+        group = Consumer({"bootstrap.servers": server.bootstrap, "group.id": "g", "log_level": 0})
+        about = ([Place("orders", 0, 1)], group.consumer_group_metadata(), TIMEOUT_S)
+        producer.begin_transaction()
+        producer.produce("orders", "aborted")
+        with pytest.raises(KafkaException, match=_TOPIC) as told:
+            producer.send_offsets_to_transaction(*about)
+        assert told.value.args[0].txn_requires_abort()
+        producer.abort_transaction(TIMEOUT_S)
+        server.cluster.acls = Acls(allow_everyone=True)
+        producer.begin_transaction()
+        producer.send_offsets_to_transaction(*about)
+        producer.commit_transaction(TIMEOUT_S)
+        group.close()
 
 
 @pytest.mark.parametrize(

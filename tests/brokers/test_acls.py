@@ -1,0 +1,129 @@
+"""Brokers with an authorizer: they refuse what a served cluster refuses, and finding 15."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from epochfence.model.live.connection import Connection, Security
+from epochfence.tests.brokers.kafka import Broker, Listener
+from epochfence.tests.brokers.topics import make_orders
+from epochfence.tests.model.serve.clients import TIMEOUT_S, eventually
+from epochfence.tests.model.serve.driven import JavaProducer
+from epochfence.tests.model.serve.test_acls import REQUESTS, told_of
+
+PLAIN: Final = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+TYPES: Final = {"CLUSTER": "BROKER"}
+"""What librdkafka calls a type of resource otherwise."""
+pytestmark = [
+    pytest.mark.sample(2, of="brokers with an authorizer"),
+    pytest.mark.releases("3.6", "3.9", "4.0.1", "4.3"),
+]
+
+
+def user(number: int, *, is_refused: bool) -> str:
+    """Who sends the request of this number, with all its permissions or without the last."""
+    return f"{'refused' if is_refused else 'allowed'}{number}"
+
+
+USERS: Final = (
+    "bob", *(user(n, is_refused=each) for n in range(len(REQUESTS)) for each in (True, False))
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def authorizing(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker of the release whose second listener asks who somebody is; who comes by the first
+    one may do everything."""
+    passwords = " ".join(f'user_{name}="{name}"' for name in USERS)
+    listener = Listener(
+        "SECURED", "SASL_PLAINTEXT",
+        settings=(
+            "listener.name.secured.sasl.enabled.mechanisms=PLAIN",
+            f"listener.name.secured.plain.sasl.jaas.config={PLAIN} {passwords};",
+            "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users=User:ANONYMOUS",
+        ),
+    )  # fmt: skip
+    folder = tmp_path_factory.mktemp("authorizing") / "broker"
+    makes = ("auto.create.topics.enable=true",)
+    with Broker(broker.release, folder, listener, settings=makes) as running:
+        make_orders(running.bootstrap, 1)
+        yield running
+
+
+def allow(broker: Broker, may: Iterable[tuple[str, str]]) -> None:
+    """Gives users permissions, each as `OPERATION RESOURCE NAME`."""
+    lines: list[AclBinding] = []
+    for who, what in may:
+        operation, resource, name = what.split()
+        lines.append(
+            AclBinding(
+                ResourceType[TYPES.get(resource, resource)], name, ResourcePatternType.LITERAL,
+                f"User:{who}", "*", AclOperation[operation], AclPermissionType.ALLOW,
+            )
+        )  # fmt: skip
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+    for done in admin.create_acls(lines).values():
+        done.result(TIMEOUT_S)
+
+
+def asked(broker: Broker, who: str, name: str, version: int, fields: dict[str, Any]) -> str:
+    """What a user is told by the broker."""
+    connection = Connection("127.0.0.1", broker.also_port, Security(username=who, password=who))
+    return told_of(connection, name, version, fields)
+
+
+def test_a_request_is_refused_as_it_is_by_a_served_cluster(authorizing: Broker) -> None:
+    given: list[tuple[str, str]] = []
+    for number, (_, _, _, may, _) in enumerate(REQUESTS):
+        given += [(user(number, is_refused=True), what) for what in may[:-1]]
+        given += [(user(number, is_refused=False), what) for what in may]
+    allow(authorizing, given)
+    for number, (name, version, fields, _, error) in enumerate(REQUESTS):
+        refused = asked(authorizing, user(number, is_refused=True), name, version, fields)
+        assert error in refused, (name, refused)
+        who = user(number, is_refused=False)
+        eventually(
+            lambda name=name, version=version, fields=fields, who=who: (
+                "AUTHORIZATION_FAILED" not in asked(authorizing, who, name, version, fields)
+            )
+        )
+
+
+def test_15_a_topic_that_may_not_be_read_ends_a_client(authorizing: Broker) -> None:
+    """Without the group, the client aborts and goes on once it has the permission."""
+    allow(authorizing, [("bob", "WRITE TOPIC orders"), ("bob", "WRITE TRANSACTIONAL_ID a")])
+    jaas = f'{PLAIN} username="bob" password="bob";'
+    with JavaProducer(
+        f"127.0.0.1:{authorizing.also_port}", authorizing.version, transactional_id="a",
+        security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", sasl_jaas_config=jaas,
+    ) as producer:  # fmt: skip
+        assert producer.do("initTransactions") == "ok"
+
+        def commits_offsets() -> str:
+            for call in ("beginTransaction", "send"):
+                assert producer.do(call, 0, "record") == "ok"
+            return producer.do("sendOffsetsToTransaction", 0, "g")
+
+        assert commits_offsets() == "GroupAuthorizationException"
+        assert producer.do("abortTransaction") == "ok"
+        allow(authorizing, [("bob", "READ GROUP g")])
+        said = commits_offsets()
+        while said == "GroupAuthorizationException":  # the broker hears of it later
+            assert producer.do("abortTransaction") == "ok"
+            said = commits_offsets()
+        assert said == "KafkaException"  # an unexpected error, and no permission that lacks
+        allow(authorizing, [("bob", "READ TOPIC orders")])
+        for call in ("abortTransaction", "beginTransaction", "commitTransaction"):
+            assert producer.do(call) not in ("ok", "IllegalStateException")
