@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, BinaryIO, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal, NoReturn
 
 import typer
 from rich.console import Console
@@ -18,20 +18,26 @@ from .endings import USAGE, fail, needing, tell_wait, write_json
 from .options import Engine, Json, JsonLines, Master, Protocol, SparkUi, check_engine
 from .screen import screen
 
+if TYPE_CHECKING:
+    from ..model.records.errors import RecordError
+    from ..model.records.files import Kind, Row
+
 
 def decode(
     file: Annotated[
         Path,
         typer.Argument(
-            metavar="FILE", help="A file from a broker's disk, a pipe, or - for standard input."
+            metavar="FILE|DIR",
+            help="A file from a broker's disk, a pipe, or - for standard input; of a folder, all "
+            "files in it.",
         ),
     ],
     kind: Annotated[
         str | None,
         typer.Option(
             "--as", metavar="KIND",
-            help="log, transaction-log, offsets-log, snapshot or transaction-index (default: by "
-            "the name).",
+            help="log, transaction-log, offsets-log, metadata-log, snapshot or transaction-index "
+            "(default: by the name).",
         ),
     ] = None,
     limit: Annotated[
@@ -44,14 +50,50 @@ def decode(
     ] = 256,
     output: JsonLines = None,
 ) -> None:  # fmt: skip
-    """Decode a log segment, a producer state snapshot or a transaction index."""
+    """Decode a log segment, a producer state snapshot, a transaction index, or a folder of them."""
     try:
-        from ..model.records.batch import BatchTooLarge
-        from ..model.records.errors import RecordError
-        from ..model.records.files import Kind, Row, kind_of, read_stream
-        from ..model.records.report import json_line, tell
+        from ..model.records.files import Kind, files_in, kind_of
     except ModuleNotFoundError as missing:
         fail(missing)
+    kinds = ", ".join(each.value for each in Kind)
+    if kind is not None and kind not in kinds.split(", "):
+        fail(f"--as {kind}: take one of {kinds}")
+    is_folder = file.is_dir()
+    if is_folder and kind is not None:
+        fail(f"--as {kind}: {file} is a folder, of which each file is taken by its name")
+    files, others = files_in(file) if is_folder else ([file], [])
+    if is_folder and not files:
+        fail(f"{file} has no file whose name says what is in it: name a file, with --as")
+    wrong = 0
+    with nullcontext() if output is None else output.writing() as lines:
+        told = output is None or not output.is_standard_output
+        for each in files:
+            try:
+                chosen = kind_of(each) if kind is None else Kind(kind)
+            except ValueError:
+                fail(
+                    f"{file}: its name says nothing of what is in it: take --as with one of {kinds}"
+                )
+            place = {"file": str(each.relative_to(file))} if is_folder else {}
+            if told and is_folder:
+                print(f"{each}:")
+            wrong += _decode(each, chosen, limit << 20, lines, place, told=told)
+    if others:
+        names = ", ".join(sorted({each.name for each in others}))
+        print(f"not decoded, by their names: {names}", file=sys.stderr)
+    if wrong:
+        raise typer.Exit(USAGE)
+
+
+def _decode(
+    file: Path, kind: Kind, limit: int, lines: BinaryIO | None, place: dict[str, str], *, told: bool
+) -> int:
+    """Decodes a file: to lines of JSON, and to the screen where it is `told`. How many errors there
+    are in it, each of which is a line of standard error."""
+    from ..model.records.batch import BatchTooLarge
+    from ..model.records.files import Row, read_stream
+    from ..model.records.report import json_line, tell
+
     wrong = 0
 
     def read() -> Iterator[Row | RecordError]:
@@ -59,15 +101,15 @@ def decode(
             tell_wait(file)
             standard = str(file) == "-"
             with nullcontext(sys.stdin.buffer) if standard else file.open("rb") as opened:
-                yield from read_stream(opened, chosen, limit << 20)
+                yield from read_stream(opened, kind, limit)
         except OSError as error:
             fail(f"can't read {file}: {error.strerror}")
 
-    def rows(lines: BinaryIO | None) -> Iterator[Row]:
+    def rows() -> Iterator[Row]:
         nonlocal wrong
         for item in read():
             if lines is not None:
-                lines.write(f"{json_line(item)}\n".encode())
+                lines.write(f"{json_line(item, **place)}\n".encode())
             if isinstance(item, Row):
                 yield item
             else:
@@ -75,21 +117,12 @@ def decode(
                 remedy = " (--limit takes more)" if isinstance(item, BatchTooLarge) else ""
                 print(f"epochfence: {file}: {item}{remedy}", file=sys.stderr)
 
-    try:
-        chosen = kind_of(file) if kind is None else Kind(kind)
-    except ValueError:
-        kinds = ", ".join(kind.value for kind in Kind)
-        if kind is None:
-            fail(f"{file}: its name says nothing of what is in it: take --as with one of {kinds}")
-        fail(f"--as {kind}: take one of {kinds}")
-    with nullcontext() if output is None else output.writing() as lines:
-        if output is not None and output.is_standard_output:
-            for _ in rows(lines):
-                pass
-        else:
-            tell(rows(lines), screen())
-    if wrong:
-        raise typer.Exit(USAGE)
+    if told:
+        tell(rows(), screen())
+    else:
+        for _ in rows():
+            pass
+    return wrong
 
 
 def judge(

@@ -31,7 +31,10 @@ TWO_PHASE_FROM: Final = 6
 """The first version of InitProducerId that asks for two-phase commit (KIP-939)."""
 LAST_EPOCHS: Final = (LARGEST_EPOCH - 2, LARGEST_EPOCH - 1)
 STEPS: Final = 40_000
-"""So many lines are tried out: more find no more rows."""
+"""So many lines are tried out at most."""
+PATIENCE: Final = 18_000
+"""And no more after so many in which no new row was taken: at 3.6, 16,590 lines are before the last
+one, at 2.5, 4.0.1 and 4.3 fewer than 5,000."""
 DETOUR: Final = 2
 """By so many requests a way may be longer that comes to a machine's states sooner."""
 HEAD_START: Final = 3
@@ -261,7 +264,7 @@ class _Search:
 
     def __init__(
         self, protocol: str, transaction_version: int | None, versions: Versions, steps: int,
-        restarts: bool, holds: Held | None = None,
+        restarts: bool, holds: Held | None = None, patience: int | None = None,
     ) -> None:  # fmt: skip
         cluster = Cluster(
             protocol=protocol, transaction_version=transaction_version, holds_markers=True
@@ -270,13 +273,14 @@ class _Search:
             cluster.leader(partition)
         self.versions = versions
         self.restarts, self.holds = restarts, holds
-        self.left = steps
+        self.left, self._patience = steps, patience or steps
+        self._newest = steps
         self.found: dict[RowName, Way] = {}
         self.racing: dict[RowName, Way] = {}
         self._seen: set[Hashable] = set()
         self._raced: set[Hashable] = set()
         order, waiting = count(), [(0, 0, node) for node in self._first(Node(cluster))]
-        while waiting and self.left > 0:
+        while waiting and self.left > 0 and self._newest - self.left < self._patience:
             *_, node = heappop(waiting)
             for reached, is_new in self._further(node):
                 cost = reached.length() + (0 if is_new else DETOUR)
@@ -314,6 +318,7 @@ class _Search:
                 self._race(reached)
             for row in (rows | reached.settle()) - self.found.keys():
                 self.found[row] = Way(reached.lines)
+                self._newest = self.left
             of_leader = self.holds is None or "Produce" in self.holds.requests
             shapes = reached.shapes(of_leader=of_leader)
             if shapes not in self._seen:
@@ -333,15 +338,17 @@ class _Search:
             if went is not None:
                 for row in went[1] - self.racing.keys():
                     self.racing[row] = Way(went[0].lines, races=True)
+                    self._newest = self.left
 
 
 def ways(
     protocol: str, transaction_version: int | None, versions: Versions, *, steps: int = STEPS,
-    restarts: bool = False, holds: bool = False, alters: bool = False,
+    patience: int | None = None, restarts: bool = False, holds: bool = False, alters: bool = False,
 ) -> dict[RowName, Way]:  # fmt: skip
-    """A shortest way to each row of the release that is found in so many steps; `holds`: with
-    requests that are held, too; `alters`: with settings that change."""
-    search = _Search(protocol, transaction_version, versions, steps, restarts)
+    """A shortest way to each row of the release that is found in so many steps, of which `patience`
+    at most find none in a row; `holds`: with requests that are held, too; `alters`: with settings
+    that change."""
+    search = _Search(protocol, transaction_version, versions, steps, restarts, patience=patience)
     found = search.racing | search.found
     for held in (*(HELD if holds else ()), *(ALTERED if alters else ())):
         more = _Search(protocol, transaction_version, versions, held.steps, restarts, held).found

@@ -19,7 +19,7 @@ from ..shrink import smallest
 from .broker import BrokerSystem, NotHeld
 from .cluster import LiveCluster
 from .connection import BrokerError
-from .directed import Line, Versions, Way, existing, ways
+from .directed import PATIENCE, Line, Versions, Way, existing, ways
 from .drawn import drawn
 from .threads import Threads
 
@@ -168,7 +168,7 @@ class Run:
     def directed(self) -> None:
         """Goes to each row on the way that a search found."""
         found = ways(
-            self.protocol, self.cluster.transaction_version, self.versions,
+            self.protocol, self.cluster.transaction_version, self.versions, patience=PATIENCE,
             restarts=self.restarts is not None,
             holds=self.threads is not None and self.settles, alters=self.alters,
         )  # fmt: skip

@@ -1,7 +1,7 @@
 """A broker's files, decoded as they are read: rows as long as they are good, and what is wrong.
 
-Log segments, those of `__transaction_state` and `__consumer_offsets` with what the records mean,
-producer state snapshots and transaction indexes.
+Log segments, those of `__transaction_state`, `__consumer_offsets` and `__cluster_metadata` with
+what the records mean, producer state snapshots and transaction indexes.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from .batch import (
 from .compression import codec_name
 from .control import NAMES, decode_control_type, decode_marker
 from .errors import RecordError
+from .metadata_log import decode_metadata
 from .offsets_log import decode_group_key, decode_group_value, plain
 from .snapshot import read_snapshot
 from .stream import Stream
@@ -39,6 +40,7 @@ class Kind(Enum):
     LOG = "log"
     TRANSACTION_LOG = "transaction-log"
     OFFSETS_LOG = "offsets-log"
+    METADATA_LOG = "metadata-log"
     SNAPSHOT = "snapshot"
     TRANSACTION_INDEX = "transaction-index"
 
@@ -55,7 +57,11 @@ class Row:
     fields: dict[str, Any]
 
 
-_TOPICS = {"__transaction_state": Kind.TRANSACTION_LOG, "__consumer_offsets": Kind.OFFSETS_LOG}
+_TOPICS = {
+    "__transaction_state": Kind.TRANSACTION_LOG,
+    "__consumer_offsets": Kind.OFFSETS_LOG,
+    "__cluster_metadata": Kind.METADATA_LOG,
+}
 
 
 def kind_of(path: Path) -> Kind:
@@ -64,6 +70,8 @@ def kind_of(path: Path) -> Kind:
     Raises ValueError where it stands for none.
     """
     match path.suffix:
+        case ".checkpoint":  # a snapshot of the metadata log
+            return Kind.METADATA_LOG
         case ".log":
             partition = re.fullmatch(r"(\w+)-\d+", path.absolute().parent.name)
             return _TOPICS.get(partition[1] if partition else "", Kind.LOG)
@@ -72,7 +80,23 @@ def kind_of(path: Path) -> Kind:
         case ".txnindex":
             return Kind.TRANSACTION_INDEX
         case _:
-            raise ValueError(f"{path}: its name doesn't end in .log, .snapshot or .txnindex")
+            raise ValueError(
+                f"{path}: its name doesn't end in .log, .checkpoint, .snapshot or .txnindex"
+            )
+
+
+def files_in(folder: Path) -> tuple[list[Path], list[Path]]:
+    """The files below a broker's folder that can be decoded, and the others."""
+    known: list[Path] = []
+    others: list[Path] = []
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        try:
+            kind_of(path)
+        except ValueError:
+            others.append(path)
+        else:
+            known.append(path)
+    return known, others
 
 
 def read_file(
@@ -236,6 +260,12 @@ def _group(batch: RecordBatch, record: Record) -> tuple[str, dict[str, Any]]:
     return "group" if kind.name == "GROUP_METADATA" else "offset", fields
 
 
+def _metadata(batch: RecordBatch, record: Record) -> tuple[str, dict[str, Any]]:
+    _, _, value_at = record.places
+    with _Placed(value_at, "value, "):
+        return "metadata", decode_metadata(record.value or b"")
+
+
 class _Placed:
     """Errors inside get the place of the part that is decoded there."""
 
@@ -253,4 +283,5 @@ _MEANINGS = {
     Kind.LOG: _plain,
     Kind.TRANSACTION_LOG: _transaction,
     Kind.OFFSETS_LOG: _group,
+    Kind.METADATA_LOG: _metadata,
 }

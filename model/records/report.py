@@ -31,12 +31,13 @@ def tell(rows: Iterable[Row], console: Console) -> None:
         console.print(table)
 
 
-def json_line(item: Row | RecordError) -> str:
-    """A row, or what is wrong, as an object on one line; bytes are hexadecimal digits."""
+def json_line(item: Row | RecordError, **place: str) -> str:
+    """A row, or what is wrong, as an object on one line; bytes are hexadecimal digits. `place` says
+    in which file it is, where there are several."""
     if isinstance(item, RecordError):
         found: dict[str, Any] = {"what": "error", "field": item.field, "reason": item.reason}
-        return json.dumps({"byte": item.at, **found})
-    return json.dumps({"byte": item.byte, "what": item.what, **item.fields}, default=_hex)
+        return json.dumps({**place, "byte": item.at, **found})
+    return json.dumps({**place, "byte": item.byte, "what": item.what, **item.fields}, default=_hex)
 
 
 def _hex(data: Any) -> str:

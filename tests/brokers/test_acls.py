@@ -6,14 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from epochfence.model.live.connection import Connection, Security
 from epochfence.tests.brokers.kafka import Broker, Listener

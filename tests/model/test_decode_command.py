@@ -123,7 +123,7 @@ def test_a_snapshot_and_an_index(tmp_path: Path) -> None:
         (("x.txt",), "x.txt: its name says nothing of what is in it: take --as with one of log, "),
         (("x.log", "--as", "y"), "--as y: take one of log, transaction-log, "),
         (("x.log",), "can't read x.log: No such file or directory"),
-        ((".", "--as", "log"), "can't read .: Is a directory"),
+        ((".", "--as", "log"), "--as log: . is a folder"),
     ],
 )
 def test_wrong_usage_is_one_line(
@@ -290,3 +290,80 @@ def test_at_the_limit_it_is_decoded() -> None:
     assert decode_batch(data, 0, body)[0] == batch
     with pytest.raises(BatchTooLarge):
         decode_batch(data, 0, body - 1)
+
+
+def metadata(number: int, body: bytes, frame: int = 1) -> Record:
+    """A record of the controllers' log."""
+    return Record(offset_delta=0, value=bytes((frame, number, 0)) + body)
+
+
+LEVEL = metadata(12, b"\x14transaction.version\0\2\0")
+METADATA = {
+    "level": (LEVEL, {"type": "FeatureLevelRecord", "name": "transaction.version",
+                      "feature_level": 2}),
+    "block": (metadata(15, bytes(3) + b"\1" + bytes(8) + (1000).to_bytes(8) + b"\0"),
+              {"type": "ProducerIdsRecord", "broker_id": 1, "next_producer_id": 1000}),
+    "named": (metadata(20, b"\0"), {"type": "NoOpRecord", "value": "00"}),
+    "unknown": (metadata(99, b"\7"), {"type": 99, "value": "07"}),
+    "secret": (metadata(11, b"hush"), {"type": "UserScramCredentialRecord"}),
+}  # fmt: skip
+
+
+def metadata_log(folder: Path, record: Record) -> Path:
+    path = folder / "__cluster_metadata-0" / f"{0:020}.log"
+    path.parent.mkdir(parents=True)
+    batch = RecordBatch(base_offset=0, records=(record,), last_offset_delta=0)
+    path.write_bytes(encode_batch(batch))
+    return path
+
+
+@pytest.mark.parametrize("name", METADATA)
+def test_a_record_of_the_controllers_log_is_named(name: str, tmp_path: Path) -> None:
+    record, told = METADATA[name]
+    done = epochfence("decode", metadata_log(tmp_path, record), "--json", "-")
+    assert done.exit_code == 0
+    found = json.loads(done.stdout.splitlines()[1])
+    assert found["what"] == "metadata"
+    assert found | told == found
+    assert b"hush".hex() not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("record", "told"),
+    [
+        (metadata(20, b"", frame=2), "frame"),
+        (metadata(12, b"\x14trans"), "name"),
+        (Record(offset_delta=0, value=None), "value, frame version"),
+    ],
+)
+def test_what_is_none_of_its_records_is_told(record: Record, told: str, tmp_path: Path) -> None:
+    done = epochfence("decode", metadata_log(tmp_path, record))
+    assert done.exit_code == 2
+    assert told in done.stderr
+
+
+def test_a_folder_is_decoded_whole(transaction_log: Path, tmp_path: Path) -> None:
+    metadata_log(tmp_path, LEVEL)
+    for name in ("replication-offset-checkpoint", "meta.properties"):
+        (tmp_path / name).write_text("0")
+    done = epochfence("decode", tmp_path, "--json", "-")
+    assert done.exit_code == 0
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    files = {line["file"] for line in lines}
+    assert files == {
+        f"__cluster_metadata-0/{0:020}.log",
+        str(transaction_log.relative_to(tmp_path)),
+    }
+    names = "meta.properties, replication-offset-checkpoint"
+    assert done.stderr == f"not decoded, by their names: {names}\n"
+    shown = epochfence("decode", tmp_path).stdout
+    assert f"{transaction_log}:\n" in shown
+    assert "feature_level 2" in shown
+    transaction_log.write_bytes(transaction_log.read_bytes()[:-1])
+    assert epochfence("decode", tmp_path).exit_code == 2
+
+
+def test_a_folder_without_such_files_is_told(tmp_path: Path) -> None:
+    done = epochfence("decode", tmp_path)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "has no file whose name says what is in it" in done.stderr
