@@ -1,17 +1,40 @@
-"""A read_committed fetch in its two steps: how far the reader may read, and what it reads.
+"""A read_committed consumer: a fetch in its two steps, and the batches of a response one by one.
 
-With the records comes the list of aborted transactions, by which the consumer drops theirs
-(isolation.is_filtered has its order); here it follows from the log. A fetch gives one entry: what a
-consumer has buffered is decided already.
+With the batches comes the list of aborted transactions, each with its producer id and first offset
+(FetchResponse). The consumer has it as a queue, the smallest first offset ahead: a producer id is
+aborted from the first offset on, up to its abort marker (CompletedFetch). The list is the leader's
+at the time of the read, whatever the cleaner does meanwhile. A batch has one entry.
 """
 
 from __future__ import annotations
 
-from ...language import Row, Table, element, event, first_of, if_, set_of, some
+from ...language import (
+    Expression,
+    Row,
+    Table,
+    any_of,
+    count_of,
+    element,
+    event,
+    first,
+    if_,
+    keep,
+    set_of,
+    size,
+    some,
+    those,
+    without_first,
+)
 from ..leader.state import Kind
 from .state import (
+    FETCH_BATCHES,
+    PRODUCER_ID,
+    aborted_producer_ids,
+    aborted_transactions,
+    batches,
     delivered,
     dropped,
+    ending,
     fetcher,
     fetching,
     first_unstable,
@@ -25,13 +48,15 @@ from .state import (
     watermark_read_once,
 )
 
+# At the leader ------------------------------------------------------------------------------------
+
 look = event("fetch begins", event_doc="The leader looks up the last stable offset.")
 _STABLE = "Log.fetchLastStableOffsetMetadata"
 looks = Table(
     fetcher,
     on=look,
     others=(store,),
-    when=~fetching & (next_offset <= high_watermark),
+    when=~fetching & (size(batches) == 0) & (next_offset <= high_watermark),
     rows=(
         Row(
             "up to the first unstable offset",
@@ -54,14 +79,27 @@ looks = Table(
     ),
 )
 
-read = event("fetch reads", event_doc="The leader reads the log, and the consumer takes it.")
+read = event("fetch reads", event_doc="The leader reads the log, and the aborted transactions.")
 _up_to = if_(limit.is_set, limit.value, high_watermark)
-_e = element("read", log)
-_next = first_of(_e, (_e.offset >= next_offset) & (_e.offset < _up_to))
-_found = first_of(_e, (_e.offset >= next_offset) & (_e.offset < _up_to) & is_aborted(_e))
-_is_aborted = _found.is_set & (_found.value.offset == _next.value.offset)
-_READ = {fetching: False, limit: None, next_offset: _next.value.offset + 1}
-_transaction = _next.value.transaction
+_e, _before = element("read", log), element("before", log)
+
+
+def _is_reached(entry: Expression) -> Expression:
+    """Whether an entry lies below the end of what is read."""
+    ahead = count_of(_before, (_before.offset >= next_offset) & (_before.offset < entry.offset))
+    return (entry.offset < _up_to) & (ahead < FETCH_BATCHES)
+
+
+_end = ending(_e).value.offset
+_is_first_of_its_transaction = ~any_of(
+    _before,
+    (_before.offset < _e.offset)
+    & (_before.kind == Kind.DATA)
+    & (_before.producer_id == _e.producer_id)
+    & (ending(_before).value.offset == _end),
+)
+_is_listed = is_aborted(_e) & _is_first_of_its_transaction & (_end >= next_offset)
+_is_batch = (_e.offset >= next_offset) & _is_reached(_e)
 reads = Table(
     fetcher,
     on=read,
@@ -70,7 +108,7 @@ reads = Table(
     rows=(
         Row(
             "nothing is left there",
-            when=~_next.is_set,
+            when=~any_of(_e, _is_batch),
             set={
                 fetching: False,
                 limit: None,
@@ -79,23 +117,75 @@ reads = Table(
             source="CompletedFetch.fetchRecords",
         ),
         Row(
-            "a marker",
-            when=_next.value.kind != Kind.DATA,
-            set=_READ,
-            source="CompletedFetch.nextFetchedRecord",
+            "batches",
+            set={
+                fetching: False,
+                limit: None,
+                batches: keep(_e, _is_batch),
+                aborted_transactions: keep(
+                    _e, (_e.kind == Kind.DATA) & _is_listed & _is_reached(_e)
+                ),
+            },
+            source="Log.addAbortedTransactions, TransactionIndex.collectAbortedTxns",
+        ),
+    ),
+)
+
+# At the consumer ----------------------------------------------------------------------------------
+
+following = event("next batch", event_doc="The consumer goes on to the next batch that it has.")
+_batch = first(batches).value
+_n, _a = PRODUCER_ID.variable("n"), element("a", aborted_transactions)
+_is_aborted_now = _n.is_in(aborted_producer_ids) | any_of(
+    _a, (_a.producer_id == _n) & (_a.offset <= _batch.offset)
+)
+_is_last = size(batches) == 1
+_TAKEN = {
+    batches: without_first(batches),
+    aborted_transactions: keep(_a, _a.offset > _batch.offset),
+    aborted_producer_ids: those(_n, ~_is_last & _is_aborted_now),
+    next_offset: _batch.offset + 1,
+}
+_of_aborted = _batch.producer_id.is_in(those(_n, _is_aborted_now))
+takes = Table(
+    fetcher,
+    on=following,
+    when=size(batches) > 0,
+    rows=(
+        Row(
+            "an abort marker",
+            when=_batch.kind == Kind.ABORT,
+            set={
+                **_TAKEN,
+                aborted_producer_ids: those(
+                    _n, ~_is_last & _is_aborted_now & (_n != _batch.producer_id)
+                ),
+            },
+            source="CompletedFetch.containsAbortMarker",
         ),
         Row(
-            "of an aborted transaction",
-            when=_is_aborted,
-            set={**_READ, dropped: dropped | set_of(_transaction)},
+            "of an aborted producer id",
+            when=_of_aborted,
+            set={
+                **_TAKEN,
+                dropped: if_(
+                    _batch.kind == Kind.DATA, dropped | set_of(_batch.transaction), dropped
+                ),
+            },
             source="CompletedFetch.isBatchAborted",
         ),
         Row(
+            "a commit marker",
+            when=_batch.kind == Kind.COMMIT,
+            set=_TAKEN,
+            source="CompletedFetch.nextFetchedRecord",
+        ),
+        Row(
             "a record",
-            set={**_READ, delivered: delivered | set_of(_transaction)},
+            set={**_TAKEN, delivered: delivered | set_of(_batch.transaction)},
             source="CompletedFetch.nextFetchedRecord",
         ),
     ),
 )
 
-TABLES = (looks, reads)
+TABLES = (looks, reads, takes)

@@ -78,6 +78,7 @@ PARTIAL_CLEANINGS = constant(
     "partial_cleanings", 0, 0, 2,
     meaning="runs of the log cleaner that stop within a segment, as the offset map is full",
 )  # fmt: skip
+FETCH_BATCHES = constant("fetch_batches", 2, 1, 4, meaning="batches in a fetch response, at most")
 LEADERS = constant("leader_changes", 1, 0, 2, meaning="leaders that begin by reading the log")
 
 PRODUCER_ID = Key("producer_id", PRODUCER_IDS)
@@ -114,6 +115,18 @@ fetching = fetcher.field("fetching", Bool(), doc="The leader has looked how far 
 limit = fetcher.field(
     "limit", Optional(OFFSET), doc="How far: none where that is the high watermark, read later."
 )
+batches = fetcher.field(
+    "batches", Sequence(Entry, FETCH_BATCHES), doc="Those of a response that are to come."
+)
+aborted_transactions = fetcher.field(
+    "aborted_transactions", Sequence(Entry, TRANSACTIONS),
+    doc="The response's aborted transactions that are to come: the record that each starts with, "
+    "for its producer id and first offset.",
+)  # fmt: skip
+aborted_producer_ids = fetcher.field(
+    "aborted_producer_ids", Set(PRODUCER_ID),
+    doc="Those in whose aborted transactions the consumer is.",
+)  # fmt: skip
 delivered = fetcher.field("delivered", Set(TRANSACTION), doc="Of which it was given a record.")
 dropped = fetcher.field("dropped", Set(TRANSACTION), doc="Of which it has dropped a record.")
 

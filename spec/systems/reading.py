@@ -8,6 +8,7 @@ from ..reading import partition, reader
 from ..reading.state import (
     CLEANINGS,
     ENTRIES,
+    FETCH_BATCHES,
     LEADERS,
     PARTIAL_CLEANINGS,
     PRODUCER_ID,
@@ -25,7 +26,10 @@ system = System(
     tables=partition.TABLES + reader.TABLES,
     properties=PROPERTIES,
     observed=(log,),
-    constants=(PRODUCER_IDS, TRANSACTIONS, ENTRIES, SEGMENT, CLEANINGS, PARTIAL_CLEANINGS, LEADERS),
+    constants=(
+        PRODUCER_IDS, TRANSACTIONS, ENTRIES, SEGMENT, FETCH_BATCHES, CLEANINGS, PARTIAL_CLEANINGS,
+        LEADERS,
+    ),
     protocols=READING,
     budgets={
         partition.clean: CLEANINGS,

@@ -3,19 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
 from epochfence.checker.check import Options, check
 from epochfence.checker.verdict import Result, Verdict
-from epochfence.language import System, instantiate, some
+from epochfence.language import (
+    Row,
+    System,
+    any_of,
+    element,
+    first,
+    instantiate,
+    last,
+    some,
+)
 from epochfence.spec.reading.partition import end
-from epochfence.spec.reading.state import high_watermark, limit, opened
+from epochfence.spec.reading.state import (
+    aborted_producer_ids,
+    aborted_transactions,
+    batches,
+    high_watermark,
+    is_aborted,
+    limit,
+    log,
+    opened,
+    store,
+)
 from epochfence.spec.systems import shipped
 from epochfence.tests.spec.alterations import altered
 
 SYSTEM = shipped("reading")
 ONE = {"producer_ids": 1, "transactions": 1, "entries": 3}
+
+QUIET = {"producer_ids": 2, "transactions": 2, "cleanings": 0, "leader_changes": 0}
+NEXT, DROPPED = "fetcher.next batch", "of an aborted producer id"
+BATCH = first(batches).value
 
 IN_PART = {"transactions": 2, "entries": 4, "segment": 0, "partial_cleanings": 1}
 
@@ -53,7 +77,7 @@ def test_it_holds_from_3_0_on_and_every_row_is_taken() -> None:
 @pytest.mark.parametrize(
     ("feature", "protocol", "constants", "broken", "length"),
     [
-        ("watermark_read_once", "2.5", {"cleanings": 0, "leader_changes": 0}, "OnlyCommitted", 4),
+        ("watermark_read_once", "2.5", {"cleanings": 0, "leader_changes": 0}, "OnlyCommitted", 5),
         ("groups_together", "3.0", {"segment": 1, "entries": 2}, "NoOpenRange", 6),
         ("markers_have_no_key", "3.0",
          {"producer_ids": 2, "transactions": 2, "entries": 4, "segment": 0}, "NoOpenRange", 10),
@@ -83,14 +107,56 @@ def test_a_reader_that_passes_the_last_stable_offset_gets_what_is_open() -> None
         SYSTEM, table="fetcher.fetch begins", row="up to the first unstable offset",
         updates={limit: some(high_watermark)},
     )  # fmt: skip
-    assert steps(run("4.3", ONE, "OnlyCommitted", system=passing)) == 4
+    assert steps(run("4.3", ONE, "OnlyCommitted", system=passing)) == 5
 
 
 def test_a_reader_that_takes_no_notice_of_aborts_gets_their_records() -> None:
-    without = altered(
-        SYSTEM, table="fetcher.fetch reads", row="of an aborted transaction", when=False
+    without = altered(SYSTEM, table=NEXT, row=DROPPED, when=False)
+    assert steps(run("4.3", ONE, "OnlyCommitted", system=without)) == 7
+
+
+def test_a_producer_id_that_stays_aborted_behind_its_marker_is_seen() -> None:
+    """As long as a response has the marker and what comes behind it."""
+    stays = altered(
+        SYSTEM, table=NEXT, row="an abort marker",
+        updates={aborted_producer_ids: dropping().set[aborted_producer_ids]},
+    )  # fmt: skip
+    values = {**QUIET, "producer_ids": 1, "entries": 5}
+    alone = run("4.3", {**values, "fetch_batches": 1}, "NoneDropped", system=stays)
+    assert alone.verdict is Verdict.HOLDS
+    assert steps(run("4.3", values, "NoneDropped", system=stays)) == 18
+
+
+def test_a_queue_with_its_newest_transaction_ahead_is_seen() -> None:
+    """The consumer waits for the newest one's first offset, and delivers what was aborted."""
+    newest = last(aborted_transactions)
+    waits = newest.is_set & (newest.value.offset > BATCH.offset)
+    late = altered(SYSTEM, table=NEXT, row=DROPPED, when=dropping().guard & ~waits)
+    assert steps(run("4.3", {**QUIET, "entries": 4}, "OnlyCommitted", system=late)) == 11
+
+
+def test_a_list_of_a_later_moment_lacks_what_was_cleaned_meanwhile() -> None:
+    """The list belongs to the batches: the log cleaner may go over both while they are read."""
+    entry = element("e", log)
+    now = any_of(entry, (entry.offset == BATCH.offset) & is_aborted(entry))
+    table = next(table for table in SYSTEM.tables if table.name == NEXT)
+    asking = replace(table, others=(store,))
+    system = replace(
+        SYSTEM, tables=tuple(asking if each is table else each for each in SYSTEM.tables)
     )
-    assert steps(run("4.3", ONE, "OnlyCommitted", system=without)) == 6
+    later = altered(system, table=NEXT, row=DROPPED, when=now)
+    assert run("4.3", {**ONE, "cleanings": 0}, "OnlyCommitted", system=later).verdict is (
+        Verdict.HOLDS
+    )
+    assert steps(run("4.3", ONE, "OnlyCommitted", system=later)) == 8
+
+
+def dropping() -> Row:
+    """The row in which the consumer drops a batch."""
+    return next(
+        row for table in SYSTEM.tables for row in table.rows
+        if (table.name, row.name) == (NEXT, DROPPED)
+    )  # fmt: skip
 
 
 def test_a_leader_that_keeps_an_ended_transaction_open_is_seen() -> None:
@@ -103,7 +169,6 @@ def test_a_leader_that_keeps_an_ended_transaction_open_is_seen() -> None:
 
 def test_a_reader_that_drops_everything_is_seen() -> None:
     all_dropped = altered(
-        SYSTEM, table="fetcher.fetch reads", row="of an aborted transaction",
-        when=True,
+        SYSTEM, table=NEXT, row=DROPPED, when=True
     )  # fmt: skip
     assert run("4.3", ONE, "NoneDropped", system=all_dropped).verdict is Verdict.BROKEN
