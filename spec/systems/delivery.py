@@ -14,7 +14,8 @@ from ..delivery.state import (
     RETRIES,
     TRANSACTIONAL,
 )
-from ..features import KAFKA
+from ..features import KAFKA, unknown_producer_accepted
+from ..leader.state import asks_coordinator
 from ..properties.delivery import PROPERTIES
 from ..replication import election, fetch, truncation
 from ..replication.state import (
@@ -53,6 +54,21 @@ UNREACHED = (
         "(min_insync_replicas=2)",
         ("replica.Produce/not enough replicas", "replica.WriteTxnMarkers/not enough replicas"),
         MIN_ISR < 2,
+    ),
+    Unreached(
+        "needs a third record (records=3), too few replicas for the first one "
+        "(min_insync_replicas=2) or, from 3.6 on, a transaction (transactional_id=1), as a leader "
+        "that has no record of the producer takes any sequence",
+        ("replica.Produce/out of order",),
+        (MIN_ISR < 2)
+        & (RECORDS < 3)
+        & unknown_producer_accepted
+        & ((TRANSACTIONAL == 0) | ~asks_coordinator),
+    ),
+    Unreached(
+        "needs a second producer id for the next transaction (sessions=2)",
+        ("sender.WriteTxnMarkersResponse/aborted, and the records are sent in another one",),
+        SESSIONS < 2,
     ),
 )
 

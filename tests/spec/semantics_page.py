@@ -74,10 +74,18 @@ def line(told: Told, runs: dict[tuple[str, tuple[str, ...]], int]) -> str:
     cells = [f"`{told.cell.id}`"]
     for name in COLUMNS:
         text = sign(told.answers, name)
-        if name in told.steps:
-            text = f"[{text}](#run-{runs[name, told.steps[name]]})"
+        broken = shown(told, name)
+        if broken is not None:
+            text = f"[{text}](#run-{runs[broken, told.steps[broken]]})"
         cells.append(text)
     return f"| {' | '.join(cells)} |"
+
+
+def shown(told: Told, column: str) -> str | None:
+    """The property whose run a column links to: exactly once has the shorter one of its two."""
+    names = (column,) if column else ("AtMostOnce", "AtLeastOnce")
+    broken = [name for name in names if name in told.steps]
+    return min(broken, key=lambda name: len(told.steps[name]), default=None)
 
 
 def sequences(every: Iterable[Told], runs: dict[tuple[str, tuple[str, ...]], int]) -> str:

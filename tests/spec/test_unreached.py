@@ -12,6 +12,7 @@ from epochfence.spec.systems import shipped
 # A system, a release, constants, and the properties that are known to break there.
 RUNS: tuple[tuple[str, str, dict[str, int], set[str]], ...] = (
     ("transactions", "4.3", {"partitions": 1, "transactions": 1}, set()),
+    ("delivery", "4.3", {"min_insync_replicas": 1}, set()),
     ("producer-ids", "2.0", {}, {"OnlyFromTakenBlocks", "HandedOutOnce", "Increasing"}),
 )
 
