@@ -3,8 +3,8 @@
 The cleaner removes a record whose key comes again behind it, what was aborted, and a marker once
 none of its transaction's records is left (LogCleaner, CleanedTransactionMetadata). It cleans up to
 the last stable offset, and takes segments together in groups; here there are two. Where its offset
-map is full it stops, and copies the rest of the segment as it is. That a marker stays for
-`delete.retention.ms` is left out: it is over at once.
+map is full it stops, and copies the rest of the segment as it is. Here `delete.retention.ms` is
+over at once: `reading+retention` has it.
 """
 
 from __future__ import annotations
@@ -156,51 +156,54 @@ changes = Table(
 # The log cleaner ----------------------------------------------------------------------------------
 
 clean = event("clean", event_doc="The log cleaner goes over the log once.")
-_e, _o = element("kept", log), element("other", log)
-_is_clean = _e.offset < last_stable_offset
+entry, _o = element("kept", log), element("other", log)
+is_clean = entry.offset < last_stable_offset
 
 
-def _group(entry: Expression) -> Expression:
+def is_in_first_segment(entry: Expression) -> Expression:
+    """Whether it is in the segments that are cleaned by themselves."""
     return entry.offset < SEGMENT
 
 
 _is_newer = (
-    (position(_o) > position(_e))
+    (position(_o) > position(entry))
     & (_o.kind == Kind.DATA)
     & (_o.offset < last_stable_offset)
     & ~is_aborted(_o)
-    & (_o.key == _e.key)
+    & (_o.key == entry.key)
 )
 _between = element("between", log)
 _is_its_data = (
-    (position(_o) < position(_e))
+    (position(_o) < position(entry))
     & (_o.kind == Kind.DATA)
-    & (_o.producer_id == _e.producer_id)
+    & (_o.producer_id == entry.producer_id)
     & ~any_of(
         _between,
         (position(_between) > position(_o))
-        & (position(_between) < position(_e))
+        & (position(_between) < position(entry))
         & (_between.kind != Kind.DATA)
-        & (_between.producer_id == _e.producer_id),
+        & (_between.producer_id == entry.producer_id),
     )
 )
 # of an abort that the index lacks the cleaner knows no data
-_is_known = (_e.kind == Kind.COMMIT) | ~_e.transaction.is_in(unlisted)
-_is_needed = _is_known & any_of(_o, _is_its_data & (groups_together | (_group(_o) == _group(_e))))
-_is_obsolete = any_of(_o, _is_newer)
-_is_retained = if_(
-    _e.kind == Kind.DATA,
-    ~is_aborted(_e) & ~_is_obsolete,
-    _is_needed & (markers_have_no_key | ~_is_obsolete),
+_is_known = (entry.kind == Kind.COMMIT) | ~entry.transaction.is_in(unlisted)
+is_needed = _is_known & any_of(
+    _o, _is_its_data & (groups_together | (is_in_first_segment(_o) == is_in_first_segment(entry)))
+)
+is_obsolete = any_of(_o, _is_newer)
+is_retained = if_(
+    entry.kind == Kind.DATA,
+    ~is_aborted(entry) & ~is_obsolete,
+    is_needed & (markers_have_no_key | ~is_obsolete),
 )
 cleans = Table(
     store,
     on=clean,
-    when=any_of(_e, _is_clean & ~_is_retained),
+    when=any_of(entry, is_clean & ~is_retained),
     rows=(
         Row(
             "remove what is obsolete",
-            set={log: keep(_e, ~_is_clean | _is_retained)},
+            set={log: keep(entry, ~is_clean | is_retained)},
             source="LogCleaner, CleanedTransactionMetadata.onControlBatchRead",
         ),
     ),
@@ -209,15 +212,13 @@ cleans = Table(
 clean_in_part = event(
     "clean in part", up_to=OFFSET, event_doc="The cleaner stops before `up_to`, in a segment."
 )
-_is_before = _is_clean & (_e.offset < clean_in_part.up_to)
+_is_before = is_clean & (entry.offset < clean_in_part.up_to)
 _t, _first = variable("t", TRANSACTION), element("first", log)
-_begins_behind = any_of(_e, (_e.transaction == _t) & (_e.kind == Kind.DATA) & was_aborted(_e)) & (
-    ~any_of(
-        _first,
-        (_first.transaction == _t)
-        & (_first.kind == Kind.DATA)
-        & (_first.offset < clean_in_part.up_to),
-    )
+_begins_behind = any_of(
+    entry, (entry.transaction == _t) & (entry.kind == Kind.DATA) & was_aborted(entry)
+) & ~any_of(
+    _first,
+    (_first.transaction == _t) & (_first.kind == Kind.DATA) & (_first.offset < clean_in_part.up_to),
 )
 cleans_in_part = Table(
     store,
@@ -227,14 +228,14 @@ cleans_in_part = Table(
         Row(
             "the index of the whole segment",
             during=index_of_whole_segments,
-            set={log: keep(_e, ~_is_before | _is_retained)},
+            set={log: keep(entry, ~_is_before | is_retained)},
             source="Cleaner.cleanSegments, TransactionIndex.collectAbortedTxns",
         ),
         Row(
             "the index of what was cleaned",
             during=~index_of_whole_segments,
             set={
-                log: keep(_e, ~_is_before | _is_retained),
+                log: keep(entry, ~_is_before | is_retained),
                 unlisted: unlisted | those(_t, _begins_behind),
             },
             source="Cleaner.cleanSegments before 2.8.2 and 3.0.2",

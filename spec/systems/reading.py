@@ -39,7 +39,8 @@ system = System(
     interchangeable=(PRODUCER_ID,),
     terminal=True,
     reach="two producers, two transactions, five entries with keys of users and of a marker's "
-    "bytes, one run of the cleaner and one change of the leader at any step. They don't reach a "
-    "marker that was kept for delete.retention.ms, a follower that has another log (replication "
-    "has it), or several partitions.",
+    "bytes, two batches in a response, one run of the cleaner and one change of the leader at any "
+    "step. They don't reach a marker that is kept for delete.retention.ms (reading+retention has "
+    "it), a follower that has another log (replication has it), a batch of several records, or "
+    "several partitions.",
 )  # fmt: skip

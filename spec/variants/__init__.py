@@ -69,6 +69,13 @@ def _replication() -> System:
     return replicated_system(shipped("transactions"))
 
 
+@cache
+def _retention() -> System:
+    from .retention import retaining
+
+    return retaining(shipped("reading"))
+
+
 VARIED: dict[str, Callable[[], System]] = {
     "transactions+franz-go": _franz_go,
     "transactions+librdkafka": _librdkafka,
@@ -76,5 +83,6 @@ VARIED: dict[str, Callable[[], System]] = {
     "transactions+redpanda": _redpanda,
     "transactions+upgrade": _upgrade,
     "transactions+replication": _replication,
+    "reading+retention": _retention,
     "transactions+two-phase-commit": _two_phase_commit,
 }

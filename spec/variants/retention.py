@@ -1,0 +1,313 @@
+"""`delete.retention.ms`: how long the log cleaner keeps a marker or tombstone that it could remove.
+
+From 3.1 on the cleaning that finds no record of a marker's transaction any more, or a tombstone,
+sets the delete horizon: that is when a later cleaning may remove it (KIP-534). Before, a segment
+kept what it had unless the last one that was cleaned had been written to so much later. That was
+too short for what was cleaned late, and for ever where all is in one segment.
+
+Time passes in steps of `delete.retention.ms`, and cleanings and reads take none. So a reader is in
+time that has read all of the log, from where it began, before the next step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...language import (
+    DEFAULT,
+    Bool,
+    Int,
+    Machine,
+    Row,
+    Set,
+    System,
+    Table,
+    all_of,
+    any_of,
+    append,
+    constant,
+    element,
+    event,
+    feature,
+    first_of,
+    if_,
+    invariant,
+    keep,
+    set_of,
+    those,
+    variable,
+)
+from ..leader.state import Kind
+from ..reading import partition
+from ..reading.partition import (
+    clean,
+    entry,
+    is_clean,
+    is_in_first_segment,
+    is_needed,
+    is_obsolete,
+)
+from ..reading.state import (
+    CLEANINGS,
+    ENTRIES,
+    KEY,
+    OFFSET,
+    PARTIAL_CLEANINGS,
+    PRODUCER_ID,
+    PRODUCER_IDS,
+    SEGMENT,
+    decisions,
+    is_aborted,
+    last_stable_offset,
+    log,
+    log_end,
+    markers_have_no_key,
+    ongoing,
+    store,
+)
+
+delete_horizon = feature(
+    "delete_horizon",
+    "3.3",
+    sentence="A marker or tombstone stays for delete.retention.ms behind the cleaning that could "
+    "have removed it first (from 3.1); before, the times went by at which segments were written.",
+    source="KIP-534, MemoryRecords.filterTo",
+)
+
+STEPS = constant("retentions", 1, 0, 2, meaning="how often delete.retention.ms passes")
+TOMBSTONES = constant("tombstones", 0, 0, 2, meaning="records without a value")
+TIME = Int(0, STEPS, "time")
+
+retention = Machine("retention", doc="The time, and what the cleaner keeps for some of it.")
+now = retention.field("now", TIME, doc="In steps of delete.retention.ms.")
+tombstones = retention.field("tombstones", Set(OFFSET), doc="The records that have no value.")
+first_modified = retention.field(
+    "first_modified", TIME, doc="When the first segment was last written to."
+)
+last_modified = retention.field(
+    "last_modified", TIME, doc="When the one behind it was last written to."
+)
+first_dirty = retention.field("first_dirty", OFFSET, doc="Where what was never cleaned begins.")
+removable = retention.field(
+    "removable", Set(OFFSET),
+    doc="Markers and tombstones that a cleaning has met, with nothing left to keep them for.",
+)  # fmt: skip
+due = retention.field("due", Set(OFFSET), doc="Those whose delete horizon has passed.")
+overdue = retention.field(
+    "overdue", Set(OFFSET), doc="Those that a cleaning has kept all the same."
+)
+
+follower = Machine(
+    "follower",
+    doc="Whoever reads all of the log, once, and keeps what it says: the open transactions, as a "
+    "replica does, and which keys have a value, as a table does.",
+)
+position_of = follower.field("position", OFFSET, doc="Where it reads next.")
+late = follower.field(
+    "late", Bool(), doc="delete.retention.ms has passed since it began, and it hasn't read all."
+)
+left_open = follower.field(
+    "open", Set(PRODUCER_ID), doc="Whose transactions it has met, and no end of them."
+)
+with_value = follower.field("with_value", Set(KEY), doc="The keys that have a value.")
+
+# Time, and what is appended -----------------------------------------------------------------------
+
+_o, _n, _k = variable("o", OFFSET), PRODUCER_ID.variable("n"), variable("k", KEY)
+
+passes = event("delete.retention.ms passes")
+_is_behind = (position_of > 0) & (position_of < last_stable_offset)
+passing = Table(
+    retention,
+    on=passes,
+    others=(follower, store),
+    when=now < STEPS,
+    rows=(
+        Row(
+            "horizons pass",
+            set={now: now + 1, due: removable, late: late | _is_behind},
+            source="Cleaner.cleanInto",
+        ),
+    ),
+)
+
+_WRITTEN = {
+    first_modified: if_(log_end < SEGMENT, now, first_modified),
+    last_modified: if_(log_end < SEGMENT, last_modified, now),
+}
+
+
+def _dated(table: Table) -> Table:
+    """The table of an append, which the segment's file has the time of."""
+    rows = tuple(replace(row, set={**row.set, **_WRITTEN}) for row in table.rows)
+    return replace(table, rows=rows, others=(*table.others, retention))
+
+
+delete = event("append a tombstone", producer_id=PRODUCER_ID, key=KEY)
+_of = ongoing[delete.producer_id]
+_tombstone = partition.Entry(
+    offset=log_end, kind=Kind.DATA, producer_id=delete.producer_id, key=delete.key,
+    transaction=_of.value,
+)  # fmt: skip
+deletes = Table(
+    store,
+    on=delete,
+    others=(decisions, retention),
+    when=(log_end < ENTRIES) & _of.is_set,
+    rows=(
+        Row(
+            "of an open transaction",
+            set={
+                log: append(log, _tombstone),
+                log_end: log_end + 1,
+                tombstones: tombstones | set_of(log_end),
+                **_WRITTEN,
+            },
+            source="ProducerAppendInfo.appendDataBatch",
+        ),
+    ),
+)
+
+# The log cleaner ----------------------------------------------------------------------------------
+
+_is_marker = entry.kind != Kind.DATA
+_is_tombstone = entry.offset.is_in(tombstones)
+_has_gone = if_(
+    _is_marker,
+    ~markers_have_no_key & is_obsolete,
+    is_aborted(entry) | is_obsolete,
+)
+_may_go = if_(_is_marker, ~is_needed, _is_tombstone)
+_was_written_earlier = (
+    is_in_first_segment(entry) & (first_dirty > SEGMENT) & (first_modified < last_modified)
+)
+_is_over = if_(delete_horizon, entry.offset.is_in(due), _was_written_earlier)
+_stays = ~is_clean | (~_has_gone & ~(_may_go & _is_over))
+_left = any_of(entry, (entry.offset == _o) & is_clean & _stays & _may_go)
+cleans = Table(
+    store,
+    on=clean,
+    others=(retention,),
+    when=last_stable_offset > 0,
+    rows=(
+        Row(
+            "remove what is obsolete, and what was kept for its time",
+            set={
+                log: keep(entry, _stays),
+                first_dirty: last_stable_offset,
+                removable: those(_o, _left),
+                due: those(_o, _left & _o.is_in(due)),
+                overdue: those(_o, _left & _o.is_in(due)),
+            },
+            source="Cleaner.cleanInto, MemoryRecords.filterTo",
+        ),
+    ),
+)
+
+# A reader of all of it ----------------------------------------------------------------------------
+
+follow = event("follow", event_doc="The follower reads the next entry.")
+_r = element("r", log)
+_found = first_of(_r, (_r.offset >= position_of) & (_r.offset < last_stable_offset))
+_next = _found.value
+_key = set_of(_next.key)
+_counts = any_of(_r, (_r.offset == _next.offset) & ~is_aborted(_r))
+follows = Table(
+    follower,
+    on=follow,
+    others=(store, retention),
+    when=_found.is_set & ~late,
+    rows=(
+        Row(
+            "a marker",
+            when=_next.kind != Kind.DATA,
+            set={
+                position_of: _next.offset + 1,
+                left_open: left_open - set_of(_next.producer_id),
+            },
+            source="ProducerAppendInfo.appendEndTxnMarker",
+        ),
+        Row(
+            "a record",
+            set={
+                position_of: _next.offset + 1,
+                left_open: left_open | set_of(_next.producer_id),
+                with_value: if_(
+                    _counts,
+                    if_(_next.offset.is_in(tombstones), with_value - _key, with_value | _key),
+                    with_value,
+                ),
+            },
+            source="ProducerAppendInfo.appendDataBatch",
+        ),
+    ),
+)
+
+# What must hold -----------------------------------------------------------------------------------
+
+_e = element("e", log)
+_is_ahead = _e.offset >= position_of
+marker_in_time = invariant(
+    "MarkerInTime",
+    late
+    | all_of(
+        _n,
+        _n.is_in(left_open).implies(
+            ongoing[_n].is_set
+            | any_of(_e, (_e.producer_id == _n) & (_e.kind != Kind.DATA) & _is_ahead)
+        ),
+    ),
+    "Who reads all of the log within delete.retention.ms meets the end of each transaction that it "
+    "has met a record of.",
+    "KIP-534; KAFKA-4545",
+)
+tombstone_in_time = invariant(
+    "TombstoneInTime",
+    late
+    | all_of(
+        _k,
+        _k.is_in(with_value).implies(
+            any_of(
+                _e,
+                (_e.key == _k)
+                & (_e.kind == Kind.DATA)
+                & ~is_aborted(_e)
+                & (_is_ahead | ~_e.offset.is_in(tombstones)),
+            )
+        ),
+    ),
+    "Who reads all of the log within delete.retention.ms meets the tombstone of each key that it "
+    "has met a value of.",
+    "KIP-534; KAFKA-4545",
+)
+not_for_ever = invariant(
+    "NotForEver",
+    overdue == set_of(),
+    "No cleaning keeps a marker or tombstone that an earlier one could have removed, "
+    "delete.retention.ms ago.",
+    "KIP-534; KAFKA-8522",
+)
+
+
+def retaining(system: System) -> System:
+    """The system `reading` with a log cleaner that keeps markers and tombstones for a time."""
+    dated = {each: _dated(each) for each in (partition.appends, partition.markers)}
+    left_out = (partition.cleans, partition.cleans_in_part)
+    tables = [dated.get(each, each) for each in system.tables if each not in left_out]
+    budgets = {on: most for on, most in system.budgets.items() if on is not partition.clean_in_part}
+    return replace(
+        system,
+        name=f"{system.name}+retention",
+        doc=f"{system.doc} The cleaner keeps markers and tombstones for delete.retention.ms.",
+        tables=(*tables, deletes, cleans, passing, follows),
+        constants=(
+            *(each for each in system.constants if each is not PARTIAL_CLEANINGS),
+            STEPS, TOMBSTONES,
+        ),
+        budgets={**budgets, delete: TOMBSTONES},
+        properties=(*system.properties, marker_in_time, tombstone_in_time, not_for_ever),
+        protocols=replace(
+            system.protocols, features=(*system.protocols.features, delete_horizon)
+        ),
+        bounds={DEFAULT: {PRODUCER_IDS: 1, ENTRIES: 4, CLEANINGS: 3}},
+    )  # fmt: skip

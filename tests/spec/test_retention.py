@@ -1,0 +1,102 @@
+"""`reading+retention`: how long the log cleaner keeps markers and tombstones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from epochfence.checker.check import Options, check
+from epochfence.checker.verdict import Result, Verdict
+from epochfence.language import Row, System, instantiate, keep
+from epochfence.spec.leader.state import Kind
+from epochfence.spec.load import load_system
+from epochfence.spec.reading.partition import entry, is_clean
+from epochfence.spec.reading.state import log
+from epochfence.spec.variants.retention import due, late, removable
+from epochfence.tests.spec.alterations import altered
+
+SYSTEM = load_system("reading+retention")
+CLEAN = "store.clean"
+CLEANED = "remove what is obsolete, and what was kept for its time"
+TWO = {"producer_ids": 2, "cleanings": 2}
+TOMBSTONE = {"tombstones": 1, "entries": 3, "segment": 2, "cleanings": 2}
+
+
+def run(
+    protocol: str,
+    constants: Mapping[str, int],
+    *properties: str,
+    system: System = SYSTEM,
+    off: tuple[str, ...] = (),
+    brief: bool = True,
+) -> Result:
+    """The system checked at a release."""
+    named = properties or tuple(item.name for item in SYSTEM.properties)
+    instance = instantiate(system, protocol, constants, switch_off=off, properties=named)
+    return check(instance, Options(brief=brief))
+
+
+def steps(result: Result) -> int:
+    """How long the counterexample is."""
+    assert result.verdict is Verdict.BROKEN
+    assert result.trace is not None
+    return len(result.trace.steps)
+
+
+@pytest.mark.slow(4)
+def test_it_holds_from_3_1_on_and_every_row_is_taken() -> None:
+    result = run("4.3", {"tombstones": 1}, brief=False)
+    assert (result.verdict, result.vacuous, result.unexplained) == (Verdict.HOLDS, [], [])
+
+
+@pytest.mark.slow(4)
+@pytest.mark.sample(1)
+@pytest.mark.parametrize(
+    ("broken", "constants", "length"),
+    [
+        ("MarkerInTime", TWO, 12),
+        ("TombstoneInTime", TOMBSTONE, 10),
+        ("NotForEver", {"segment": 0}, 8),
+    ],
+)
+def test_before_kip_534_what_is_kept_goes_too_early_or_never(
+    broken: str, constants: dict[str, int], length: int
+) -> None:
+    assert steps(run("3.0", constants, broken)) == length
+    assert steps(run("3.3", constants, broken, off=("delete_horizon",))) == length
+    assert run("3.3", constants, broken).verdict is Verdict.HOLDS
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize(
+    ("broken", "constants", "length"),
+    [("MarkerInTime", {}, 9), ("TombstoneInTime", {"tombstones": 1, "entries": 3}, 10)],
+)
+def test_who_is_late_misses_markers_and_tombstones(
+    broken: str, constants: dict[str, int], length: int
+) -> None:
+    """As long as nobody asks who is late: what a slow reader gets to see in any release."""
+    unasked = altered(
+        SYSTEM, table="retention.delete.retention.ms passes", row="horizons pass",
+        updates={late: False},
+    )  # fmt: skip
+    assert steps(run("4.3", constants, broken, system=unasked)) == length
+
+
+def test_a_horizon_that_is_over_at_once_is_seen() -> None:
+    at_once = altered(SYSTEM, table=CLEAN, row=CLEANED, updates={due: row().set[removable]})
+    assert steps(run("4.3", {}, "MarkerInTime", system=at_once)) == 8
+
+
+def test_a_marker_that_goes_before_its_records_is_seen() -> None:
+    """Their leader has their transaction open for ever, once it has read the log."""
+    no_marker = keep(entry, ~is_clean | (entry.kind == Kind.DATA))
+    early = altered(SYSTEM, table=CLEAN, row=CLEANED, updates={log: no_marker})
+    assert steps(run("4.3", {}, "NoOpenRange", system=early)) == 6
+
+
+def row() -> Row:
+    """The row in which the cleaner removes something."""
+    (table,) = (table for table in SYSTEM.tables if table.name == CLEAN)
+    return table.rows[0]
