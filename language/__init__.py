@@ -1,10 +1,13 @@
-"""A small language for protocols: fields, rows, tables, systems and properties as data."""
+"""A small language for protocols: fields, rows, tables, systems and properties as data.
+
+What systems and their properties need is loaded when it is first used: machines run without it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from .errors import DeclarationError
 from .expressions import Expression, Operand, all_true, any_true, constant, lift
-from .fairness import Fairness, strong_fairness, weak_fairness
-from .instance import Action, ActionRow, Instance, Variable
-from .instantiation import instantiate
 from .machines import Event, Machine, event
 from .messages import (
     Dropping,
@@ -51,17 +54,7 @@ from .operators import (
     without_first,
     wrap,
 )
-from .properties import (
-    KnownBug,
-    Property,
-    always_possible,
-    invariant,
-    leads_to,
-    step_property,
-)
 from .protocols import ONE_PROTOCOL, Protocols, feature
-from .rankings import Helpful, Ranking, helps, ranking
-from .systems import DEFAULT, Channel, System, Unreached
 from .tables import Row, Table, only
 from .types import (
     Bag,
@@ -79,8 +72,49 @@ from .types import (
     record,
     variable,
 )
-from .variants import Variant, varied
 
+if TYPE_CHECKING:
+    from .fairness import Fairness, strong_fairness, weak_fairness
+    from .instance import Action, ActionRow, Instance, Variable
+    from .instantiation import instantiate
+    from .properties import (
+        KnownBug,
+        Property,
+        always_possible,
+        invariant,
+        leads_to,
+        step_property,
+    )
+    from .rankings import Helpful, Ranking, helps, ranking
+    from .systems import DEFAULT, Channel, System, Unreached
+    from .variants import Variant, varied
+
+_HOMES = {
+    "Fairness": "fairness",
+    "strong_fairness": "fairness",
+    "weak_fairness": "fairness",
+    "Action": "instance",
+    "ActionRow": "instance",
+    "Instance": "instance",
+    "Variable": "instance",
+    "instantiate": "instantiation",
+    "KnownBug": "properties",
+    "Property": "properties",
+    "always_possible": "properties",
+    "invariant": "properties",
+    "leads_to": "properties",
+    "step_property": "properties",
+    "Helpful": "rankings",
+    "Ranking": "rankings",
+    "helps": "rankings",
+    "ranking": "rankings",
+    "DEFAULT": "systems",
+    "Channel": "systems",
+    "System": "systems",
+    "Unreached": "systems",
+    "Variant": "variants",
+    "varied": "variants",
+}
 __all__ = [
     "DEFAULT",
     "ONE_PROTOCOL",
@@ -182,3 +216,10 @@ __all__ = [
     "without_first",
     "wrap",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__} has no attribute {name}")
+    found = globals()[name] = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    return found

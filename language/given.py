@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
-from difflib import get_close_matches
 from typing import Any, cast
 
 from .errors import DeclarationError
@@ -76,6 +75,8 @@ def one_of(
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Of the names that there are, the one that is most like a name, if one is at all."""
+    from difflib import get_close_matches  # which is loaded where a name is wrong
+
     by_case = {each.casefold(): each for each in known}
     written = name.casefold()
     alike = get_close_matches(written, by_case, 1, ALIKE)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from .errors import DeclarationError
 from .expressions import QUANTIFIERS, Expression, children_first, rewrite
 from .types import Constants, Type, choices, literal
 
 
-def free_variables(expression: Expression) -> set[Expression]:
+@lru_cache(maxsize=1 << 16)
+def free_variables(expression: Expression) -> frozenset[Expression]:
     """The variables and elements that nothing inside the expression binds."""
     if expression.op == "variable":
-        return {expression}
+        return frozenset({expression})
     inside = [free_variables(argument) for argument in expression.args]
     if expression.op in QUANTIFIERS:
         return (inside[1] - {expression.args[0]}) | (inside[0] - {expression.args[0]})
-    free = set[Expression]().union(*inside)
+    free = frozenset[Expression]().union(*inside)
     return free | {expression} if expression.op == "element" else free
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import operator
 from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import compress, product
@@ -30,7 +31,7 @@ from .messages import SENDER, TO, Dropping, Loss, Message, Sending, fields_of, i
 from .places import Place, here
 from .protocols import Protocols
 from .scopes import check_scopes, free_variables
-from .typecheck import check_constant, check_during, fits, type_of
+from .typecheck import check_constant, check_during, fits, suits, type_of
 from .types import Bool, Sequence
 
 
@@ -298,6 +299,8 @@ class Table:
             targets.add(target)
             expected = type_of(target)
             assert expected is not None
+            if suits(value, expected):
+                continue
             if not fits(type_of(value), expected):
                 raise DeclarationError(
                     f"`{target}` is {expected}: it can't be set to `{value}` ({type_of(value)})"
@@ -401,6 +404,8 @@ class Table:
             if kind is None:
                 raise DeclarationError(f"message {sending.message.name} has no field {name}")
             self._owned(value, sending.to_each)
+            if suits(value, kind):
+                continue
             if not fits(type_of(value), kind):
                 raise DeclarationError(
                     f"{sending.message.name}.{name} is {kind}: not `{value}` ({type_of(value)})"
@@ -522,4 +527,12 @@ def only(during: Expression, *rows: Row) -> tuple[Row, ...]:
     check_kind("only", during, Expression)
     for row in rows:
         check_kind("only", row, Row)
-    return tuple(dataclasses.replace(row, during=folded(row.during & during)) for row in rows)
+    return tuple(_also_during(row, during) for row in rows)
+
+
+def _also_during(row: Row, during: Expression) -> Row:
+    """A copy: nothing of it is looked at again but by the table that it comes into."""
+    made = copy(row)
+    object.__setattr__(made, "during", folded(row.during & during))
+    object.__setattr__(made, "fits_in", ())
+    return made

@@ -200,6 +200,20 @@ def _constant(value: object) -> Type | None:
     return TRUTH if isinstance(value, bool) else NUMBER
 
 
+@lru_cache(maxsize=1 << 16)
+def suits(value: Expression, target: Type) -> bool:
+    """Whether a value can be put where `target` is expected, without a plain number that is out of
+    range. Raises DeclarationError for a value that has no type."""
+    if not fits(type_of(value), target):
+        return False
+    try:
+        check_constant(value, target, value)
+    except DeclarationError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=1 << 12)
 def check_during(condition: Expression) -> None:
     """Raises DeclarationError where a condition is of more than features."""
     if any(n.op not in ("feature", "const", "not", "and", "or") for n in children_first(condition)):

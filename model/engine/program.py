@@ -49,9 +49,12 @@ def _maker(message: Message, bounded: bool) -> Callable[..., Any]:
 def real_constants(tables: Iterable[Table]) -> dict[str, int]:
     """The real values of the constants that tables use."""
     found: dict[str, int] = {}
-    seen = set[Expression | Type]()  # most parts stand in many rows
+    seen, looked = set[Expression | Type](), set[Expression]()  # most stand in many rows
 
     def look(expression: Expression) -> None:
+        if expression in looked:
+            return
+        looked.add(expression)
         for node in naming(expression):
             if node in seen:
                 continue
