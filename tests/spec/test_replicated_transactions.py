@@ -65,7 +65,7 @@ def broken(result: Result) -> dict[str, int | None]:
 
 
 @pytest.mark.slow(4)
-@pytest.mark.sample(1, of="a kind of election at a release")
+@pytest.mark.sample(1, of="a replicated run at a release")
 @pytest.mark.parametrize("kind", BREAKS)
 @pytest.mark.parametrize("release", RELEASED)
 def test_clean_elections_break_nothing_and_unclean_ones_what_is_listed(
@@ -85,7 +85,7 @@ def test_clean_elections_break_nothing_and_unclean_ones_what_is_listed(
 
 
 @pytest.mark.slow(4)
-@pytest.mark.sample(1, of="a release")
+@pytest.mark.sample(1, of="a replicated run at a release")
 @pytest.mark.parametrize("release", ["2.5", "3.6", "4.0.1", "4.3"])
 def test_one_replica_that_leads_throughout_is_the_leader_of_transactions(release: str) -> None:
     bounds = transactions(faults=1, losses=1, delays=1)

@@ -82,7 +82,7 @@ def test_each_shipped_system_has_bounds_here() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1)
+@pytest.mark.sample(1, of="a system on Spark")
 @pytest.mark.parametrize("case", sampled(), ids=str)
 def test_shipped_systems_come_to_the_same(case: Case, played: InProcess) -> None:
     assert case._replace(shards=SHARDS).differs() == []

@@ -51,7 +51,7 @@ def test_a_real_session_comes_to_the_same(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1)
+@pytest.mark.sample(1, of="a system on Spark")
 @pytest.mark.parametrize("case", sampled(), ids=str)
 def test_each_system_comes_to_the_same(spark: Any, case: Case) -> None:
     assert case.differs() == []
