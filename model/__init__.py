@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .broker.coordinator import TransactionCoordinator
+    from .broker.group_coordinator import GroupCoordinator
     from .broker.leader import PartitionLeader
     from .broker.producer_ids import ProducerIdController, ProducerIdManager
     from .broker.transaction_log import partition_for
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Cluster": "cluster",
+    "GroupCoordinator": "broker.group_coordinator",
     "Machine": "machine",
     "Outcome": "engine.machine",
     "PartitionLeader": "broker.leader",
@@ -37,6 +39,7 @@ _HOMES = {
 }
 __all__ = [
     "Cluster",
+    "GroupCoordinator",
     "Machine",
     "Outcome",
     "PartitionLeader",

@@ -3,11 +3,12 @@ log."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..spec import api_versions
+from .broker.group_coordinator import Identity
 from .broker.leader import Batch, PartitionLeader
 
 
@@ -16,6 +17,14 @@ class ProduceResponse(NamedTuple):
 
     error: str
     base_offset: int = -1
+
+
+class GroupOffsets(NamedTuple):
+    """Offsets by partition that a member commits for its group."""
+
+    group_id: str
+    of: Identity
+    offsets: Mapping[Any, int]
 
 
 @dataclass(frozen=True)
@@ -29,6 +38,7 @@ class VerifiedBatch:
     producer: dict[str, int]
     base_sequence: int
     count: int
+    commits: GroupOffsets | None = None
 
     @property
     def transaction_version(self) -> int:
@@ -47,11 +57,13 @@ class VerifiedBatch:
         )  # fmt: skip
         return answer.error, answer.guard
 
-    def verified(self, leader: PartitionLeader, told: str, guard: int | None) -> ProduceResponse:
-        """What becomes of it where the coordinator has told so, or wasn't asked."""
-        error = leader.verdict(told, origin=self._origin, api_version=self.api_version)
-        if error != "NONE":
-            return ProduceResponse(error)
+    def verdict(self, leader: PartitionLeader, told: str) -> str:
+        """An error, or NONE where it is to be appended: the coordinator has told so, or wasn't
+        asked."""
+        return leader.verdict(told, origin=self._origin, api_version=self.api_version)
+
+    def append(self, leader: PartitionLeader, guard: int | None) -> ProduceResponse:
+        """Appends it under the guard of its verification."""
         answer = leader.append(
             **self.producer, base_sequence=self.base_sequence, count=self.count, guard=guard,
             transactional=self.transactional_id is not None, origin=self._origin,

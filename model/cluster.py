@@ -6,27 +6,28 @@ holds them back. Only the caller moves the clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..spec import api_versions
 from ..spec.acls import Acls
 from ..spec.leader.state import asks_coordinator
 from ..spec.leader.verification import asks_about_offsets
-from .batches import ProduceResponse, VerifiedBatch, data, kept
+from .batches import GroupOffsets, ProduceResponse, VerifiedBatch, data, kept
 from .broker.coordinator import (
     ProducerIdAndEpoch,
     ThreadHeld,
     TransactionCoordinator,
 )
+from .broker.group_coordinator import GroupCoordinator, Identity, offsets_partition
 from .broker.leader import Batch, PartitionLeader
 from .broker.marker_channel_manager import Marker
-from .broker.transaction_log import partition_for
 from .broker.transaction_state_manager import PENDING
 from .client.accumulator import topic_of
 from .client.requests import Produce, Request
 from .engine.machine import Machine
-from .permissions import REFUSED_WITH_OTHERS, Permissions
+from .group_requests import GroupRequests
+from .permissions import REFUSED_WITH_OTHERS
 
 if TYPE_CHECKING:
     from .client.producer import ProducerClient
@@ -36,7 +37,7 @@ VERIFICATION, UNASKED = "verification", "unasked"
 """Where a batch is held: see `Cluster.hold`."""
 
 
-class Cluster(Permissions):
+class Cluster(GroupRequests):
     """A coordinator that owns the whole transaction log, and leaders by partition, made as they
     are first written to.
 
@@ -63,6 +64,7 @@ class Cluster(Permissions):
         self.transaction_version = self.coordinator.transaction_version
         self.holds_markers = holds_markers
         self.leaders: dict[Any, PartitionLeader] = {}
+        self.groups = GroupCoordinator(protocol=protocol, now_ms=now_ms)
         self._due: list[tuple[Marker, Any]] = []
         self._held: dict[str, Any] = {}
         self._holds: str | None = None
@@ -76,6 +78,7 @@ class Cluster(Permissions):
         made.__dict__.update(self.__dict__)
         made.coordinator = self.coordinator.copy()
         made.leaders = {partition: leader.copy() for partition, leader in self.leaders.items()}
+        made.groups = self.groups.copy()
         made._due, made._terms = list(self._due), dict(self._terms)
         made._held = dict(self._held)
         return made
@@ -86,15 +89,17 @@ class Cluster(Permissions):
         return self._now_ms
 
     def sleep(self, ms: int) -> None:
-        """Time goes by. Transactions that are older than their timeout are aborted."""
+        """Time goes by. Transactions that are older than their timeout are aborted, and members of
+        groups go that were silent for longer than their session."""
         self.pass_time(ms)
         self.coordinator.abort_timed_out()
+        self.groups.expire()
         self._after_end()
 
     def pass_time(self, ms: int) -> None:
         """Time goes by, and nobody looks at the clock."""
         self._now_ms += ms
-        self.coordinator.now_ms = self._now_ms
+        self.coordinator.now_ms = self.groups.now_ms = self._now_ms
         for leader in self.leaders.values():
             leader.now_ms = self._now_ms
 
@@ -132,6 +137,7 @@ class Cluster(Permissions):
         self._due.clear()
         self._held.clear()
         self.coordinator.restart()
+        self.groups.restart()
         for leader in self.leaders.values():
             leader.reopen(clean=clean)
             leader.move_high_watermark(leader.log_end_offset)
@@ -301,7 +307,21 @@ class Cluster(Permissions):
             self._holds = None
             self._held[place] = batch, told, guard
             raise ThreadHeld
-        return batch.verified(leader, told, guard)
+        return self._verified(batch, told, guard)
+
+    def _verified(self, batch: VerifiedBatch, told: str, guard: int | None) -> ProduceResponse:
+        """What becomes of a batch that the coordinator has told so of, or wasn't asked about."""
+        leader, commits = self.leader(batch.partition), batch.commits
+        error = batch.verdict(leader, told)
+        if error == "NONE" and commits is not None:
+            error = self.groups.may_commit_in_transaction(commits.group_id, commits.of)
+        if error != "NONE":
+            return ProduceResponse(error)
+        answer = batch.append(leader, guard)
+        if answer.error == "NONE" and commits is not None:
+            producer_id = batch.producer["producer_id"]
+            self.groups.appended(commits.group_id, commits.offsets, answer.base_offset, producer_id)
+        return answer
 
     def _asked(self, batch: VerifiedBatch) -> str:
         """What the coordinator says to a leader about a transaction's first batch."""
@@ -337,6 +357,8 @@ class Cluster(Permissions):
             coordinator_epoch=coordinator_epoch, transaction_version=transaction_version,
         ).error  # fmt: skip
         leader.move_high_watermark(leader.log_end_offset)
+        if error == "NONE":
+            self.groups.transaction_ended(partition, producer_id, result)
         return error
 
     # A client ---------------------------------------------------------------------------------
@@ -397,7 +419,7 @@ class Cluster(Permissions):
             case "TXN_OFFSET_COMMIT":
                 version = _sent_by(client, "TxnOffsetCommit", fields["transaction_version"])
                 about = (name, *held, fields["group_id"])
-                errors = self._committed(about, fields["offsets"], version, principal)
+                errors = self._committed(about, fields, version, principal)
                 client.answer(sent, partition_errors=errors)
             case "END_TXN":
                 version = _sent_by(client, "EndTxn", fields["transaction_version"])
@@ -409,29 +431,41 @@ class Cluster(Permissions):
                 client.answer(sent, self.may_find(principal, fields["key"], of_group=of_group))
 
     def _committed(
-        self, about: tuple[str | None, int, int, str], offsets: Iterable[Any], version: int,
+        self, about: tuple[str | None, int, int, str], fields: Mapping[str, Any], version: int,
         principal: str | None,
     ) -> dict[Any, str]:  # fmt: skip
         """What a TxnOffsetCommit is told of each partition that it has an offset of."""
         name, _, _, group_id = about
+        offsets = fields["offsets"]
         error = self.may_commit_offsets(principal, name, group_id)
         if error != "NONE":
             return dict.fromkeys(offsets, error)
         errors = {each: self.use_of(principal, topic_of(each), "READ") for each in offsets}
-        left = [partition for partition, refusal in errors.items() if refusal == "NONE"]
+        left = {place: offsets[place] for place, refusal in errors.items() if refusal == "NONE"}
         if left:
-            errors |= dict.fromkeys(left, self.commit_offsets(*about, api_version=version))
+            told = self.commit_offsets(
+                *about, offsets=left, member_id=fields["member_id"],
+                generation_id=fields["generation"], group_instance_id=fields["group_instance_id"],
+                api_version=version,
+            )  # fmt: skip
+            errors |= dict.fromkeys(left, told)
         return errors
+
+    # Groups -----------------------------------------------------------------------------------
 
     def commit_offsets(
         self, transactional_id: str | None, producer_id: int, producer_epoch: int, group_id: str,
-        *, topic: str | None = None, api_version: int | None = None, principal: str | None = None,
+        *, offsets: Mapping[Any, int] | None = None, topic: str | None = None,
+        member_id: str = "", generation_id: int = -1, group_instance_id: str | None = None,
+        api_version: int | None = None, principal: str | None = None,
     ) -> str:  # fmt: skip
-        """TxnOffsetCommit, for a topic that was read, where one is given: an error. What a group's
-        coordinator appends is a transactional batch without sequence."""
+        """TxnOffsetCommit of `offsets` by partition, for a topic that was read, where one is given:
+        an error. What a group's coordinator appends is a transactional batch without sequence."""
         refusal = self.may_commit_offsets(principal, transactional_id, group_id)
         if refusal == "NONE" and topic is not None:
             refusal = self.use_of(principal, topic, "READ")
+        if refusal == "NONE":
+            refusal = self.groups.validate("TxnOffsetCommit", group_id)
         if refusal != "NONE":
             return refusal
         partition = offsets_partition(group_id)
@@ -443,8 +477,10 @@ class Cluster(Permissions):
         producer = {"producer_id": producer_id, "producer_epoch": producer_epoch}
         asks = leader.machine.value(asks_about_offsets)
         name = str(transactional_id)
-        batch = VerifiedBatch("TxnOffsetCommit", partition, name, api_version, producer, -1, 1)
-        return self._batch(batch, asks=asks).error
+        of = Identity(member_id, generation_id, group_instance_id)
+        commits = GroupOffsets(group_id, of, offsets or {})
+        about = (partition, name, api_version, producer, -1, 1, commits)
+        return self._batch(VerifiedBatch("TxnOffsetCommit", *about), asks=asks).error
 
     # Threads that are held --------------------------------------------------------------------
 
@@ -474,7 +510,7 @@ class Cluster(Permissions):
         where it was answered before. Raises NotNow where none is held."""
         if place in (VERIFICATION, UNASKED) and place in self._held:
             batch, told, guard = self._held.pop(place)
-            return batch.request, batch.verified(self.leader(batch.partition), told, guard)
+            return batch.request, self._verified(batch, told, guard)
         sent = self.coordinator.release(place)
         self._after_end()
         return self._held.pop(place), sent[0] if sent else None
@@ -511,6 +547,8 @@ class Cluster(Permissions):
             transaction_version=marker.transaction_version,
         ).error  # fmt: skip
         leader.move_high_watermark(leader.log_end_offset)
+        if error == "NONE":
+            self.groups.transaction_ended(partition, marker.producer_id, marker.result)
         is_held = self.coordinator.is_held(marker.transactional_id)
         append = "NONE" if completes and not is_held else PENDING
         self.coordinator.markers_answered(marker, {partition: error}, append=append)
@@ -538,11 +576,6 @@ def _sent_by(client: ProducerClient, request: str, transaction_version: int = 0)
 def _newest(request: str, features: frozenset[str], transaction_version: int) -> int:
     older = api_versions.before(transaction_version)
     return api_versions.newest(request, features.difference(older))
-
-
-def offsets_partition(group_id: str) -> str:
-    """Where the offsets of a consumer group are kept."""
-    return f"__consumer_offsets-{partition_for(group_id)}"
 
 
 def _there(answer: ProducerIdAndEpoch | None) -> ProducerIdAndEpoch:

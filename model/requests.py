@@ -17,6 +17,12 @@
     {"request": "ListOffsets", "partition": "t-0"}
     {"request": "DescribeProducers", "partition": "t-0"}
     {"request": "DescribeTransactions", "transactional_id": "a"}
+    {"request": "JoinGroup", "group_id": "g", "member_id": "m"}
+    {"request": "SyncGroup", "group_id": "g", "member_id": "m", "generation_id": 1}
+    {"request": "Heartbeat", "group_id": "g", "member_id": "m", "generation_id": 1}
+    {"request": "LeaveGroup", "group_id": "g", "member_id": "m"}
+    {"request": "OffsetCommit", "group_id": "g", "partition": "t-0", "offset": 3}
+    {"request": "OffsetFetch", "group_id": "g", "partition": "t-0", "require_stable": true}
     {"sleep_ms": 60001}
     {"restart": true}
     {"acls": [{"principal": "User:alice", "operation": "WRITE", "resource": "TOPIC", "name": "t"}]}
@@ -172,6 +178,40 @@ def _describe_transactions(cluster: Cluster, fields: dict[str, Any]) -> Answer:
     }  # fmt: skip
 
 
+def _offsets(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields with the offset, 0 unless one is given, under its partition."""
+    left = dict(fields)
+    offset = left.pop("offset", 0)
+    return left | {"offsets": {left.pop("partition"): offset}}
+
+
+def _commit_offsets(cluster: Cluster, fields: dict[str, Any]) -> Answer:
+    if "partition" not in fields and "offset" in fields:
+        raise MissingField("TxnOffsetCommit has an offset and lacks its partition", "partition")
+    given = _offsets(fields) if "partition" in fields else fields
+    return {"error": cluster.commit_offsets(**given)}
+
+
+def _commit_group_offsets(cluster: Cluster, fields: dict[str, Any]) -> Answer:
+    return {"error": cluster.commit_group_offsets(**_offsets(fields))}
+
+
+def _fetch_offset(cluster: Cluster, fields: dict[str, Any]) -> Answer:
+    found = cluster.fetch_offset(**fields)
+    return {"error": found.error, "offset": found.offset}
+
+
+def _join_group(cluster: Cluster, fields: dict[str, Any]) -> Answer:
+    joined = cluster.join_group(**fields)
+    wanted = ("error", "generation_id", "member_id", "leader", "protocol_name", "waits")
+    return {name: getattr(joined, name) for name in wanted}
+
+
+def _sync_group(cluster: Cluster, fields: dict[str, Any]) -> Answer:
+    synced = cluster.sync_group(**fields)
+    return {"error": synced.error, "waits": synced.waits}
+
+
 # Of each request the fields that it takes, those that it may do without, and what answers it.
 _REQUESTS: dict[
     str, tuple[tuple[str, ...], tuple[str, ...], Callable[[Cluster, dict[str, Any]], Answer]]
@@ -200,8 +240,42 @@ _REQUESTS: dict[
     ),
     "TxnOffsetCommit": (
         ("transactional_id", "producer_id", "producer_epoch", "group_id"),
-        ("topic", "api_version"),
-        lambda cluster, fields: {"error": cluster.commit_offsets(**fields)},
+        (
+            "topic",
+            "partition",
+            "offset",
+            "generation_id",
+            "member_id",
+            "group_instance_id",
+            "api_version",
+        ),
+        _commit_offsets,
+    ),
+    "OffsetCommit": (
+        ("group_id", "partition"),
+        ("offset", "generation_id", "member_id", "group_instance_id", "api_version"),
+        _commit_group_offsets,
+    ),
+    "OffsetFetch": (("group_id", "partition"), ("require_stable",), _fetch_offset),
+    "JoinGroup": (
+        ("group_id",),
+        ("member_id", "group_instance_id", "session_timeout_ms", "protocols", "api_version"),
+        _join_group,
+    ),
+    "SyncGroup": (
+        ("group_id", "member_id", "generation_id"),
+        ("group_instance_id",),
+        _sync_group,
+    ),
+    "Heartbeat": (
+        ("group_id", "member_id", "generation_id"),
+        ("group_instance_id",),
+        lambda cluster, fields: {"error": cluster.heartbeat(**fields)},
+    ),
+    "LeaveGroup": (
+        ("group_id",),
+        ("member_id", "group_instance_id"),
+        lambda cluster, fields: {"error": cluster.leave_group(**fields)},
     ),
     "WriteTxnMarkers": (
         ("partition", "producer_id", "producer_epoch", "result"),
@@ -362,7 +436,9 @@ _READ: dict[str, Callable[[str, Any], object]] = {
     "transactional_id": _name, "transaction_timeout_ms": _ms, "partition": text,
     "partitions": _names, "committed": _truth, "producer_id": _id, "api_version": _version,
     "group_id": text, "verify_only": _truth, "transaction_version": _version, "principal": text,
-    "topic": text, "enable_2pc": _truth, "keep_prepared_txn": _truth,
+    "topic": text, "enable_2pc": _truth, "keep_prepared_txn": _truth, "member_id": text,
+    "group_instance_id": _name, "require_stable": _truth, "protocols": _names,
+    "session_timeout_ms": _ms, "generation_id": _ms, "offset": _id,
 }  # fmt: skip
 
 

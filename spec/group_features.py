@@ -48,7 +48,102 @@ offsets_staged_last = feature(
     source="KAFKA-15784, GroupCoordinator.handleTxnCommitOffsets",
 )
 
+# What no system asks for, as its runs are of no real ranges
+
+group_ids_checked = feature(
+    "group_ids_checked",
+    "2.0",
+    parts=(LEADER,),
+    sentence="An empty group id is refused in all requests of members, and in TxnOffsetCommit; "
+    "before, only JoinGroup looked at it.",
+    source="GroupCoordinator.validateGroupStatus",
+)
+member_ids_required = feature(
+    "member_ids_required",
+    "2.3",
+    parts=(LEADER,),
+    sentence="A new member is handed an id, from 2.2 on, and joins with that; before, it joined at "
+    "once.",
+    source="KIP-394",
+)
+static_members = feature(
+    "static_members",
+    "2.3",
+    parts=(LEADER,),
+    sentence="A member may have an instance id, which is its own over restarts; a former member of "
+    "that id is fenced.",
+    source="KIP-345",
+)
+static_restart_rebalances = feature(
+    "static_restart_rebalances",
+    "2.5",
+    parts=(LEADER,),
+    sentence="A static member that starts again while the assignment is awaited begins a "
+    "rebalance; before, it was told of the generation.",
+    source="KAFKA-9801, GroupCoordinator.updateStaticMemberAndRebalance",
+)
+static_protocols_compared = feature(
+    "static_protocols_compared",
+    "2.6",
+    parts=(LEADER,),
+    sentence="A static member that starts again in a stable group begins a rebalance where "
+    "another protocol would be chosen.",
+    source="GroupCoordinator.updateStaticMemberAndRebalance",
+)
+rebalance_told_last = feature(
+    "rebalance_told_last",
+    "2.4",
+    parts=(LEADER,),
+    sentence="OffsetCommit tells of a rebalance once the member and its generation were looked at; "
+    "before, it told so first.",
+    source="GroupCoordinator.doCommitOffsets",
+)
+heartbeats_while_completing = feature(
+    "heartbeats_while_completing",
+    "2.6",
+    parts=(LEADER,),
+    sentence="A Heartbeat while the assignment is awaited is taken; before, it was answered with "
+    "REBALANCE_IN_PROGRESS.",
+    source="GroupCoordinator.handleHeartbeat",
+)
+instances_needed = feature(
+    "instances_needed",
+    "3.0",
+    parts=(LEADER,),
+    sentence="Every request that names an instance id or a generation needs a member that goes "
+    "with it; before, an instance id that nobody has was passed over, and so was a missing member "
+    "id in TxnOffsetCommit.",
+    source="GroupCoordinator.validateCurrentMember",
+)
+empty_groups_first = feature(
+    "empty_groups_first",
+    "3.3",
+    parts=(LEADER,),
+    sentence="A commit without generation is taken by an empty group, whatever member it names; "
+    "3.0 looked at the member first.",
+    source="GroupCoordinator.validateOffsetCommit",
+)
+assignments_skipped = feature(
+    "assignments_skipped",
+    "3.3",
+    parts=(LEADER,),
+    sentence="A static leader that starts again is told, from 3.2 on, that it leads and is to skip "
+    "the assignment; before, it was told that its former self leads.",
+    source="KIP-814",
+)
+group_coordinator_service = feature(
+    "group_coordinator_service",
+    "4.0.0",
+    parts=(LEADER,),
+    sentence="A group that isn't there isn't made by a TxnOffsetCommit of a generation: "
+    "ILLEGAL_GENERATION; OffsetCommit from version 9 on tells GROUP_ID_NOT_FOUND then.",
+    source="KIP-848, OffsetMetadataManager.validateTransactionalOffsetCommit",
+)
+
 OF_GROUPS: Final[tuple[Expression, ...]] = (
     members_fenced, stable_offsets, completed_by_scheduler, offsets_in_place_first,
-    offsets_staged_last,
+    offsets_staged_last, group_ids_checked, member_ids_required, static_members,
+    static_restart_rebalances, static_protocols_compared, rebalance_told_last,
+    heartbeats_while_completing, instances_needed, empty_groups_first, assignments_skipped,
+    group_coordinator_service,
 )  # fmt: skip

@@ -73,7 +73,7 @@ class Server(Served):
         self.answered: Counter[str] = Counter()
         """How many requests of each API were answered."""
         self.logs = LogApis(self.cluster, self.nodes, self.partitions)
-        self.groups = GroupApis(self.nodes, self.cluster)
+        self.groups = GroupApis(self.cluster, self.nodes)
         self.offsets = OffsetApis(self.cluster, self.partitions, self.groups)
         self.metadata = MetadataApis(self.nodes, self.partitions, self.offsets.delete_topic)
         self.transactions = TransactionApis(self.cluster, self.nodes, self.partitions)
@@ -116,7 +116,7 @@ class Server(Served):
             await asyncio.sleep(LOOK_S)
             self._tick()
             self.cluster.sleep(0)
-            self.groups.expire()
+            self.groups.settle()
             self.logs.wake()
 
     def _tick(self) -> None:

@@ -13,6 +13,7 @@ from ..messages import PRODUCER, connection, producer
 from .state import (
     GENERATIONS,
     OWN_ID,
+    begins,
     consumer,
     generation,
     group,
@@ -36,20 +37,15 @@ rebalances = Table(
         Row(
             "a new generation",
             set={
-                generation: generation + 1,
+                **begins(set_of(rebalance.member) | members),
                 owner: some(rebalance.member),
-                members: set_of(rebalance.member) | members,
             },
             when=rebalance.others_stay,
             source="GroupCoordinator.onCompleteJoin, GroupMetadata.initNextGeneration",
         ),
         Row(
             "a new generation without the others",
-            set={
-                generation: generation + 1,
-                owner: some(rebalance.member),
-                members: set_of(rebalance.member),
-            },
+            set={**begins(set_of(rebalance.member)), owner: some(rebalance.member)},
             source="GroupCoordinator.onExpireHeartbeat, GroupMetadata.initNextGeneration",
         ),
     ),

@@ -51,6 +51,7 @@ from ..messages import (
     waiting,
 )
 from .joined import apart, joined
+from .members import refusals as member_refusals
 from .state import (
     OFFSETS,
     Completion,
@@ -61,9 +62,7 @@ from .state import (
     Verified,
     committed,
     completions,
-    generation,
     group,
-    members,
     offset_of,
     pending,
     processing,
@@ -95,15 +94,12 @@ def _refused_members(
 ) -> tuple[Row, ...]:  # fmt: skip
     """The rows for who is no member of this generation."""
 
-    def refused(name: str, wrong: Expression, error: Expression) -> Row:
-        answer = _answer(member, asked_on, Errors.UNKNOWN_SERVER_ERROR, error)
+    def refused(name: str, wrong: Expression, error: str) -> Row:
+        of_member = getattr(MemberError, error)
+        answer = _answer(member, asked_on, Errors.UNKNOWN_SERVER_ERROR, of_member)
         return Row(name, when=when & wrong, set=updates, reply=answer, source=_GROUP)
 
-    return only(
-        members_fenced,
-        refused("unknown member", ~member.is_in(members), MemberError.UNKNOWN_MEMBER_ID),
-        refused("another generation", named != generation, MemberError.ILLEGAL_GENERATION),
-    )
+    return only(members_fenced, *member_refusals(member, named, refused))
 
 
 def _stored(
@@ -260,6 +256,11 @@ _joined.append(
 # Markers -------------------------------------------------------------------------------------
 
 
+def is_newer(appended: Expression) -> Expression:
+    """Whether what stands there in the log is further on than what is committed."""
+    return ~committed.is_set | (committed.value.appended.value < appended)
+
+
 def _completed(
     producer_id: Expression, commits: Expression, there: Expression
 ) -> dict[Expression, Operand]:
@@ -267,22 +268,30 @@ def _completed(
     stands further in the log counts, and what isn't in the log is lost (IllegalStateException)."""
     of_it = pending[producer_id]
     found = of_it.value
-    is_newer = ~committed.is_set | (committed.value.appended.value < found.appended.value)
-    takes = there & commits & of_it.is_set & found.appended.is_set & is_newer
+    newer = is_newer(found.appended.value)
+    takes = there & commits & of_it.is_set & found.appended.is_set & newer
     return {
         of_it: if_(there, None, of_it),
         committed: if_(takes, of_it, committed),
     }
 
 
-_marker = WriteTxnMarkers
-_is_here = _marker.partition == OFFSETS
 _later_on = completed_by_scheduler & ~offsets_in_place_first
-_completion = Completion(producer_id=_marker.producer_id, result=_marker.result)
-_by_marker: dict[Expression, Operand] = {
-    **_completed(_marker.producer_id, _marker.result == Result.COMMIT, _is_here & ~_later_on),
-    completions: if_(_is_here & _later_on, append(completions, _completion), completions),
-}
+
+
+def ended(
+    producer_id: Expression, result: Expression, there: Expression
+) -> dict[Expression, Operand]:
+    """What a marker does, where it is `there`: at once, or by a thread of its own."""
+    completion = Completion(producer_id=producer_id, result=result)
+    return {
+        **_completed(producer_id, result == Result.COMMIT, there & ~_later_on),
+        completions: if_(there & _later_on, append(completions, completion), completions),
+    }
+
+
+_marker = WriteTxnMarkers
+_by_marker = ended(_marker.producer_id, _marker.result, _marker.partition == OFFSETS)
 _joined.append(
     joined(
         write_markers,

@@ -12,6 +12,7 @@ from ...language import (
     Bool,
     Expression,
     Int,
+    Key,
     Machine,
     Map,
     Optional,
@@ -24,6 +25,7 @@ from ...language import (
     message,
     record,
 )
+from ...language.expressions import Operand
 from ..errors import Errors
 from ..features import abortable_error
 from ..messages import (
@@ -33,6 +35,7 @@ from ..messages import (
     PARTITION,
     PRODUCER,
     PRODUCER_ID,
+    PRODUCERS,
     TRANSACTION,
     TRANSACTIONS,
     Result,
@@ -44,6 +47,10 @@ INPUTS = constant("inputs", 2, 1, 8, meaning="records in the input's partition")
 GENERATIONS = constant(
     "generations", 2, 1, 8, meaning="generations of the group, one after the other"
 )
+LEAST_GENERATION = constant(
+    "least_generation", 0, 0, 0, real=-(2**31), meaning="that a request can name"
+)
+LEAST_OFFSET = constant("least_offset", 0, 0, 0, real=-(2**63), meaning="that a request can commit")
 
 OWN_ID = constant(
     "own_id", 0, 0, 1,
@@ -55,17 +62,26 @@ OUTPUT, OFFSETS = lift(0), lift(1)
 """The partitions that a transaction writes to: the output's, and the group's in
 `__consumer_offsets`."""
 GENERATION = Int(0, GENERATIONS, "generation")  # 0: none so far
+NAMED_GENERATION = Int(LEAST_GENERATION, GENERATIONS, "generation")  # below 0: a request names none
 INPUT_OFFSET = Int(0, INPUTS, "input offset")
+COMMITTED_OFFSET = Int(LEAST_OFFSET, INPUTS, "input offset")  # nobody looks at what it is
+INSTANCE = Key("instance", PRODUCERS)
 
 # The group's coordinator -------------------------------------------------------------------------
 
-PendingOffset = record("PendingOffset", offset=INPUT_OFFSET, appended=Optional(OFFSET))
+PendingOffset = record("PendingOffset", offset=COMMITTED_OFFSET, appended=Optional(OFFSET))
 Completion = record("Completion", producer_id=PRODUCER_ID, result=Result)
 Verified = record("Verified", generation=GENERATION, connection=CONNECTION)
 
-group = Machine("group", doc="The group, as the leader of its offsets' partition coordinates it.")
+group = Machine(
+    "group",
+    doc="The group, as the leader of its offsets' partition coordinates it. At real ranges there "
+    "is one of these for its members, and one for each partition that it has offsets of.",
+)
 generation = group.field("generation", GENERATION)
-members = group.field("members", Set(PRODUCER), doc="Of this generation.")
+members = group.field(
+    "members", Set(PRODUCER), doc="Of this generation; at real ranges by their member ids."
+)
 owner = group.field("owner", Optional(PRODUCER), doc="The member that has the input's partition.")
 committed = group.field(
     "committed", Optional(PendingOffset), doc="The offset, and where in the log it stands."
@@ -83,6 +99,31 @@ completions = group.field(
     "completions", Sequence(Completion, TRANSACTIONS),
     doc="Markers whose offsets a thread has yet to put in place.",
 )  # fmt: skip
+
+# At real ranges a rebalance takes several requests.
+GroupState = enum("GroupState", "EMPTY", "PREPARING_REBALANCE", "COMPLETING_REBALANCE", "STABLE")
+is_known = group.field(
+    "is_known", Bool(), only_real=True, doc="The coordinator has made it, for a request about it."
+)
+status = group.field("status", GroupState, only_real=True)
+leader = group.field(
+    "leader", Optional(PRODUCER), only_real=True, doc="The member that assigns the partitions."
+)
+promised = group.field(
+    "pending_members", Set(PRODUCER), only_real=True,
+    doc="Member ids that were handed out, and that nobody has joined with yet.",
+)  # fmt: skip
+joined = group.field(
+    "awaiting_join", Set(PRODUCER), only_real=True,
+    doc="Whose JoinGroup waits for the others' in a rebalance.",
+)  # fmt: skip
+static = group.field(
+    "static_members", Map(INSTANCE, Optional(PRODUCER)), only_real=True,
+    doc="Who has joined last with an instance id; it counts as long as that is a member.",
+)  # fmt: skip
+have_instances = group.field(
+    "with_instances", Set(PRODUCER), only_real=True, doc="Member ids that go with an instance id."
+)
 
 n = PRODUCER_ID.variable("n")
 is_unstable = any_of(n, pending[n].is_set)
@@ -138,3 +179,8 @@ TxnOffsetCommitResponse = message(
 def offset_of(txn: Expression) -> Expression:
     """The offset that a transaction commits."""
     return processed.at(txn) + 1
+
+
+def begins(those: Expression) -> dict[Expression, Operand]:
+    """The next generation, of `those` members."""
+    return {generation: generation + 1, members: those}

@@ -1,4 +1,5 @@
-"""The oracle's client at real ranges, told of as machines alone are."""
+"""The oracle's machines at real ranges, told of as machines alone are: a client, a group's
+coordinator, and the offset of a partition that a group has."""
 
 from __future__ import annotations
 
@@ -6,8 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from epochfence.model import ProducerClient
+from epochfence.model.engine.machine import Machine
 from epochfence.spec.features import KAFKA, NEWEST
-from epochfence.tests.spec.alone import NOTHING
+from epochfence.spec.groups.tables import DRIVEN, DRIVEN_OFFSETS
+from epochfence.tests.spec.alone import NOT_ENABLED, NOTHING
 
 # What events say where a vector doesn't: of every answer, and of one to a batch.
 SAYS: dict[str, dict[str, Any]] = {
@@ -22,12 +25,34 @@ SAYS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+_OF_MEMBER = {"member": None, "instance": None, "generation": -1}
+SAYS |= {
+    "group asked for": {"names_group": False, "is_join": False, "may_be_empty": False},
+    "JoinGroup": {
+        "member": None, "instance": None, "new_member": "new", "requires_id": True,
+        "session_timeout_ms": 10_000, "is_consistent": True, "is_same": False,
+        "keeps_protocol": True, "skips_assignment": False,
+    },
+    "complete join": {"is_late": False, "successor": None},
+    "SyncGroup": {**_OF_MEMBER, "names_other_protocol": False},
+    "Heartbeat": _OF_MEMBER,
+    "LeaveGroup": {"member": None, "instance": None},
+    "OffsetCommit": {**_OF_MEMBER, "knows_not_found": True},
+    "TxnOffsetCommit for the group": _OF_MEMBER,
+    "OffsetFetch": {"require_stable": False},
+}  # fmt: skip
+
+
 class Oracle:
     """The machine of a client with a transactional id, as `model.ProducerClient` has it."""
 
     def __init__(self, release: str = NEWEST, *off: str) -> None:
         assert not off
-        self.machine = ProducerClient("orders", protocol=release).machine
+        self.machine = self.made(release)
+
+    def made(self, release: str) -> Machine:
+        """The machine of a release."""
+        return ProducerClient("orders", protocol=release).machine
 
     @classmethod
     def features(cls, release: str, off: tuple[str, ...]) -> frozenset[str]:
@@ -41,12 +66,30 @@ class Oracle:
     def happens(self, event: str, values: Mapping[str, Any]) -> tuple[str, str]:
         """The row that an event takes, and what it replies and changes."""
         before = self.machine.state
-        outcome = self.machine.handle(event, **{**SAYS.get(event, {}), **values})
+        outcome = self.machine.attempt(event, **{**SAYS.get(event, {}), **values})
+        if outcome is None:
+            return "", NOT_ENABLED
         reply = getattr(outcome.reply, "_asdict", dict)()
         told = [", ".join(f"{name} {_words(value)}" for name, value in reply.items() if value)]
         after = self.machine.state
         told += [word for name in after for word in _changed(name, before[name], after[name])]
         return outcome.row, "; ".join(filter(None, told)) or NOTHING
+
+
+class GroupOracle(Oracle):
+    """A group, as `model.broker.group_coordinator` has it."""
+
+    def made(self, release: str) -> Machine:
+        """The machine of a release."""
+        return Machine(DRIVEN, KAFKA, protocol=release)
+
+
+class OffsetsOracle(Oracle):
+    """The offset of a partition that a group has."""
+
+    def made(self, release: str) -> Machine:
+        """The machine of a release."""
+        return Machine(DRIVEN_OFFSETS, KAFKA, protocol=release)
 
 
 def _keyed(value: Any) -> Any:

@@ -36,7 +36,7 @@ from epochfence.tests.spec.brokers import Elected, OffsetsLeader, Processor, Pro
 from epochfence.tests.spec.clients import Client, TransactionalClient
 from epochfence.tests.spec.coordinators import Coordinator
 from epochfence.tests.spec.leaders import Leader
-from epochfence.tests.spec.oracles import Oracle
+from epochfence.tests.spec.oracles import GroupOracle, OffsetsOracle, Oracle
 
 FOLDER = Path(__file__).with_name("vectors")
 WITH_VERSION_2 = since("4.0.0")
@@ -47,7 +47,7 @@ MACHINES: dict[str, type[Alone | Oracle]] = {
     "coordinator": Coordinator, "leader": Leader, "transactional_client": TransactionalClient,
     "idempotent_client": Client, "producer_client": Oracle,
     "producer_id_manager": ProducerIdManager, "coordinators": Elected, "offsets": OffsetsLeader,
-    "processor": Processor,
+    "processor": Processor, "group_coordinator": GroupOracle, "group_offsets": OffsetsOracle,
 }  # fmt: skip
 Values = Mapping[str, Any]
 

@@ -1,0 +1,512 @@
+"""A group coordinator to send requests to: members, and the offsets that they commit.
+
+The rows are those of `spec.groups`. Kept here is what they leave to the broker: how the members'
+protocols go together, assignments as they are carried, the time, and who waits for an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from copy import copy
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from ...spec.api_versions import LARGEST
+from ...spec.features import KAFKA
+from ...spec.groups.tables import DRIVEN, DRIVEN_OFFSETS
+from ..engine.machine import Machine
+from .transaction_log import partition_for
+
+HANDS_OUT_IDS, SKIPS_ASSIGNMENT, KNOWS_NOT_FOUND = 4, 9, 9
+"""The first versions of JoinGroup whose client takes MEMBER_ID_REQUIRED (KIP-394) and skips an
+assignment (KIP-814), and of OffsetCommit that knows GROUP_ID_NOT_FOUND (KIP-848)."""
+NO_GENERATION = -1
+DEFAULT_SESSION_MS = 45_000
+
+
+def offsets_partition(group_id: str) -> str:
+    """Where the offsets of a consumer group are kept."""
+    return f"__consumer_offsets-{partition_for(group_id)}"
+
+
+class JoinGroupResponse(NamedTuple):
+    """The answer to JoinGroup; its `leader` is told the `members` with their instance ids and what
+    they say in the protocol that was chosen. Where the request `waits`, it has the member id."""
+
+    error: str
+    generation_id: int = NO_GENERATION
+    member_id: str = ""
+    leader: str = ""
+    protocol_type: str = ""
+    protocol_name: str | None = None
+    members: tuple[tuple[str, str | None, bytes], ...] = ()
+    skip_assignment: bool = False
+    waits: bool = False
+
+
+class SyncGroupResponse(NamedTuple):
+    """The answer to SyncGroup, unless it `waits`."""
+
+    error: str
+    protocol_type: str = ""
+    protocol_name: str | None = None
+    assignment: bytes = b""
+    waits: bool = False
+
+
+class Answered(NamedTuple):
+    """The answer to a request that waited."""
+
+    group_id: str
+    member_id: str
+    response: JoinGroupResponse | SyncGroupResponse
+
+
+class Committed(NamedTuple):
+    """What OffsetFetch tells of a partition: an error, the offset (-1: none), and where it stands
+    in the log of offsets."""
+
+    error: str
+    offset: int = -1
+    appended: int = -1
+
+
+class Identity(NamedTuple):
+    """As whom a request comes: "", -1 and None are for nobody, no generation and no instance."""
+
+    member_id: str = ""
+    generation_id: int = NO_GENERATION
+    group_instance_id: str | None = None
+
+    @property
+    def _member(self) -> dict[str, Any]:
+        return {"member": self.member_id or None, "instance": self.group_instance_id}
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """As an event of the group's machine has them."""
+        return {**self._member, "generation": self.generation_id}
+
+    @property
+    def without_generation(self) -> dict[str, Any]:
+        """The same of an event that is of no generation."""
+        return self._member
+
+
+@dataclass
+class Member:
+    """A member: what it can be assigned by, how long it may be silent, and what it waits for."""
+
+    member_id: str
+    instance_id: str | None
+    protocols: dict[str, bytes]
+    session_ms: int
+    rebalance_ms: int
+    seen_ms: int
+    assignment: bytes = b""
+    waits_for: str = ""
+    """JoinGroup, SyncGroup or nothing."""
+
+
+@dataclass
+class Group:
+    """A group: the machine that decides, and beside it what that leaves open."""
+
+    machine: Machine
+    stored: Machine
+    """As it is in the log."""
+    members: dict[str, Member] = field(default_factory=dict[str, Member])
+    promised: dict[str, int] = field(default_factory=dict[str, int])
+    """Until when one may join with an id that was handed out."""
+    protocol_type: str = ""
+    protocol: str | None = None
+    rebalance_until: int = 0
+    offsets: dict[Hashable, Machine] = field(default_factory=dict[Hashable, Machine])
+
+    def copy(self) -> Group:
+        """Another group in the same state."""
+        return replace(
+            self,
+            machine=self.machine.copy(),
+            stored=self.stored.copy(),
+            members={name: copy(member) for name, member in self.members.items()},
+            promised=dict(self.promised),
+            offsets={place: machine.copy() for place, machine in self.offsets.items()},
+        )
+
+    @property
+    def status(self) -> str:
+        """EMPTY, PREPARING_REBALANCE, COMPLETING_REBALANCE or STABLE."""
+        return self.machine["status"]
+
+    def fits(self, protocol_type: str, protocols: Iterable[str]) -> bool:
+        """Whether all members know one of these protocols (GroupMetadata.supportsProtocols)."""
+        wanted = set(protocols)
+        if self.status == "EMPTY":
+            return bool(protocol_type) and bool(wanted)
+        known = [set(member.protocols) for member in self.members.values()]
+        return protocol_type == self.protocol_type and bool(wanted.intersection(*known))
+
+    def chosen(self, given: Mapping[str, Mapping[str, bytes]] | None = None) -> str:
+        """The protocol that most members name first, of those that all know; some may have
+        `given` others (GroupMetadata.selectProtocol)."""
+        each = {name: dict(member.protocols) for name, member in self.members.items()}
+        each |= {name: dict(protocols) for name, protocols in (given or {}).items()}
+        common = set[str].intersection(*map(set, each.values()))
+        votes = [next(p for p in protocols if p in common) for protocols in each.values()]
+        return max(dict.fromkeys(votes), key=votes.count)
+
+    def joined(
+        self, member_id: str, leader: str | None, *, skip_assignment: bool = False
+    ) -> JoinGroupResponse:
+        """What a member of this generation is told of it."""
+        protocol = self.protocol or ""
+        told = tuple(
+            (each.member_id, each.instance_id, each.protocols.get(protocol, b""))
+            for each in (self.members.values() if member_id == leader else ())
+        )
+        return JoinGroupResponse(
+            "NONE", self.machine["generation"], member_id, leader or "", self.protocol_type,
+            self.protocol, told, skip_assignment,
+        )  # fmt: skip
+
+    def synced(self, member_id: str) -> SyncGroupResponse:
+        """What a member of a stable group is told of its assignment."""
+        assignment = self.members[member_id].assignment
+        return SyncGroupResponse("NONE", self.protocol_type, self.protocol, assignment)
+
+
+class GroupCoordinator:
+    """A broker that coordinates groups, in the protocol in which members assign (`consumer` groups
+    of KIP-848 aren't here).
+
+    `protocol` is the release, `now_ms` the time, which only the caller moves; the rest are settings
+    under their own names. The answer to a request that waits is put into `answered` later; who
+    drives the coordinator takes it out. group.initial.rebalance.delay.ms is 0, and a
+    group has no largest size.
+    """
+
+    def __init__(
+        self, *, protocol: str | None = None, now_ms: int = 0,
+        group_min_session_timeout_ms: int = 6_000, group_max_session_timeout_ms: int = 1_800_000,
+    ) -> None:  # fmt: skip
+        settings = {
+            "group_min_session_timeout_ms": group_min_session_timeout_ms,
+            "group_max_session_timeout_ms": group_max_session_timeout_ms,
+        }
+        self._blank = Machine(DRIVEN, KAFKA, protocol=protocol, constants=settings)
+        self._no_offset = Machine(DRIVEN_OFFSETS, KAFKA, protocol=protocol)
+        self.now_ms = now_ms
+        self.groups: dict[str, Group] = {}
+        self.answered: list[Answered] = []
+        self._given = 0
+
+    def copy(self) -> GroupCoordinator:
+        """Another coordinator in the same state."""
+        made = copy(self)
+        made.groups = {name: group.copy() for name, group in self.groups.items()}
+        made.answered = list(self.answered)
+        return made
+
+    def _group(self, group_id: str) -> Group:
+        group = self.groups.get(group_id)
+        if group is None:
+            group = Group(self._blank.copy(), self._blank.copy())
+            self.groups[group_id] = group
+        return group
+
+    def validate(self, request: str, group_id: str) -> str:
+        """An error, or NONE where a request may be about a group of this id."""
+        return self._blank.handle(
+            "group asked for", names_group=bool(group_id), is_join=request == "JoinGroup",
+            may_be_empty=request in _MAY_BE_EMPTY,
+        ).reply.error  # fmt: skip
+
+    # Members ----------------------------------------------------------------------------------
+
+    def join(
+        self, group_id: str, member_id: str = "", *, group_instance_id: str | None = None,
+        protocol_type: str = "consumer", protocols: Mapping[str, bytes],
+        session_timeout_ms: int = DEFAULT_SESSION_MS, rebalance_timeout_ms: int = -1,
+        new_member_id: str | None = None, api_version: int | None = None,
+    ) -> JoinGroupResponse:  # fmt: skip
+        """JoinGroup. `protocols` have names and what the member says in each,
+        the one that it likes best first; `new_member_id` is what a member without an id gets."""
+        error = self.validate("JoinGroup", group_id)
+        if error != "NONE":
+            return JoinGroupResponse(error, member_id=member_id)
+        group, version = self._group(group_id), LARGEST if api_version is None else api_version
+        if not member_id and new_member_id is None:
+            self._given += 1
+            new_member_id = f"{group_instance_id or 'member'}-{self._given}"
+        holder = self._holder(group, group_instance_id)
+        own = group.members.get(member_id)
+        given, before = dict(protocols), group.status
+        answer = group.machine.handle(
+            "JoinGroup", member=member_id or None, instance=group_instance_id,
+            new_member=new_member_id or member_id, requires_id=version >= HANDS_OUT_IDS,
+            session_timeout_ms=session_timeout_ms,
+            is_consistent=group.fits(protocol_type, given),
+            is_same=own is not None and own.protocols == given,
+            keeps_protocol=holder is not None
+            and group.fits(protocol_type, given)
+            and group.chosen({holder: given}) == group.protocol,
+            skips_assignment=version >= SKIPS_ASSIGNMENT,
+        ).reply  # fmt: skip
+        name = answer.member or ""
+        if answer.error == "MEMBER_ID_REQUIRED":
+            group.promised[name] = self.now_ms + session_timeout_ms
+        if answer.error != "NONE":
+            return JoinGroupResponse(answer.error, member_id=name)
+        if name not in group.members:
+            replaced = group.members.get(holder) if not member_id and holder else None
+            group.members[name] = Member(
+                name, group_instance_id, given, session_timeout_ms, 0, self.now_ms,
+                b"" if replaced is None else replaced.assignment,
+            )  # fmt: skip
+        member = group.members[name]
+        member.protocols, member.session_ms, member.seen_ms = given, session_timeout_ms, self.now_ms
+        member.rebalance_ms = max(rebalance_timeout_ms, 0) or session_timeout_ms
+        group.protocol_type = protocol_type
+        self._renew(group_id, before, "FENCED_INSTANCE_ID")
+        if not answer.waits:
+            return group.joined(name, answer.leader, skip_assignment=answer.skip_assignment)
+        member.waits_for = "JoinGroup"
+        self._go_on(group_id)
+        for answered in self.answered:
+            if answered[:2] == (group_id, name) and isinstance(
+                answered.response, JoinGroupResponse
+            ):
+                self.answered.remove(answered)
+                return answered.response
+        return JoinGroupResponse("NONE", member_id=name, waits=True)
+
+    def _holder(self, group: Group, instance_id: str | None) -> str | None:
+        found = (m.member_id for m in group.members.values() if m.instance_id == instance_id)
+        return None if instance_id is None else next(found, None)
+
+    def _renew(self, group_id: str, before: str, error: str) -> None:
+        """After an event: who is no member any more is told the error, and of a rebalance those
+        that wait for an assignment."""
+        group = self.groups[group_id]
+        there, promised = group.machine["members"], group.machine["pending_members"]
+        group.promised = {name: at for name, at in group.promised.items() if name in promised}
+        for name in [name for name in group.members if name not in there]:
+            self._answers(group_id, group.members.pop(name), error)
+        if before == group.status or group.status != "PREPARING_REBALANCE":
+            return
+        for member in group.members.values():
+            if member.waits_for == "SyncGroup":
+                self._answers(group_id, member, "REBALANCE_IN_PROGRESS")
+        self._wait_longer(group)
+
+    def _wait_longer(self, group: Group) -> None:
+        longest = max((member.rebalance_ms for member in group.members.values()), default=0)
+        group.rebalance_until = self.now_ms + longest
+
+    def _answers(self, group_id: str, member: Member, error: str) -> None:
+        """Tells a member that waits an error."""
+        waited, member.waits_for = member.waits_for, ""
+        if waited == "JoinGroup":
+            told = JoinGroupResponse(error, member_id=member.member_id)
+            self.answered.append(Answered(group_id, member.member_id, told))
+        elif waited:
+            self.answered.append(Answered(group_id, member.member_id, SyncGroupResponse(error)))
+
+    def _go_on(self, group_id: str, *, is_late: bool = False) -> None:
+        """The rebalance is over where all have joined, or where it `is_late`."""
+        group = self.groups[group_id]
+        joined = group.machine["awaiting_join"]
+        first = next((name for name in group.members if name in joined), None)
+        done = group.machine.attempt("complete join", is_late=is_late, successor=first)
+        if done is None:
+            return
+        self._renew(group_id, group.status, "UNKNOWN_MEMBER_ID")
+        if group.status == "PREPARING_REBALANCE":
+            self._wait_longer(group)
+            return
+        if group.status == "EMPTY":
+            group.protocol = None
+            group.stored = group.machine.copy()
+            return
+        group.protocol = group.chosen()
+        for member in group.members.values():
+            if member.waits_for == "JoinGroup":
+                told = group.joined(member.member_id, group.machine["leader"])
+                self.answered.append(Answered(group_id, member.member_id, told))
+            member.waits_for, member.seen_ms = "", self.now_ms
+
+    def sync(
+        self, group_id: str, of: Identity, *, assignments: Mapping[str, bytes] | None = None,
+        protocol_type: str | None = None, protocol_name: str | None = None,
+    ) -> SyncGroupResponse:  # fmt: skip
+        """SyncGroup, which waits for that of the member that leads: it has the `assignments` of
+        all."""
+        error = self.validate("SyncGroup", group_id)
+        if error != "NONE":
+            return SyncGroupResponse(error)
+        group, before = self._group(group_id), self._group(group_id).status
+        names_other = protocol_type not in (None, group.protocol_type)
+        names_other |= protocol_name not in (None, group.protocol)
+        answer = group.machine.handle(
+            "SyncGroup", **of.fields, names_other_protocol=names_other
+        ).reply  # fmt: skip
+        if answer.error != "NONE":
+            return SyncGroupResponse(answer.error)
+        member = group.members[of.member_id]
+        member.seen_ms = self.now_ms
+        if answer.waits:
+            member.waits_for = "SyncGroup"
+            return SyncGroupResponse("NONE", waits=True)
+        if before != group.status:  # the leader has assigned
+            given = assignments or {}
+            for each in group.members.values():
+                each.assignment, each.seen_ms = given.get(each.member_id, b""), self.now_ms
+                if each.waits_for == "SyncGroup":
+                    told = group.synced(each.member_id)
+                    self.answered.append(Answered(group_id, each.member_id, told))
+                    each.waits_for = ""
+            group.stored = group.machine.copy()
+        return group.synced(of.member_id)
+
+    def heartbeat(self, group_id: str, of: Identity) -> str:
+        """Heartbeat: an error."""
+        error = self.validate("Heartbeat", group_id)
+        if error != "NONE":
+            return error
+        group = self._group(group_id)
+        error = group.machine.handle("Heartbeat", **of.fields).reply.error
+        if error == "NONE" or group.status == "PREPARING_REBALANCE":
+            self._alive(group, of)
+        return error
+
+    def _alive(self, group: Group, of: Identity) -> None:
+        member = group.members.get(of.member_id)
+        if member is not None and of.generation_id == group.machine["generation"]:
+            member.seen_ms = self.now_ms
+
+    def leave(
+        self, group_id: str, member_id: str = "", *, group_instance_id: str | None = None
+    ) -> str:
+        """LeaveGroup of one member: an error."""
+        error = self.validate("LeaveGroup", group_id)
+        if error != "NONE":
+            return error
+        group, before = self._group(group_id), self._group(group_id).status
+        of = Identity(member_id, group_instance_id=group_instance_id)
+        error = group.machine.handle("LeaveGroup", **of.without_generation).reply.error
+        self._renew(group_id, before, "UNKNOWN_MEMBER_ID")
+        self._go_on(group_id)
+        return error
+
+    def expire(self) -> None:
+        """Members that were silent for too long go, and a rebalance ends that took too long."""
+        for group_id, group in self.groups.items():
+            silent = [m.member_id for m in group.members.values() if not m.waits_for]
+            silent = [n for n in silent if self._is_past(group.members[n])]
+            late = [name for name, until in group.promised.items() if self.now_ms > until]
+            for name in (*silent, *late):
+                before = group.status
+                group.machine.attempt("session ends", member=name)
+                self._renew(group_id, before, "UNKNOWN_MEMBER_ID")
+            is_late = self.now_ms > group.rebalance_until
+            if silent or late or (is_late and group.status == "PREPARING_REBALANCE"):
+                self._go_on(group_id, is_late=is_late)
+
+    def _is_past(self, member: Member) -> bool:
+        return self.now_ms > member.seen_ms + member.session_ms
+
+    def restart(self) -> None:
+        """The broker starts again: of each group there is what its log has, and nobody waits."""
+        self.answered.clear()
+        for group in self.groups.values():
+            group.machine = group.stored.copy()
+            known = bool(group.offsets) or group.machine["is_known"]
+            group.machine.put(is_known=known, pending_members=frozenset())
+            there = group.machine["members"]
+            group.members = {n: m for n, m in group.members.items() if n in there}
+            group.promised.clear()
+            for member in group.members.values():
+                member.waits_for, member.seen_ms = "", self.now_ms
+
+    def delete(self, group_id: str) -> str:
+        """DeleteGroups, of one: an error."""
+        error = self._group(group_id).machine.handle("DeleteGroups").reply.error
+        if error == "NONE":
+            del self.groups[group_id]
+        return error
+
+    # Offsets ----------------------------------------------------------------------------------
+
+    def may_commit(self, group_id: str, of: Identity, *, api_version: int | None = None) -> str:
+        """An error, or NONE where a member may commit offsets with OffsetCommit."""
+        error = self.validate("OffsetCommit", group_id)
+        if error != "NONE":
+            return error
+        group, version = self._group(group_id), LARGEST if api_version is None else api_version
+        error = group.machine.handle(
+            "OffsetCommit", **of.fields, knows_not_found=version >= KNOWS_NOT_FOUND
+        ).reply.error
+        if error == "NONE" and group.status != "EMPTY":
+            self._alive(group, of)
+        return error
+
+    def may_commit_in_transaction(self, group_id: str, of: Identity) -> str:
+        """An error, or NONE where a member may commit offsets with TxnOffsetCommit. That the group
+        has a name is looked at before, by `validate`."""
+        machine = self._group(group_id).machine
+        return machine.handle("TxnOffsetCommit for the group", **of.fields).reply.error
+
+    def appended(
+        self, group_id: str, offsets: Mapping[Any, int], appended: int,
+        producer_id: int | None = None,
+    ) -> None:  # fmt: skip
+        """Offsets by partition are in the log of offsets, in one batch, which a transaction of this
+        producer wrote if there is a producer id."""
+        group = self._group(group_id)
+        for place, offset in offsets.items():
+            machine = group.offsets.setdefault(place, self._no_offset.copy())
+            if producer_id is None:
+                machine.handle("offset appended", offset=offset, appended=appended)
+            else:
+                machine.handle(
+                    "offset of a transaction appended", producer_id=producer_id, offset=offset,
+                    appended=appended,
+                )  # fmt: skip
+
+    def transaction_ended(self, partition: str, producer_id: int, result: str) -> None:
+        """A marker is in a partition of offsets; a thread that puts them in place is done at
+        once."""
+        for group_id, group in self.groups.items():
+            if offsets_partition(group_id) != partition:
+                continue
+            for machine in group.offsets.values():
+                machine.handle("transaction ended", producer_id=producer_id, result=result)
+                machine.attempt("complete pending offsets")
+
+    def fetch(self, group_id: str, place: Hashable, *, require_stable: bool = False) -> Committed:
+        """OffsetFetch, of one partition."""
+        error = self.validate("OffsetFetch", group_id)
+        if error != "NONE":
+            return Committed(error)
+        group = self.groups.get(group_id)
+        machine = (group.offsets.get(place) if group else None) or self._no_offset
+        answer = machine.handle("OffsetFetch", require_stable=require_stable).reply
+        if answer.committed is None:
+            return Committed(answer.error)
+        return Committed(answer.error, answer.committed.offset, answer.committed.appended)
+
+    def places(self, group_id: str) -> list[Any]:
+        """The partitions that the group has offsets of."""
+        group = self.groups.get(group_id)
+        offsets = group.offsets if group else {}
+        return [place for place, machine in offsets.items() if machine["committed"] is not None]
+
+    def forget(self, is_gone: Callable[[Any], bool]) -> None:
+        """The offsets of partitions that are gone are gone."""
+        for group in self.groups.values():
+            for place in [place for place in group.offsets if is_gone(place)]:
+                del group.offsets[place]
+
+
+_MAY_BE_EMPTY = ("OffsetCommit", "OffsetFetch", "DeleteGroups")

@@ -1,0 +1,108 @@
+"""What a cluster answers to requests about consumer groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from .broker.group_coordinator import (
+    Committed,
+    GroupCoordinator,
+    Identity,
+    JoinGroupResponse,
+    SyncGroupResponse,
+    offsets_partition,
+)
+from .broker.leader import PartitionLeader
+from .client.accumulator import topic_of
+from .permissions import Permissions
+
+
+class GroupRequests(Permissions):
+    """The part of a cluster that is about groups: their coordinator is `groups`."""
+
+    groups: GroupCoordinator
+
+    def leader(self, partition: Any) -> PartitionLeader:
+        """The leader of a partition."""
+        raise NotImplementedError
+
+    def commit_group_offsets(
+        self, group_id: str, offsets: Mapping[Any, int], *, member_id: str = "",
+        generation_id: int = -1, group_instance_id: str | None = None,
+        api_version: int | None = None, principal: str | None = None,
+    ) -> str:  # fmt: skip
+        """OffsetCommit of `offsets` by partition: an error."""
+        refusal = self.use_of_group(principal, group_id, "READ")
+        for partition in offsets:
+            if refusal == "NONE":
+                refusal = self.use_of(principal, topic_of(partition), "READ")
+        if refusal == "NONE":
+            of = Identity(member_id, generation_id, group_instance_id)
+            refusal = self.groups.may_commit(group_id, of, api_version=api_version)
+        if refusal != "NONE":
+            return refusal
+        leader = self.leader(offsets_partition(group_id))
+        self.groups.appended(group_id, offsets, leader.log_end_offset)
+        leader.append_plain(1)
+        leader.move_high_watermark(leader.log_end_offset)
+        return "NONE"
+
+    def fetch_offset(
+        self, group_id: str, partition: Any, *, require_stable: bool = False,
+        principal: str | None = None,
+    ) -> Committed:  # fmt: skip
+        """OffsetFetch, of one partition."""
+        refusal = self.use_of_group(principal, group_id, "DESCRIBE")
+        if refusal == "NONE":
+            refusal = self.use_of(principal, topic_of(partition), "DESCRIBE")
+        if refusal != "NONE":
+            return Committed(refusal)
+        return self.groups.fetch(group_id, partition, require_stable=require_stable)
+
+    def join_group(
+        self, group_id: str, member_id: str = "", *, protocols: Iterable[str] = ("range",),
+        group_instance_id: str | None = None, session_timeout_ms: int = 45_000,
+        api_version: int | None = None, principal: str | None = None,
+    ) -> JoinGroupResponse:  # fmt: skip
+        """JoinGroup with these protocols to assign by, the one that it likes best first. Where it
+        waits for the others, the same request learns later what has become of it."""
+        refusal = self.use_of_group(principal, group_id, "READ")
+        if refusal != "NONE":
+            return JoinGroupResponse(refusal)
+        return self.groups.join(
+            group_id, member_id, group_instance_id=group_instance_id,
+            protocols=dict.fromkeys(protocols, b""), session_timeout_ms=session_timeout_ms,
+            api_version=api_version,
+        )  # fmt: skip
+
+    def sync_group(
+        self, group_id: str, member_id: str, generation_id: int, *,
+        group_instance_id: str | None = None, principal: str | None = None,
+    ) -> SyncGroupResponse:  # fmt: skip
+        """SyncGroup. Where it waits for the leader's, the same request learns later."""
+        refusal = self.use_of_group(principal, group_id, "READ")
+        if refusal != "NONE":
+            return SyncGroupResponse(refusal)
+        return self.groups.sync(group_id, Identity(member_id, generation_id, group_instance_id))
+
+    def heartbeat(
+        self, group_id: str, member_id: str, generation_id: int, *,
+        group_instance_id: str | None = None, principal: str | None = None,
+    ) -> str:  # fmt: skip
+        """Heartbeat: an error."""
+        refusal = self.use_of_group(principal, group_id, "READ")
+        if refusal != "NONE":
+            return refusal
+        of = Identity(member_id, generation_id, group_instance_id)
+        return self.groups.heartbeat(group_id, of)
+
+    def leave_group(
+        self, group_id: str, member_id: str = "", *, group_instance_id: str | None = None,
+        principal: str | None = None,
+    ) -> str:  # fmt: skip
+        """LeaveGroup of one member: an error."""
+        refusal = self.use_of_group(principal, group_id, "READ")
+        if refusal != "NONE":
+            return refusal
+        return self.groups.leave(group_id, member_id, group_instance_id=group_instance_id)

@@ -1,0 +1,260 @@
+"""What a group's coordinator makes of offsets at real ranges: who may commit them and who may fetch
+them, when they are in place, and when a group may be deleted.
+
+GroupCoordinator with its GroupMetadataManager, from 4.0 on OffsetMetadataManager. What an offset's
+append comes to is the leader's, as in `offsets`.
+"""
+
+from __future__ import annotations
+
+from ...language import (
+    Bool,
+    Expression,
+    Optional,
+    Row,
+    Table,
+    event,
+    if_,
+    lift,
+    message,
+    only,
+    some,
+)
+from ..errors import Errors
+from ..group_features import (
+    empty_groups_first,
+    group_coordinator_service,
+    instances_needed,
+    members_fenced,
+    rebalance_told_last,
+    stable_offsets,
+)
+from ..messages import OFFSET, PRODUCER, PRODUCER_ID, Result
+from .members import refusals, refused_instances
+from .offsets import ended, is_newer, offsets_completed
+from .requests import COMPLETING, EMPTY, GroupResponse, asker, telling, told
+from .state import (
+    COMMITTED_OFFSET,
+    INSTANCE,
+    NAMED_GENERATION,
+    PendingOffset,
+    committed,
+    group,
+    is_known,
+    is_unstable,
+    pending,
+    status,
+)
+
+_VALIDATED = "GroupCoordinator.validateOffsetCommit, ClassicGroup.validateOffsetCommit"
+
+# Who may commit -------------------------------------------------------------------------------
+
+commit = event(
+    "OffsetCommit", member=Optional(PRODUCER), instance=Optional(INSTANCE),
+    generation=NAMED_GENERATION, knows_not_found=Bool(),
+    event_doc="Whether a member may commit offsets. From version 9 on, its client knows "
+    "GROUP_ID_NOT_FOUND for an answer.",
+)  # fmt: skip
+_telling = telling(_VALIDATED)
+
+
+def _empty(generation: Expression, names_member: Expression) -> Row:
+    """Who isn't in the group's generation may commit where nobody is."""
+    return Row(
+        "nobody is in the group",
+        when=(generation < 0)
+        & (status == EMPTY)
+        & (~instances_needed | empty_groups_first | ~names_member),
+        set={is_known: True},
+        reply=told(Errors.NONE),
+        source=_VALIDATED,
+    )
+
+
+offset_commit = Table(
+    group,
+    on=commit,
+    response=GroupResponse,
+    rows=(
+        Row(
+            "no such group",
+            when=~is_known & (commit.generation >= 0),
+            reply=told(
+                if_(
+                    group_coordinator_service & commit.knows_not_found,
+                    Errors.GROUP_ID_NOT_FOUND,
+                    Errors.ILLEGAL_GENERATION,
+                )
+            ),
+            source="GroupCoordinator.handleCommitOffsets, "
+            "OffsetMetadataManager.validateOffsetCommit",
+        ),
+        _empty(commit.generation, commit.member.is_set | commit.instance.is_set),
+        *refused_instances(commit.member, commit.instance, _telling),
+        *only(
+            ~rebalance_told_last,
+            _telling(
+                "assignment awaited, whoever asks", status == COMPLETING, "REBALANCE_IN_PROGRESS"
+            ),
+        ),
+        *refusals(commit.member.value, commit.generation, _telling),
+        *only(
+            rebalance_told_last,
+            _telling("assignment awaited", status == COMPLETING, "REBALANCE_IN_PROGRESS"),
+        ),
+        Row("it may", reply=told(Errors.NONE), source="GroupCoordinator.doCommitOffsets"),
+    ),
+)
+
+commit_in_transaction = event(
+    "TxnOffsetCommit for the group", member=Optional(PRODUCER), instance=Optional(INSTANCE),
+    generation=NAMED_GENERATION,
+    event_doc="Whether a member may commit offsets in a transaction, before they are appended. One "
+    "that names neither itself nor a generation may.",
+)  # fmt: skip
+_txn = commit_in_transaction
+_names_member = _txn.member.is_set | _txn.instance.is_set
+_names_any = (_txn.generation >= 0) | _names_member
+_looks_at = {
+    "UNKNOWN_MEMBER_ID": if_(instances_needed, _names_any, _txn.member.is_set),
+    "ILLEGAL_GENERATION": if_(instances_needed, _names_any, _txn.generation >= 0),
+}
+
+
+def _refused(name: str, wrong: Expression, error: str) -> Row:
+    return Row(
+        name,
+        when=_looks_at.get(error, _names_any) & wrong,
+        # a coordinator before 4.0 has made the group by then
+        set={is_known: if_(group_coordinator_service, is_known, True)},
+        reply=told(getattr(Errors, error)),
+        source=f"KIP-447, {_VALIDATED}",
+    )
+
+
+txn_offset_commit = Table(
+    group,
+    on=_txn,
+    response=GroupResponse,
+    rows=(
+        *only(
+            group_coordinator_service,
+            _telling("no such group", ~is_known & (_txn.generation >= 0), "ILLEGAL_GENERATION"),
+        ),
+        *only(
+            members_fenced & instances_needed,
+            _empty(_txn.generation, _names_member),
+        ),
+        *only(
+            members_fenced,
+            *refused_instances(_txn.member, _txn.instance, _refused),
+            *refusals(_txn.member.value, _txn.generation, _refused),
+        ),
+        Row(
+            "it may",
+            set={is_known: True},
+            reply=told(Errors.NONE),
+            source="GroupCoordinator.doTxnCommitOffsets",
+        ),
+    ),
+)
+
+delete = event("DeleteGroups")
+delete_group = Table(
+    group,
+    on=delete,
+    response=GroupResponse,
+    rows=(
+        Row("no such group", when=~is_known, reply=told(Errors.GROUP_ID_NOT_FOUND)),
+        Row("it has members", when=status != EMPTY, reply=told(Errors.NON_EMPTY_GROUP)),
+        Row("deleted", set={is_known: False}, reply=told(Errors.NONE)),
+    ),
+)
+
+# The offset of a partition --------------------------------------------------------------------
+
+OffsetFetchResponse = message(
+    "OffsetFetchResponse", asker, only_real=True, error=Errors, committed=Optional(PendingOffset),
+    message_doc="None: there is no offset.",
+)  # fmt: skip
+fetch = event("OffsetFetch", require_stable=Bool(), event_doc="Of one partition.")
+offset_fetch = Table(
+    group,
+    on=fetch,
+    response=OffsetFetchResponse,
+    rows=(
+        Row(
+            "a transaction may change it",
+            when=fetch.require_stable & is_unstable,
+            reply=OffsetFetchResponse(error=Errors.UNSTABLE_OFFSET_COMMIT, committed=None),
+            during=stable_offsets,
+            source="KIP-447, OffsetMetadataManager.hasPendingTransactionalOffsets, "
+            "GroupMetadata.hasPendingOffsetCommitsForTopicPartition",
+        ),
+        Row(
+            "what is committed",
+            reply=OffsetFetchResponse(error=Errors.NONE, committed=committed),
+            source="OffsetMetadataManager.fetchOffsets, GroupMetadataManager.getOffsets",
+        ),
+    ),
+)
+
+append = event("offset appended", offset=COMMITTED_OFFSET, appended=OFFSET)
+_new = some(PendingOffset(offset=append.offset, appended=some(append.appended)))
+offset_appended = Table(
+    group,
+    on=append,
+    rows=(
+        Row(
+            "committed",
+            when=is_newer(append.appended),
+            set={committed: _new},
+            source="GroupMetadata.onOffsetCommitAppend, OffsetMetadataManager.replay",
+        ),
+        Row("a later one is known", source="GroupMetadata.onOffsetCommitAppend"),
+    ),
+)
+
+append_in_transaction = event(
+    "offset of a transaction appended", producer_id=PRODUCER_ID, offset=COMMITTED_OFFSET,
+    appended=OFFSET,
+)  # fmt: skip
+_of = append_in_transaction
+txn_offset_appended = Table(
+    group,
+    on=_of,
+    rows=(
+        Row(
+            "pending",
+            set={
+                pending[_of.producer_id]: some(
+                    PendingOffset(offset=_of.offset, appended=some(_of.appended))
+                )
+            },
+            source="GroupMetadata.onTxnOffsetCommitAppend, OffsetMetadataManager.replay",
+        ),
+    ),
+)
+
+end = event(
+    "transaction ended", producer_id=PRODUCER_ID, result=Result,
+    event_doc="Its marker is in the log of the group's offsets.",
+)  # fmt: skip
+transaction_ended = Table(
+    group,
+    on=end,
+    rows=(
+        Row(
+            "as its marker says",
+            set=ended(end.producer_id, end.result, lift(True)),
+            source="GroupMetadata.completePendingTxnOffsetCommit, "
+            "OffsetMetadataManager.replayEndTransactionMarker",
+        ),
+    ),
+)
+
+MEMBERS_TABLES = (offset_commit, txn_offset_commit, delete_group)
+OFFSETS_TABLES = (
+    offset_fetch, offset_appended, txn_offset_appended, transaction_ended, offsets_completed,
+)  # fmt: skip

@@ -1,0 +1,40 @@
+"""Who is refused, as no member of a group's generation: in bounded runs and at real ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...language import Expression, Row, only
+from ..group_features import instances_needed, static_members
+from .state import generation, members, static
+
+Refused = Callable[[str, Expression, str], Row]
+"""Makes a row of its name, of when it is, and of the name of the error that it tells."""
+
+
+def refusals(member: Expression, named: Expression, refused: Refused) -> tuple[Row, Row]:
+    """The rows for who is no member, and for a generation that is named and isn't this one."""
+    return (
+        refused("unknown member", ~member.is_in(members), "UNKNOWN_MEMBER_ID"),
+        refused("another generation", named != generation, "ILLEGAL_GENERATION"),
+    )
+
+
+def is_held(instance: Expression) -> Expression:
+    """Whether a member has this instance id."""
+    holder = static[instance.value]
+    return instance.is_set & holder.is_set & holder.value.is_in(members)
+
+
+def refused_instances(
+    member: Expression, instance: Expression, refused: Refused,
+    needed: Expression = instances_needed,
+) -> tuple[Row, ...]:  # fmt: skip
+    """The rows for who names an instance id that another member has, or (where it is `needed`)
+    nobody has. Only real ranges have them."""
+    is_other = is_held(instance) & (static[instance.value] != member)
+    is_free = instance.is_set & ~is_held(instance)
+    return (
+        *only(static_members, refused("fenced instance", is_other, "FENCED_INSTANCE_ID")),
+        *only(needed, refused("unknown instance", is_free, "UNKNOWN_MEMBER_ID")),
+    )

@@ -1,0 +1,268 @@
+"""A group's coordinator at real ranges: members one request after another, and offsets by whom and
+in which transaction they are committed. What each request comes to by release is in vectors."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from epochfence.language import Table
+from epochfence.model import Cluster, ProducerClient
+from epochfence.model.broker.coordinator import ThreadHeld
+from epochfence.model.broker.group_coordinator import Answered, GroupCoordinator, Identity
+from epochfence.model.engine.errors import MissingField
+from epochfence.model.requests import read, run
+from epochfence.spec.features import KAFKA
+from epochfence.spec.groups.tables import DRIVEN, DRIVEN_OFFSETS
+from epochfence.tests.spec.vectors import FOLDER
+
+PROTOCOLS = {"range": b"x"}
+
+
+def joined(groups: GroupCoordinator, *names: str, instance: str | None = None) -> list[str]:
+    """The member ids that new members get, of versions that are handed none before."""
+    return [
+        groups.join(
+            "g", protocols=PROTOCOLS, api_version=3, new_member_id=name, group_instance_id=instance
+        ).member_id
+        for name in names
+    ]  # fmt: skip
+
+
+def stable(protocol: str = "4.3", *names: str) -> GroupCoordinator:
+    """A coordinator of a group `g` in generation 1, led by the first of these members."""
+    groups = GroupCoordinator(protocol=protocol)
+    first, *others = names
+    joined(groups, first)
+    joined(groups, *others)
+    generation = 1
+    if others:
+        groups.join("g", first, protocols=PROTOCOLS)
+        generation = 2
+    groups.answered.clear()
+    told = groups.sync("g", Identity(first, generation), assignments={first: b"all"})
+    assert (told.error, told.assignment) == ("NONE", b"all")
+    return groups
+
+
+@pytest.mark.parametrize(
+    ("machine", "tables"), [("group_coordinator", DRIVEN), ("group_offsets", DRIVEN_OFFSETS)]
+)
+def test_every_row_is_taken_by_a_vector(machine: str, tables: tuple[Table, ...]) -> None:
+    groups = json.loads((FOLDER / f"{machine}.json").read_text(encoding="utf-8"))["groups"]
+    taken: set[tuple[str, str]] = set()
+    for step in (step for group in groups for case in group["cases"] for step in case[1:]):
+        rows = re.findall(r"\[([^]]+)\] ", json.dumps(step[-1]))
+        taken |= {(step[0], row) for row in rows}
+    assert {(table.on.name, row.name) for table in tables for row in table.rows} == taken
+
+
+def test_a_rebalance_ends_when_all_have_joined_and_the_leader_has_assigned() -> None:
+    groups = stable("4.3", "a")
+    asked = groups.join("g", protocols=PROTOCOLS, new_member_id="b")
+    assert (asked.error, asked.member_id) == ("MEMBER_ID_REQUIRED", "b")
+    assert groups.join("g", "b", protocols=PROTOCOLS).waits
+    assert groups.heartbeat("g", Identity("a", 1)) == "REBALANCE_IN_PROGRESS"
+    assert groups.may_commit("g", Identity("a", 1)) == "NONE"
+    told = groups.join("g", "a", protocols=PROTOCOLS)
+    assert (told.generation_id, told.leader, [m[0] for m in told.members]) == (2, "a", ["a", "b"])
+    ((group, member, response),) = groups.answered
+    assert (group, member, response.error, response[1], response[5:7]) == (
+        "g", "b", "NONE", 2, ("range", ()),
+    )  # fmt: skip
+    groups.answered.clear()
+    assert groups.sync("g", Identity("b", 2)).waits
+    assert groups.may_commit("g", Identity("b", 2)) == "REBALANCE_IN_PROGRESS"
+    assert groups.sync("g", Identity("a", 1)).error == "ILLEGAL_GENERATION"
+    groups.sync("g", Identity("a", 2), assignments={"b": b"all"})
+    assert groups.answered == [Answered("g", "b", groups.groups["g"].synced("b"))]
+    assert groups.groups["g"].synced("b").assignment == b"all"
+
+
+def test_who_waits_is_told_why_it_waits_no_longer() -> None:
+    groups = stable("4.3", "a", "b")
+    groups.join("g", "b", protocols={"range": b"y"})
+    assert groups.join("g", "a", protocols=PROTOCOLS).generation_id == 3
+    groups.answered.clear()
+    assert groups.sync("g", Identity("b", 3)).waits
+    joined(groups, "c")
+    ((_, member, response),) = groups.answered
+    assert (member, response.error) == ("b", "REBALANCE_IN_PROGRESS")
+    groups.answered.clear()
+    assert groups.leave("g", "c") == "NONE"
+    ((_, member, response),) = groups.answered
+    assert (member, response.error) == ("c", "UNKNOWN_MEMBER_ID")
+
+
+def test_the_silent_go_when_their_session_ends() -> None:
+    groups = stable("4.3", "a", "b")
+    groups.now_ms = 45_000
+    assert groups.heartbeat("g", Identity("b", 2)) == "NONE"
+    groups.now_ms = 45_001
+    groups.expire()
+    assert set(groups.groups["g"].members) == {"b"}
+    assert groups.heartbeat("g", Identity("b", 2)) == "REBALANCE_IN_PROGRESS"
+    groups.now_ms = 90_002
+    groups.expire()
+    assert groups.groups["g"].status == "EMPTY"
+    asked = groups.join("g", protocols=PROTOCOLS, session_timeout_ms=6_000)
+    groups.now_ms += 6_001
+    groups.expire()
+    assert groups.join("g", asked.member_id, protocols=PROTOCOLS).error == "UNKNOWN_MEMBER_ID"
+
+
+def test_a_rebalance_that_takes_too_long_leaves_out_who_has_not_joined() -> None:
+    groups = stable("4.3", "a", "b")
+    groups.join("g", "b", protocols={"range": b"y"}, rebalance_timeout_ms=1_000)
+    groups.now_ms = 45_001
+    for member in groups.groups["g"].members.values():
+        member.seen_ms = groups.now_ms
+    groups.expire()
+    ((_, member, response),) = groups.answered
+    assert (member, response[:4]) == ("b", ("NONE", 3, "b", "b"))
+
+
+def test_a_static_member_that_starts_again_fences_its_former_self() -> None:
+    groups = GroupCoordinator(protocol="4.3")
+    joined(groups, "s", instance="i")
+    groups.answered.clear()
+    groups.sync("g", Identity("s", 1, "i"), assignments={"s": b"all"})
+    again = groups.join(
+        "g", group_instance_id="i", protocols=PROTOCOLS, new_member_id="t"
+    )  # fmt: skip
+    assert (again.generation_id, again.leader, again.skip_assignment) == (1, "t", True)
+    assert groups.sync("g", Identity("t", 1, "i")).assignment == b"all"
+    assert groups.may_commit("g", Identity("s", 1, "i")) == "FENCED_INSTANCE_ID"
+    assert groups.may_commit_in_transaction("g", Identity("s", 1)) == "UNKNOWN_MEMBER_ID"
+    assert groups.leave("g", group_instance_id="i") == "NONE"
+
+
+def test_after_a_restart_there_is_what_the_log_has() -> None:
+    groups = stable("4.3", "a")
+    joined(groups, "b")
+    groups.restart()
+    assert groups.answered == []
+    assert groups.heartbeat("g", Identity("a", 1)) == "NONE"
+    assert groups.heartbeat("g", Identity("b", 1)) == "UNKNOWN_MEMBER_ID"
+
+
+def test_a_copy_goes_its_own_way() -> None:
+    groups = stable("4.3", "a")
+    groups.appended("g", {"t-0": 5}, 0)
+    other = groups.copy()
+    other.leave("g", "a")
+    other.appended("g", {"t-0": 7}, 1)
+    assert groups.heartbeat("g", Identity("a", 1)) == "NONE"
+    assert groups.fetch("g", "t-0").offset == 5
+    assert groups.places("g") == ["t-0"]
+
+
+# In a cluster ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("protocol", KAFKA.releases)
+def test_an_offset_is_in_place_once_its_transaction_is_committed(protocol: str) -> None:
+    made = Cluster(protocol=protocol)
+    stands = "stable_offsets" in KAFKA.features_at(protocol)
+    who = made.init_producer_id("a")
+    for offset, result in ((5, "COMMIT"), (9, "ABORT")):
+        about = ("a", who.producer_id, who.producer_epoch)
+        assert made.add_offsets(*about, "g") == "NONE"
+        before = made.fetch_offset("g", "t-0").offset
+        assert made.commit_offsets(*about, "g", offsets={"t-0": offset}) == "NONE"
+        waiting = made.fetch_offset("g", "t-0", require_stable=True)
+        assert waiting.error == ("UNSTABLE_OFFSET_COMMIT" if stands else "NONE")
+        assert made.fetch_offset("g", "t-0").offset == before
+        ended = made.end_txn(*about, result)
+        if ended.producer_epoch >= 0:
+            who = ended
+        assert made.fetch_offset("g", "t-0", require_stable=True) == ("NONE", 5, 0)
+    assert made.commit_group_offsets("g", {"t-0": 6}) == "NONE"
+    assert made.fetch_offset("g", "t-0").offset == 6
+
+
+@pytest.mark.parametrize(("protocol", "told"), [("2.4", "NONE"), ("2.5", "ILLEGAL_GENERATION")])
+def test_a_zombie_of_a_former_generation_commits_nothing_from_2_5_on(
+    protocol: str, told: str
+) -> None:
+    made = Cluster(protocol=protocol)
+    who = made.init_producer_id("a")
+    about = ("a", who.producer_id, who.producer_epoch, "g")
+    made.add_offsets(*about)
+    member = made.join_group("g", api_version=3).member_id
+    made.sync_group("g", member, 1)
+    made.join_group("g", member)
+    as_before = {"member_id": member, "generation_id": 1}
+    assert made.commit_offsets(*about, offsets={"t-0": 5}, **as_before) == told
+    assert made.heartbeat("g", member, 2) in ("NONE", "REBALANCE_IN_PROGRESS")
+
+
+def test_a_member_that_was_fenced_meanwhile_is_refused_as_the_leader_appends() -> None:
+    """The coordinator is asked first about the transaction; the group is looked at after that."""
+    made = Cluster(protocol="4.3", transaction_version=1)
+    who = made.init_producer_id("a")
+    about = ("a", who.producer_id, who.producer_epoch, "g")
+    made.add_offsets(*about)
+    member = made.join_group("g", api_version=3).member_id
+    made.sync_group("g", member, 1)
+    made.hold("verification", "TxnOffsetCommit")
+    with pytest.raises(ThreadHeld):
+        made.commit_offsets(
+            *about, offsets={"t-0": 5}, member_id=member, generation_id=1, api_version=4
+        )  # fmt: skip
+    other = made.copy()
+    assert other.release("verification")[1].error == "NONE"
+    assert other.fetch_offset("g", "t-0", require_stable=True).error == "UNSTABLE_OFFSET_COMMIT"
+    made.leave_group("g", member)
+    assert made.release("verification")[1].error == "UNKNOWN_MEMBER_ID"
+    assert made.fetch_offset("g", "t-0", require_stable=True) == ("NONE", -1, -1)
+
+
+def test_a_client_of_a_former_generation_is_told_so() -> None:
+    made = Cluster(protocol="4.3")
+    client = ProducerClient("a", protocol="4.3", transaction_version=2)
+    started = client.init_transactions()
+    made.serve(client)
+    client.wait(started)
+    member = made.join_group("g", api_version=3).member_id
+    client.begin_transaction()
+    group = {"group_id": "g", "generation": 4, "member_id": member}
+    sent = client.send_offsets({"t-0": 1}, group)
+    made.serve(client)
+    assert sent.error == "COMMIT_FAILED"
+    assert client.machine["state"] == "ABORTABLE_ERROR"
+
+
+TRACE = """
+{"request": "JoinGroup", "group_id": "g"}
+{"request": "JoinGroup", "group_id": "g", "member_id": "member-1"}
+{"request": "SyncGroup", "group_id": "g", "member_id": "member-1", "generation_id": 1}
+{"request": "OffsetCommit", "group_id": "g", "partition": "t-0", "offset": 3,
+ "member_id": "member-1", "generation_id": 1}
+{"request": "OffsetFetch", "group_id": "g", "partition": "t-0", "require_stable": true}
+{"sleep_ms": 45001}
+{"request": "Heartbeat", "group_id": "g", "member_id": "member-1", "generation_id": 1}
+{"request": "LeaveGroup", "group_id": "g", "member_id": "member-1"}
+{"request": "OffsetCommit", "group_id": "g", "partition": "t-0"}
+""".replace("\n ", " ")
+
+
+def test_lines_of_requests_reach_the_coordinator() -> None:
+    told = run(read(TRACE), "4.3")
+    assert [each.get("error") for each in told] == [
+        "MEMBER_ID_REQUIRED", "NONE", "NONE", "NONE", "NONE", None, "UNKNOWN_MEMBER_ID",
+        "UNKNOWN_MEMBER_ID", "NONE",
+    ]  # fmt: skip
+    assert (told[1]["generation_id"], told[1]["leader"], told[1]["waits"]) == (
+        1, "member-1", False,
+    )  # fmt: skip
+    assert told[4]["offset"] == 3
+
+
+def test_an_offset_without_its_partition_is_told() -> None:
+    line = {"request": "TxnOffsetCommit", "transactional_id": "a", "producer_id": 0,
+            "producer_epoch": 0, "group_id": "g", "offset": 1}  # fmt: skip
+    with pytest.raises(MissingField, match="lacks its partition"):
+        run([line])
