@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..spec import api_versions
-from .broker.group_coordinator import Identity
+from .broker.group_messages import Identity
 from .broker.leader import Batch, PartitionLeader
 
 

@@ -19,7 +19,7 @@ from .broker.coordinator import (
     ThreadHeld,
     TransactionCoordinator,
 )
-from .broker.group_coordinator import GroupCoordinator, Identity, offsets_partition
+from .broker.group_messages import Identity, offsets_partition
 from .broker.leader import Batch, PartitionLeader
 from .broker.marker_channel_manager import Marker
 from .broker.transaction_state_manager import PENDING
@@ -64,7 +64,6 @@ class Cluster(GroupRequests):
         self.transaction_version = self.coordinator.transaction_version
         self.holds_markers = holds_markers
         self.leaders: dict[Any, PartitionLeader] = {}
-        self.groups = GroupCoordinator(protocol=protocol, now_ms=now_ms)
         self._due: list[tuple[Marker, Any]] = []
         self._held: dict[str, Any] = {}
         self._holds: str | None = None
@@ -78,7 +77,7 @@ class Cluster(GroupRequests):
         made.__dict__.update(self.__dict__)
         made.coordinator = self.coordinator.copy()
         made.leaders = {partition: leader.copy() for partition, leader in self.leaders.items()}
-        made.groups = self.groups.copy()
+        made._groups = None if self._groups is None else self._groups.copy()
         made._due, made._terms = list(self._due), dict(self._terms)
         made._held = dict(self._held)
         return made
@@ -93,13 +92,16 @@ class Cluster(GroupRequests):
         groups go that were silent for longer than their session."""
         self.pass_time(ms)
         self.coordinator.abort_timed_out()
-        self.groups.expire()
+        if self._groups is not None:
+            self._groups.expire()
         self._after_end()
 
     def pass_time(self, ms: int) -> None:
         """Time goes by, and nobody looks at the clock."""
         self._now_ms += ms
-        self.coordinator.now_ms = self.groups.now_ms = self._now_ms
+        self.coordinator.now_ms = self._now_ms
+        if self._groups is not None:
+            self._groups.now_ms = self._now_ms
         for leader in self.leaders.values():
             leader.now_ms = self._now_ms
 
@@ -137,7 +139,8 @@ class Cluster(GroupRequests):
         self._due.clear()
         self._held.clear()
         self.coordinator.restart()
-        self.groups.restart()
+        if self._groups is not None:
+            self._groups.restart()
         for leader in self.leaders.values():
             leader.reopen(clean=clean)
             leader.move_high_watermark(leader.log_end_offset)
@@ -357,8 +360,8 @@ class Cluster(GroupRequests):
             coordinator_epoch=coordinator_epoch, transaction_version=transaction_version,
         ).error  # fmt: skip
         leader.move_high_watermark(leader.log_end_offset)
-        if error == "NONE":
-            self.groups.transaction_ended(partition, producer_id, result)
+        if error == "NONE" and self._groups is not None:
+            self._groups.transaction_ended(partition, producer_id, result)
         return error
 
     # A client ---------------------------------------------------------------------------------
@@ -547,8 +550,8 @@ class Cluster(GroupRequests):
             transaction_version=marker.transaction_version,
         ).error  # fmt: skip
         leader.move_high_watermark(leader.log_end_offset)
-        if error == "NONE":
-            self.groups.transaction_ended(partition, marker.producer_id, marker.result)
+        if error == "NONE" and self._groups is not None:
+            self._groups.transaction_ended(partition, marker.producer_id, marker.result)
         is_held = self.coordinator.is_held(marker.transactional_id)
         append = "NONE" if completes and not is_held else PENDING
         self.coordinator.markers_answered(marker, {partition: error}, append=append)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .broker.group_coordinator import (
+from .broker.group_messages import (
     Committed,
-    GroupCoordinator,
     Identity,
     JoinGroupResponse,
     SyncGroupResponse,
@@ -17,11 +16,28 @@ from .broker.leader import PartitionLeader
 from .client.accumulator import topic_of
 from .permissions import Permissions
 
+if TYPE_CHECKING:
+    from .broker.group_coordinator import GroupCoordinator
+
 
 class GroupRequests(Permissions):
-    """The part of a cluster that is about groups: their coordinator is `groups`."""
+    """The part of a cluster that is about groups."""
 
-    groups: GroupCoordinator
+    _groups: GroupCoordinator | None = None
+
+    @property
+    def groups(self) -> GroupCoordinator:
+        """The coordinator of groups, which is made as it is first asked for."""
+        if self._groups is None:
+            from .broker.group_coordinator import GroupCoordinator
+
+            self._groups = GroupCoordinator(protocol=self.protocol, now_ms=self.now_ms)
+        return self._groups
+
+    @property
+    def now_ms(self) -> int:
+        """The time in ms."""
+        raise NotImplementedError
 
     def leader(self, partition: Any) -> PartitionLeader:
         """The leader of a partition."""

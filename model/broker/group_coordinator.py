@@ -9,88 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...spec.api_versions import LARGEST
 from ...spec.features import KAFKA
 from ...spec.groups.tables import DRIVEN, DRIVEN_OFFSETS
 from ..engine.machine import Machine
-from .transaction_log import partition_for
+from .group_messages import (
+    Answered,
+    Committed,
+    Identity,
+    JoinGroupResponse,
+    SyncGroupResponse,
+    offsets_partition,
+)
 
 HANDS_OUT_IDS, SKIPS_ASSIGNMENT, KNOWS_NOT_FOUND = 4, 9, 9
 """The first versions of JoinGroup whose client takes MEMBER_ID_REQUIRED (KIP-394) and skips an
 assignment (KIP-814), and of OffsetCommit that knows GROUP_ID_NOT_FOUND (KIP-848)."""
-NO_GENERATION = -1
 DEFAULT_SESSION_MS = 45_000
-
-
-def offsets_partition(group_id: str) -> str:
-    """Where the offsets of a consumer group are kept."""
-    return f"__consumer_offsets-{partition_for(group_id)}"
-
-
-class JoinGroupResponse(NamedTuple):
-    """The answer to JoinGroup; its `leader` is told the `members` with their instance ids and what
-    they say in the protocol that was chosen. Where the request `waits`, it has the member id."""
-
-    error: str
-    generation_id: int = NO_GENERATION
-    member_id: str = ""
-    leader: str = ""
-    protocol_type: str = ""
-    protocol_name: str | None = None
-    members: tuple[tuple[str, str | None, bytes], ...] = ()
-    skip_assignment: bool = False
-    waits: bool = False
-
-
-class SyncGroupResponse(NamedTuple):
-    """The answer to SyncGroup, unless it `waits`."""
-
-    error: str
-    protocol_type: str = ""
-    protocol_name: str | None = None
-    assignment: bytes = b""
-    waits: bool = False
-
-
-class Answered(NamedTuple):
-    """The answer to a request that waited."""
-
-    group_id: str
-    member_id: str
-    response: JoinGroupResponse | SyncGroupResponse
-
-
-class Committed(NamedTuple):
-    """What OffsetFetch tells of a partition: an error, the offset (-1: none), and where it stands
-    in the log of offsets."""
-
-    error: str
-    offset: int = -1
-    appended: int = -1
-
-
-class Identity(NamedTuple):
-    """As whom a request comes: "", -1 and None are for nobody, no generation and no instance."""
-
-    member_id: str = ""
-    generation_id: int = NO_GENERATION
-    group_instance_id: str | None = None
-
-    @property
-    def _member(self) -> dict[str, Any]:
-        return {"member": self.member_id or None, "instance": self.group_instance_id}
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """As an event of the group's machine has them."""
-        return {**self._member, "generation": self.generation_id}
-
-    @property
-    def without_generation(self) -> dict[str, Any]:
-        """The same of an event that is of no generation."""
-        return self._member
 
 
 @dataclass

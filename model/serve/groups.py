@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from ..broker.group_coordinator import Identity, JoinGroupResponse, SyncGroupResponse
+from ..broker.group_messages import Identity, JoinGroupResponse, SyncGroupResponse
 from ..cluster import Cluster
 from .metadata import Nodes
 from .wire import Answer, Request

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from ..broker.group_coordinator import Committed
+from ..broker.group_messages import Committed
 from ..cluster import Cluster, offsets_partition
 from .groups import GroupApis, identity
 from .partitions import Partitions

@@ -11,7 +11,8 @@ import pytest
 from epochfence.language import Table
 from epochfence.model import Cluster, ProducerClient
 from epochfence.model.broker.coordinator import ThreadHeld
-from epochfence.model.broker.group_coordinator import Answered, GroupCoordinator, Identity
+from epochfence.model.broker.group_coordinator import GroupCoordinator
+from epochfence.model.broker.group_messages import Answered, Identity
 from epochfence.model.engine.errors import MissingField
 from epochfence.model.requests import read, run
 from epochfence.spec.features import KAFKA
