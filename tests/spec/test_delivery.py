@@ -100,6 +100,12 @@ def test_up_to_the_size_of_the_cache_requests_in_flight_are_safe(cached: int) ->
     ]
 
 
+@pytest.mark.slow(2)
+def test_before_kip_360_one_more_in_flight_is_an_error_and_no_duplicate() -> None:
+    (answers,) = asked([[window_piece(1, 2, "2.4")]])
+    assert window_sign(answers) == "yes"
+
+
 def test_a_run_that_came_to_no_end_is_no_yes() -> None:
     piece = replace(window_piece(5, 5, NEWEST), memory=1 << 20)
     (answers,) = asked([[piece]])
