@@ -67,6 +67,9 @@ _ANY_BROKERS = Case(
     "producer-ids", {"brokers": 3, "largest_producer_id": 3}, ("HandedOutOnce", "StoreForward"),
     any_number=BROKER,
 )  # fmt: skip
+_COMPLETES = Case(
+    "transactions", {"producers": 1, "partitions": 1, "transactions": 1}, ("PrepareCompletes",)
+)
 CASES = (
     Case("bench/ktx.py", {"I": 2}),
     Case("bench/ktx.py", {"I": 3}),
@@ -80,10 +83,9 @@ CASES = (
             "EpochsNotWasted", "NoDuplicate", "Order",
         ),
     ),
-    Case(
-        "transactions", {"producers": 1, "partitions": 1, "transactions": 1},
-        ("PrepareCompletes",),
-    ),
+    _COMPLETES,
+    replace(_COMPLETES, protocol="4.2"),
+    replace(_COMPLETES, protocol="4.0.1"),
     Case(
         "replication", {"power_losses": 0, "unclean_elections": 0},
         (
