@@ -352,7 +352,7 @@ def _figures() -> str:
          "[the mock](docs/findings.md#librdkafkas-mock-cluster)"),
         ("It is fast", f"states a second: {spin} times SPIN, {rumur} times rumur, {tlc} times TLC "
          f"({processor}, two threads)", "[performance](docs/performance.md)"),
-        ("Its tests catch mistakes", f"{score} of 100 mutants judged are killed",
+        ("Its tests catch mistakes", f"{score} of 100 mutants are killed",
          "[mutation](docs/mutation.md)"),
     ]  # fmt: skip
     return "\n".join(["| | | page |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)])
