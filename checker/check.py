@@ -24,7 +24,8 @@ from .ground import GroundAction, Grounded, GroundRow, ground
 from .lasso import Label
 from .native.checkpoint import REMEDY, Checkpoint, CheckpointError
 from .native.coverage import sought
-from .native.explore import INTERRUPTED, Bad, Carrier, Explorer, Progress, search
+from .native.disk import Disk
+from .native.explore import DISK, INTERRUPTED, MEMORY, Bad, Carrier, Explorer, Progress, search
 from .native.lower import Kernel, lower
 from .native.memory import fair_limit
 from .native.pack import Packing, packed
@@ -56,7 +57,8 @@ class Options:
 
     Without `deadlock`, a run may end in any state. With `strict`, what holds and is vacuous, for no
     reason that is known, is inconclusive. With `keep_states`, the result has the states as tables,
-    and with `explain_size` it says what makes states: neither where Spark searches. With `spark`,
+    and with `explain_size` it says what makes states: neither where Spark searches. Where memory is
+    short, states are kept on disk in the folder `spill`, but not those of Spark. With `spark`,
     Spark carries the search; `resume` may then be a URI. With `keep_going` a run doesn't end where
     something breaks: the shortest counterexample of each property is found; no such run is saved,
     nor carried by Spark. If it is `brief` as well, the result has just verdicts and lengths: it
@@ -73,6 +75,7 @@ class Options:
     explain_size: bool = False
     checkpoint: Path | None = None
     resume: Path | str | None = None
+    spill: Path | None = None
     strict: bool = False
     keep_states: bool = False
     keep_going: bool = False
@@ -214,12 +217,14 @@ def check(
     for further counterexamples, where they are wanted.
 
     Raises DeclarationError for a faulty declaration, CheckpointError for a folder that can't be
-    used, SparkError where Spark can't do its work, Disagreement where native code and the
-    executable model differ.
+    used, DiskError for one in which states can't be kept, SparkError where Spark can't do its work,
+    Disagreement where native code and the executable model differ.
     """
     options = options or Options()
     if instance.progress and options.spark is not None:
         raise DeclarationError("what must come to happen is looked for without Spark")
+    if options.spill is not None and (instance.progress or options.spark is not None):
+        raise DeclarationError("states go on disk without Spark, and for no property of progress")
     if options.keep_going:
         if options.spark or options.checkpoint or options.resume:
             raise DeclarationError("a run that goes on is neither saved nor carried by Spark")
@@ -314,6 +319,7 @@ def _explorer(prepared: Prepared, options: Options) -> Explorer:
         len(prepared.labels),
         options.threads,
         options.memory or fair_limit(),
+        None if options.spill is None else Disk(options.spill),
     )
 
 
@@ -411,7 +417,8 @@ def _taken_over(prepared: Prepared, explorer: Explorer, checkpoint: Checkpoint) 
                 f"range; {REMEDY}"
             )
         if not explorer.insert(states):
-            found.states, found.depth, found.stopped = explorer.count, level, "memory"
+            found.states, found.depth = explorer.count, level
+            found.stopped = found.stopped or MEMORY
             return False
         explorer.begin_level()
         if explorer.frontier != checkpoint.levels[level]["states"]:
@@ -488,7 +495,8 @@ def _result(
         deadlocks=instance.may_deadlock,
         symmetry=list(prepared.symmetry.keys),
         engine=engine,
-        notes=[f"symmetry not used for {reason}" for reason in prepared.symmetry.refused],
+        notes=[f"symmetry not used for {reason}" for reason in prepared.symmetry.refused]
+        + list(_spilled(carrier)),
         progress_left=len(instance.system.progress) - len(instance.progress),
     )
     if found.wrong and not options.keep_going:
@@ -496,6 +504,8 @@ def _result(
     elif found.stopped:
         interrupted = found.stopped == INTERRUPTED
         what = "it was interrupted" if interrupted else f"the {found.stopped} limit was met"
+        if found.stopped == DISK and isinstance(carrier, Explorer) and carrier.disk is not None:
+            what = f"there was no more disk in {carrier.disk.folder} ({carrier.disk.why})"
         result.verdict = Verdict.INTERRUPTED if interrupted else Verdict.INCONCLUSIVE
         result.reason = f"{what} after level {max(0, found.depth - 1)}"
         result.properties = [PropertyVerdict(p.name, "unknown") for p in result.properties]
@@ -507,6 +517,16 @@ def _result(
     if found.wrong and options.keep_going:
         tell_each(prepared, carrier, result, None if options.brief else _path)
     return result
+
+
+def _spilled(carrier: Carrier) -> Iterator[str]:
+    """What a search has on disk for want of memory."""
+    if isinstance(carrier, Explorer) and carrier.disk is not None and carrier.spilled is not None:
+        size = carrier.disk.taken / 2**20
+        yield (
+            f"memory was short at level {carrier.spilled}: from there on states were kept in "
+            f"{carrier.disk.folder}, {size:,.0f} MiB"
+        )
 
 
 def _tell_vacuity(prepared: Prepared, carrier: Carrier, taken: list[int], result: Result) -> None:

@@ -74,6 +74,10 @@ def check(
         float | None,
         typer.Option("--memory", metavar="GiB", help="The most to use (default: 3/4 of the free)."),
     ] = None,
+    spill: Annotated[
+        Path | None,
+        typer.Option("--spill", metavar="DIR", help="Keep states in DIR where memory is short."),
+    ] = None,
     no_symmetry: Annotated[
         bool, typer.Option("--no-symmetry", help="Keep apart states that differ only by renaming.")
     ] = False,
@@ -162,6 +166,8 @@ def check(
         fail("--checkpoint is for --engine local: a run on Spark is kept in --storage")
     if resume is not None and storage is not None:
         fail("--resume and --storage exclude each other: a resumed run stays in its folder")
+    if spill is not None and (engine == "spark" or progress):
+        fail("--spill is for --engine local, and without --progress")
     if keep_going and (checkpoint is not None or resume is not None):
         fail("--keep-going is for runs that are not saved: without --checkpoint and --resume")
     if keep_going and engine == "spark":
@@ -178,6 +184,7 @@ def check(
         from ..checker.check import Options, available_threads
         from ..checker.check import check as run
         from ..checker.native.checkpoint import CheckpointError
+        from ..checker.native.disk import DiskError
         from ..checker.spark.options import HAND_OVER, SparkError, SparkOptions
         from ..checker.trace import Disagreement
     needed_for(page)
@@ -192,6 +199,7 @@ def check(
         explain_size=explain_size,
         checkpoint=checkpoint,
         resume=resume,
+        spill=spill,
         strict=strict,
         all_traces=all_traces,
         keep_going=keep_going,
@@ -213,7 +221,7 @@ def check(
         shown = under_way.shown(beside(), runs.earlier())
         with needing("check", "spark"), shown as show:
             result = run(instance, options, show)
-    except (BaselineError, DeclarationError, CheckpointError, SparkError) as error:
+    except (BaselineError, DeclarationError, CheckpointError, DiskError, SparkError) as error:
         fail(error)
     except Disagreement as error:
         internal(error)

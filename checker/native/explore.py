@@ -26,6 +26,7 @@ import psutil
 from numba.core import event
 
 from .coverage import Sought, met
+from .disk import Disk
 from .lower import Kernel
 from .pack import Packing
 from .parts import Parts
@@ -39,6 +40,7 @@ LEAST_FILLED = 1 << 10  # states in a bucket from which on it is emptied first
 LEAST_ROUND, MOST_ROUND = 1 << 14, 1 << 16  # states expanded between two turns of insertion
 TURNS = 32  # parts of the shards, each of which a thread fills in one go
 INTERRUPTED = "interrupted"  # what stopped a search that no limit did
+MEMORY, DISK = "memory", "disk"  # limits
 NO_PREDECESSOR = "a state of the search has no predecessor in the level before it"
 IMPROVED_FROM = 1 << 19  # states from which on a search gains by code that is better
 DIVIDED_FROM = 1 << 17  # states from which on they are kept by their parts, where that pays
@@ -129,16 +131,24 @@ Span: TypeAlias = tuple[int, int, int]
 class Explorer:
     """The states reached so far, and the search that finds the next level.
 
-    `memory_limit` is in bytes, for the whole process.
+    `memory_limit` is in bytes, for the whole process. Where memory is short, states go on `disk`.
     """
 
     def __init__(
-        self, kernel: Kernel, stride: int, rows: int, threads: int, memory_limit: int
+        self,
+        kernel: Kernel,
+        stride: int,
+        rows: int,
+        threads: int,
+        memory_limit: int,
+        disk: Disk | None = None,
     ) -> None:
         self.kernel = kernel
         self.stride = stride
         self.threads = threads
         self.memory_limit = memory_limit
+        self.disk = disk
+        self.spilled: int | None = None  # the level from which on states were kept on disk
         self.base = psutil.Process().memory_info().rss
         self.rows = rows
         self.room = room = max(0, memory_limit - self.base)
@@ -188,7 +198,26 @@ class Explorer:
 
     def insert(self, states: bytes) -> bool:
         """Puts packed states, one behind the other, into their shards; False without room."""
-        return self.workers[0].put(states, self.store)
+        if self.workers[0].put(states, self.store):
+            return True
+        self.workers[0].empty(self.store.width)  # what is there already is put there once
+        return self._spill() and self.workers[0].put(states, self.store)
+
+    def _spill(self) -> bool:
+        """Keeps the states on disk from now on; False where there is none, or it is full."""
+        if self.disk is None or self.spilled is not None:
+            self._tell_full()
+            return False
+        if not self.store.spill(self.disk, at_once=min(1, self.threads / TURNS)):
+            self._tell_full()
+            return False
+        self.spilled = max(0, self.depth - 1)
+        self.asked = True  # they stay as they are
+        return True
+
+    def _tell_full(self) -> None:
+        if self.disk is not None and self.disk.why:
+            self.found.stopped = DISK
 
     def begin_level(self) -> None:
         """What was inserted since the last call is the next level."""
@@ -284,7 +313,11 @@ class Explorer:
             free = self.memory_limit - self.memory
             affordable = free // (2 * ratio * self.store.width)
             if affordable < SPAN:
+                if self._spill():
+                    continue
                 return bad, False
+            if self.spilled is not None:  # the fewer rounds, the less often all is read again
+                round_size = affordable
             self.store.allow(free // 2)
             round_size = min(round_size, affordable)
             todo = deque[Span]()
@@ -296,12 +329,14 @@ class Explorer:
                 spans.extend(rest)
                 bad.extend(noted)
             spans.extend(todo)
-            turns = count()
-            if not all(self.each(self._insert, [(turns,)] * self.threads)):
-                return bad, False
+            self.store.looked_at(total * self.store.width)
+            while not self._insert_all():
+                if not self._spill():
+                    return bad, False
             self._clear_buckets()
-            if not self.store.ready():
-                return bad, False
+            while not self.store.ready():
+                if not self._spill():
+                    return bad, False
             if on_round is not None:
                 left_now = sum(end - start for _, start, end in spans)
                 on_round(left - left_now)
@@ -330,11 +365,17 @@ class Explorer:
             if done < end - start:
                 return [(shard, start + done, end)], bad
 
+    def _insert_all(self) -> bool:
+        """Puts what is left in buckets into the shards; False where there was no room for some."""
+        turns = count()
+        return all(self.each(self._insert, [(turns,)] * self.threads))
+
     def _insert(self, turns: Iterator[int]) -> bool:
-        return all(
-            self.store.insert(turn, TURNS, self.buckets, self.filled, self.emptied)
-            for turn in takewhile(TURNS.__gt__, turns)
-        )
+        for turn in takewhile(TURNS.__gt__, turns):
+            if not self.store.insert(turn, TURNS, self.buckets, self.filled, self.emptied):
+                return False
+            self.store.looked_at(self.store.held // TURNS)
+        return True
 
     def _clear_buckets(self) -> None:
         for worker in self.workers:
@@ -363,9 +404,11 @@ class Explorer:
         return met(every, packing, self.store.all_rows(), self.threads)
 
     def close(self) -> None:
-        """Ends the threads."""
+        """Ends the threads, and gives back what was taken of a disk."""
         if self.pool is not None:
             self.pool.shutdown()
+        if self.disk is not None:
+            self.disk.close()
 
 
 class Carrier(Protocol):
@@ -473,7 +516,7 @@ def _levels(
         if bad and leave_out is not None and leave_out(sum(found.wrong)):
             return True
         if not whole:
-            found.stopped = "memory"
+            found.stopped = found.stopped or MEMORY
             return True
         found.count(carrier.taken, found.depth)
         carrier.begin_level()

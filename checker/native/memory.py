@@ -178,3 +178,8 @@ class Region:
             raise MemoryError(_refused(self.size, error)) from None
         self.array = np.frombuffer(self._map, dtype=np.uint8)
         self.address = int(self.array.ctypes.data)
+
+    def forget(self, start: int, size: int) -> None:
+        """Gives back the memory of whole pages. What a file has stays there; else it is zero."""
+        if sys.platform == "linux":
+            self._map.madvise(mmap.MADV_DONTNEED, start, size)

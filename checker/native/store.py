@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Callable, Iterator
-from itertools import chain
 from typing import Any
 
 import numpy as np
 from numba import uint64
 
 from .compiled import compiled
+from .disk import Disk
 from .memory import Region, load32, load64, prefetch, store32, store64, trailing_zeros
 from .parts import (
     BITS,
@@ -42,6 +42,7 @@ SHARD_BITS = 8
 SHARDS = 1 << SHARD_BITS
 MOST_PER_SHARD = 1 << 24
 LEAST_GROUPS = 1 << 5
+LEAST_PLACES = 1 << 12  # states of a shard for which disk is taken in one go
 GROUP = 32  # bytes of a group of the table: 8 tags of a byte, 8 positions of 3 bytes
 FEW, MANY = 6, 7  # states of a shard for each group: of whole states, and of their parts' numbers
 BLOCK = 128  # states that are asked for in memory before the first is looked at
@@ -219,7 +220,8 @@ def index_states(stride, states, found, table, groups):
 
 @compiled
 def insert_all(first, step, form, states, counts, most, tables, groups, buckets, filled, emptied):
-    """Empties the buckets of each `step`-th shard from shard `first` on into those shards.
+    """Empties the buckets of each `step`-th shard from shard `first` on into those shards, up to
+    `most` states in each.
 
     `buckets`, `filled` and `emptied` have a line for each worker and a column for each shard: the
     bucket's address, its number of states, and how many of them were put into the shard. Stops at
@@ -227,7 +229,7 @@ def insert_all(first, step, form, states, counts, most, tables, groups, buckets,
     """
     width = form[WIDTH]
     for shard in range(first, SHARDS, step):
-        room = min(most, form[ROOM] * groups[shard])
+        room = min(most[shard], form[ROOM] * groups[shard])
         for worker in range(buckets.shape[0]):
             left = filled[worker, shard] - emptied[worker, shard]
             if left:
@@ -304,17 +306,21 @@ class Store:
         self.most_groups = max(LEAST_GROUPS, -(-self.most // self.room))
         # each of the greatest size it could need, of which only what is in use takes memory
         self._states = region("states", _whole_pages(self.most * widest + SLACK) * len(owned))
-        self._tables = region("tables", self.most_groups * GROUP * len(owned))
+        self._tables = region("tables", _whole_pages(self.most_groups * GROUP) * len(owned))
         self.states = _divided(self._states, owned)
         self.tables = _divided(self._tables, owned)
         self.groups = np.full(SHARDS, LEAST_GROUPS, dtype=np.int64)
         self.counts = np.zeros(SHARDS, dtype=np.int64)
+        self.places = np.full(SHARDS, self.most, dtype=np.int64)  # states for which there is room
+        self.disk: Disk | None = None  # where records and tables are, if not in memory
+        self.fresh = self.most_fresh = 0  # bytes of them that may be in memory, and the most
+        self.at_once = 0.0  # the part of them that is looked at before `looked_at` is told
 
     def insert(self, first: int, step: int, buckets: Any, filled: Any, emptied: Any) -> bool:
         """Empties buckets into shards, as `insert_all` does; False where there is no room."""
         while True:
             first = insert_all(
-                first, step, self.form, self.states, self.counts, self.most, self.tables,
+                first, step, self.form, self.states, self.counts, self.places, self.tables,
                 self.groups, buckets, filled, emptied,
             )  # fmt: skip
             if first >= SHARDS:
@@ -325,10 +331,14 @@ class Store:
     def _grow(self, shard: int) -> bool:
         """Doubles a table, or makes it an eighth larger where it takes as much as the records;
         False where the shard can't hold more states, or memory is short."""
+        if self.disk is not None and self.counts[shard] + BLOCK > self.places[shard]:
+            return self._take_places(shard)
         groups = int(self.groups[shard])
         more = groups if self.parts is None else groups // 8
         more = min(more, self.most_groups - groups)
-        if self.room * groups >= self.most or not self.may_take(GROUP * more):
+        if self.room * groups >= self.most or not self._may_have(GROUP * more):
+            return False
+        if self.disk is not None and not self._take("tables", shard, GROUP * (groups + more)):
             return False
         self.groups[shard] += more
         self._index(shard)
@@ -355,14 +365,100 @@ class Store:
         wider = self.parts.width
         if grown and (before[:, BITS] == self.rows_of_parts[:, BITS]).all():
             return True
-        if not grown or not self.may_take((wider - width) * int(self.counts.sum())):
+        if (
+            not grown
+            or not self._may_have((wider - width) * int(self.counts.sum()))
+            or not all(self._take_places(shard, wider) for shard in self._on_disk)
+        ):
             self.rows_of_parts[:, BITS] = before[:, BITS]  # the records still have these
             return False
-        rewrite_records(self.states, self.counts, width, before, wider, self.rows_of_parts)
         self.form[WIDTH] = wider
         for shard in range(SHARDS):
+            only = np.zeros_like(self.counts)
+            only[shard] = self.counts[shard]
+            rewrite_records(self.states, only, width, before, wider, self.rows_of_parts)
             self._index(shard)
+            self.looked_at(self.held // SHARDS)
         return True
+
+    @property
+    def _on_disk(self) -> range:
+        return range(0 if self.disk is None else SHARDS)
+
+    def _may_have(self, extra: int) -> bool:
+        return self.disk is not None or self.may_take(extra)
+
+    def _take(self, name: str, shard: int, size: int) -> bool:
+        """Takes disk for the first bytes of a shard's records or table; False where it is full."""
+        assert self.disk is not None
+        region, addresses = self._region(name)
+        return self.disk.take(name, int(addresses[shard]) - region.address, size)
+
+    def _region(self, name: str) -> tuple[Region, Any]:
+        if name == "states":
+            return self._states, self.states
+        return self._tables, self.tables
+
+    def _take_places(self, shard: int, width: int | None = None) -> bool:
+        """Takes disk for more states of a shard, or for those that it has places for in another
+        width; False where there is none, or the shard can't hold more."""
+        places = int(self.places[shard])
+        if width is None:
+            count = int(self.counts[shard])
+            places = min(self.most, count + max(LEAST_PLACES, count // 4))
+            if places <= self.places[shard]:
+                return False
+        if not self._take("states", shard, places * (width or self.width) + SLACK):
+            return False
+        self.places[shard] = places
+        return True
+
+    def spill(self, disk: Disk, at_once: float) -> bool:
+        """Keeps records and tables on disk from now on, and half of what they are now in memory,
+        beside the part of them that is looked at `at_once`; False where the disk is full, and all
+        is as before."""
+        widest = self.stride if self.parts is None else self.parts.widest
+        # more places than there is disk for would be addresses for nothing
+        fitting = (disk.free + self.memory) // (SHARDS * self.width)
+        most = min(MOST_PER_SHARD, max(self.most, int(fitting)))
+        groups = max(self.most_groups, -(-most // self.room))
+        sizes = {"states": most * widest + SLACK, "tables": groups * GROUP}
+        new: dict[str, tuple[Region, Any]] = {}
+        for name, size in sizes.items():
+            try:
+                region = disk.region(name, _whole_pages(size) * SHARDS)
+            except MemoryError as error:
+                disk.why = str(error)
+                return False
+            new[name] = region, _divided(region, range(SHARDS))
+        used = {"states": self.counts * self.width + SLACK, "tables": self.groups * GROUP}
+        for name, (region, addresses) in new.items():
+            for address, size in zip(addresses, used[name], strict=True):
+                if not disk.take(name, int(address) - region.address, int(size)):
+                    return False
+        for name, (region, addresses) in new.items():
+            before, olds = self._region(name)
+            each = before.size // SHARDS
+            for shard, size in enumerate(used[name].tolist()):
+                source, target = int(olds[shard]) - before.address, int(addresses[shard])
+                target -= region.address
+                region.array[target : target + size] = before.array[source : source + size]
+                region.forget(target, region.size // SHARDS)
+                before.forget(source, each)
+        (self._states, self.states), (self._tables, self.tables) = new["states"], new["tables"]
+        self.most, self.most_groups = most, groups
+        self.places = self.counts.copy()
+        self.disk, self.at_once, self.most_fresh = disk, at_once, self.held // 2
+        return True
+
+    def looked_at(self, size: int) -> None:
+        """Is told that up to so many bytes of records and tables were looked at, of which those on
+        disk came into memory: they go where these are too many."""
+        self.fresh += size
+        if self.disk is not None and self.fresh > self.most_fresh:
+            self.fresh = 0
+            for region in (self._states, self._tables):
+                region.forget(0, region.size)
 
     def bytes_of(self, shard: int, start: int, end: int) -> bytes:
         """A shard's packed states from position `start` up to `end`, one behind the other."""
@@ -389,7 +485,9 @@ class Store:
 
     def all_rows(self) -> Iterator[Any]:
         """The packed states of all shards as rows of bytes, some thousands at a time."""
-        return chain.from_iterable(map(self.rows, range(SHARDS)))
+        for shard in range(SHARDS):
+            yield from self.rows(shard)
+            self.looked_at(self.held // SHARDS)
 
     def index(self, shard: int) -> None:
         """Fills a shard's table anew, as large as it has to be for the shard's states."""
@@ -412,6 +510,13 @@ class Store:
 
     @property
     def memory(self) -> int:
-        """Bytes touched."""
+        """Bytes of memory touched."""
         parts = 0 if self.parts is None else self.parts.memory
-        return int(self.counts.sum()) * self.width + int(self.groups.sum()) * GROUP + parts
+        if self.disk is None:
+            return self.held + parts
+        return min(self.held, self.most_fresh + int(self.at_once * self.held)) + parts
+
+    @property
+    def held(self) -> int:
+        """Bytes of records and tables."""
+        return int(self.counts.sum()) * self.width + int(self.groups.sum()) * GROUP

@@ -341,4 +341,5 @@ class Worker:
                 )  # fmt: skip
                 new = [store.bytes_of(shard, at + int(n), at + int(n) + 1) for n in hits[:found]]
                 least = nsmallest(MOST_KEPT, least + new)
+            store.looked_at((end - start) * store.width)
         return least
