@@ -36,6 +36,8 @@ SLOWEST_START_S: Final = 60
 SLOWEST_END_S: Final = 20
 SESSION_S: Final = 2
 """After so long ZooKeeper knows that a broker is gone."""
+KRAFT_SESSION_S: Final = 3
+"""After so long a controller lets a broker come back that was killed; Kafka's default is 9 s."""
 _JAVA = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 _FORMATTED = "formatted"
 _LIBC = ctypes.CDLL(None)
@@ -167,6 +169,8 @@ advertised.listeners=PLAINTEXT://127.0.0.1:{port}{advertised}
 controller.listener.names=CONTROLLER
 listener.security.protocol.map={protocol}PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
 inter.broker.listener.name={of_brokers}
+broker.session.timeout.ms={KRAFT_SESSION_S * 1000}
+broker.heartbeat.interval.ms=500
 {settings}{_common(data)}"""
 
 
