@@ -178,7 +178,8 @@ class Program:
         """What reads all fields but these that are no maps, and the places of the maps."""
         places = [at for at, name in enumerate(self.fields) if name not in but]
         plain = [at for at in places if at not in self.maps]
-        return itemgetter(*plain), [at for at in places if at in self.maps]
+        read = itemgetter(*plain) if plain else _nothing
+        return read, [at for at in places if at in self.maps]
 
     def first_state(self) -> list[Any]:
         """A machine's fields as they are declared to start."""
@@ -311,3 +312,8 @@ def program_of(
 ) -> Program:  # fmt: skip
     """The one program of these tables."""
     return Program(tables, protocols, dict(constants), bounded)
+
+
+def _nothing(_: list[Any]) -> tuple[()]:
+    """What reads the fields of a machine that has none but maps."""
+    return ()

@@ -39,6 +39,9 @@ DETOUR: Final = 2
 """By so many requests a way may be longer that comes to a machine's states sooner."""
 HEAD_START: Final = 3
 """By so many requests a way may be longer for each that is held on it."""
+RESTART: Final = 2
+"""By so many requests a way on which one is held may be longer for each restart that it spares:
+these take seconds."""
 NAME: Final = "a"
 PARTITION: Final = "t-0"
 GROUP: Final = "g"
@@ -139,9 +142,12 @@ class Node:
 
     def length(self) -> int:
         """The number of its lines. Where a thread is held or was it is less, as what is looked for
-        lies behind."""
+        lies behind, and a restart counts more."""
         holds = sum("held_at" in line for line in self.lines)
-        return sum("release" not in line for line in self.lines) - HEAD_START * holds
+        lines = sum("release" not in line for line in self.lines)
+        if holds:
+            lines += RESTART * sum("restart" in line for line in self.lines)
+        return lines - HEAD_START * holds
 
     def new_id(self) -> int:
         """A producer id, numbered from 0 on this way."""
