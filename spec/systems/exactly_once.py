@@ -14,6 +14,8 @@ from ..groups import membership, offsets, processing
 from ..groups.state import (
     GENERATIONS,
     INPUTS,
+    LEAST_GENERATION,
+    LEAST_OFFSET,
     OWN_ID,
     TxnOffsetCommit,
     TxnOffsetCommitResponse,
@@ -79,6 +81,8 @@ system = System(
         LARGEST_SEQUENCE: 7,
         CACHED_BATCHES: 1,
         LOSSES: 0,
+        LEAST_GENERATION: 0,
+        LEAST_OFFSET: 0,
         **dict.fromkeys(FURTHER_FAULTS, 0),
         **FIXED,
     },
