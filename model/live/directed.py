@@ -278,6 +278,7 @@ class _Search:
         for partition in (PARTITION, offsets_partition(GROUP)):
             cluster.leader(partition)
         self.versions = versions
+        self._wanted = frozenset(existing(cluster, versions))
         self.restarts, self.holds = restarts, holds
         self.left, self._patience = steps, patience or steps
         self._newest = steps
@@ -322,7 +323,7 @@ class _Search:
             reached, rows = went
             if self.holds is None:
                 self._race(reached)
-            for row in (rows | reached.settle()) - self.found.keys():
+            for row in ((rows | reached.settle()) & self._wanted) - self.found.keys():
                 self.found[row] = Way(reached.lines)
                 self._newest = self.left
             of_leader = self.holds is None or "Produce" in self.holds.requests
@@ -342,7 +343,7 @@ class _Search:
         for line in moves(node.told, node.sent, len(node.lines), self.versions):
             went = node.after(line) if "request" in line else None
             if went is not None:
-                for row in went[1] - self.racing.keys():
+                for row in (went[1] & self._wanted) - self.racing.keys():
                     self.racing[row] = Way(went[0].lines, races=True)
                     self._newest = self.left
 

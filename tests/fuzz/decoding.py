@@ -39,6 +39,7 @@ NAMES = {
     Kind.LOG: "00000000000000000000.log",
     Kind.TRANSACTION_LOG: "__transaction_state-7/00000000000000000000.log",
     Kind.OFFSETS_LOG: "__consumer_offsets-3/00000000000000000000.log",
+    Kind.METADATA_LOG: "__cluster_metadata-0/00000000000000000000.log",
     Kind.SNAPSHOT: "00000000000000000000.snapshot",
     Kind.TRANSACTION_INDEX: "00000000000000000000.txnindex",
 }
@@ -74,6 +75,8 @@ def _record(random: Random, kind: Kind, control: bool) -> Record:
             value = _transaction(random)
     elif kind is Kind.OFFSETS_LOG and random.random() < 0.9:
         key, value = random.choice(_of_groups())
+    elif kind is Kind.METADATA_LOG and random.random() < 0.9:
+        key, value = None, _of_controllers(random)
     if random.random() < 0.2:
         key = None if key is None else mutated(random, key)
         value = None if value is None else mutated(random, value)
@@ -92,6 +95,15 @@ def _of_groups() -> tuple[tuple[bytes, bytes], ...]:
     keys = [data for what, data in written.items() if what.startswith(("key", "type"))]
     values = [data for what, data in written.items() if what.startswith(("offset", "group"))]
     return tuple((key, value) for key in keys for value in values)
+
+
+def _of_controllers(random: Random) -> bytes:
+    """A frame of any type: a feature's level or a block of ids, whole or not, or any bytes."""
+    level = b"\x0c\x00" + b"\x14transaction.version" + random.randbytes(2) + b"\x00"
+    block = b"\x0f\x00" + random.randbytes(20) + b"\x00"
+    other = bytes((random.randrange(128), random.choice((0, 1, 2)))) + random.randbytes(9)
+    value = b"\x01" + random.choice((level, block, other))
+    return value if random.random() < 0.7 else value[: random.randrange(len(value))]
 
 
 def _transaction(random: Random) -> bytes:
@@ -195,7 +207,7 @@ def generate(random: Random) -> Case:
             parts = [*parts[: at + 1]]
         case 3:
             one = mutated(random, one, random.choice(_examples(kind) or (b"",)))
-        case 4 if kind in (Kind.LOG, Kind.TRANSACTION_LOG, Kind.OFFSETS_LOG):
+        case 4 if kind not in (Kind.SNAPSHOT, Kind.TRANSACTION_INDEX):
             one = with_crc(with_length(one[:start] + mutated(random, one[start:])), kind)
         case _:
             one = with_crc(one[:start] + mutated(random, one[start:]), kind)
