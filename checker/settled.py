@@ -109,7 +109,7 @@ class _Search:
     def run(self) -> RuledOut:
         tables = self.system.tables
         off = {
-            f"{table.name}/{row.name}" for table in tables for row in table.rows
+            f"{table.name}/{row.name}" for table in tables for row in self._rows_of(table)
             if self._excluded(table, row)
         }  # fmt: skip
         for table in tables:
@@ -137,13 +137,16 @@ class _Search:
 
     def _hidden(self, table: Table) -> set[str]:
         """The rows behind one that this release or these constants have always taken."""
-        for at, row in enumerate(table.rows):
-            if f"{table.name}/{row.name}" not in self.present:
-                continue
+        rows = self._rows_of(table)
+        for at, row in enumerate(rows):
             of_settings = row.during is not TRUE or names_settings(row.guard)
             if of_settings and truth(row.guard, self.instance.constants, self.instance.features):
-                return {f"{table.name}/{other.name}" for other in table.rows[at + 1 :]}
+                return {f"{table.name}/{other.name}" for other in rows[at + 1 :]}
         return set()
+
+    def _rows_of(self, table: Table) -> list[Row]:
+        """The rows of this release: others may have the names of some of them."""
+        return [row for row in table.rows if not self._never(row.during)]
 
     def _is_zero(self, bound: Expression) -> bool:
         try:

@@ -18,6 +18,7 @@ from ..features import (
     newer_epoch_cancels_load,
     one_way_to_ids,
     rotation_on_fence,
+    single_fence_bump,
     transaction_version_2,
     transactional,
     unauthorized_abortable,
@@ -218,6 +219,21 @@ TRANSACTIONS = (
             "Order",
         ),
         transaction_version_2 & (IN_A_ROW < 2) & (FAULTS < 2),
+    ),
+    Unreached(
+        "need two transactions in a row (transactions=2)",
+        (
+            "transaction.continue the fence/other producer id",
+            "transaction.continue the fence/ended so already",
+            "transaction.continue the fence/end under way",
+            "transaction.continue the fence/abort a later transaction",
+        ),
+        single_fence_bump & (IN_A_ROW < 2) & (FAULTS < 2),
+    ),
+    Unreached(
+        _SECOND_FAULT,
+        ("transaction.continue the fence/no producer id to be had",),
+        transaction_version_2 & (FAULTS < 2),
     ),
     Unreached(
         "need two transactions in a row (transactions=2)",

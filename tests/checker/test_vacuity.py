@@ -400,6 +400,14 @@ def test_rows_behind_one_that_a_release_always_takes_are_told_apart() -> None:
     assert told(system(plain, protocol="1")) == ["judge.Vote/hidden is never taken"]
 
 
+def test_a_row_of_another_release_rules_out_none_that_has_its_name() -> None:
+    never = Row("refuse", when=granted > 3, during=~fast, reply=Granted())
+    granted_at_1 = Row("grant", when=~fast, set={granted: granted + 1}, reply=Granted())
+    at_2 = (Row("refuse", during=fast), Row("grant at 2", during=fast, reply=Granted()))
+    vote = Table(judge, Vote, response=Granted, rows=(never, granted_at_1, *at_2))
+    assert "judge.Vote/refuse is never taken" in told(system(vote, protocol="1"))
+
+
 def test_a_property_of_what_only_another_release_writes_is_told_apart() -> None:
     table = Table(judge, Vote, response=Granted, rows=(
         Row("grant", set={granted: granted + 1, flag: True}, reply=Granted(), during=fast),
