@@ -321,9 +321,12 @@ class Cluster(GroupRequests):
         if error != "NONE":
             return ProduceResponse(error)
         answer = batch.append(leader, guard)
-        if answer.error == "NONE" and commits is not None:
-            producer_id = batch.producer["producer_id"]
-            self.groups.appended(commits.group_id, commits.offsets, answer.base_offset, producer_id)
+        if commits is not None:
+            about, producer_id = (commits.group_id, commits.offsets), batch.producer["producer_id"]
+            if answer.error == "NONE":
+                self.groups.appended(*about, answer.base_offset, producer_id)
+            else:
+                self.groups.not_appended(*about, producer_id)
         return answer
 
     def _asked(self, batch: VerifiedBatch) -> str:

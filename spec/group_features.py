@@ -47,6 +47,14 @@ offsets_staged_last = feature(
     "trunk before 3.7 had it pending while it asked.",
     source="KAFKA-15784, GroupCoordinator.handleTxnCommitOffsets",
 )
+refused_offset_harmless = feature(
+    "refused_offset_harmless",
+    "4.0.0",
+    parts=(LEADER,),
+    sentence="An offset whose append is refused leaves alone what its producer id has pending; "
+    "before, that was dropped, whoever had sent it (finding 16).",
+    source="GroupMetadata.prepareTxnOffsetCommit, failPendingTxnOffsetCommit",
+)
 
 # What no system asks for, as its runs are of no real ranges
 
@@ -142,8 +150,8 @@ group_coordinator_service = feature(
 
 OF_GROUPS: Final[tuple[Expression, ...]] = (
     members_fenced, stable_offsets, completed_by_scheduler, offsets_in_place_first,
-    offsets_staged_last, group_ids_checked, member_ids_required, static_members,
-    static_restart_rebalances, static_protocols_compared, rebalance_told_last,
+    offsets_staged_last, refused_offset_harmless, group_ids_checked, member_ids_required,
+    static_members, static_restart_rebalances, static_protocols_compared, rebalance_told_last,
     heartbeats_while_completing, instances_needed, empty_groups_first, assignments_skipped,
     group_coordinator_service,
 )  # fmt: skip

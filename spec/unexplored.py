@@ -34,6 +34,7 @@ UNEXPLORED = (
             "group.OffsetFetch",
             "group.offset appended",
             "group.offset of a transaction appended",
+            "group.offset of a transaction refused",
             "group.transaction ended",
         ),
     ),

@@ -411,6 +411,13 @@ class GroupCoordinator:
                     appended=appended,
                 )  # fmt: skip
 
+    def not_appended(self, group_id: str, offsets: Iterable[Any], producer_id: int) -> None:
+        """The leader of the log of offsets has refused a batch of them, which a transaction of this
+        producer was to write."""
+        for machine in map(self._group(group_id).offsets.get, offsets):
+            if machine is not None:
+                machine.handle("offset of a transaction refused", producer_id=producer_id)
+
     def transaction_ended(self, partition: str, producer_id: int, result: str) -> None:
         """A marker is in a partition of offsets; a thread that puts them in place is done at
         once."""

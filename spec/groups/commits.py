@@ -31,7 +31,7 @@ from ..group_features import (
 )
 from ..messages import OFFSET, PRODUCER, PRODUCER_ID, Result
 from .members import refusals, refused_instances
-from .offsets import ended, is_newer, offsets_completed
+from .offsets import ended, is_newer, not_appended, offsets_completed
 from .requests import COMPLETING, EMPTY, GroupResponse, asker, telling, told
 from .state import (
     COMMITTED_OFFSET,
@@ -237,6 +237,22 @@ txn_offset_appended = Table(
     ),
 )
 
+refuse = event(
+    "offset of a transaction refused", producer_id=PRODUCER_ID,
+    event_doc="The leader didn't take the batch that it is in.",
+)  # fmt: skip
+txn_offset_refused = Table(
+    group,
+    on=refuse,
+    rows=(
+        Row(
+            "not in the log",
+            set=not_appended(refuse.producer_id),
+            source="GroupMetadata.failPendingTxnOffsetCommit",
+        ),
+    ),
+)
+
 end = event(
     "transaction ended", producer_id=PRODUCER_ID, result=Result,
     event_doc="Its marker is in the log of the group's offsets.",
@@ -256,5 +272,6 @@ transaction_ended = Table(
 
 MEMBERS_TABLES = (offset_commit, txn_offset_commit, delete_group)
 OFFSETS_TABLES = (
-    offset_fetch, offset_appended, txn_offset_appended, transaction_ended, offsets_completed,
+    offset_fetch, offset_appended, txn_offset_appended, txn_offset_refused, transaction_ended,
+    offsets_completed,
 )  # fmt: skip

@@ -33,6 +33,7 @@ from ..group_features import (
     members_fenced,
     offsets_in_place_first,
     offsets_staged_last,
+    refused_offset_harmless,
 )
 from ..leader.markers import write_markers
 from ..leader.produce import DataBatch, append_rows, asking_rows
@@ -120,6 +121,15 @@ def _stored(
     )
 
 
+def not_appended(producer_id: Expression) -> dict[Expression, Operand]:
+    """What a refused append makes of what the producer id has pending, which has taken its place.
+
+    GroupMetadata.prepareTxnOffsetCommit, failPendingTxnOffsetCommit
+    """
+    before = pending[producer_id]
+    return {before: if_(refused_offset_harmless, before, None)}
+
+
 # TxnOffsetCommit -----------------------------------------------------------------------------
 
 _request = TxnOffsetCommit
@@ -175,7 +185,7 @@ txn_offset_commit = Table(
                     may_repeat=lift(False),
                 ),
                 _at_once,
-                {},
+                not_appended(_id),
                 unguarded(_id),
             ),
             _id,
@@ -240,7 +250,7 @@ _rows = only(
                 waited=True,
             ),
             _later,
-            _settled,
+            _settled | not_appended(_its_id),
             updated(unguarded(_its_id), _told.producer, None),
         ),
         _its_id,

@@ -97,6 +97,11 @@ FAULTS = (
     Fault("KIP-447: who reads doesn't wait for pending offsets", "StableFetch",
           20, "OffsetFetch/no offset: from the first record", off=("stable_offsets",)),
     Fault(
+        "finding 16: a zombie's refused offset drops the one that is pending", "StableFetch",
+        44, "OffsetFetch/no offset: from the first record", {"generations": 3, "inputs": 1}, "3.9",
+        ("members_fenced",),
+    ),
+    Fault(
         "an instance begins with the second input and goes back to the first", "OffsetForward",
         51, "WriteTxnMarkers/end the transaction", ALONE,
         system=altered(FROM_THE_SECOND, table=ENDED[0], row=ENDED[1],

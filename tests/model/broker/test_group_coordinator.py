@@ -200,6 +200,24 @@ def test_a_zombie_of_a_former_generation_commits_nothing_from_2_5_on(
     assert made.heartbeat("g", member, 2) in ("NONE", "REBALANCE_IN_PROGRESS")
 
 
+@pytest.mark.parametrize(("protocol", "committed"), [("2.5", 5), ("3.9", 5), ("4.0.0", 7)])
+def test_a_zombies_refused_offset_drops_the_pending_one_before_4_0(
+    protocol: str, committed: int
+) -> None:
+    """Finding 16: a member that names neither itself nor a generation is looked at by its epoch."""
+    made = Cluster(protocol=protocol)
+    commits: list[tuple[str, int, int, str]] = []
+    for offset in (5, 7):
+        who = made.init_producer_id("a")
+        commits.append(("a", who.producer_id, who.producer_epoch, "g"))
+        assert made.add_offsets(*commits[-1], api_version=1) == "NONE"
+        assert made.commit_offsets(*commits[-1], offsets={"t-0": offset}, api_version=2) == "NONE"
+        told = made.commit_offsets(*commits[0], offsets={"t-0": 6 - offset % 2}, api_version=2)
+        assert (told == "NONE") == (offset == 5)
+        assert made.end_txn(*commits[-1][:3], "COMMIT", api_version=1).error == "NONE"
+    assert made.fetch_offset("g", "t-0").offset == committed
+
+
 def test_a_member_that_was_fenced_meanwhile_is_refused_as_the_leader_appends() -> None:
     """The coordinator is asked first about the transaction; the group is looked at after that."""
     made = Cluster(protocol="4.3", transaction_version=1)
