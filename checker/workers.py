@@ -102,7 +102,9 @@ def _starting() -> Generator[None]:
 
 def _abandon(pool: Executor) -> None:
     """Ends a pool's processes: nobody waits for what is still worked on, nor for a piece that is
-    being written to a process that is gone, which would never end (CPython's gh-94777)."""
+    being written to a process that is gone, which would never end (CPython's gh-94777). Pieces that
+    are given up have no result: the pool's thread would give one to each, and fail."""
+    getattr(pool, "_pending_work_items", {}).clear()
     for process in active_children():
         process.terminate()
     pieces, thread = (getattr(pool, name, None) for name in ("_call_queue", _MANAGER))

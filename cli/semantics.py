@@ -86,6 +86,7 @@ def semantics(
     order."""
     release = protocol or KAFKA.newest
     try:
+        KAFKA.features_at(release)
         if show is not None:
             if settings:
                 fail("--show is for one cell: leave the settings out")
