@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,10 +13,22 @@ from epochfence.tests.model.serve.clients import TIMEOUT_S
 
 
 def make_orders(bootstrap: str, partitions: int) -> None:
-    """Makes `orders`, empty."""
+    """Makes `orders`, empty; the broker knows of it then."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     for made in admin.create_topics([NewTopic("orders", partitions, 1)]).values():
         made.result(TIMEOUT_S)
+    _waits_for(admin, partitions)
+
+
+def _waits_for(admin: AdminClient, partitions: int) -> None:
+    """Until the broker tells of so many partitions; none: until the topic is gone."""
+    ends = time.monotonic() + TIMEOUT_S
+    while True:
+        known = admin.list_topics(timeout=TIMEOUT_S).topics.get("orders")
+        if len(known.partitions if known else ()) == partitions:
+            return
+        assert time.monotonic() < ends, known
+        time.sleep(0.05)
 
 
 @contextmanager
@@ -26,3 +39,4 @@ def with_orders(bootstrap: str, partitions: int) -> Iterator[str]:
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     for gone in admin.delete_topics(["orders"]).values():
         gone.result(TIMEOUT_S)
+    _waits_for(admin, 0)
