@@ -53,7 +53,7 @@ def run(
     brief: bool = True,
 ) -> Result:
     """A system checked at a release."""
-    named = properties or tuple(item.name for item in SYSTEM.properties)
+    named = properties or tuple(item.name for item in system.properties)
     instance = instantiate(system, protocol, constants, switch_off=off, properties=named)
     return check(instance, Options(brief=brief))
 

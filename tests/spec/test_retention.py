@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import partial
 
 import pytest
 
-from epochfence.checker.check import Options, check
-from epochfence.checker.verdict import Result, Verdict
-from epochfence.language import Row, System, instantiate, keep
+from epochfence.checker.verdict import Verdict
+from epochfence.language import Row, keep
 from epochfence.spec.leader.state import Kind
 from epochfence.spec.load import load_system
 from epochfence.spec.reading.partition import entry, is_clean
 from epochfence.spec.reading.state import log
 from epochfence.spec.variants.retention import due, late, removable
+from epochfence.tests.spec import test_reading
 from epochfence.tests.spec.alterations import altered
 
 SYSTEM = load_system("reading+retention")
@@ -23,25 +23,8 @@ TWO = {"producer_ids": 2, "cleanings": 2}
 TOMBSTONE = {"tombstones": 1, "entries": 3, "segment": 2, "cleanings": 2}
 
 
-def run(
-    protocol: str,
-    constants: Mapping[str, int],
-    *properties: str,
-    system: System = SYSTEM,
-    off: tuple[str, ...] = (),
-    brief: bool = True,
-) -> Result:
-    """The system checked at a release."""
-    named = properties or tuple(item.name for item in SYSTEM.properties)
-    instance = instantiate(system, protocol, constants, switch_off=off, properties=named)
-    return check(instance, Options(brief=brief))
-
-
-def steps(result: Result) -> int:
-    """How long the counterexample is."""
-    assert result.verdict is Verdict.BROKEN
-    assert result.trace is not None
-    return len(result.trace.steps)
+run = partial(test_reading.run, system=SYSTEM)
+steps = test_reading.steps
 
 
 @pytest.mark.slow(4)
