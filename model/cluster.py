@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .client.producer import ProducerClient
 
 STATE_PARTITIONS = 50
-VERIFICATION, UNASKED = "verification", "unasked"
+OF_BATCHES = VERIFICATION, UNASKED = "verification", "unasked"
 """Where a batch is held: see `Cluster.hold`."""
 
 
@@ -357,11 +357,17 @@ class Cluster(GroupRequests):
             return refusal
         if api_version is not None and api_version < api_versions.MARKERS_TELL_VERSION:
             transaction_version = 0
-        leader = self.leader(partition)
-        error = leader.append_marker(
-            producer_id=producer_id, producer_epoch=producer_epoch, result=result,
+        return self._append_marker(
+            partition, producer_id=producer_id, producer_epoch=producer_epoch, result=result,
             coordinator_epoch=coordinator_epoch, transaction_version=transaction_version,
-        ).error  # fmt: skip
+        )  # fmt: skip
+
+    def _append_marker(
+        self, partition: Any, *, producer_id: int, result: str, **marker: int
+    ) -> str:
+        """Writes a marker, which is replicated at once, and ends what is pending with it."""
+        leader = self.leader(partition)
+        error = leader.append_marker(producer_id=producer_id, result=result, **marker).error
         leader.move_high_watermark(leader.log_end_offset)
         if error == "NONE" and self._groups is not None:
             self._groups.transaction_ended(partition, producer_id, result)
@@ -495,7 +501,7 @@ class Cluster(GroupRequests):
         there. See TransactionCoordinator.holds; at a "verification" the coordinator has told the
         leader of a batch, and the leader hasn't heard of it; "unasked": the leader
         asks nobody about a batch, as its transaction is open, and hasn't appended it yet."""
-        if place in (VERIFICATION, UNASKED):
+        if place in OF_BATCHES:
             self._holds = place
         else:
             self.coordinator.holds = place
@@ -504,7 +510,7 @@ class Cluster(GroupRequests):
     def not_held(self, place: str) -> None:
         """No thread came there: none is held further on."""
         self._holds = self.coordinator.holds = None
-        if place not in (VERIFICATION, UNASKED, *self.coordinator.held):
+        if place not in (*OF_BATCHES, *self.coordinator.held):
             self._held.pop(place, None)
 
     def held(self) -> tuple[str, ...]:
@@ -514,7 +520,7 @@ class Cluster(GroupRequests):
     def release(self, place: str) -> tuple[str, Any]:
         """The thread that is held there goes on: the request that it is of, and its answer; None
         where it was answered before. Raises NotNow where none is held."""
-        if place in (VERIFICATION, UNASKED) and place in self._held:
+        if place in OF_BATCHES and place in self._held:
             batch, told, guard = self._held.pop(place)
             return batch.request, self._verified(batch, told, guard)
         sent = self.coordinator.release(place)
@@ -546,15 +552,11 @@ class Cluster(GroupRequests):
         """Sends one of `due`. When the last one of its transaction is written, the transaction is
         completed; if not so here, then by `complete`."""
         self._due.remove((marker, partition))
-        leader = self.leader(partition)
-        error = leader.append_marker(
-            producer_id=marker.producer_id, producer_epoch=marker.producer_epoch,
+        error = self._append_marker(
+            partition, producer_id=marker.producer_id, producer_epoch=marker.producer_epoch,
             result=marker.result, coordinator_epoch=marker.coordinator_epoch,
             transaction_version=marker.transaction_version,
-        ).error  # fmt: skip
-        leader.move_high_watermark(leader.log_end_offset)
-        if error == "NONE" and self._groups is not None:
-            self._groups.transaction_ended(partition, marker.producer_id, marker.result)
+        )  # fmt: skip
         is_held = self.coordinator.is_held(marker.transactional_id)
         append = "NONE" if completes and not is_held else PENDING
         self.coordinator.markers_answered(marker, {partition: error}, append=append)

@@ -58,7 +58,7 @@ from ..spec.api_versions import LARGEST
 from ..strict_json import NotJson, read_json
 from .broker.coordinator import ThreadHeld
 from .client.accumulator import topic_of
-from .cluster import UNASKED, VERIFICATION, Cluster
+from .cluster import OF_BATCHES, Cluster
 from .engine.errors import (
     MissingField,
     ModelError,
@@ -87,8 +87,8 @@ HELD_AT: Mapping[str, tuple[str, ...]] = {
     "AddPartitionsToTxn": ("append",),
     "AddOffsetsToTxn": ("append",),
     "EndTxn": ("append", "decision", "completion"),
-    "Produce": (VERIFICATION, UNASKED),
-    "TxnOffsetCommit": (VERIFICATION, UNASKED),
+    "Produce": OF_BATCHES,
+    "TxnOffsetCommit": OF_BATCHES,
 }
 """Where a request's thread may be held."""
 
