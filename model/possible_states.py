@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ..language import Row, Table
 from .cluster import UNASKED, Cluster
 from .engine.errors import ModelError
-from .engine.machine import Machine, noted, watched
+from .engine.machine import Machine, Taken, noted, watched
 from .engine.reasons import reasons
 from .judge.machines import frozen
 from .judge.operations import matches
@@ -162,7 +162,7 @@ class PossibleStates:
         """
         is_open = response is None or response.get("error") in self.passing
         left, allowed = list[PossibleState](), list[Answer]()
-        for state, made, answered in self._taken(request):
+        for state, made, answered, _ in self._taken(request):
             if response is not None:
                 made.name(answered, response)
             said = made.outward(answered)
@@ -177,31 +177,40 @@ class PossibleStates:
         self.states = _distinct(left)
         return []
 
-    def _taken(self, request: Line) -> Iterator[tuple[PossibleState, PossibleState, Answer]]:
-        """The states that the request may come to, what each becomes by it, and the answer."""
+    def _taken(
+        self, request: Line, *, with_rows: bool = False
+    ) -> Iterator[tuple[PossibleState, PossibleState, Answer, list[Taken]]]:
+        """The states that the request may come to, what each becomes by it, the answer, and the
+        rows that were taken for it, if they are asked for."""
+
+        def taken_by(made: PossibleState, line: Line) -> tuple[Answer, list[Taken]]:
+            if not with_rows:
+                return made.take(line), []
+            with watched() as rows:
+                return made.take(line), rows
+
         for state in self._reachable():
             made = state.copy()
-            yield state, made, made.take(request)
+            yield state, made, *taken_by(made, request)
             if self.prompt or state.is_settled() or not _may_wait(request, state):
                 continue
             # A marker that is on its way may come between a leader's look at the transaction and
             # the append (ReplicaManager.handleProduceAppend).
             held = state.copy()
-            if "held" in held.take({**request, "held_at": UNASKED}):
+            answered, looked = taken_by(held, {**request, "held_at": UNASKED})
+            if "held" in answered:
                 for after in _become([held]):
                     made = after.copy()
-                    yield state, made, made.take({"release": UNASKED})
+                    answered, appended = taken_by(made, {"release": UNASKED})
+                    yield state, made, answered, [*looked, *appended]
 
     def reasons(self, request: Line, response: Line, allowed: Answer) -> list[str]:
         """Why an answer is allowed in place of the response: see `model.engine.reasons`."""
-        for state in self._reachable():
-            made = state.copy()
-            with watched() as taken:
-                answered = made.take(request)
+        for _, made, answered, rows in self._taken(request, with_rows=True):
             made.name(answered, response)
             if made.outward(answered) == allowed and "error" in answered:
                 name = str(request.get("request"))
-                return reasons(taken, name, answered["error"], response.get("error"))
+                return reasons(rows, name, answered["error"], response.get("error"))
         return []
 
     def settle(self) -> None:

@@ -90,26 +90,44 @@ def test_a_system_may_be_asked_again_before_or_after_it_completes(error: str) ->
     assert states.ask({**ABORT, **held}, bumped if error == "NONE" else refused) == []
 
 
+HELD = {"transactional_id": "orders", "producer_id": 0, "producer_epoch": 0}
+BATCH = {"request": "Produce", "partition": "t-0", **HELD, "base_sequence": 0}
+AHEAD = BATCH | {"producer_epoch": 32767, "base_sequence": 1}
+
+
+def _before_the_end(protocol: str) -> PossibleStates:
+    """States in which a transaction has a batch."""
+    states = PossibleStates(protocol, prompt=False)
+    begun = {"error": "NONE", "producer_id": 0, "producer_epoch": 0}
+    add = {"request": "AddPartitionsToTxn", **HELD, "partitions": ["t-0"]}
+    assert states.ask({"request": "InitProducerId", "transactional_id": "orders"}, begun) == []
+    assert states.ask(add, {"error": "NONE"}) == []
+    assert states.ask(BATCH, {"error": "NONE", "base_offset": 0}) == []
+    return states
+
+
 @pytest.mark.parametrize(("protocol", "allowed"), [("3.5", 1), ("3.6", 0)])
 @pytest.mark.parametrize("settled", [False, True])
 def test_a_marker_may_come_between_a_look_at_a_transaction_and_the_append(
     protocol: str, allowed: int, settled: bool
 ) -> None:
-    states = PossibleStates(protocol, prompt=False)
-    given = {"producer_id": 0, "producer_epoch": 0}
-    held = {"transactional_id": "orders", **given}
-    asked = {"request": "InitProducerId", "transactional_id": "orders"}
-    add = {"request": "AddPartitionsToTxn", **held, "partitions": ["t-0"]}
-    batch = {"request": "Produce", "partition": "t-0", **held, "base_sequence": 0}
-    assert states.ask(asked, given | {"error": "NONE"}) == []
-    assert states.ask(add, {"error": "NONE"}) == []
-    assert states.ask(batch, {"error": "NONE", "base_offset": 0}) == []
-    assert states.ask(ABORT | held, {"error": "NONE"}) == []
+    states = _before_the_end(protocol)
+    assert states.ask(ABORT | HELD, {"error": "NONE"}) == []
     if settled:
         states.settle()
-    ahead = batch | {"producer_epoch": 32767, "base_sequence": 1}
-    refused = states.ask(ahead, {"error": "INVALID_TXN_STATE", "base_offset": -1})
+    refused = states.ask(AHEAD, {"error": "INVALID_TXN_STATE", "base_offset": -1})
     assert len(refused) == max(allowed, settled)
+
+
+def test_an_answer_that_a_marker_in_between_allows_has_its_row() -> None:
+    states = _before_the_end("3.6")
+    states.ask(ABORT | HELD, {"error": "NONE"})
+    wrong = {"error": "UNKNOWN_SERVER_ERROR", "base_offset": -1}
+    why = {one["error"]: states.reasons(AHEAD, wrong, one) for one in states.ask(AHEAD, wrong)}
+    race = "INVALID_TXN_STATE"
+    assert why.keys() == {"INVALID_PRODUCER_EPOCH", "OUT_OF_ORDER_SEQUENCE_NUMBER", race}
+    for lines in why.values():
+        assert lines[0].startswith("by partition: "), why
 
 
 def test_another_broker_takes_over_and_goes_on_with_what_was_decided() -> None:
