@@ -249,11 +249,12 @@ def _derived(e: Expression, facts: Facts) -> Values | None:
         case "const":
             return frozenset({e.data.member if isinstance(e.data, EnumValue) else e.data})
         case "and" | "or" if isinstance(_kind(e), Bool):
-            found = [possible(argument, facts) for argument in args]
             deciding = truth_of(e.op == "or")
-            if deciding in found:
+            first = possible(args[0], facts)
+            if first == deciding:
                 return deciding
-            return found[0] if found[0] == found[1] else None
+            second = possible(args[1], facts)
+            return second if second in (deciding, first) else None
         case "not":
             inner = possible(args[0], facts)
             return None if inner is None else frozenset(not value for value in inner)

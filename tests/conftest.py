@@ -4,7 +4,7 @@ root is collected."""
 import gc
 import os
 import random
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Generator
 from functools import cache
 from pathlib import Path
@@ -29,6 +29,7 @@ SPARK_SETTINGS = {
 }
 NEEDS_MUCH = ("browser", "spark")  # fixtures: a test that has one of them is slow
 SLOW, LONGEST = 3, 10_000  # seconds of a slow test that doesn't say how many; more than any takes
+QUICK = 0.05  # seconds of a test that isn't slow: of a thousand in one file, they add up
 EXAMPLES = 30  # that Hypothesis draws, anew each time, where a test doesn't say
 IN_CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
 
@@ -101,10 +102,10 @@ def put_longest_first(root: Path, items: list[pytest.Item]) -> None:
     """Spark's tests first, then the scopes that take longest, so that no process is left with one
     at the end. A test's mark `slow` may say what it takes, in seconds."""
     scopes = {item: scope(root, item.nodeid) for item in items}
-    seconds = Counter[str]()
+    seconds = defaultdict[str, float](float)
     for item, name in scopes.items():
         marker = item.get_closest_marker("slow")
-        seconds[name] += 0 if marker is None else (*marker.args, SLOW)[0]
+        seconds[name] += QUICK if marker is None else (*marker.args, SLOW)[0]
     seconds[SPARK] = LONGEST
     places = {name: place for place, name in enumerate(dict.fromkeys(scopes.values()))}
     items.sort(key=lambda item: (-seconds[scopes[item]], places[scopes[item]]))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from epochfence.tests.conftest import SPARK, keep_samples, put_longest_first
+from epochfence.tests.conftest import QUICK, SPARK, keep_samples, put_longest_first
 
 ROOT = Path(__file__).parents[1]
 
@@ -85,3 +85,12 @@ def test_the_longest_scopes_come_first() -> None:
     put_longest_first(ROOT, items)
     names = [item.nodeid.removeprefix(quick).removeprefix(slow) for item in items]
     assert names == [f"{SPARK}e", "d", "c[1]", "c[2]", "b", "a", "f"]
+
+
+def test_many_quick_tests_come_before_a_slow_one() -> None:
+    slow, quick = "tests/fuzz/test_fuzz.py::", "tests/test_samples.py::"
+    many = [Case(f"{quick}{n}", None) for n in range(int(2 / QUICK) + 1)]
+    items: list[Any] = [Case(f"{slow}a", None, (2,)), *many, Case(f"{slow}b", None, (3,))]
+    put_longest_first(ROOT, items)
+    assert items == [items[0], *many, items[-1]]
+    assert [items[0].nodeid, items[-1].nodeid] == [f"{slow}b", f"{slow}a"]
