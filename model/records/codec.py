@@ -2,7 +2,8 @@
 
 kio reads an entity whole. It doesn't say where that failed, it refuses tags that it doesn't know,
 which Kafka keeps, and it makes room for as many elements as a length claims. Here lengths are
-compared with what is left, and kio reads the rest.
+compared with what is left, and kio reads the rest. It doesn't write an entity that may be null into
+a tag as Kafka does, with a number before it.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Generic, TypeVar, cast, get_args, get_origin
 
-from kio.serial import entity_writer
 from kio.serial._parse import get_reader  # pyright: ignore[reportUnknownVariableType]
+from kio.serial._serialize import get_writer  # pyright: ignore[reportUnknownVariableType]
 from kio.serial.errors import SerialError
 from kio.serial.readers import (
     read_compact_array_length,
@@ -25,9 +26,17 @@ from kio.serial.readers import (
     read_int32,
     read_int64,
     read_legacy_array_length,
+    read_uint16,
     read_uint32,
     read_unsigned_varint,
 )
+from kio.serial.writers import (
+    compact_array_writer,
+    legacy_array_writer,
+    write_tagged_field,
+    write_unsigned_varint,
+)
+from kio.static.primitive import uvarint
 from kio.static.protocol import Entity
 
 from .errors import RecordError
@@ -36,6 +45,7 @@ T = TypeVar("T")
 E = TypeVar("E", bound=Entity)
 # What reads a value: bytes and the place in them, to the value and its length.
 Reader = Callable[[bytes, int], tuple[T, int]]
+Writer = Callable[[io.BytesIO, Any], None]
 
 # The whole numbers on the wire: how they are read, and what they can be.
 INTEGERS: dict[str, tuple[Reader[int], int, int]] = {
@@ -43,6 +53,7 @@ INTEGERS: dict[str, tuple[Reader[int], int, int]] = {
     "int16": (read_int16, -(2**15), 2**15 - 1),
     "int32": (read_int32, -(2**31), 2**31 - 1),
     "int64": (read_int64, -(2**63), 2**63 - 1),
+    "uint16": (read_uint16, 0, 2**16 - 1),
     "uint32": (read_uint32, 0, 2**32 - 1),
 }
 LIMIT = 256 << 20
@@ -101,7 +112,7 @@ def encode(entity: Entity, kind: type[Entity] | None = None) -> bytes:
     _check(kind, entity, "")
     buffer = io.BytesIO()
     try:
-        entity_writer(kind)(buffer, entity)
+        _entity_writer(kind)(buffer, entity)
     except (SerialError, ValueError, TypeError, struct.error) as error:
         raise RecordError(kind.__name__, str(error)) from None
     return buffer.getvalue()
@@ -117,6 +128,7 @@ class Shape:
     array: bool
     nullable: bool
     tag: int | None
+    default: Any
 
 
 @cache
@@ -135,7 +147,7 @@ def _shape(field: Field[Any]) -> Shape:
         inner = get_args(inner)[0]
     wire = field.metadata.get("kafka_type")
     entity = inner if wire is None else None
-    return Shape(wire, entity, array, nullable, field.metadata.get("tag"))
+    return Shape(wire, entity, array, nullable, field.metadata.get("tag"), field.default)
 
 
 class _Walk:
@@ -214,6 +226,11 @@ class _Walk:
 
     def one(self, kind: type[Entity], shape: Shape, at: int, path: str) -> tuple[Any, int]:
         if shape.entity is not None:
+            if shape.nullable and not shape.array:
+                is_tag = shape.tag is not None
+                there, at = read(read_unsigned_varint if is_tag else read_int8, self.data, at, path)
+                if there < is_tag:
+                    return None, at
             return self.entity(shape.entity, at, f"{path}.")
         assert shape.wire is not None
         nullable = shape.nullable and not shape.array
@@ -224,6 +241,58 @@ class _Walk:
 def _reader(wire: str, is_flexible: bool, is_nullable: bool) -> Reader[Any]:
     """What reads a value of this type."""
     return cast("Reader[Any]", get_reader(wire, is_flexible, is_nullable))
+
+
+@cache
+def _entity_writer(kind: type[Entity]) -> Writer:
+    """What writes an entity: its fields, then its tags, by number, but for those that hold their
+    default."""
+    every = [(name, shape, _field_writer(kind, shape)) for name, shape in shapes(kind)]
+    untagged = [(name, writer) for name, shape, writer in every if shape.tag is None]
+    tags = {shape.tag: (name, shape, writer) for name, shape, writer in every}
+    tagged = [(tag, *tags[tag]) for tag in sorted(tag for tag in tags if tag is not None)]
+
+    def write(buffer: io.BytesIO, entity: Entity) -> None:
+        for name, writer in untagged:
+            writer(buffer, getattr(entity, name))
+        if not kind.__flexible__:
+            return
+        there = [
+            (tag, getattr(entity, name), writer)
+            for tag, name, shape, writer in tagged
+            if getattr(entity, name) != shape.default
+        ]
+        write_unsigned_varint(buffer, uvarint(len(there)))
+        for tag, value, writer in there:
+            write_tagged_field(buffer, uvarint(tag), writer, value)
+
+    return write
+
+
+def _field_writer(kind: type[Entity], shape: Shape) -> Writer:
+    nullable = shape.nullable and not shape.array
+    if shape.entity is None:
+        assert shape.wire is not None
+        one = cast("Writer", get_writer(shape.wire, kind.__flexible__, nullable))
+    else:
+        one = _entity_writer(shape.entity)
+        if nullable:
+            one = _nullable(one, shape.tag is not None)
+    if not shape.array:
+        return one
+    return (compact_array_writer if kind.__flexible__ else legacy_array_writer)(one)
+
+
+def _nullable(writer: Writer, is_tag: bool) -> Writer:
+    """The number before an entity, 1, or -1 for none (KIP-893); in a tag 0 for none."""
+    none = b"\0" if is_tag else b"\xff"
+
+    def write(buffer: io.BytesIO, entity: Entity | None) -> None:
+        buffer.write(none if entity is None else b"\1")
+        if entity is not None:
+            writer(buffer, entity)
+
+    return write
 
 
 def _check(kind: type[Entity], entity: Entity, path: str) -> None:

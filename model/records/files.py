@@ -240,6 +240,13 @@ def _transaction(batch: RecordBatch, record: Record) -> tuple[str, dict[str, Any
     return "transaction", fields
 
 
+_OWN_NAMES = {"offset": "committed_offset", "version": "metadata_version", "timestamp": "found_at"}
+"""Of fields of a group's values that a record has as well."""
+_GROUP_ROWS = {
+    "LEGACY_OFFSET_COMMIT": "offset", "OFFSET_COMMIT": "offset", "GROUP_METADATA": "group",
+}  # fmt: skip
+
+
 def _group(batch: RecordBatch, record: Record) -> tuple[str, dict[str, Any]]:
     _, key_at, value_at = record.places
     with _Placed(key_at, "key, "):
@@ -247,17 +254,13 @@ def _group(batch: RecordBatch, record: Record) -> tuple[str, dict[str, Any]]:
     fields: dict[str, Any] = {"type": kind.name, **plain(key)}
     if record.value is None:
         return "tombstone", fields
-    if not kind.values:
-        return "group record", fields | {"value": record.value}
     with _Placed(value_at, "value, "):
         found = decode_group_value(kind, record.value)
-    value = plain(found.value)
-    if "offset" in value:  # the record has an offset of its own
-        value = {"committed_offset": value.pop("offset"), **value}
+    value = {_OWN_NAMES.get(name, name): each for name, each in plain(found.value).items()}
     fields |= {**value, "version": found.version}
     if found.unknown_tags:
         fields["unknown_tags"] = [asdict(tag) for tag in found.unknown_tags]
-    return "group" if kind.name == "GROUP_METADATA" else "offset", fields
+    return _GROUP_ROWS.get(kind.name, "group record"), fields
 
 
 def _metadata(batch: RecordBatch, record: Record) -> tuple[str, dict[str, Any]]:

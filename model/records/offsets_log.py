@@ -1,8 +1,9 @@
 """Records of `__consumer_offsets`: what a group coordinator keeps of groups and their offsets.
 
 The number before a key says what kind of record it is, the number before a value its version; no
-value (a tombstone) says that it is gone. Records of the groups in which the broker assigns
-(KIP-848, KIP-932, KIP-1071) are named and their keys decoded; what they hold is shown as bytes.
+value (a tombstone) says that it is gone. Values of groups in which the broker assigns have one
+version, whose layouts changed while these groups were previews (consumer groups before 3.8, share
+groups before 4.1): such a value has bytes that don't fit.
 
 Source: GroupMetadataManager, GroupCoordinatorRecordSerde, CoordinatorRecordType.
 """
@@ -10,12 +11,14 @@ Source: GroupMetadataManager, GroupCoordinatorRecordSerde, CoordinatorRecordType
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Final, cast
+from uuid import UUID
 
 from kio.serial.readers import read_int16
 from kio.static.protocol import Entity
 
+from . import assigned_groups as assigned
 from .codec import UnknownTag, decode, encode, read
 from .errors import RecordError
 from .offsets_schema import (
@@ -47,41 +50,61 @@ _GROUPS: Final = dict[int, type[Entity]](enumerate((
 
 @dataclass(frozen=True)
 class RecordType:
-    """A kind of record: Kafka's name of it, the layout of its key, and its values' by version. One
-    without values is known by name."""
+    """A kind of record: Kafka's name of it, the layout of its key, and its values' by version."""
 
     name: str
     key: type[Entity]
     values: Mapping[int, type[Entity]]
 
 
-def _named(name: str, key: type[Entity] = GroupKey) -> RecordType:
-    return RecordType(name, key, {})
+def _of(name: str, value: type[Entity], key: type[Entity] = GroupKey) -> RecordType:
+    """A kind of record with a value of version 0 alone."""
+    return RecordType(name, key, {0: value})
 
 
 RECORD_TYPES: Final[Mapping[int, RecordType]] = {
     0: RecordType("LEGACY_OFFSET_COMMIT", OffsetCommitKey, _OFFSETS),
     1: RecordType("OFFSET_COMMIT", OffsetCommitKey, _OFFSETS),
     2: RecordType("GROUP_METADATA", GroupKey, _GROUPS),
-    3: _named("CONSUMER_GROUP_METADATA"),
-    4: _named("CONSUMER_GROUP_PARTITION_METADATA"),
-    5: _named("CONSUMER_GROUP_MEMBER_METADATA", MemberKey),
-    6: _named("CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA"),
-    7: _named("CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER", MemberKey),
-    8: _named("CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT", MemberKey),
-    10: _named("SHARE_GROUP_MEMBER_METADATA", MemberKey),
-    11: _named("SHARE_GROUP_METADATA"),
-    12: _named("SHARE_GROUP_TARGET_ASSIGNMENT_METADATA"),
-    13: _named("SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER", MemberKey),
-    14: _named("SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT", MemberKey),
-    15: _named("SHARE_GROUP_STATE_PARTITION_METADATA"),
-    16: _named("CONSUMER_GROUP_REGULAR_EXPRESSION", RegularExpressionKey),
-    17: _named("STREAMS_GROUP_METADATA"),
-    19: _named("STREAMS_GROUP_MEMBER_METADATA", MemberKey),
-    20: _named("STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA"),
-    21: _named("STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER", MemberKey),
-    22: _named("STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT", MemberKey),
-    23: _named("STREAMS_GROUP_TOPOLOGY"),
+    3: _of("CONSUMER_GROUP_METADATA", assigned.ConsumerGroupMetadata),
+    4: _of("CONSUMER_GROUP_PARTITION_METADATA", assigned.ConsumerGroupPartitionMetadata),
+    5: _of("CONSUMER_GROUP_MEMBER_METADATA", assigned.ConsumerGroupMemberMetadata, MemberKey),
+    6: _of("CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA", assigned.TargetAssignmentMetadata),
+    7: _of("CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER", assigned.TargetAssignmentMember, MemberKey),
+    8: _of(
+        "CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT",
+        assigned.ConsumerGroupCurrentMemberAssignment,
+        MemberKey,
+    ),
+    10: _of("SHARE_GROUP_MEMBER_METADATA", assigned.ShareGroupMemberMetadata, MemberKey),
+    11: _of("SHARE_GROUP_METADATA", assigned.ShareGroupMetadata),
+    12: _of("SHARE_GROUP_TARGET_ASSIGNMENT_METADATA", assigned.TargetAssignmentMetadata),
+    13: _of("SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER", assigned.TargetAssignmentMember, MemberKey),
+    14: _of(
+        "SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT",
+        assigned.ShareGroupCurrentMemberAssignment,
+        MemberKey,
+    ),
+    15: _of("SHARE_GROUP_STATE_PARTITION_METADATA", assigned.ShareGroupStatePartitionMetadata),
+    16: _of(
+        "CONSUMER_GROUP_REGULAR_EXPRESSION",
+        assigned.ConsumerGroupRegularExpression,
+        RegularExpressionKey,
+    ),
+    17: _of("STREAMS_GROUP_METADATA", assigned.StreamsGroupMetadata),
+    19: _of("STREAMS_GROUP_MEMBER_METADATA", assigned.StreamsGroupMemberMetadata, MemberKey),
+    20: _of("STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA", assigned.TargetAssignmentMetadata),
+    21: _of(
+        "STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER",
+        assigned.StreamsGroupTargetAssignmentMember,
+        MemberKey,
+    ),
+    22: _of(
+        "STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT",
+        assigned.StreamsGroupCurrentMemberAssignment,
+        MemberKey,
+    ),
+    23: _of("STREAMS_GROUP_TOPOLOGY", assigned.StreamsGroupTopology),
 }
 """By the number before a key. Both kinds of an offset have the same layout."""
 
@@ -137,8 +160,15 @@ def decode_group_value(kind: RecordType, data: bytes) -> GroupValue:
 
 
 def plain(entity: Entity) -> dict[str, Any]:
-    """The fields of a key or a value; a topic's id is text."""
-    fields: dict[str, Any] = asdict(entity)  # pyright: ignore[reportArgumentType]
-    if fields.get("topic_id") is not None:
-        fields["topic_id"] = str(fields["topic_id"])
-    return fields
+    """The fields of a key or a value: ids of topics are text, and states have their names."""
+    return {each.name: _plain(getattr(entity, each.name), each.metadata) for each in fields(entity)}
+
+
+def _plain(value: Any, metadata: Mapping[str, Any]) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain(cast("Entity", value))
+    if isinstance(value, tuple):
+        return tuple(_plain(item, metadata) for item in cast("tuple[Any, ...]", value))
+    if isinstance(value, UUID):
+        return str(value)
+    return metadata.get("names", {}).get(value, value) if isinstance(value, int) else value

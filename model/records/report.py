@@ -62,6 +62,8 @@ def _told(fields: dict[str, Any]) -> Iterator[str]:
             case tuple() | list():
                 items = cast("Iterable[object]", value)
                 yield f"{name} [{', '.join(map(_item, items))}]"
+            case dict():
+                yield f"{name} {_item(cast('object', value))}"
             case _:
                 yield f"{name} {'null' if value is None else value}"
 
