@@ -40,7 +40,7 @@ from .size import explain
 from .slicing import sliced, without_constants
 from .spark.options import SparkOptions
 from .trace import represent
-from .vacuity import could_say_more, vacuities, wrongly_unreached
+from .vacuity import could_say_more, vacuities, vacuously, wrongly_unreached
 from .verdict import PropertyVerdict, Result, Verdict, counterexample_of
 
 
@@ -263,7 +263,7 @@ def _check(
             )
         if options.keep_going:
             judge(instance, result)
-        _look_strictly(result, options.strict)
+        _look_at_vacuity(result, options.strict)
         if options.keep_states:
             result.found = Found(prepared, explorer, result.trace)
         if options.explain_size:
@@ -344,7 +344,7 @@ def _checked_on_spark(
 
     def tell(carrier: Carrier, figures: dict[str, Any], notes: list[str]) -> Result:
         result = _result(prepared, carrier, figures, options)
-        _look_strictly(result, options.strict)
+        _look_at_vacuity(result, options.strict)
         result.notes += notes
         return result
 
@@ -458,9 +458,14 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(names) or "none"
 
 
-def _look_strictly(result: Result, strict: bool) -> None:
-    """With `strict`, what is vacuous for no known reason takes a result its verdict."""
-    if strict and result.verdict is Verdict.HOLDS and result.unexplained:
+def _look_at_vacuity(result: Result, strict: bool) -> None:
+    """What holds vacuously alone is inconclusive; with `strict`, so is all in which something is
+    vacuous for no known reason."""
+    untested = result.untested
+    if result.verdict is Verdict.HOLDS and untested and len(untested) == len(result.properties):
+        result.verdict = Verdict.INCONCLUSIVE
+        result.reason = vacuously(untested)
+    elif strict and result.verdict is Verdict.HOLDS and result.unexplained:
         result.verdict = Verdict.INCONCLUSIVE
         result.reason = f"{len(result.unexplained)} things are vacuous (--strict)"
 

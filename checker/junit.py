@@ -10,6 +10,7 @@ from .chart.chart import chart_of
 from .chart.text import to_lines
 from .fault import DEADLOCK, NO_ROW
 from .report import named
+from .vacuity import reason
 from .verdict import Result, Verdict
 
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -19,8 +20,8 @@ WITHOUT_END = (Verdict.INCONCLUSIVE, Verdict.INTERRUPTED)
 def to_junit(instance: Instance, result: Result) -> bytes:
     """The result as a test suite. A broken property is a failure, with its counterexample as a
     chart. One that isn't known is skipped, where another one ended the search; in a run that is
-    inconclusive it is an error. A deadlock is a failure of a test case of its own, and so is a run
-    without an end an error of one."""
+    inconclusive it is an error. One that holds vacuously is skipped. A deadlock is a failure of a
+    test case of its own, and so is a run without an end an error of one."""
     sentences = {x.name: x.sentence for x in (*instance.properties, *instance.progress)}
     open_ended = result.verdict in WITHOUT_END
     suite = ElementTree.Element("testsuite", name=named(result))
@@ -43,6 +44,8 @@ def to_junit(instance: Instance, result: Result) -> bytes:
         elif item.verdict == "unknown":
             ended = "the search ended before it could tell"
             case(item.name, "error" if open_ended else "skipped", ended)
+        elif item.name in result.untested:
+            case(item.name, "skipped", f"holds vacuously ({reason(result.untested[item.name])})")
         else:
             case(item.name)
     if any(item.verdict is Verdict.DEADLOCK for item in result.counterexamples):

@@ -110,4 +110,5 @@ def _holding(result: Mapping[str, Any], names: Sequence[str]) -> set[str]:
 def ended_early(result: Mapping[str, Any]) -> bool:
     """Whether a run says nothing of what it doesn't break."""
     no_end = Verdict(result["exit_code"]) in (Verdict.INCONCLUSIVE, Verdict.INTERRUPTED)
-    return no_end or any(item["verdict"] == "unknown" for item in result["properties"])
+    unknown = any(item["verdict"] == "unknown" for item in result["properties"])
+    return unknown or (no_end and not any(item["whole"] for item in result["vacuous"]))

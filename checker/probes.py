@@ -6,7 +6,7 @@ is a condition that some reachable state (or step) meets, unless what it is abou
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -36,13 +36,14 @@ class Probe:
     """A condition that is met: by some state, some step, some state with a step (a `start`) or
     without one (an `end`), or on some `way`, where a row of the table `about` can be taken.
 
+    What is `said` behind all premises isn't looked for: its condition is that of the last one.
     Otherwise `about` is the property's or message's name, or `terminal`; `shown` is the premise as
     it was declared, the collection that must have an element, or what is told of a `part` of a
     property that could say more. `behind` is the condition of the probe around it, without which
     this one can't be met.
     """
 
-    kind: Literal["premise", "domain", "part", "message", "end", "way"]
+    kind: Literal["premise", "domain", "part", "message", "end", "way", "said"]
     about: str
     shown: str
     expression: Expression
@@ -55,10 +56,17 @@ def probes(instance: Instance) -> tuple[Probe, ...]:
     found: list[Probe] = []
     for item in instance.properties:
         of = "start" if item.kind == "step" else "state"
-        found += _premises(item.name, item.expression, of)
+        found += (x for x in _premises(item.name, item.expression, of) if x.kind != "said")
     found += _messages(instance)
     found += _terminal(instance)
     return tuple(dict.fromkeys(found))
+
+
+def is_untested(name: str, expression: Expression, unmet: Container[Expression]) -> bool:
+    """Whether nothing that a property says was asked of any state: each part of it stands behind a
+    condition that is among the `unmet`."""
+    said = [probe for probe in _premises(name, expression, "state") if probe.kind == "said"]
+    return all(probe.expression in unmet for probe in said)
 
 
 def _terminal(instance: Instance) -> Iterator[Probe]:
@@ -69,6 +77,8 @@ def _terminal(instance: Instance) -> Iterator[Probe]:
         return
     yield Probe("end", TERMINAL, "", accepted, "end")
     for probe in _premises(TERMINAL, accepted, "end"):
+        if probe.kind == "said":
+            continue
         found = replace(probe, behind=accepted if probe.behind is None else probe.behind)
         if probe.kind == "premise":
             found = replace(found, kind="part", shown=f"supposes what no end meets: {probe.shown}")
@@ -112,6 +122,7 @@ def _premises(
             yield probe
             yield from supposed(e.args[1], within, probe.expression, inside=True)
         else:
+            yield Probe("said", name, _short(e), lift(True) if behind is None else behind, of)
             for shown, weaker in _loose(e):
                 yield made("part", shown, (*given, *weaker), behind)
 

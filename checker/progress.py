@@ -113,7 +113,7 @@ def _unmet(prepared: Prepared, progress: Progress) -> Iterator[Vacuity]:
     declared = declared_unreached(prepared.instance)
     for name in progress.unmet:
         what = "holds for want of its premise, which is never true"
-        yield Vacuity("premise", name, what, (), declared.get(name, ""))
+        yield Vacuity("premise", name, what, (), declared.get(name, ""), whole=True)
 
 
 class Progress:

@@ -82,13 +82,15 @@ def _known_reasons(vacuous: Iterable[Vacuity], console: Console) -> None:
         console.print(f"Never taken or met, for a known reason: {told}.", markup=False)
 
 
-def tell_unexplained(found: Sequence[str], console: Console, option: str = "--json FILE") -> None:
+def tell_unexplained(
+    found: Sequence[str], console: Console, option: str = "--json FILE", told: str = "HOLDS, but: "
+) -> None:
     """What is vacuous for no known reason, behind the verdict."""
     shown = list(found[:MOST_VACUOUS])
     if len(found) > len(shown):
         shown.append(f"and {len(found) - len(shown)} more ({option} lists them)")
     if shown:
-        console.print(Text.assemble(("HOLDS, but: ", "bold yellow"), f"{'; '.join(shown)}."))
+        console.print(Text.assemble((told, "bold yellow"), f"{'; '.join(shown)}."))
 
 
 MOST_PARTS, MOST_LEAVES = 20, 10

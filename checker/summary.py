@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -20,12 +20,11 @@ from .report import (
     tell_size,
     tell_unexplained,
 )
-from .vacuity import ENDED_EARLY, NO_REASON, by_reason, reason
+from .vacuity import ENDED_EARLY, NO_REASON, by_reason, reason, vacuously
 from .verdict import Outcome, PropertyVerdict, Result, Verdict
 
 if TYPE_CHECKING:
     from .solver.bound import Bounded
-    from .vacuity import Vacuity
 
 GRAVE = ("property", "premise", "run")  # kinds of what is vacuous, before single rows
 FOUND_FAULT = (Verdict.BROKEN, Verdict.DEADLOCK, Verdict.LEADS_TO_BROKEN)
@@ -64,7 +63,7 @@ def tell_bounded(result: Bounded, console: Console) -> None:
 def _verdict(result: Outcome, console: Console) -> None:
     colour = "green" if result.verdict is Verdict.HOLDS else "red"
     found_fault = result.verdict in FOUND_FAULT and result.reason
-    title, told = TITLES[result.verdict], result.reason
+    title, told = _title(result), result.reason
     if not found_fault and told:
         told = f"{title} {told}" if result.verdict is Verdict.HOLDS else f"{title[:-1]}: {told}"
     console.print(Text.assemble((told or title, f"bold {colour}"), f" {_exit(result)}"))
@@ -73,7 +72,9 @@ def _verdict(result: Outcome, console: Console) -> None:
             console.print(f"{item.name}, known: {item.note}.", markup=False)
     if isinstance(result, Result) and result.verdict not in FOUND_FAULT:
         gravest = sorted(result.unexplained, key=lambda item: item.kind not in GRAVE)
-        tell_unexplained([str(item) for item in gravest], console, "--coverage")
+        holds = result.verdict is Verdict.HOLDS
+        told_as = "HOLDS, but: " if holds else "Vacuous: "
+        tell_unexplained([str(item) for item in gravest], console, "--coverage", told_as)
     every = result.counterexamples if isinstance(result, Result) else []
     if result.trace is not None and len(every) < 2:
         console.print()
@@ -85,6 +86,17 @@ def _verdict(result: Outcome, console: Console) -> None:
         console.print()
         title = f"Counterexample {number} of {len(every)}, the shortest {which}"
         show_trace(item.trace, console, title)
+
+
+def _title(result: Outcome) -> str:
+    """What a run comes to; what holds vacuously doesn't count among what holds."""
+    untested = result.untested if isinstance(result, Result) else {}
+    if result.verdict is not Verdict.HOLDS or not untested:
+        return TITLES[result.verdict]
+    every = len(result.properties)
+    tested = every - len(untested)
+    hold = f"{tested} of {every} properties {'holds' if tested == 1 else 'hold'}"
+    return f"{hold} in every state within the bounds (exhaustive); {vacuously(untested)}."
 
 
 def _exit(result: Outcome) -> str:
@@ -118,7 +130,7 @@ def _so_far(result: Result) -> str:
 
 
 def _checked(result: Result) -> Iterator[str]:
-    yield from _named(result, result.vacuous)
+    yield from _named(result, result.untested)
     if not result.seen_whole and result.verdict is Verdict.INCONCLUSIVE:
         yield _so_far(result)
     rate = result.states / result.seconds if result.seconds else 0
@@ -167,14 +179,13 @@ def enumeration_told(result: Result) -> Iterator[str]:
         yield "others weren't looked for"
 
 
-def _named(result: Outcome, vacuous: Iterable[Vacuity] = ()) -> Iterator[str]:
+def _named(result: Outcome, empty: Container[str] = ()) -> Iterator[str]:
     """What a run is of, and what became of the properties that it could tell of."""
     yield named(result, settings(result.constants))
     for item in result.properties:
         if item.verdict == "broken":
             steps = _count(item.trace_length or 0, "step", "steps")
             yield f"{item.name} is broken after {steps}"
-    empty = {item.subject for item in vacuous if item.kind in ("premise", "property")}
     hold = [item for item in result.properties if item.verdict == "holds"]
     looked_at = [item for item in hold if item.name not in empty]
     if looked_at:

@@ -8,13 +8,13 @@ declaration explain is told apart.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..language import Expression, Instance, Message, lift
 from ..language.systems import NETWORK
-from .probes import TERMINAL, Probe, fields_read
+from .probes import TERMINAL, Probe, fields_read, is_untested
 from .settled import message_of, names_settings, only_unchanged, ruled_out, truth
 
 SETTINGS = "ruled out by these constants and this release"
@@ -28,7 +28,8 @@ class Vacuity:
 
     `kind` is `row`, `event`, `message`, `premise`, `property` or `run`; `subject` names it,
     `what` says what never happens. `rows` are those that are never taken for it; `explained` is the
-    reason, where there is a known one.
+    reason, where there is a known one. It is `whole` where nothing that a property says was asked
+    of any state: it holds vacuously.
     """
 
     kind: str
@@ -36,6 +37,7 @@ class Vacuity:
     what: str
     rows: tuple[str, ...] = ()
     explained: str = ""
+    whole: bool = False
 
     def __str__(self) -> str:
         return f"{self.subject} {self.what}"
@@ -45,6 +47,7 @@ class Vacuity:
         return {
             "kind": self.kind, "subject": self.subject, "what": self.what,
             "rows": list(self.rows), "explained": self.explained or None,
+            "whole": self.whole,
         }  # fmt: skip
 
 
@@ -66,6 +69,12 @@ def vacuities(
 def reason(item: Vacuity) -> str:
     """Why it is vacuous, in short."""
     return item.explained.partition(": ")[0] or NO_REASON
+
+
+def vacuously(untested: Mapping[str, Vacuity]) -> str:
+    """Which properties hold vacuously, and why."""
+    named = (f"{name} ({reason(item)})" for name, item in untested.items())
+    return f"{', '.join(named)} {'holds' if len(untested) == 1 else 'hold'} vacuously"
 
 
 def by_reason(vacuous: Iterable[Vacuity]) -> Counter[str]:
@@ -132,8 +141,9 @@ def _premises(
         reason = explained(name, by_name[name].expression, settled=of_settings)
         if not reason and only_unchanged(instance, fields_read(by_name[name].expression), off):
             reason = SETTINGS
-        yield Vacuity("property", name, what, (), reason)
+        yield Vacuity("property", name, what, (), reason, whole=True)
     never_met = {probe.expression for probe in unmet}
+    untested = {x.name for x in instance.properties if is_untested(x.name, x.expression, never_met)}
     told: set[tuple[str, str]] = set()
     for probe in unmet:
         inner = probe.behind is not None and probe.behind in never_met
@@ -147,9 +157,8 @@ def _premises(
         if (probe.about, what) not in told:
             told.add((probe.about, what))
             settled = truth(probe.expression, instance.constants, instance.features) is False
-            yield Vacuity(
-                "premise", probe.about, what, (), explained(probe.about, probe.expression, settled)
-            )
+            why = explained(probe.about, probe.expression, settled)
+            yield Vacuity("premise", probe.about, what, (), why, whole=probe.about in untested)
 
 
 class _Rows:

@@ -198,6 +198,13 @@ class Result(Outcome):
         return [] if self.trace is None else [counterexample_of(self, self.trace)]
 
     @property
+    def untested(self) -> dict[str, Vacuity]:
+        """The properties that hold vacuously, each with what it holds for want of."""
+        hold = {item.name for item in self.properties if item.verdict == "holds"}
+        whole = (item for item in self.vacuous if item.whole and item.subject in hold)
+        return {item.subject: item for item in whole}
+
+    @property
     def unexplained(self) -> list[Vacuity]:
         """What is vacuous for no reason that is known."""
         return [item for item in self.vacuous if not item.explained]

@@ -86,7 +86,7 @@ if TYPE_CHECKING:
         step_property,
     )
     from .rankings import Helpful, Ranking, helps, ranking
-    from .systems import DEFAULT, Channel, System, Unreached
+    from .systems import DEFAULT, Channel, Refusal, System, Unreached
     from .variants import Variant, varied
 
 _HOMES = {
@@ -110,6 +110,7 @@ _HOMES = {
     "ranking": "rankings",
     "DEFAULT": "systems",
     "Channel": "systems",
+    "Refusal": "systems",
     "System": "systems",
     "Unreached": "systems",
     "Variant": "variants",
@@ -145,6 +146,7 @@ __all__ = [
     "Protocols",
     "Ranking",
     "Record",
+    "Refusal",
     "Row",
     "Sending",
     "Sequence",

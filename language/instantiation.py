@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import product
 from math import prod
 
+from .deciding import truth
 from .errors import DeclarationError, UnsettledError
 from .expressions import (
     Bound,
@@ -16,6 +17,7 @@ from .expressions import (
     Field,
     Operand,
     all_true,
+    children_first,
     lift,
     resolve,
     rewrite,
@@ -70,7 +72,7 @@ def instantiate(
     hold. Constants in `leave_open` get no value.
 
     Raises DeclarationError for an unknown protocol, constant, feature or property, bounds of
-    another name, and a constant outside its range.
+    another name, a constant outside its range, and settings that the system refuses.
     """
     protocol = protocol or system.protocols.newest
     if protocol.startswith(MIXED):
@@ -85,10 +87,22 @@ def instantiate(
     left = frozenset(leave_open)
     settled = {name: value for name, value in values.items() if name not in left}
     opened = tuple(info for info in system.constant_infos if info.name in left)
+    _check_refusals(system, protocol, settled, features)
     if progress:
         named = [item.name for item in system.properties] if properties is None else properties
         properties = [*named, *(item.name for item in system.progress)]
     return _Builder(system, protocol, features, settled, opened).build(properties, rankings)
+
+
+def _check_refusals(
+    system: System, protocol: str, constants: Mapping[str, int], features: frozenset[str]
+) -> None:
+    for item in system.refusals:
+        when = lift(item.when)
+        if truth(when, constants, features):
+            named = (node.data.name for node in children_first(when) if node.op == "constant")
+            given = ", ".join(f"{name}={constants[name]}" for name in dict.fromkeys(named))
+            raise DeclarationError(f"{system.name} at {protocol}, {given}: {item.why}")
 
 
 def with_constants(instance: Instance, values: Mapping[str, int]) -> Instance:

@@ -70,12 +70,22 @@ class Unreached:
     when: Operand = True
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """Settings that a system can't have where `when` holds of constants and features, and why: with
+    the name of the error which says so where it is declared, if there is one."""
+
+    why: str
+    when: Operand
+
+
 DEFAULT = "default"
 NETWORK, BUDGET = "network", "budget"  # what is in flight and what is spent, among the fields
 _COLLECTIONS: dict[str, type] = {
     "tables": Table, "properties": Property, "constants": Expression, "channels": Channel,
-    "interchangeable": Key, "lemmas": Property, "unreached": Unreached, "real": Expression,
-    "progress": Property, "fairness": Fairness, "rankings": Ranking, "observed": Expression,
+    "interchangeable": Key, "lemmas": Property, "unreached": Unreached, "refusals": Refusal,
+    "real": Expression, "progress": Property, "fairness": Fairness, "rankings": Ranking,
+    "observed": Expression,
 }  # fmt: skip
 _MAPPINGS = {
     "fixed": "{constant: number}",
@@ -96,7 +106,8 @@ class System(Rendered):
     keys may be renamed without changing anything, which symmetry reduction uses. A state without a
     successor is a deadlock unless `terminal` holds in it. `lemmas` are further invariants, of no
     interest by themselves, that proofs of the properties may use. `reach` says what the default
-    bounds reach and what they don't, `unreached` which rows and premises runs don't reach. `real`
+    bounds reach and what they don't, `unreached` which rows and premises runs don't reach,
+    `refusals` which settings it can't have. `real`
     are fields of runs at real ranges alone that this system has nevertheless, with the rows of
     those runs. `progress` are properties of what must come to happen, in runs that have the
     `fairness` which is supposed of them; `rankings` say to proofs why these hold, and those of
@@ -128,6 +139,7 @@ class System(Rendered):
     lemmas: tuple[Property, ...] = ()
     reach: str = ""
     unreached: tuple[Unreached, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
     real: tuple[Expression, ...] = ()
     progress: tuple[Property, ...] = ()
     fairness: tuple[Fairness, ...] = ()
@@ -256,18 +268,22 @@ class System(Rendered):
                     raise DeclarationError(
                         f"system {self.name}, unreached: no row, table or property is called {name}"
                     )
-            when = lift(item.when)
-            for node in children_first(when):
-                if node.op not in (*_OF_SETTINGS, "constant", "feature"):
-                    raise DeclarationError(
-                        f"system {self.name}, unreached: `{when}` is not made of constants and "
-                        "features alone"
-                    )
-            if not isinstance(kind := type_of(when), Bool):
+            self._check_of_settings("unreached", lift(item.when))
+        for item in self.refusals:
+            self._check_of_settings("refusals", lift(item.when))
+
+    def _check_of_settings(self, where: str, when: Expression) -> None:
+        for node in children_first(when):
+            if node.op not in (*_OF_SETTINGS, "constant", "feature"):
                 raise DeclarationError(
-                    f"system {self.name}, unreached: `{when}` is {kind} and no condition"
+                    f"system {self.name}, {where}: `{when}` is not made of constants and features "
+                    "alone"
                 )
-            self._check_names(when, set())
+        if not isinstance(kind := type_of(when), Bool):
+            raise DeclarationError(
+                f"system {self.name}, {where}: `{when}` is {kind} and no condition"
+            )
+        self._check_names(when, set())
 
     @property
     def having(self) -> frozenset[Field]:

@@ -247,8 +247,8 @@ def _reject(name: str, when: Expression, text: str, source: str, during: Operand
 
 
 _NO_TRANSACTIONS = "Cannot set a transactional.id without also enabling idempotence."
-_NO_RETRIES = "Must set retries to non-zero when using the idempotent producer."
-_NOT_ALL = (
+NO_RETRIES = "Must set retries to non-zero when using the idempotent producer."
+NOT_ALL = (
     "Must set acks to all in order to use the idempotent producer. Otherwise we cannot guarantee "
     "idempotence."
 )
@@ -303,7 +303,7 @@ def _acks_once(during: Expression) -> Table:
             "all, as idempotence needs", when=idempotence & ~acks_given, set={acks: -1},
             source=source,
         ),
-        _reject("not all", idempotence & (acks != -1), _NOT_ALL, source),
+        _reject("not all", idempotence & (acks != -1), NOT_ALL, source),
         during=during,
     )  # fmt: skip
 
@@ -340,7 +340,7 @@ BEFORE = (
         "retries",
         Row("as many as it takes", when=idempotence & ~retries_given, set={retries: LARGEST_INT}),
         _reject(
-            "none", idempotence & (retries == 0), _NO_RETRIES,
+            "none", idempotence & (retries == 0), NO_RETRIES,
             "KafkaProducer.configureRetries, ProducerConfig.maybeOverrideAcksAndRetries",
         ),
         during=~by_default,
@@ -352,8 +352,8 @@ BEFORE = (
 )  # fmt: skip
 
 SINCE = (
-    _step("retries", *_asked_or_off("none", idempotence & (retries == 0), _NO_RETRIES)),
-    _step("acks", *_asked_or_off("not all", idempotence & (acks != -1), _NOT_ALL)),
+    _step("retries", *_asked_or_off("none", idempotence & (retries == 0), NO_RETRIES)),
+    _step("acks", *_asked_or_off("not all", idempotence & (acks != -1), NOT_ALL)),
     _step(
         "requests in flight",
         _reject(

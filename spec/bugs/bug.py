@@ -50,9 +50,8 @@ class Bug:
 
     @cached_property
     def releases(self) -> tuple[str, ...]:
-        """The declared releases that have it: none of Kafka's, where it is another product's."""
-        if "+" in self.system:
-            return ()
+        """The declared releases that have it: none of Kafka's, where it is another product's, as
+        all have what Kafka does in its place."""
         protocols, fix = self.declared.protocols, set(self.fix)
         later = RELEASED[RELEASED.index(self.since) :] if self.since else RELEASED
         return tuple(name for name in later if not fix <= protocols.features_at(name))

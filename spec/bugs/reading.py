@@ -74,4 +74,41 @@ BUGS = (
         "its records, too: NoOpenRange breaks after 11 steps with a run of the cleaner and a "
         "change of the leader.",
     ),
+    Bug(
+        "KAFKA-4545",
+        "a tombstone goes as soon as its segment is old: a reader in time keeps the deleted value",
+        "0.11 to 3.0",
+        "TombstoneInTime",
+        "3.0",
+        "3.3",
+        ("delete_horizon",),
+        {"tombstones": 1, "entries": 3, "segment": 2, "cleanings": 2},
+        (
+            "append a tombstone/of an open transaction",
+            "delete.retention.ms passes/horizons pass",
+            "clean/remove what is obsolete, and what was kept for its time",
+        ),
+        "KAFKA-4545, KIP-534, pull request 10914",
+        system="reading+retention",
+        note="Mended in 3.1.0. Markers go too early, too: MarkerInTime breaks after 12 steps with "
+        "two producers.",
+    ),
+    Bug(
+        "KAFKA-8522",
+        "a tombstone or marker in the last segment that was cleaned is never old enough to go",
+        "0.11 to 3.0",
+        "NotForEver",
+        "3.0",
+        "3.3",
+        ("delete_horizon",),
+        {"segment": 0},
+        (
+            "clean/remove what is obsolete, and what was kept for its time",
+            "delete.retention.ms passes/horizons pass",
+            "clean/remove what is obsolete, and what was kept for its time",
+        ),
+        "KAFKA-8522, KIP-534, pull request 10914",
+        system="reading+retention",
+        note="Mended in 3.1.0.",
+    ),
 )

@@ -15,6 +15,7 @@ from ...language import (
     Machine,
     Map,
     Optional,
+    Refusal,
     Row,
     Sequence,
     Set,
@@ -47,6 +48,11 @@ LEADER_EPOCHS = constant("leader_epochs", 3, 1, 8, meaning="elections, the first
 ACKS = constant("acks", -1, -1, 1, meaning="acks of the producers; -1 is all")
 MIN_ISR = constant("min_insync_replicas", 2, 1, 5, meaning="min.insync.replicas")
 min_isr = if_(min_isr_capped, minimum(MIN_ISR, REPLICAS), MIN_ISR)
+NOT_ENOUGH_REPLICAS = Refusal(
+    "NOT_ENOUGH_REPLICAS: with acks=all (-1) every append is refused, as min.insync.replicas is "
+    "above the number of replicas; from 3.7 on it counts as that number",
+    (ACKS == -1) & (MIN_ISR > REPLICAS) & ~min_isr_capped,
+)
 CRASHES = constant("crashes", 1, 0, 6, meaning="brokers that crash, their disks intact")
 POWER_LOSSES = constant(
     "power_losses", 0, 0, 6, meaning="brokers that crash and lose their log's last entry"

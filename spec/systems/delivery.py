@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ...language import DEFAULT, System, Unreached
+from ...language import DEFAULT, Refusal, System, Unreached
+from ..config import NO_RETRIES, NOT_ALL
 from ..delivery import consumer, producer
 from ..delivery.state import (
     CONSUMER_CRASHES,
@@ -13,6 +14,7 @@ from ..delivery.state import (
     READ_COMMITTED,
     RETRIES,
     TRANSACTIONAL,
+    is_idempotent,
 )
 from ..features import KAFKA, unknown_producer_accepted
 from ..leader.state import asks_coordinator
@@ -24,6 +26,7 @@ from ..replication.state import (
     EXTRA_ENTRIES,
     LEADER_EPOCHS,
     MIN_ISR,
+    NOT_ENOUGH_REPLICAS,
     POWER_LOSSES,
     RECORDS,
     REPLICA,
@@ -72,6 +75,13 @@ UNREACHED = (
     ),
 )
 
+REFUSALS = (
+    NOT_ENOUGH_REPLICAS,
+    Refusal(f"ConfigException: {NOT_ALL}", is_idempotent & (ACKS != -1)),
+    Refusal(f"ConfigException: {NO_RETRIES}", is_idempotent & (RETRIES == 0)),
+)
+"""By Kafka's errors: of a leader, and of a client whose settings don't fit together."""
+
 system = System(
     name="delivery",
     doc="A producer, with any acks, idempotent or not, with transactions or without, a partition "
@@ -113,6 +123,7 @@ system = System(
     interchangeable=(REPLICA,),
     terminal=True,
     unreached=(*REPLICATION, *UNREACHED),
+    refusals=REFUSALS,
     reach="two replicas, two records, two elections, a crash of a broker and a connection that is "
     "closed, at any step. They don't reach a consumer that crashes (consumer_crashes=1), a "
     "transaction (transactional_id=1, extra_entries=2), a producer that begins anew (sessions=2, "

@@ -14,6 +14,7 @@ from ..replication.state import (
     LEADER_EPOCHS,
     LOG_SIZE,
     MIN_ISR,
+    NOT_ENOUGH_REPLICAS,
     POWER_LOSSES,
     RECORDS,
     REPLICA,
@@ -104,6 +105,7 @@ system = System(
     interchangeable=(REPLICA,),
     terminal=newest_epoch == LEADER_EPOCHS,
     unreached=(*UNREACHED, _PRODUCE),
+    refusals=(NOT_ENOUGH_REPLICAS,),
     reach="three replicas, two records, three elections and one crash at any step; brokers that "
     "hear late of an election, a replica that lags and leaves the in-sync set and comes back, "
     "answers of a fetch that are lost. They don't reach an answer that comes after its epoch, "

@@ -90,6 +90,7 @@ from ..replication.state import (
     LEADER_EPOCHS,
     LOG_SIZE,
     MIN_ISR,
+    NOT_ENOUGH_REPLICAS,
     POWER_LOSSES,
     REPLICA,
     REPLICAS,
@@ -423,6 +424,7 @@ def replicated_system(system: System) -> System:
         rankings=(),
         fairness=(),
         unreached=(),
+        refusals=(NOT_ENOUGH_REPLICAS,),
         constants=(
             *(each for each in system.constants if each not in FIXED),
             REPLICAS,

@@ -12,7 +12,7 @@ from epochfence.checker import summary
 from epochfence.checker.check import Options, check
 from epochfence.checker.report import MOST_VACUOUS, tell_unexplained
 from epochfence.checker.solver.bound import Bounded, bound
-from epochfence.checker.verdict import Result
+from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import Machine, Row, System, Table, event, instantiate, invariant
 from epochfence.spec.load import load_system
 from epochfence.tests.test_cli import ROOT
@@ -83,6 +83,34 @@ def test_a_property_without_a_case_is_counted_apart() -> None:
     ticking = Table(plain, event("tick"), (Row("up", set={z: z + 1}),), when=z < 2)
     shown = told(check(instantiate(System("one", (ticking,), (below, far), terminal=True))))
     assert "\n  1 property holds: Below\n  1 holds vacuously: Far\n" in shown
+    first = (
+        "1 of 2 properties holds in every state within the bounds (exhaustive); Far (for no reason"
+    )
+    verdict = f"{first} that is known) holds vacuously. (exit 0, HOLDS) HOLDS, but: "
+    assert shown.replace(" \n", " ").replace("\n", " ").startswith(verdict)
+
+
+def test_what_holds_vacuously_alone_is_inconclusive() -> None:
+    far = invariant("Far", (z == 3).implies(z > 3), "Nobody gets to 3.")
+    ticking = Table(plain, event("tick"), (Row("up", set={z: z + 1}),), when=z < 2)
+    known = lang.Unreached("z is never 3", ("Far",))
+    one = System("one", (ticking,), (far,), terminal=True, unreached=(known,))
+    result = check(instantiate(one))
+    assert (result.verdict, [item.verdict for item in result.properties]) == (
+        Verdict.INCONCLUSIVE, ["holds"],
+    )  # fmt: skip
+    first, *_ = told(result).splitlines()
+    assert first == "Inconclusive: Far (z is never 3) holds vacuously (exit 20, INCONCLUSIVE)"
+
+
+def test_a_property_of_which_a_part_has_a_case_doesnt_hold_vacuously() -> None:
+    halves = invariant("Halves", (z <= 2) & (z == 3).implies(z > 3), "z stays low, and low.")
+    nested = invariant("Nested", (z == 1).implies((z < 2) & (z == 3).implies(z > 3)), "Twice.")
+    ticking = Table(plain, event("tick"), (Row("up", set={z: z + 1}),), when=z < 2)
+    for part in (halves, nested):
+        result = check(instantiate(System("one", (ticking,), (part,), terminal=True)))
+        assert (result.verdict, result.untested) == (Verdict.HOLDS, {})
+        assert [item.subject for item in result.vacuous] == [part.name]
 
 
 def counting(*, after: int) -> System:

@@ -85,9 +85,10 @@ def system(*tables: Table, properties: Any = (FEW,), **parts: Any) -> Instance:
 
 
 def told(instance: Instance, **options: Any) -> list[str]:
-    """What qualifies the verdict, which is that all holds."""
+    """What qualifies the verdict: that all holds, or where all does so vacuously, inconclusive."""
     result = check(instance, Options(**options))
-    assert result.verdict is Verdict.HOLDS
+    empty = len(result.untested) == len(result.properties) > 0
+    assert result.verdict is (Verdict.INCONCLUSIVE if empty else Verdict.HOLDS)
     return [str(item) for item in result.unexplained]
 
 

@@ -78,6 +78,8 @@ PLACES: dict[str, Callable[[Any], Any]] = {
     "reach": lambda v: _system(reach=v),
     "unreached": lambda v: _system(unreached=(v,)),
     "unreached.when": lambda v: _system(unreached=(lang.Unreached("w", (), when=v),)),
+    "refusals": lambda v: _system(refusals=(v,)),
+    "refusals.when": lambda v: _system(refusals=(lang.Refusal("w", v),)),
     "features": lambda v: lang.Protocols(("1",), (v,)),
     "settled": lambda v: lang.Protocols(("1",)).settling({v: True}),
     "settled truth": lambda v: lang.Protocols(("1",)).settling({F: v}),
