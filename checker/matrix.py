@@ -228,7 +228,9 @@ def _told(piece: Piece, result: dict[str, Any]) -> list[Cell]:
     """What a run says of each thing that it looked for, and of a fault of the declaration, behind
     which no run goes on."""
     items = {item["name"]: item for item in result["properties"]}
-    empty = {item["subject"] for item in result["vacuous"] if item["whole"]}
+    empty = {
+        item["subject"] for item in result["vacuous"] if item["kind"] in ("property", "premise")
+    }
     open_ended = ended_early(result)
 
     def cell(name: str) -> Cell:

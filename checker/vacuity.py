@@ -134,6 +134,8 @@ def _premises(
         return SETTINGS if of_settings else declared.get(name, "")
 
     off = ruled_out(instance).rows if unbreakable else ()
+    never_met = {probe.expression for probe in unmet}
+    untested = {x.name for x in instance.properties if is_untested(x.name, x.expression, never_met)}
     for name in unbreakable:
         what = "is true whatever happens: no row changes what it depends on"
         premises = [x for x in unmet if x.about == name and x.kind == "premise"]
@@ -141,9 +143,7 @@ def _premises(
         reason = explained(name, by_name[name].expression, settled=of_settings)
         if not reason and only_unchanged(instance, fields_read(by_name[name].expression), off):
             reason = SETTINGS
-        yield Vacuity("property", name, what, (), reason, whole=True)
-    never_met = {probe.expression for probe in unmet}
-    untested = {x.name for x in instance.properties if is_untested(x.name, x.expression, never_met)}
+        yield Vacuity("property", name, what, (), reason, whole=name in untested)
     told: set[tuple[str, str]] = set()
     for probe in unmet:
         inner = probe.behind is not None and probe.behind in never_met

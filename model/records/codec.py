@@ -45,7 +45,7 @@ T = TypeVar("T")
 E = TypeVar("E", bound=Entity)
 # What reads a value: bytes and the place in them, to the value and its length.
 Reader = Callable[[bytes, int], tuple[T, int]]
-Writer = Callable[[io.BytesIO, Any], None]
+Writer = Callable[[Any, Any], None]
 
 # The whole numbers on the wire: how they are read, and what they can be.
 INTEGERS: dict[str, tuple[Reader[int], int, int]] = {

@@ -49,6 +49,16 @@ def test_each_property_is_a_test_case(
     assert counts == [str(len(told)), *(str([*told.values()].count(tag)) for tag in tags)]
 
 
+def test_what_holds_vacuously_is_no_test_that_has_passed() -> None:
+    counter = Machine("counter")
+    x = counter.field("x", lang.Int(0, 3))
+    up = Table(counter, event("tick"), (Row("up", set={x: x + 1}),), when=x < 2)
+    low, far = invariant("Low", x < 3, "x is low."), invariant("Far", (x > 2).implies(x > 3), "No.")
+    instance = instantiate(System("counting", (up,), (low, far), terminal=True))
+    (found,) = ElementTree.fromstring(to_junit(instance, check(instance)))
+    assert outcomes(found) == {"Low": "", "Far": "skipped"}
+
+
 def test_a_failure_has_the_counterexample_as_a_chart() -> None:
     (failure,) = suite(2).iter("failure")
     assert failure.attrib["message"] == "x stays <low> \ufffd."

@@ -17,7 +17,7 @@ from epochfence.tests.spec.alone import Alone
 SESSIONS, RECORDS, DEPTH = 2, 3, 4
 Steps: TypeAlias = tuple[tuple[int, int], ...]  # a session and a record each
 OUTCOMES = {  # of a row
-    "append, and answer at once": {"written"},
+    "append, acks=all": {"written"},
     "duplicate": {"duplicate"},
     "out of order": {"OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID"},
 }
@@ -31,7 +31,7 @@ class Delivery(Alone):
 
     def __init__(self, release: str, *, transactional: bool) -> None:
         self.bounds = {
-            "replicas": 1, "min_insync_replicas": 1, "acks": 1, "records": RECORDS,
+            "replicas": 1, "min_insync_replicas": 1, "acks": -1, "records": RECORDS,
             "sessions": SESSIONS, "extra_entries": DEPTH, "idempotence": 1,
             "transactional_id": int(transactional),
         }  # fmt: skip

@@ -10,8 +10,9 @@ import pytest
 from epochfence.checker.check import Options, available_threads, check
 from epochfence.checker.reference import search
 from epochfence.checker.verdict import Result, Verdict
-from epochfence.language import System, append, instantiate
+from epochfence.language import DeclarationError, System, append, instantiate
 from epochfence.spec.features import NEWEST, RELEASED
+from epochfence.spec.load import load_system
 from epochfence.spec.properties.replication import PROPERTIES
 from epochfence.spec.replication.state import (
     LEADER_EPOCHS,
@@ -110,6 +111,36 @@ def test_from_4_1_on_a_power_loss_costs_nothing_with_two_in_sync() -> None:
     result = run(constants=POWER_LOSS, bounds=DEFAULT)
     assert result.verdict is Verdict.HOLDS
     assert dict(result.rows)["registration.elect/from the eligible leader replicas"] > 0
+
+
+REFUSED = (
+    ("replication", "3.6", {"min_insync_replicas": 4}, "NOT_ENOUGH_REPLICAS"),
+    ("delivery", "0.11.0.0", {"min_insync_replicas": 3}, "NOT_ENOUGH_REPLICAS"),
+    ("transactions+replication", "3.6", {"min_insync_replicas": 3}, "NOT_ENOUGH_REPLICAS"),
+    ("delivery", NEWEST, {"acks": 1}, "ConfigException: Must set acks to all"),
+    ("delivery", NEWEST, {"retries": 0}, "ConfigException: Must set retries to non-zero"),
+    ("delivery", NEWEST, {"idempotence": 0, "transactional_id": 1, "acks": 0}, "ConfigException"),
+)
+
+
+@pytest.mark.parametrize(("system", "protocol", "constants", "error"), REFUSED)
+def test_what_kafka_refuses_is_refused_with_its_error(
+    system: str, protocol: str, constants: Mapping[str, int], error: str
+) -> None:
+    with pytest.raises(DeclarationError, match=f": {error}"):
+        instantiate(load_system(system), protocol, constants)
+
+
+TAKEN = (
+    ("3.7", {"min_insync_replicas": 4}), ("3.6", {"min_insync_replicas": 4, "acks": 1}),
+    ("3.6", {"min_insync_replicas": 3}),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("protocol", "constants"), TAKEN)
+def test_what_kafka_takes_is_taken(protocol: str, constants: Mapping[str, int]) -> None:
+    """From 3.7 on the replication factor is the most that counts; acks=1 never asks for more."""
+    assert instantiate(SYSTEM, protocol, constants).protocol == protocol
 
 
 # What protects a property -----------------------------------------------------------------------
