@@ -12,10 +12,12 @@ from confluent_kafka.cimpl import NewTopic
 from epochfence.tests.model.serve.clients import TIMEOUT_S
 
 
-def make_orders(bootstrap: str, partitions: int) -> None:
-    """Makes `orders`, empty; the broker knows of it then."""
+def make_orders(bootstrap: str, partitions: int, **settings: int) -> None:
+    """Makes `orders`, empty; the broker knows of it then. Underscores in a setting's name are
+    dots."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    for made in admin.create_topics([NewTopic("orders", partitions, 1)]).values():
+    config = {name.replace("_", "."): str(value) for name, value in settings.items()}
+    for made in admin.create_topics([NewTopic("orders", partitions, 1, config=config)]).values():
         made.result(TIMEOUT_S)
     _waits_for(admin, partitions)
 
@@ -32,9 +34,9 @@ def _waits_for(admin: AdminClient, partitions: int) -> None:
 
 
 @contextmanager
-def with_orders(bootstrap: str, partitions: int) -> Iterator[str]:
+def with_orders(bootstrap: str, partitions: int, **settings: int) -> Iterator[str]:
     """A broker with an empty topic `orders`, and none afterwards, as other tests want it."""
-    make_orders(bootstrap, partitions)
+    make_orders(bootstrap, partitions, **settings)
     yield bootstrap
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     for gone in admin.delete_topics(["orders"]).values():

@@ -3,6 +3,8 @@ import java.io.InputStreamReader;
 import java.time.Duration;
 import java.util.Map;
 import java.util.Properties;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -10,10 +12,14 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.ApiException;
+import org.apache.kafka.common.errors.RecordTooLargeException;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /** A producer that does what standard input says, a call in each line, and tells how each ended. */
 public class Driven {
+    /** So many batches wait at once: enough for a client to have the most of them in flight. */
+    private static final int WAITING = 20;
+
     public static void main(String[] arguments) throws Exception {
         Properties settings = new Properties();
         for (String each : arguments) {
@@ -32,7 +38,25 @@ public class Driven {
         }
     }
 
-    private static String told(KafkaProducer<String, String> producer, String[] call) {
+    /** Sends a record so many times, and waits until each is refused as too large; how many were. */
+    private static int refused(
+            KafkaProducer<String, String> producer, int partition, String value, int times)
+            throws InterruptedException {
+        var waiting = new Semaphore(WAITING);
+        var refused = new AtomicInteger();
+        for (int sent = 0; sent < times; sent++) {
+            waiting.acquire();
+            producer.send(new ProducerRecord<>("orders", partition, null, value), (to, error) -> {
+                if (error instanceof RecordTooLargeException) refused.incrementAndGet();
+                waiting.release();
+            });
+        }
+        waiting.acquire(WAITING);
+        return refused.get();
+    }
+
+    private static String told(KafkaProducer<String, String> producer, String[] call)
+            throws InterruptedException {
         try {
             switch (call[0]) {
                 case "initTransactions" -> producer.initTransactions();
@@ -42,6 +66,10 @@ public class Driven {
                 case "sendOffsetsToTransaction" -> producer.sendOffsetsToTransaction(
                     Map.of(new TopicPartition("orders", Integer.parseInt(call[1])),
                         new OffsetAndMetadata(1)), new ConsumerGroupMetadata(call[2]));
+                case "refused" -> {
+                    return Integer.toString(refused(
+                        producer, Integer.parseInt(call[1]), call[2], Integer.parseInt(call[3])));
+                }
                 default -> producer.send(
                     new ProducerRecord<>("orders", Integer.parseInt(call[1]), null, call[2]));
             }
