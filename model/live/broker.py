@@ -25,7 +25,8 @@ from ..conformance import System
 from ..records import Flag, Record, RecordBatch, decode_batch, decode_control_type, encode_batch
 from .cluster import LiveCluster
 from .connection import BrokerError
-from .threads import PLACES, Threads
+from .epochs import Skip, use_up
+from .threads import Threads
 
 PASSING: Final = frozenset(
     ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS",
@@ -34,8 +35,6 @@ PASSING: Final = frozenset(
 )  # fmt: skip
 """Errors that say nothing of what a request has done."""
 OFFSETS: Final = "__consumer_offsets"
-AS_OFTEN: Final = 1000
-"""So many requests are on their way at once where an id's epochs are used up."""
 PATIENCE_S: Final = 5
 IDS_AT_ONCE: Final = 100
 SLOWEST_LOAD_S: Final = 30
@@ -80,6 +79,7 @@ class BrokerSystem(System):
         self.settles = settles and "DescribeTransactions" in cluster.versions
         self._restarts, self._threads = restarts, threads
         self._withheld: list[int] = []
+        self._refuses = False
         self._begun: set[str | None] = set()
         self._held: dict[str, tuple[Future[Mapping[str, Any]], list[int]]] = {}
         self._number = next(_numbers)
@@ -87,6 +87,8 @@ class BrokerSystem(System):
         self._names: dict[tuple[str, int], str] = {}
         self._ids: list[str] = []
         self._stuck: set[str] = set()
+        self.skipped: dict[str, int] = {}
+        """The epochs that ids have come to ahead, for `skip_to_epoch`."""
         self._offsets_partitions = 0
         self._told = time.monotonic()
         self._latency = 0.0
@@ -158,8 +160,8 @@ class BrokerSystem(System):
         place, left = fields["held_at"], {k: v for k, v in fields.items() if k != "held_at"}
 
         def ask() -> Mapping[str, Any]:
-            self.cluster.aside(list(PLACES).index(place))
-            return self._asks[request](left, self._version(request, left))
+            with self.cluster.aside():
+                return self._asks[request](left, self._version(request, left))
 
         breakpoints = self._threads.hold(place)
         pool = ThreadPoolExecutor(1)
@@ -197,12 +199,8 @@ class BrokerSystem(System):
             self.cluster.restore()
         elif "withhold_ids" in line:
             self._withhold_ids(line["withhold_ids"])
-        elif line["log_refuses"]:
-            self.cluster.altered("max.message.bytes", "1")
-            self._probe("UNKNOWN_SERVER_ERROR")
         else:
-            self.cluster.restore()
-            self._probe("NONE")
+            self._refuse(line["log_refuses"])
 
     def _withhold_ids(self, is_wanted: bool) -> None:
         """Holds the controller's thread that gives out producer ids, and takes those that the
@@ -229,6 +227,15 @@ class BrokerSystem(System):
                 is_wanted and not self._threads.held(self._withheld, SOON_S)
             )
 
+    def _refuse(self, is_wanted: bool) -> None:
+        """Has the transaction log refuse records, or take them again."""
+        if is_wanted:
+            self.cluster.altered("max.message.bytes", "1")
+        else:
+            self.cluster.restore()
+        self._refuses = is_wanted
+        self._probe("UNKNOWN_SERVER_ERROR" if is_wanted else "NONE")
+
     def _probe(self, error: str) -> None:
         """Waits until the transaction log takes records, or refuses them: until InitProducerId is
         answered so."""
@@ -245,6 +252,8 @@ class BrokerSystem(System):
     def close(self) -> None:
         """Lets every thread go on, and sets back what was changed."""
         with suppress(BrokerError):
+            if self._refuses:
+                self._refuse(False)
             self.cluster.restore()
             if self._withheld:
                 self._withhold_ids(False)
@@ -310,22 +319,15 @@ class BrokerSystem(System):
         return not any(self._list_offsets(one, newest)["offset"] < 0 for one in asked)
 
     def skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> None:
-        """See System: InitProducerId by InitProducerId, many of them on their way at once."""
-        name = str(self._id(transactional_id))
-        node = self.cluster.coordinator(name)
-        version = min(self.cluster.newest("InitProducerId"), 2)
-        connection = self.cluster.connection(node)
-        fields = {"transactional_id": name, "transaction_timeout": 60_000}
-        now = self._state_epoch(name)
-        while now < producer_epoch:
-            wave = min(AS_OFTEN, producer_epoch - now)
-            connection.send("InitProducerId", version, fields, wave)
-            self.cluster.sent += wave
-            told = connection.receive("InitProducerId", version, wave)
-            now = told["producer_epoch"] if told["error_code"] == "NONE" else now
+        """See System: InitProducerId by InitProducerId."""
+        if self.skipped.pop(transactional_id, None) != producer_epoch:
+            use_up(self.cluster, [self.skip(transactional_id, producer_epoch)])
 
-    def _state_epoch(self, name: str) -> int:
-        return self._state(name)["producer_epoch"] if self.settles else 0
+    def skip(self, transactional_id: str, producer_epoch: int) -> Skip:
+        """What `use_up` takes for an id to come to an epoch."""
+        name = str(self._id(transactional_id))
+        now = self._state(name)["producer_epoch"] if self.settles else 0
+        return Skip(name, now, producer_epoch)
 
     # Names ------------------------------------------------------------------------------------
 

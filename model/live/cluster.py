@@ -9,8 +9,9 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import count
 from typing import Any, Final
 
 from ...spec import broker_versions
@@ -81,6 +82,8 @@ class LiveCluster:
         self.sent = 0
         self._restores: list[tuple[str, str | None]] = []
         self._aside = threading.local()
+        self._numbers: set[int] = set()
+        self._lock = threading.Lock()
         self.meanwhile: Callable[[], object] | None = None
         """Asks for something else before the next request is answered, over one connection."""
         self._early: Callable[[], dict[str, Any]] | None = None
@@ -184,10 +187,27 @@ class LiveCluster:
         self._answered_first, self._early = self._early(), None
         return connection.receive(name, version)
 
-    def aside(self, number: int) -> None:
-        """From now on, what this thread asks goes over connections of its own, which are numbered
-        so: the answer may take its time."""
-        self._aside.number = 2 + number
+    @contextmanager
+    def own_number(self) -> Generator[int]:
+        """A number of connections that nothing else is asked over meanwhile."""
+        with self._lock:
+            number = next(one for one in count(2) if one not in self._numbers)
+            self._numbers.add(number)
+        try:
+            yield number
+        finally:
+            self._numbers.discard(number)
+
+    @contextmanager
+    def aside(self) -> Generator[None]:
+        """Meanwhile, what this thread asks goes over connections of its own: the answer may take
+        its time."""
+        with self.own_number() as number:
+            self._aside.number = number
+            try:
+                yield
+            finally:
+                self._aside.number = None
 
     def connection(self, node: int, number: int = 0) -> Connection:
         """A connection to a broker, a new one where there is none. Raises BrokerError."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -22,9 +22,12 @@ from .connection import BrokerError
 from .directed import PATIENCE, Line, Versions, Way, existing, ways
 from .drawn import drawn
 from .threads import Threads
+from .together import Going, Shared, at_once, is_slow, takes_long, together
 
 TRIES: Final = 30
 """So often a row is tried that takes a request while an end is under way."""
+TRIES_AGAIN: Final = 2
+"""And so often any other."""
 LENGTH: Final = 40
 """So many requests a random run has."""
 RAW_LENGTH: Final = 12
@@ -153,12 +156,17 @@ class Run:
         self.report.rows = existing(oracle, self.versions)
         cluster.warm_up()
         self._known: set[tuple[Any, ...]] = set()
+        self._unshrunk: list[Disagreement] = []
 
     def system(self) -> System:
         """The cluster as if nothing had been done in it."""
+        return self._system()
+
+    def _system(self, restarts: Callable[[], None] | None = None) -> BrokerSystem:
         return BrokerSystem(
-            self.cluster, settles=self.settles, restarts=self.restarts, threads=self.threads
-        )
+            self.cluster, settles=self.settles, restarts=restarts or self.restarts,
+            threads=self.threads,
+        )  # fmt: skip
 
     def _session(self) -> Session:
         return Session(self.system(), self.protocol, keeps_rows=True)
@@ -175,9 +183,14 @@ class Run:
         with self._counted("directed"):
             if self.threads is not None:
                 BrokerSystem(self.cluster).warm_up()
-            for row in self.report.rows:
-                if row in found and row not in self.report.provoked:
-                    self._go(row, found[row])
+            wanted = {row: found[row] for row in self.report.rows if row in found}
+            for row, way in wanted.items():
+                if row not in self.report.provoked and not is_slow(way):
+                    self._go(row, way)
+            for those in at_once({row: way for row, way in wanted.items() if is_slow(way)}):
+                self._go_together(
+                    {row: way for row, way in those.items() if row not in self.report.provoked}
+                )
         for row in self.report.rows:
             if row not in self.report.provoked and row not in self.report.missed:
                 self.report.missed[row] = self._why_not(row)
@@ -191,19 +204,42 @@ class Run:
         return _NOT_FOUND if is_given else why
 
     def _go(self, row: RowName, way: Way) -> None:
-        for _ in range(TRIES if way.races else 1):
-            session = self._session()
-            self._take(session, way, "directed")
+        for _ in range(TRIES if way.races else TRIES_AGAIN):
+            for _ in self._taking(self._session(), way):
+                pass
+            self._shrink()
             if row in self.report.provoked:
                 return
         self.report.missed[row] = _RACE if way.races else _OTHERWISE
 
-    def _take(self, session: Session, way: Way, suite: str) -> None:
-        """Puts the lines of a way to the cluster, and looks at what has become of it."""
+    def _go_together(self, found: Mapping[RowName, Way]) -> None:
+        """Goes ways on which something takes long, which is done for all of them at once. Those
+        that come to nothing are gone once more, alone."""
+        shared = None if self.restarts is None else Shared(self.restarts)
+        going: list[Going] = []
+        try:
+            for way in found.values():
+                system = self._system(shared)
+                session = Session(system, self.protocol, keeps_rows=True)
+                going.append(Going(system, self._taking(session, way)))
+            together(going, shared)
+        finally:
+            for one in going:
+                one.rest.close()
+        self._shrink()
+        for row, way in found.items():
+            if row not in self.report.provoked:
+                self._go(row, way)
+
+    def _taking(self, session: Session, way: Way) -> Generator[Line]:
+        """Puts the lines of a way to the cluster, and looks at what has become of it. A line that
+        takes long is told before it is put."""
         system: Any = session.system
         settles = system.settles
         try:
             for left, line in enumerate(way.lines, 1 - len(way.lines)):
+                if takes_long(line):
+                    yield line
                 if way.races and left == -1:
                     system.settles = False
                     last = session.guide.outward(way.lines[-1], unknown=None)
@@ -213,13 +249,17 @@ class Run:
             for line in self._looks(session):
                 session.take(line)
         except Disagreement as found:
-            system.close()
-            self._found(suite, found)
+            self._unshrunk.append(found)
         except NotHeld:
             pass  # the way is gone
         finally:
             system.close()
             self._count(session)
+
+    def _shrink(self) -> None:
+        """Keeps what was found on ways, which takes requests and restarts of its own."""
+        while self._unshrunk:
+            self._found("directed", self._unshrunk.pop(0))
 
     def _looks(self, session: Session) -> list[Line]:
         """What shows how things are, without changing them."""
@@ -318,13 +358,12 @@ def _kind(found: Disagreement) -> tuple[Any, ...]:
     last: Exchange = found.trace[-1]
     response = last.response or {}
     allowed = sorted({str(answer.get("error")) for answer in found.allowed})
-    fields = tuple(sorted(response.items() - found.allowed[0].items(), key=str)) if (
-        response.get("error") in allowed
-    ) else ()  # fmt: skip
-    return (
-        last.line.get("request"), response.get("error"), tuple(allowed),
-        tuple(name for name, _ in fields),
-    )  # fmt: skip
+    other = (
+        [name for name, value in response.items() if value != found.allowed[0].get(name)]
+        if str(response.get("error")) in allowed
+        else []
+    )
+    return last.line.get("request"), response.get("error"), tuple(allowed), tuple(sorted(other))
 
 
 def versions_of(known: Versions, as_client: str | None) -> Versions:

@@ -59,6 +59,24 @@ def test_a_fault_is_found_and_shrunk(tmp_path: Path) -> None:
     assert [json.loads(line)["request"] for line in first] == ["InitProducerId", "EndTxn"]
 
 
+def tells_other_partitions(request: Request, told: dict[str, Any]) -> dict[str, Any]:
+    """Of an id another partition is told than it has."""
+    if request.name != "DescribeTransactions":
+        return told
+    (state,) = told["transaction_states"]
+    other = {"topic": "other", "partitions": [0]}
+    return told | {"transaction_states": [state | {"topics": [other]}]}
+
+
+@pytest.mark.slow(1)
+def test_a_fault_in_a_list_is_found(tmp_path: Path) -> None:
+    with running(OracleBroker("4.3", fault=tells_other_partitions)) as place:
+        done = conform(place, "--suite", "random", "--seconds", "1", "--save", str(tmp_path))
+    assert done.exit_code == 12, done.output
+    last = (tmp_path / "disagreement-1.jsonl").read_text().splitlines()[-1]
+    assert json.loads(last)["request"] == "DescribeTransactions"
+
+
 def test_a_broker_that_goes_away_leaves_what_was_found() -> None:
     with running(OracleBroker("4.3", dies_after=500)) as place:
         done = conform(place, "--suite", "random", "--seconds", "20")

@@ -1,0 +1,46 @@
+"""Transactional ids that come to an epoch: InitProducerId by InitProducerId, many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Final, NamedTuple
+
+from .cluster import LiveCluster
+
+AS_OFTEN: Final = 1000
+"""So many requests of an id are on their way at once."""
+
+
+class Skip(NamedTuple):
+    """A transactional id, the epoch that it has, and the one that it is to have."""
+
+    name: str
+    now: int
+    epoch: int
+
+
+def use_up(cluster: LiveCluster, skips: Sequence[Skip]) -> None:
+    """Has ids come to their epochs. Each is asked for over a connection of its own, as a broker
+    answers one request of a connection after another. Raises BrokerError."""
+    version = min(cluster.newest("InitProducerId"), 2)
+    with ExitStack() as numbers:
+        left = {
+            skip: cluster.connection(
+                cluster.coordinator(skip.name), numbers.enter_context(cluster.own_number())
+            )
+            for skip in skips
+            if skip.now < skip.epoch
+        }
+        while left:
+            waves = [min(AS_OFTEN, skip.epoch - skip.now) for skip in left]
+            for (skip, connection), wave in zip(left.items(), waves, strict=True):
+                asked = {"transactional_id": skip.name, "transaction_timeout": 60_000}
+                connection.send("InitProducerId", version, asked, wave)
+                cluster.sent += wave
+            for (skip, connection), wave in zip([*left.items()], waves, strict=True):
+                del left[skip]
+                told = connection.receive("InitProducerId", version, wave)
+                now = told["producer_epoch"] if told["error_code"] == "NONE" else skip.now
+                if now < skip.epoch:
+                    left[skip._replace(now=now)] = connection
