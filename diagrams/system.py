@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from typing import TypeAlias, TypeVar
 
 from ..language import Event, Loss, Machine, Message, Row, System, Table, lift
@@ -79,16 +80,17 @@ def _add(found: _Found[Place, What], place: Place, what: What, release: str) -> 
         releases.append(release)
 
 
-def _glances(table: Table, row: Row) -> Iterator[str]:
+@cache
+def _glances(table: Table, row: Row) -> tuple[str, ...]:
     """The other machines whose fields a row reads or sets."""
     updates = table.updates(row)
     sendings = table.sendings(row)
     touched = [table.guard, row.guard, *(part for update in updates for part in update)]
     touched += [s.when for s in sendings]
     touched += [value for sending in sendings for _, value in sending.fields]
-    for node in (n for e in touched for n in children_first(e)):
-        if node.op == "field" and node.data.machine != table.machine.name:
-            yield node.data.machine
+    fields = (node.data for e in touched for node in children_first(e) if node.op == "field")
+    others = (field.machine for field in fields if field.machine != table.machine.name)
+    return tuple(dict.fromkeys(others))
 
 
 def _how_many(machine: Machine) -> str:

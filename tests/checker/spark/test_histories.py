@@ -148,7 +148,7 @@ def test_a_hot_key_in_a_file_of_many_splits(
     lines.insert(41, {"request": "nothing"})
     file = write(tmp_path / "in.jsonl", lines)
     monkeypatch.setattr(histories, "NEVER_SPLIT", 0)
-    spark.conf.set("spark.sql.files.maxPartitionBytes", "1000")
+    spark.conf.set("spark.sql.files.maxPartitionBytes", "5000")
     try:
         found = judge_histories(
             spark, [f"file://{file}"], str(tmp_path / "out"),
