@@ -116,6 +116,24 @@ BUGS = (
         "commit 2eeae09c",
     ),
     Bug(
+        "KAFKA-18137",
+        "a load goes on after its broker resigned, which answers then under an epoch that is over",
+        "0.11 to 3.9",
+        "AnswersOnlyAsHeard",
+        "3.9",
+        "4.0.0",
+        ("newer_epoch_cancels_load",),
+        {"leader_epochs": 1},
+        (
+            "LeaderAndIsr/take over",
+            "LeaderAndIsr/goes on loading",
+            "load ends/answer from now on",
+        ),
+        "KAFKA-18137, pull request 18011; "
+        "TransactionStateManager.removeTransactionsForTxnTopicPartition",
+        system="coordinators",
+    ),
+    Bug(
         "KAFKA-18660",
         "the end that uses up the epochs is answered with the pair before",
         "4.0 before its release",
