@@ -11,7 +11,7 @@ READY := $(VENV)/.ready
 PIP_INSTALL := install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test brokers soak fuzz agreement cases crosscheck mutation kill slips lint bench docs dist audit lock clean python
+.PHONY: help setup check test brokers soak fuzz agreement cases crosscheck mutation proofs kill slips lint bench docs dist audit lock clean python
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -52,6 +52,9 @@ agreement: $(READY) ## all engines on random systems, SYSTEMS=100; goes on where
 
 mutation: $(READY) ## how many mutants of the tables the properties and tests kill
 	$(BIN)/python tests/mutation/run.py $(ARGS)
+
+proofs: $(READY) ## all proofs anew, to docs/proofs.md; SECTIONS="6 7" or systems take some of them
+	$(BIN)/python -m epochfence.checker.solver.page docs/proofs.md $(SECTIONS) $(ARGS)
 
 kill: $(READY) ## signal 9, full disks and short memory, at random moments, to docs/reliability.md
 	$(BIN)/python tests/kill/run.py $(or $(ARGS),--record)

@@ -11,9 +11,9 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from ...files import write_whole
 from ..journal import Kept, KeptError
@@ -24,6 +24,7 @@ from .terms import VERSION, Term, z3
 _NAMED = "assumed: "
 _FORM = re.compile(r"^(?=\()", re.MULTILINE)
 _ARITHMETIC = 2  # Z3's older simplex takes half the time: what is compared here differs by 1 or so
+_FEW = 32  # parts of facts that are asserted at first; twice as many then, and so on
 _AT_ONCE = 4  # obligations to a task of Spark's: most take less time than it does
 
 
@@ -115,14 +116,35 @@ class Settled:
 
 
 def settle(item: Obligation, timeout: float) -> Settled:
-    """Asks Z3, for `timeout` seconds at most."""
+    """Asks Z3, for `timeout` seconds at most.
+
+    Most facts don't bear on an obligation, and hundreds of parts cost Z3 more than the question
+    does. So they are asserted as they are needed: as long as there is a counterexample, those of
+    its parts that it contradicts. What is unsatisfiable with some is so with all.
+    """
     begun = time.perf_counter()
     solver = z3.Solver()
-    solver.set("timeout", max(1, round(timeout * 1000)))
     solver.set("smt.arith.solver", _ARITHMETIC)
-    solver.from_string(item.text)
-    named = [z3.Bool(_NAMED + name) for name in item.assumed]
-    answer = solver.check(*named)
+    solver.add(*(term for piece in item.claim for term in _terms(piece)))
+    named = {name: z3.Bool(_NAMED + name) for name in item.assumed}
+    left = [
+        (named[name], part)
+        for name, pieces in reversed(item.facts)  # what is to be shown of the state before, first
+        for piece in pieces
+        for part in _parts(piece)
+    ]
+    few = _FEW
+    while True:
+        rest = timeout - (time.perf_counter() - begun)
+        solver.set("timeout", max(1, round(rest * 1000)))
+        answer = solver.check(*named.values())
+        if answer != z3.sat:
+            break
+        wrong, left = _contradicted(solver.model(), left, few)
+        few *= 2
+        if not wrong:
+            break
+        solver.add(*(z3.Implies(name, part) for name, part in wrong))
     used: tuple[str, ...] = ()
     model: tuple[tuple[str, int], ...] = ()
     reason = ""
@@ -131,6 +153,8 @@ def settle(item: Obligation, timeout: float) -> Settled:
         used = tuple(name for name in item.assumed if f"{_NAMED}{name}" in core)
     elif answer == z3.sat:
         found = solver.model()
+        for _, part in left:  # names a value of whatever the facts speak of
+            found.eval(part, model_completion=True)
         model = tuple((d.name(), _number(found[d])) for d in found.decls() if d.arity() == 0)
     else:
         reason = solver.reason_unknown()
@@ -138,6 +162,42 @@ def settle(item: Obligation, timeout: float) -> Settled:
     return Settled(
         item.key, item.subject, item.case, item.k, str(answer), seconds, used, reason, model
     )
+
+
+@lru_cache(maxsize=4096)
+def _terms(piece: Script) -> tuple[Term, ...]:
+    """What a text asserts. Obligations share most of their pieces."""
+    return tuple(z3.parse_smt2_string("".join((*piece.declared, piece.asserted))))
+
+
+@lru_cache(maxsize=4096)
+def _parts(piece: Script) -> tuple[Term, ...]:
+    """What an assumption says, in as many parts as it has."""
+    found: list[Term] = []
+    todo = [term.arg(1) for term in reversed(_terms(piece))]
+    while todo:
+        term = todo.pop()
+        if z3.is_and(term):
+            todo += reversed(term.children())
+        else:
+            found.append(term)
+    return tuple(found)
+
+
+Part: TypeAlias = tuple[Term, Term]
+"""The name of a fact, and a part of it."""
+
+
+def _contradicted(model: Term, left: Sequence[Part], few: int) -> tuple[list[Part], list[Part]]:
+    """Those that the model contradicts, a few of them at most, and the others."""
+    wrong: list[Part] = []
+    others: list[Part] = []
+    for at, (name, part) in enumerate(left):
+        if len(wrong) == few:
+            return wrong, [*others, *left[at:]]
+        holds = z3.is_true(model.eval(part, model_completion=True))
+        (others if holds else wrong).append((name, part))
+    return wrong, others
 
 
 def _number(value: Term) -> int:

@@ -57,10 +57,10 @@ class Place:
 
     def every(self, condition: Expression) -> Expression:
         """Whether the condition holds of each batch there."""
-        return _named(self.names, self.is_taken.implies(condition))
+        return named(self.names, self.is_taken.implies(condition))
 
 
-def _named(names: tuple[Expression, ...], condition: Expression) -> Expression:
+def named(names: tuple[Expression, ...], condition: Expression) -> Expression:
     for name in names:
         condition = all_of(name, condition)
     return condition
@@ -69,6 +69,12 @@ def _named(names: tuple[Expression, ...], condition: Expression) -> Expression:
 def _place(is_taken: Expression, batch: Expression, *names: Expression) -> Place:
     pair = batch.producer_id, batch.producer_epoch
     return Place(is_taken, *pair, batch.txn, batch.record, names)
+
+
+def _under_way(name: str, who: Expression) -> tuple[Place, Place]:
+    """The batches of a client: on their way, and waiting for the coordinator's answer."""
+    request, waiting = in_flight(name, Produce, who, p), leader.waiting.at(p)[who]
+    return _place(lift(True), request, request, who), _place(waiting.is_set, waiting.value, who)
 
 
 _in_log = log_entry("e", p)
@@ -80,16 +86,9 @@ _logged = Place(
     _in_log.record,
     (_in_log,),
 )
-
-
-def _under_way(name: str, who: Expression) -> tuple[Place, Place]:
-    """The batches of a client: on their way, and waiting for the coordinator's answer."""
-    request, waiting = in_flight(name, Produce, who, p), leader.waiting.at(p)[who]
-    return _place(lift(True), request, request, who), _place(waiting.is_set, waiting.value, who)
-
-
 _requested, _waiting = _under_way("a", j)
-_places = (_logged, _requested, _waiting)
+PLACES = (_logged, _requested, _waiting)
+"""Where there may be a batch for partition `p`."""
 
 # What they say -----------------------------------------------------------------------------------
 
@@ -122,7 +121,7 @@ begun = invariant(
             all_true(
                 all_of(u, (position(t) < position(u)).implies(outcome.at(u) == Outcome.NOT_BEGUN)),
                 all_of(i, _txn != t),
-                all_of(p, all_true(*(place.every(place.txn != t) for place in _places))),
+                all_of(p, all_true(*(place.every(place.txn != t) for place in PLACES))),
             )
         ),
     ),
@@ -133,7 +132,7 @@ batch_given_out = invariant(
     "BatchGivenOut",
     all_of(
         p,
-        all_true(*(place.every(is_given_out(place.producer_id, place.epoch)) for place in _places)),
+        all_true(*(place.every(is_given_out(place.producer_id, place.epoch)) for place in PLACES)),
     ),
     "A batch has a producer id and epoch that the coordinator has come to.",
 )
@@ -212,7 +211,7 @@ def _fits_holder(place: Place) -> Expression:
     return all_true(
         (held.when & is_same(_id, _epoch)).implies(is_of_transaction & was_sent),
         *(
-            _named(
+            named(
                 pair.names,
                 pair.when.implies(
                     is_current(pair.producer_id, pair.epoch).implies(
@@ -228,7 +227,7 @@ def _fits_holder(place: Place) -> Expression:
 
 batches_of_holder = invariant(
     "BatchesOfHolder",
-    all_of(p, all_of(i, all_true(*(place.every(_fits_holder(place)) for place in _places)))),
+    all_of(p, all_of(i, all_true(*(place.every(_fits_holder(place)) for place in PLACES)))),
     "The batches of an epoch are of its holder's transaction, and there are none of an epoch that "
     "a client is only told, nor of one after that.",
 )
@@ -262,7 +261,7 @@ began_first = invariant(
                         _begins_first(place)
                     )
                 )
-                for place in _places
+                for place in PLACES
             )
         ),
     ),

@@ -203,6 +203,12 @@ given_out = invariant(
     "A client has, or is told, a producer id and epoch that the coordinator has come to.",
 )
 
+no_id_without_epoch = invariant(
+    "NoIdWithoutEpoch",
+    all_of(i, (_epoch == NO_EPOCH).implies(position(_id) == client.NO_ID)),
+    "A client without an epoch has no producer id.",
+)
+
 end_carries_pair = invariant(
     "EndCarriesPair",
     all_of(
@@ -239,6 +245,22 @@ end_gives_next = invariant(
         ),
     ),
     "Who is told of an end is told the epoch after its own, or the first of a new producer id.",
+)
+
+new_id_at_last = invariant(
+    "NewIdAtLast",
+    all_of(
+        i,
+        all_of(
+            _end_answer,
+            all_true(
+                _end_answer.connection == _open,
+                _end_answer.error == Errors.NONE,
+                _end_answer.producer_id != _id,
+            ).implies(_epoch == LARGEST_EPOCH - 1),
+        ),
+    ),
+    "An end gives a new producer id only where the epochs of the old one are used up.",
 )
 
 _ends = state.is_in(COMPLETE_COMMIT, COMPLETE_ABORT)
@@ -340,7 +362,9 @@ LEMMAS = (
     init_anew,
     coordinators_errors,
     given_out,
+    no_id_without_epoch,
     end_carries_pair,
     end_gives_next,
+    new_id_at_last,
     one_holder,
 )

@@ -13,7 +13,7 @@ from ..features import KAFKA, transactional
 from ..leader import markers as leader_markers
 from ..leader import produce, recovery, verification
 from ..leader.state import GUARDS, PRODUCER_ID_EXPIRATION, log
-from ..lemmas import batches, clients, coordinator, leaders
+from ..lemmas import batches, clients, coordinator, leaders, outcomes
 from ..lemmas import completion as completing
 from ..messages import (
     APPEND_FAILURES,
@@ -125,7 +125,8 @@ system = System(
     + clients.LEMMAS
     + leaders.LEMMAS
     + batches.LEMMAS
-    + completing.LEMMAS,
+    + completing.LEMMAS
+    + outcomes.LEMMAS,
     constants=(
         PRODUCERS,
         PARTITIONS,

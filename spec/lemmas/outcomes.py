@@ -1,0 +1,419 @@
+"""Of what becomes of transactions: how each ends in the logs, and what its application knows.
+
+The lemmas are of the newest release, in which every end of a transaction gives a new epoch, so that
+an epoch has one transaction with records. They are of one record to a partition in a transaction.
+"""
+
+from __future__ import annotations
+
+from ...language import (
+    Expression,
+    all_of,
+    all_true,
+    any_of,
+    any_true,
+    if_,
+    in_flight,
+    invariant,
+    last,
+    position,
+)
+from ..application import Outcome, acknowledged, outcome
+from ..client import state as client
+from ..coordinator.entry import (
+    COMPLETE_ABORT,
+    COMPLETE_COMMIT,
+    ONGOING,
+    PREPARE_ABORT,
+    PREPARE_COMMIT,
+    asked_by,
+    is_prepared,
+    pending,
+    previous_id,
+    producer_epoch,
+    producer_id,
+    state,
+)
+from ..coordinator.log import unsettled
+from ..leader import state as leader
+from ..leader.isolation import ending, log_entry
+from ..messages import (
+    LARGEST_EPOCH,
+    PARTITION,
+    PRODUCER,
+    PRODUCER_ID,
+    RECORD,
+    TRANSACTION,
+    EndTxn,
+    EndTxnResponse,
+    Errors,
+    ProduceResponse,
+    Result,
+    connection,
+)
+from ..properties.transactions import is_older
+from .batches import PLACES, named
+from .clients import Pair, is_current, is_given_out, pairs_held
+
+i, j, k = (PRODUCER.variable(name) for name in "ijk")
+p, q = PARTITION.variable("p"), PARTITION.variable("q")
+n, s, t = PRODUCER_ID.variable("n"), RECORD.variable("s"), TRANSACTION.variable("t")
+COMMIT, ABORT, DATA = leader.Kind.COMMIT, leader.Kind.ABORT, leader.Kind.DATA
+_state, _txn = client.state.at(i), client.txn.at(i)
+_id, _epoch, _open = client.producer_id.at(i), client.producer_epoch.at(i), connection.at(i)
+_end, _end_answer = in_flight("o", EndTxn, i), in_flight("r", EndTxnResponse, i)
+_told = (_end_answer.connection == _open) & (_end_answer.error == Errors.NONE)
+
+# Who has a transaction ---------------------------------------------------------------------------
+
+one_client = invariant(
+    "OneClient",
+    all_of(i, all_of(j, ((i != j) & _txn.is_set).implies(_txn != client.txn.at(j)))),
+    "A transaction is one client's.",
+)
+
+outcome_of_state = invariant(
+    "OutcomeOfState",
+    all_of(
+        i,
+        _txn.is_set.implies(
+            outcome.at(_txn.value)
+            == if_(_state == client.COMMITTING, Outcome.COMMITTING, Outcome.BEGUN)
+        ),
+    ),
+    "While a client has a transaction its application has asked for its commit, or for nothing.",
+)
+
+batches_of_transaction = invariant(
+    "BatchesOfTransaction",
+    all_of(
+        p,
+        all_of(
+            i,
+            all_true(
+                *(
+                    place.every(
+                        (_txn.is_set & (_txn.value == place.txn)).implies(
+                            (place.producer_id == _id) & (place.epoch == _epoch)
+                        )
+                    )
+                    for place in PLACES
+                )
+            ),
+        ),
+    ),
+    "The batches of a client's transaction have its producer id and epoch.",
+)
+
+# How transactions end in the logs ----------------------------------------------------------------
+
+_entry = log_entry("e", p)
+_marker = ending(_entry, p)
+_known = leader.producers.at(p)[_entry.producer_id]
+open_until_marker = invariant(
+    "OpenUntilMarker",
+    all_of(
+        p,
+        all_of(
+            _entry,
+            ((_entry.kind == DATA) & ~_marker.is_set).implies(
+                all_true(
+                    ~_entry.idempotent_only,
+                    _known.current_txn_first_offset.is_set,
+                    _known.producer_epoch == _entry.producer_epoch,
+                )
+            ),
+        ),
+    ),
+    "A record without a marker is of the transaction that is open at its leader.",
+)
+
+
+def ended_with(of_id: Expression, epoch: Expression) -> Expression:
+    """Whether the coordinator's last end is of the transaction that has this producer id and
+    epoch."""
+    same = (of_id == producer_id) & (epoch + 1 == producer_epoch)
+    rotated = all_true(
+        previous_id == of_id,
+        of_id != producer_id,
+        epoch == LARGEST_EPOCH - 1,
+        producer_epoch == 0,
+        ~is_prepared,
+    )
+    return state.is_in(PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT) & (
+        same | rotated
+    )
+
+
+_is_commit = state.is_in(PREPARE_COMMIT, COMPLETE_COMMIT)
+ended_as_decided = invariant(
+    "EndedAsDecided",
+    all_of(
+        p,
+        all_of(
+            _entry,
+            ((_entry.kind == DATA) & _marker.is_set).implies(
+                is_older(_entry.producer_id, _entry.producer_epoch, producer_id, producer_epoch)
+                & ended_with(_entry.producer_id, _entry.producer_epoch).implies(
+                    (_marker.value.kind == COMMIT) == _is_commit
+                )
+            ),
+        ),
+    ),
+    "What a marker has ended is older than the coordinator's epoch, and was ended as decided.",
+)
+
+_other = log_entry("f", q)
+markers_alone = invariant(
+    "MarkersAlone",
+    all_of(p, all_of(_entry, (_entry.kind != DATA).implies(~_entry.txn.is_set))),
+    "A marker is no record of a transaction.",
+)
+
+logs_in_order = invariant(
+    "LogsInOrder",
+    all_of(
+        p,
+        all_of(
+            q,
+            all_of(
+                _entry,
+                all_of(
+                    _other,
+                    all_true(
+                        _entry.kind == DATA,
+                        _other.kind == DATA,
+                        is_older(
+                            _entry.producer_id,
+                            _entry.producer_epoch,
+                            _other.producer_id,
+                            _other.producer_epoch,
+                        ),
+                    ).implies(position(_entry.txn.value) < position(_other.txn.value)),
+                ),
+            ),
+        ),
+    ),
+    "In all logs together, records of an older epoch are of transactions that began before.",
+)
+
+# What was asked for, and told --------------------------------------------------------------------
+
+_asks_commit = _state == client.COMMITTING
+end_as_asked = invariant(
+    "EndAsAsked",
+    all_of(
+        i,
+        all_of(
+            _end,
+            (_end.connection == _open).implies((_end.result == Result.COMMIT) == _asks_commit),
+        )
+        & (asked_by[i] == _open).implies(
+            all_true(
+                (pending == PREPARE_COMMIT).implies(_asks_commit),
+                (pending == PREPARE_ABORT).implies(~_asks_commit),
+                (is_prepared & ~pending.is_set).implies((state == PREPARE_COMMIT) == _asks_commit),
+            )
+        ),
+    ),
+    "Who waits for an end waits for the one that was asked for.",
+)
+
+
+def _may_commit(of_id: Expression, epoch: Expression) -> Expression:
+    """Whether the coordinator has decided to commit, or may still find that it has, what has this
+    producer id and epoch."""
+    is_open = (of_id == producer_id) & (epoch == producer_epoch) & (state == ONGOING)
+    return any_true(
+        is_open & (pending == PREPARE_COMMIT),
+        is_open & unsettled.is_set & (unsettled.value.state == PREPARE_COMMIT),
+        (of_id == producer_id) & (epoch + 1 == producer_epoch) & (state == PREPARE_COMMIT),
+    )
+
+
+def _is_asked(of_id: Expression, epoch: Expression) -> Expression:
+    """The same, or whether somebody has asked for it."""
+    asked = in_flight("ask", EndTxn, k)
+    return _may_commit(of_id, epoch) | any_of(
+        k,
+        any_of(
+            asked,
+            all_true(
+                asked.result == Result.COMMIT,
+                asked.producer_id == of_id,
+                asked.producer_epoch == epoch,
+            ),
+        ),
+    )
+
+
+_AGREED = (Outcome.COMMITTING, Outcome.COMMITTED)
+_held, *_answers = pairs_held(i, "b", "c")
+
+
+commit_asked = invariant(
+    "CommitAsked",
+    all_of(
+        p,
+        all_true(
+            *(
+                place.every(
+                    _is_asked(place.producer_id, place.epoch).implies(
+                        outcome.at(place.txn).is_in(*_AGREED)
+                    )
+                )
+                for place in PLACES
+            )
+        ),
+    )
+    & all_of(
+        i,
+        (_held.when & _is_asked(_id, _epoch)).implies(_asks_commit)
+        & all_true(
+            *(
+                named(pair.names, (pair.when).implies(~_is_asked(pair.producer_id, pair.epoch)))
+                for pair in _answers
+            )
+        ),
+    ),
+    "A commit is asked for, and decided, of what applications asked to commit.",
+)
+
+_asked_end = in_flight("z", EndTxn, k)
+_asked_pair = _asked_end.producer_id, _asked_end.producer_epoch
+
+
+def _is_no_later(pair: Pair) -> Expression:
+    """Whether no end has been asked for of an epoch after a pair that counts."""
+    counts = pair.when & is_current(pair.producer_id, pair.epoch)
+    return named(pair.names, counts.implies(~is_older(pair.producer_id, pair.epoch, *_asked_pair)))
+
+
+end_of_holder = invariant(
+    "EndOfHolder",
+    all_of(
+        k,
+        all_of(
+            _asked_end,
+            is_given_out(*_asked_pair)
+            & all_of(i, all_true(*(_is_no_later(pair) for pair in (_held, *_answers)))),
+        ),
+    ),
+    "Nobody has asked to end a transaction of an epoch after what a client holds or is told.",
+)
+
+
+def _not_aborted(of_id: Expression, epoch: Expression) -> Expression:
+    """Whether what has this producer id and epoch has been decided on, and not to be aborted."""
+    same = (_other.producer_id == of_id) & (_other.producer_epoch == epoch)
+    marker = ending(_other, q)
+    aborted = any_of(
+        q,
+        any_of(_other, (_other.kind == DATA) & same & marker.is_set & (marker.value.kind == ABORT)),
+    )
+    return all_true(
+        is_older(of_id, epoch, producer_id, producer_epoch),
+        ~((of_id == producer_id) & (epoch + 1 == producer_epoch) & (state == PREPARE_ABORT)),
+        ~aborted,
+    )
+
+
+told_committed = invariant(
+    "ToldCommitted",
+    all_of(
+        i,
+        all_of(_end_answer, (_told & _asks_commit).implies(_not_aborted(_id, _epoch))),
+    ),
+    "Who is told of a commit was not aborted.",
+)
+
+committed_not_aborted = invariant(
+    "CommittedNotAborted",
+    all_of(
+        p,
+        all_true(
+            *(
+                place.every(
+                    (outcome.at(place.txn) == Outcome.COMMITTED).implies(
+                        _not_aborted(place.producer_id, place.epoch)
+                    )
+                )
+                for place in PLACES
+            )
+        ),
+    ),
+    "What an application knows as committed is not aborted.",
+)
+
+# What was acknowledged ---------------------------------------------------------------------------
+
+
+def _is_there(txn: Expression, record: Expression) -> Expression:
+    return any_of(_entry, (_entry.txn == txn) & (_entry.record == record))
+
+
+_ok = in_flight("y", ProduceResponse, i, p)
+_remembered = leader.producers.at(p)[n]
+in_log_if_acknowledged = invariant(
+    "InLogIfAcknowledged",
+    all_of(
+        p,
+        all_of(
+            n,
+            last(_remembered.batch_metadata).is_set.implies(
+                any_of(
+                    _entry,
+                    all_true(
+                        _entry.kind == DATA,
+                        _entry.producer_id == n,
+                        _entry.producer_epoch == _remembered.producer_epoch,
+                    ),
+                )
+            ),
+        )
+        & all_of(
+            i,
+            all_of(
+                _ok,
+                _ok.error.is_in(Errors.NONE, Errors.DUPLICATE_SEQUENCE_NUMBER).implies(
+                    _is_there(_ok.txn, _ok.record)
+                ),
+            )
+            & all_of(
+                s,
+                (_txn.is_set & (client.batches.at(i)[p][s].status == client.ACKNOWLEDGED)).implies(
+                    _is_there(_txn, s)
+                ),
+            ),
+        ),
+    ),
+    "What a leader remembers, and what it has acknowledged, is in its log.",
+)
+
+acknowledged_of_committed = invariant(
+    "AcknowledgedOfCommitted",
+    all_of(
+        t,
+        (outcome.at(t) != Outcome.COMMITTED).implies(
+            all_of(p, all_of(s, ~s.is_in(acknowledged.at(t)[p])))
+        ),
+    ),
+    "What was acknowledged is kept of committed transactions.",
+)
+
+LEMMAS = (
+    one_client,
+    outcome_of_state,
+    batches_of_transaction,
+    open_until_marker,
+    ended_as_decided,
+    markers_alone,
+    logs_in_order,
+    end_as_asked,
+    commit_asked,
+    end_of_holder,
+    told_committed,
+    committed_not_aborted,
+    in_log_if_acknowledged,
+    acknowledged_of_committed,
+)
