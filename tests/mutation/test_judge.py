@@ -168,6 +168,7 @@ def test_what_was_judged_stands_while_nothing_changes(
         assert kept("runs", "tests") == left  # what doesn't stand is not kept
 
 
+@pytest.mark.slow(2)
 def test_groups_have_their_systems_in_common() -> None:
     names = list(every_mutant())
     groups = chunks(names, 7)

@@ -75,6 +75,7 @@ def delivered(release: str, steps: Steps, *, transactional: bool) -> list[str]:
     return rows
 
 
+@pytest.mark.slow(2)
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("transactional", [False, True])
 @pytest.mark.parametrize("release", RELEASED)

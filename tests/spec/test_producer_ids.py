@@ -124,6 +124,7 @@ def test_what_would_have_mended_zookeepers_protocol(protocol: str) -> None:
     assert run(protocol, {}, on=MENDED).verdict is Verdict.HOLDS
 
 
+@pytest.mark.slow(1)
 def test_a_session_that_ends_leaves_a_block_in_use_that_was_never_written() -> None:
     done = steps(run("2.7", properties=("HandedOutOnce",)))
     assert done[6:11] == [

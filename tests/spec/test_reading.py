@@ -115,6 +115,7 @@ def test_a_reader_that_takes_no_notice_of_aborts_gets_their_records() -> None:
     assert steps(run("4.3", ONE, "OnlyCommitted", system=without)) == 7
 
 
+@pytest.mark.slow(4)
 def test_a_producer_id_that_stays_aborted_behind_its_marker_is_seen() -> None:
     """As long as a response has the marker and what comes behind it."""
     stays = altered(

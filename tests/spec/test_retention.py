@@ -72,6 +72,7 @@ def test_who_is_late_misses_markers_and_tombstones(
     assert steps(run("4.3", constants, broken, system=unasked)) == length
 
 
+@pytest.mark.slow(1)
 def test_a_horizon_that_is_over_at_once_is_seen() -> None:
     at_once = altered(SYSTEM, table=CLEAN, row=CLEANED, updates={due: row().set[removable]})
     assert steps(run("4.3", {}, "MarkerInTime", system=at_once)) == 8

@@ -13,6 +13,12 @@ from epochfence.tests.spec import renew
 from epochfence.tests.spec.vectors import FOLDER, MACHINES, Found, found, outcome, read
 
 Case = list[Any]
+Group = dict[str, Any]
+GROUPS = [
+    pytest.param(machine, group, id=f"{machine} {at}")
+    for machine in MACHINES
+    for at, group in enumerate(read(machine).groups, 1)
+]
 CASES = [
     pytest.param(
         machine, group, case, id=f"{machine}: {case[0]}; {', '.join(s[0] for s in case[1:])}"
@@ -21,6 +27,8 @@ CASES = [
     for group in read(machine).groups
     for case in group["cases"]
 ]
+
+pytestmark = pytest.mark.together  # a machine is compiled once in a process, for each release
 
 
 def check(case: Case, told: Found, release: str, version: int) -> None:
@@ -32,10 +40,35 @@ def check(case: Case, told: Found, release: str, version: int) -> None:
         assert expected_row in (None, row), where
 
 
-@pytest.mark.parametrize(("machine", "group", "case"), CASES)
-def test_what_a_machine_does(machine: str, group: dict[str, Any], case: Case) -> None:
-    for (release, version), told in found(machine, group, case).items():
-        check(case, told, release, version)
+def check_group(machine: str, group: Group) -> None:
+    """Each case of a group, in the releases of the group."""
+    for case in group["cases"]:
+        try:
+            for (release, version), told in found(machine, group, case).items():
+                check(case, told, release, version)
+        except BaseException as error:
+            error.add_note(f"{machine}, {group['source']}: {case}")
+            raise
+
+
+@pytest.mark.slow(0.2)
+@pytest.mark.parametrize(("machine", "group"), GROUPS)
+def test_what_a_machine_does(machine: str, group: Group) -> None:
+    check_group(machine, group)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_what_a_machine_does_in_the_newest_release(machine: str) -> None:
+    """Or in the last one that a group is of: what is quick of them all."""
+    for group in read(machine).groups:
+        check_group(machine, group | {"since": group.get("until", RELEASES[-1])})
+
+
+def test_a_case_that_fails_is_named() -> None:
+    group = {"source": "nowhere", "since": RELEASES[-1], "cases": [["EMPTY", ["log append", "x"]]]}
+    with pytest.raises(AssertionError) as caught:
+        check_group("coordinator", group)
+    assert caught.value.__notes__ == ["coordinator, nowhere: ['EMPTY', ['log append', 'x']]"]
 
 
 @pytest.mark.parametrize("machine", MACHINES)

@@ -124,6 +124,7 @@ def test_what_was_put_is_there_once(stride: int, seed: int, threads: int, data: 
     assert store.parts.width <= store.parts.widest
 
 
+@pytest.mark.slow(2)
 def test_records_get_wider_and_the_order_of_a_shard_stays() -> None:
     drawn = random.Random(1)
     states = [drawn.randbytes(24) for _ in range(30_000)]

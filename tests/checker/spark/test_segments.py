@@ -20,7 +20,7 @@ from epochfence.model.judge.segments.directories import Segments, judge_segments
 from epochfence.tests.model.judge.segments.test_directories import SLIPS, Broker, honest
 from epochfence.tests.test_cli import epochfence
 
-TOGETHER = 6  # folders that are judged at once beside the honest one
+TOGETHER = 4  # folders that are judged at once beside the honest one
 Row = dict[str, Any]
 
 
@@ -61,16 +61,16 @@ def written(root: Path) -> list[list[Path]]:
 def test_directories_come_to_the_same_on_spark(tmp_path: Path, seed: int) -> None:
     honest_one, *others = written(tmp_path)
     random = Random(seed)
-    drawn = random.choice(others)
+    alone = random.choice((honest_one, random.choice(others)))
     # of one id and one producer
     together = list(dict.fromkeys(chain(honest_one, *random.sample(others, TOGETHER))))
     with session(SparkOptions(2, "local[2]"), "test") as spark:
         spark.conf.set("spark.sql.shuffle.partitions", "2")
-        for number, directories in enumerate((honest_one, drawn, together)):
+        for number, directories in enumerate((alone, together)):
             output = tmp_path / f"output-{number}"
             found = judge_on_spark(spark, directories, str(output), None)
             _compare(found, output, judge_segments(directories))
-            assert number != 0 or found.outcome.name == "EXPLAINED"
+            assert directories != honest_one or found.outcome.name == "EXPLAINED"
         _of_a_running_broker(spark, honest_one, tmp_path)
         with pytest.raises(DeclarationError):
             judge_on_spark(spark, honest_one, str(tmp_path / "none"), "9.9")

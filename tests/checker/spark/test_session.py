@@ -243,9 +243,9 @@ def test_a_java_that_is_too_old_is_told(
 
 def test_a_master_that_does_not_answer_is_told(tmp_path: Path) -> None:
     with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
+        free.bind(("127.0.0.1", 0))  # nobody else gets the port meanwhile
         port = free.getsockname()[1]
-    ended = on_engine("--master", f"spark://127.0.0.1:{port}", "--storage", tmp_path / "run")
+        ended = on_engine("--master", f"spark://127.0.0.1:{port}", "--storage", tmp_path / "run")
     assert ended.code == 2
     assert f"can't reach the master spark://127.0.0.1:{port}: Connection refused" in ended.err
     assert not (tmp_path / "run").exists()

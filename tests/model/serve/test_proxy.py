@@ -7,8 +7,9 @@ import io
 import json
 import socket
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from random import SystemRandom
 from typing import Any
 
 import pytest
@@ -302,10 +303,15 @@ def test_the_command_tells_what_fired(tmp_path: Path) -> None:
 
 
 def test_bad_input_ends_in_one_line(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken, Server("4.3") as server:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        socket.socket() as not_listening,
+        Server("4.3") as server,
+    ):
         busy = f"127.0.0.1:{taken.getsockname()[1]}"
         upstream = ["--upstream", server.bootstrap]
-        refused = f"127.0.0.1:{free_port()}"
+        not_listening.bind(("127.0.0.1", 0))  # nobody else gets the port meanwhile
+        refused = f"127.0.0.1:{not_listening.getsockname()[1]}"
         unknown = tmp_path / "unknown.json"
         unknown.write_text('{"do": "explode", "on": {"request": "EndTxn"}}')
         for arguments, told in (
@@ -325,10 +331,15 @@ def test_bad_input_ends_in_one_line(tmp_path: Path) -> None:
             assert told in done.stderr
 
 
-def free_port() -> int:
-    """A port on loopback that nothing listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
+def two_free_ports() -> int:
+    """A port on loopback that nothing listens on, nor on the next one: of those that the system
+    gives to nobody who doesn't ask for them."""
+    while True:
+        port = SystemRandom().randrange(20_000, 30_000)
+        with suppress(OSError), ExitStack() as both:
+            for each in (port, port + 1):
+                both.enter_context(socket.create_server(("127.0.0.1", each)))
+            return port
 
 
 def test_what_isn_t_offered_is_hidden() -> None:
@@ -365,7 +376,7 @@ def test_brokers_whose_own_listener_is_behind_it() -> None:
     """They tell of the proxy's ports as theirs, whose way leads to them all the same."""
     with Server("4.3", topics={"orders": 1}, brokers=2) as server:
         upstream = server.bootstrap
-        port = free_port()
+        port = two_free_ports()
         for node in (0, 1):
             server.brokers.addresses[node] = ("127.0.0.1", port + node)
         with pytest.raises(BrokerError, match="broker 1 tells clients of this proxy: --upstream"):

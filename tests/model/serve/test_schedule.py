@@ -63,6 +63,7 @@ def test_a_batch_that_comes_behind_the_abort() -> None:
     assert test.count("*/") == 1
 
 
+@pytest.mark.slow(2)
 def test_a_client_that_hears_of_its_abort_behind_a_late_batch() -> None:
     held, answer = faults_of(schedule_of(chart_of_bug("KIP-890b"), by_clock=True))
     assert (held["do"], held["on"]["request"]) == ("hold", "Produce")
@@ -86,6 +87,7 @@ def test_a_transaction_that_times_out() -> None:
     assert "src/test/java/Epochs.java" not in files
 
 
+@pytest.mark.slow(1)
 def test_a_late_end_by_a_client_s_own_calls() -> None:
     """What the run says comes to be: a record is committed that nobody has asked to commit."""
     schedule = schedule_of(chart_of_bug("KIP-890c"), by_clock=False)
