@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
 from epochfence.bench import ktx
+from epochfence.checker.solver import page
 from epochfence.checker.solver.page import CASES, Case, run, section
 from epochfence.spec.load import load_system
 
@@ -41,3 +43,30 @@ def test_what_it_says_of_the_benchmark_protocol_is_what_a_run_says() -> None:
     again = {row["name"]: row["verdict"] for row in ROW.finditer(written)}
     assert again == {row["name"]: row["verdict"] for row in ROW.finditer(parts()[0])}
     assert {again[item.name] for item in ktx.PROPERTIES} == {"proved"}
+
+
+def test_sections_that_are_not_named_stay_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last section is written anew, on a page that has it and on one that lacks it."""
+    written = tmp_path / "proofs.md"
+    monkeypatch.setattr(page, "CASES", (*CASES, Case("bench/ktx.py", {"I": 2}, ("NoHanging",))))
+    monkeypatch.setattr(sys, "argv", ["page", str(written), str(len(CASES) + 1)])
+    texts: list[str] = []
+    written.write_text(PAGE, encoding="utf-8")
+    for _ in range(2):
+        page.main()
+        texts.append(written.read_text(encoding="utf-8"))
+    for text in texts:
+        assert text.split("\n## ")[1:-1] == [part.removesuffix("\n") + "\n" for part in parts()]
+        assert "| NoHanging |" in text.split("\n## ")[-1]
+
+
+def test_a_page_that_lacks_sections_that_are_not_named_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = tmp_path / "proofs.md"
+    written.write_text(PAGE.rpartition("\n## ")[0], encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["page", str(written), "1", "2"])
+    with pytest.raises(SystemExit, match="name those that are new"):
+        page.main()
