@@ -140,6 +140,14 @@ def test_each_property_has_something_that_protects_it() -> None:
 
 
 @pytest.mark.slow(5)
+def test_one_transaction_says_nothing_of_counting_twice() -> None:
+    result = run(
+        constants={"producers": 1, "transactions": 1}, properties=("CountedOnce",), brief=False
+    )
+    assert (result.verdict, result.properties[0].verdict) == (Verdict.INCONCLUSIVE, "holds")
+    assert "CountedOnce (needs two committed results (inputs=2, transactions=2))" in result.reason
+
+
 def test_at_the_defaults_nothing_is_vacuous() -> None:
     result = run(brief=False)
     assert result.verdict is Verdict.HOLDS
