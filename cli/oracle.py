@@ -71,6 +71,8 @@ def decode(
             try:
                 chosen = kind_of(each) if kind is None else Kind(kind)
             except ValueError:
+                if file != Path("-") and not file.exists():
+                    fail(f"can't read {file}: No such file or directory")
                 fail(
                     f"{file}: its name says nothing of what is in it: take --as with one of {kinds}"
                 )

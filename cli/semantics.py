@@ -134,6 +134,7 @@ def _chosen(settings: list[str], release: str) -> list[Cell]:
             fail(f"{setting}: give a setting and its value, as acks=all")
         (choices if name in CHOICES else producer)[name] = value
     for name, value in choices.items():
+        choices[name] = value = _parsed(name, value, release)
         why = refusal(name, value, release)
         if why is not None:
             fail(why)
@@ -147,6 +148,21 @@ def _chosen(settings: list[str], release: str) -> list[Cell]:
     if not cells:
         fail(f"no cell has {' '.join(settings)}: epochfence semantics prints those that there are")
     return cells
+
+
+def _parsed(name: str, value: str, release: str) -> str:
+    """A setting of consumer, topic or brokers as Kafka takes it; ends with one line where its class
+    of settings refuses it."""
+    from ..model.client.config import ConfigError, resolve_broker, resolve_consumer
+
+    try:
+        if name == "isolation.level":
+            return str(resolve_consumer({name: value}, release)[name])
+        found = resolve_broker({name: value}, release).get(name, value)
+    except ConfigError as error:
+        error_class = error.name if name == "isolation.level" else "InvalidConfigurationException"
+        fail(f"{error_class}: {error}")
+    return str(found).lower()
 
 
 def sign(found: dict[str, Answer], name: str) -> str:

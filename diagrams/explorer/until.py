@@ -190,7 +190,9 @@ def until(instance: Instance, state: FullState, text: str, known: Mapping[str, P
             ),
         )  # fmt: skip
         threads = available_threads()
-        options = Options(threads=threads, memory=MEMORY, deadlock=is_stuck, symmetry=False)
+        options = Options(
+            threads=threads, memory=MEMORY, deadlock=is_stuck, symmetry=False, brief=True
+        )
         result = check(begin, options, hurry)
     except DeclarationError as error:
         raise GoalError(str(error)) from None

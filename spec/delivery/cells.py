@@ -160,19 +160,16 @@ def refusal(name: str, value: str, release: str) -> str | None:
     if value in CHOICES[name]:
         return None
     number = int(value) if value.lstrip("-").isdigit() else None
-    if name == "min.insync.replicas" and number is not None:
-        if number < 1:
-            return f"InvalidConfigurationException: {name}={value}: Value must be at least 1"
-        if number > REPLICATION_FACTOR:
-            if KAFKA.holds(min_isr_capped, KAFKA.features_at(release)):
-                return (
-                    f"{name}={value} counts as {REPLICATION_FACTOR}, as there are no more: the "
-                    f"table has {name} of {' and '.join(CHOICES[name])}"
-                )
+    if name == "min.insync.replicas" and number is not None and number > REPLICATION_FACTOR:
+        if KAFKA.holds(min_isr_capped, KAFKA.features_at(release)):
             return (
-                f"NOT_ENOUGH_REPLICAS: {name}={value} is more than the {REPLICATION_FACTOR} "
-                "replicas that there are, so that every send with acks=all is refused"
+                f"{name}={value} counts as {REPLICATION_FACTOR}, as there are no more: the "
+                f"table has {name} of {' and '.join(CHOICES[name])}"
             )
+        return (
+            f"NOT_ENOUGH_REPLICAS: {name}={value} is more than the {REPLICATION_FACTOR} "
+            "replicas that there are, so that every send with acks=all is refused"
+        )
     if name == "replication.factor" and number is not None and number < 1:
         return (
             f"INVALID_REPLICATION_FACTOR: {name}={value}: Replication factor must be larger than 0"

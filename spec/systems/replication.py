@@ -24,7 +24,11 @@ from ..replication.state import (
     log,
     newest_epoch,
 )
-from ..replication_features import leader_epoch_checked, truncated_by_epoch
+from ..replication_features import (
+    eligible_leader_replicas,
+    leader_epoch_checked,
+    truncated_by_epoch,
+)
 
 _NOTHING_LOST = (
     (POWER_LOSSES == 0) & (UNCLEAN_ELECTIONS == 0) & ((REPLICAS < 3) | (LEADER_EPOCHS < 3))
@@ -72,6 +76,11 @@ UNREACHED = (
         "needs an in-sync set below min.insync.replicas (min_insync_replicas=2, replicas=2)",
         ("registration.elect/from the eligible leader replicas",),
         (MIN_ISR < 2) | (REPLICAS < 2),
+    ),
+    Unreached(
+        "needs two brokers that crash (crashes=2): where one has, an eligible replica runs",
+        ("registration.elect unclean",),
+        eligible_leader_replicas & (MIN_ISR > 1) & (CRASHES + POWER_LOSSES < 2),
     ),
 )
 

@@ -31,7 +31,7 @@ from epochfence.tests.agreement.ways import (
     plainly,
     ways_of,
 )
-from epochfence.tests.checker.test_random_systems import outcome, replay
+from epochfence.tests.checker.test_random_systems import outcome, replay, verdict_of
 
 LEAST = 1_000  # reachable states
 ASKED = (700, 8_000)  # states that are asked for: mostly, there are some times as many
@@ -127,7 +127,7 @@ def sized(
             wanted.look(result)
         except _TooManyError:
             return None
-        if result.verdict is Verdict.HOLDS:
+        if verdict_of(result) is Verdict.HOLDS:
             whole = broken if wanted.breaks else (alone, result)
             large = result.states >= LEAST
             return (*whole, result.states) if whole is not None and large else None

@@ -46,7 +46,7 @@ from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import Instance
 from epochfence.model.engine.interpreter import Interpreter
 from epochfence.tests.checker.spark.in_process import InProcess
-from epochfence.tests.checker.test_random_systems import expected, outcome, replay
+from epochfence.tests.checker.test_random_systems import expected, outcome, replay, verdict_of
 
 MOST = 100_000  # states of the largest systems
 PLAIN = 2_000  # of the largest that the plain interpreter searches
@@ -157,7 +157,7 @@ def reductions(case: Case) -> Iterator[str]:
             continue
         first, result = case.first, check(case.instance, replace(options, keep_states=True))
         assert outcome(result) == outcome(first), name
-        if result.verdict is Verdict.HOLDS:
+        if verdict_of(result) is Verdict.HOLDS:
             assert states_of(result.data) == represented(first.data, result.data), name
             assert taken(result) == taken(first), name
         else:
@@ -182,7 +182,7 @@ def in_parts(case: Case) -> Iterator[str]:
     ):
         result = plainly(case.instance)
     assert outcome(result) == outcome(case.first)
-    if result.verdict is Verdict.HOLDS:
+    if verdict_of(result) is Verdict.HOLDS:
         assert counts(result) == counts(case.first)
     else:
         replay(case.instance, result)  # of faults at one level, another comes first
@@ -273,7 +273,7 @@ def interpreted(case: Case) -> Iterator[str]:
     first, reference = case.first, search(case.instance, MOST)
     assert expected(reference, case.instance) == outcome(first)
     assert reference.states == case.states
-    if first.verdict is Verdict.HOLDS:
+    if verdict_of(first) is Verdict.HOLDS:
         assert (reference.transitions, reference.depth) == (first.transitions, first.depth)
         assert reference.taken == [count for _, count in first.rows]
         assert reference.first == [*first.first_depths.values()]
@@ -350,7 +350,7 @@ def counts(result: Result) -> tuple[Any, ...]:
 
 def same(result: Result) -> tuple[Any, ...]:
     """What two runs with the same reductions have the same, whatever carries them."""
-    return result.verdict, *counts(result), result.properties, result.trace
+    return verdict_of(result), *counts(result), result.properties, result.trace
 
 
 def alike(first: Result, second: Result) -> None:

@@ -56,7 +56,14 @@ def expected(reference: Reference, instance: Instance) -> Outcome:
 
 def outcome(result: Result) -> Outcome:
     """What the explorer found."""
-    return Outcome(result.verdict, None if result.trace is None else len(result.trace.steps))
+    return Outcome(verdict_of(result), None if result.trace is None else len(result.trace.steps))
+
+
+def verdict_of(result: Result) -> Verdict:
+    """The verdict as of engines that don't ask whether what holds does so vacuously."""
+    every = len(result.properties)
+    vacuous = result.verdict is Verdict.INCONCLUSIVE and len(result.untested) == every > 0
+    return Verdict.HOLDS if vacuous else result.verdict
 
 
 def replay(instance: Instance, result: Ran) -> None:

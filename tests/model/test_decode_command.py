@@ -120,7 +120,8 @@ def test_a_snapshot_and_an_index(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("x.txt",), "x.txt: its name says nothing of what is in it: take --as with one of log, "),
+        (("y.txt",), "y.txt: its name says nothing of what is in it: take --as with one of log, "),
+        (("x.txt",), "can't read x.txt: No such file or directory"),
         (("x.log", "--as", "y"), "--as y: take one of log, transaction-log, "),
         (("x.log",), "can't read x.log: No such file or directory"),
         ((".", "--as", "log"), "--as log: . is a folder"),
@@ -130,6 +131,7 @@ def test_wrong_usage_is_one_line(
     arguments: tuple[str, ...], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "y.txt").touch()
     done = epochfence("decode", *arguments)
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith(f"epochfence: {told}")

@@ -135,7 +135,7 @@ def judged(source: str, slipped: str, folder: Path) -> tuple[Fate, str]:
         if "\n" in said or not PLACE.search(said):
             raise AssertionError(f"a message without a place: {said}") from error
         return Fate.REFUSED, said.rpartition("/")[2]
-    if result.verdict is not Verdict.HOLDS:
+    if result.verdict is not Verdict.HOLDS and not result.untested:
         inconclusive = result.verdict in (Verdict.INCONCLUSIVE, Verdict.INTERRUPTED)
         return Fate.INCONCLUSIVE if inconclusive else Fate.BROKEN, result.reason
     if said := [*map(str, result.unexplained), *could_say_more(result)]:

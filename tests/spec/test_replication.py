@@ -102,7 +102,15 @@ def test_logs_do_not_diverge_whatever_is_lost() -> None:
 
 def test_two_of_two_in_sync_outlive_an_unclean_election_from_3_7_on() -> None:
     """Nothing is committed by the leader alone, so that the other replica has all of it."""
-    assert run(constants={"unclean_elections": 1}).verdict is Verdict.HOLDS
+    result = run("4.0.1", {"unclean_elections": 1})
+    assert result.verdict is Verdict.HOLDS
+    assert any(taken for row, taken in result.rows if row.startswith("registration.elect unclean/"))
+
+
+def test_from_4_1_on_one_crash_leaves_an_eligible_replica_to_elect() -> None:
+    result = run(constants={"unclean_elections": 1}, brief=False)
+    assert (result.verdict, result.unexplained) == (Verdict.HOLDS, [])
+    assert result.untested == {}
 
 
 @pytest.mark.slow(1)

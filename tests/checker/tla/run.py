@@ -121,7 +121,7 @@ def by_tlc(instance: Instance, folder: Path) -> Found:
 
 def by_us(instance: Instance) -> Found:
     """What the explorer finds, with nothing reduced."""
-    result = check(instance, Options(symmetry=False, slicing=False))
+    result = check(instance, Options(symmetry=False, slicing=False, brief=True))
     if result.verdict is not Verdict.HOLDS:
         return Found(result.verdict, None, None)
     return Found(result.verdict, result.states, result.depth)
