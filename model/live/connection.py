@@ -13,7 +13,9 @@ import ssl
 from collections.abc import Generator, Mapping
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
 from kio.index import load_request_schema, load_response_schema
 from kio.schema.index import api_key_map
@@ -72,7 +74,29 @@ def security(properties: Mapping[str, str]) -> Security:
     if mechanism not in sasl.MECHANISMS:
         known = ", ".join(sasl.MECHANISMS)
         raise BrokerError(f"sasl.mechanism {mechanism}: known here are {known}")
-    return Security(context, *_user(properties), mechanism)
+    user = _bearer if mechanism == sasl.OAUTHBEARER else _user
+    return Security(context, *user(properties), mechanism)
+
+
+def _bearer(properties: Mapping[str, str]) -> tuple[str, str]:
+    """The user of an unsecured token, or a token from a file."""
+    url = urlsplit(properties.get("sasl.oauthbearer.token.endpoint.url", ""))
+    if url.scheme == "file":
+        try:
+            return "", Path(unquote(url.path)).read_text(encoding="ascii").strip()
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or "it has more than ASCII"
+            raise BrokerError(f"the file of sasl.oauthbearer.token.endpoint.url: {why}") from None
+    jaas = properties.get("sasl.jaas.config", "")
+    subject = re.search(r'unsecuredLoginStringClaim_sub\s*=\s*"([^"]+)"', jaas) or re.search(
+        r"principal=(\S+)", properties.get("sasl.oauthbearer.config", "")
+    )
+    if url.scheme or subject is None:
+        raise BrokerError(
+            "sasl.mechanism OAUTHBEARER: known here are unsecuredLoginStringClaim_sub of "
+            "sasl.jaas.config, and a file: as sasl.oauthbearer.token.endpoint.url"
+        )
+    return subject[1], ""
 
 
 def _user(properties: Mapping[str, str]) -> tuple[str, str]:

@@ -18,12 +18,14 @@ from typer.testing import CliRunner
 
 from epochfence.cli import app
 from epochfence.cli.live import security_of
+from epochfence.model.live.cluster import LiveCluster
 from epochfence.model.serve.history import History
 from epochfence.model.serve.proxy import Proxy
 from epochfence.tests.brokers.kafka import Broker, Listener, needed
 from epochfence.tests.model.serve.clients import TIMEOUT_S, in_transactions
 
 SCRAM: Final = "SCRAM-SHA-512"
+BEARER: Final = 'OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="bob";'
 SECRET: Final = "a-password-that-nobody-may-see"
 pytestmark = [
     pytest.mark.sample(1),
@@ -51,10 +53,11 @@ def secured(broker: Broker, tmp_path: Path) -> Iterator[Broker]:
     settings = (
         f"{prefix}.ssl.keystore.type=PEM",
         f"{prefix}.ssl.keystore.location={certified(tmp_path, 'broker')}",
-        f"{prefix}.sasl.enabled.mechanisms=PLAIN,{SCRAM}",
+        f"{prefix}.sasl.enabled.mechanisms=PLAIN,{SCRAM},OAUTHBEARER",
         f"{prefix}.plain.sasl.jaas.config={common}.plain.PlainLoginModule required "
         f'user_bob="{SECRET}";',
         f"{prefix}.scram-sha-512.sasl.jaas.config={common}.scram.ScramLoginModule required;",
+        f"{prefix}.oauthbearer.sasl.jaas.config={common}.oauthbearer.{BEARER}",
     )
     listener = Listener("SECURED", "SASL_SSL", settings=settings)
     with Broker(broker.release, tmp_path / "broker", listener) as running:
@@ -102,12 +105,18 @@ def test_tls_and_a_password(secured: Broker, tmp_path: Path) -> None:
     for text in (done.output, result.read_text(), history.read_text(), repr(how), proxy.report()):
         assert text.strip()
         assert SECRET not in text
+    bearer = {"sasl_mechanism": "OAUTHBEARER", "sasl_jaas_config": BEARER}
+    bootstrap = f"127.0.0.1:{secured.also_port}"
+    LiveCluster(bootstrap, security_of(properties(tmp_path, **bearer)), may_be_shared=True).close()
+    (tmp_path / "token").write_text(f"{SECRET}.")
+    token = bearer | {"sasl_oauthbearer_token_endpoint_url": (tmp_path / "token").as_uri()}
     certified(tmp_path, "another")
     guess = {"sasl_jaas_config": 'x required username="bob" password="guessed";'}
     for others, told in (
         ({"ssl_truststore_location": f"{tmp_path / 'another.crt'}"}, "no TLS connection"),
         (guess, "refuses the user"),
         (guess | {"sasl_mechanism": SCRAM}, "refuses the user"),
+        (token, "refuses the user"),
         ({"sasl_mechanism": "SCRAM-SHA-256"}, "takes no SASL/SCRAM-SHA-256 (it takes: "),
         ({"security_protocol": "SASL_PLAINTEXT"}, "speaks TLS: set security.protocol"),
     ):

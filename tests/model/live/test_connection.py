@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -120,6 +121,29 @@ def test_what_is_not_known_is_told(properties: dict[str, str], told: str) -> Non
     with pytest.raises(BrokerError) as raised:
         security(properties)
     assert str(raised.value).startswith(told)
+
+
+def test_tokens_are_told_by_properties(tmp_path: Path) -> None:
+    bearer = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
+    module = 'OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="bob";'
+    (tmp_path / "token").write_text("a.b.c\n")
+    url = "sasl.oauthbearer.token.endpoint.url"
+    for given, told in (
+        ({"sasl.jaas.config": module}, ("bob", "")),
+        ({"sasl.oauthbearer.config": "principal=bob scope=all"}, ("bob", "")),
+        ({"sasl.jaas.config": module, url: (tmp_path / "token").as_uri()}, ("", "a.b.c")),
+    ):
+        how = security(bearer | given)
+        assert (how.username, how.password) == told
+        assert how.mechanism == "OAUTHBEARER"
+        assert "a.b.c" not in repr(how)
+    for given, told in (
+        ({}, "sasl.mechanism OAUTHBEARER: known here are unsecuredLoginStringClaim_sub"),
+        ({"sasl.jaas.config": module, url: "https://x/token"}, "sasl.mechanism OAUTHBEARER: known"),
+        ({url: (tmp_path / "none").as_uri()}, f"the file of {url}: No such file"),
+    ):
+        with pytest.raises(BrokerError, match=told):
+            security(bearer | given)
 
 
 def test_users_are_told_by_their_passwords() -> None:

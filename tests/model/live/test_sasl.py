@@ -3,9 +3,11 @@ password."""
 
 from __future__ import annotations
 
+from base64 import b64decode
+
 import pytest
 
-from epochfence.model.live.sasl import Refused, exchange
+from epochfence.model.live.sasl import Refused, exchange, unsecured_token
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"
 THEIRS = f"{NONCE}%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
@@ -35,6 +37,20 @@ def test_the_example_of_rfc_7677() -> None:
 
 def test_plain_is_one_message() -> None:
     assert list(exchange("PLAIN", "bob", "a secret")) == [b"\0bob\0a secret"]
+
+
+def test_a_token_and_what_follows_its_refusal() -> None:
+    """RFC 7628, 4.1 and 4.3; the token of RFC 7515, A.5, has this header."""
+    client = exchange("OAUTHBEARER", "", "a.b.c")
+    assert next(client) == b"n,,\1auth=Bearer a.b.c\1\1"
+    assert client.send(b'{"status":"invalid_token"}') == b"\1"
+    accepted = exchange("OAUTHBEARER", "bob", "")
+    assert next(accepted).startswith(b"n,,\1auth=Bearer eyJhbGciOiAibm9uZSJ9.")
+    with pytest.raises(StopIteration):
+        accepted.send(b"")
+    _, claims, signature = unsecured_token("bob", 100).split(".")
+    assert b64decode(claims + "==") == b'{"sub": "bob", "iat": 100, "exp": 3700}'
+    assert signature == ""
 
 
 @pytest.mark.parametrize(
