@@ -41,6 +41,7 @@ from ...model.judge.segments.directories import (
 )
 from ...model.judge.segments.partition import Finding, read_partition
 from ...model.judge.segments.transactions import (
+    CONTROLLERS,
     is_of_transactions,
     may_follow,
     read_transactions,
@@ -123,9 +124,12 @@ class _Judging:
         before = self.session.read.schema(FILES).parquet(f"{self.output}/files")
         written = before.mapInArrow(_written, "folder string").persist(StorageLevel.DISK_ONLY)
         with stage(self.session, "segments: files after"):
-            how_many, first = written.agg(f.count("folder"), f.min("folder")).collect()[0]
+            name = f.element_at(f.split("folder", "/"), -1)
+            others = f.when(~name.rlike(f"^{CONTROLLERS}$"), f.col("folder"))
+            every_one = (f.count("folder"), f.count(others), f.min(others))
+            is_any, how_many, first = written.agg(*every_one).collect()[0]
         findings = read.where(f.col("what") == _FINDING)
-        if how_many:
+        if is_any:
             findings = findings.join(written, "folder", "left_anti")
         found, matched, unknown = findings.select("data"), 0, 0
         if how_many:

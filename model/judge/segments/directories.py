@@ -13,9 +13,15 @@ from typing import Any
 from ..judge import Finding as Outcome
 from .between import OfProducer, compare, is_from_start, of_folder, order, outcome, together
 from .partition import Finding, Partition, read_partition
-from .transactions import TransactionLog, is_of_transactions, read_transactions
+from .transactions import (
+    TransactionLog,
+    is_of_controllers,
+    is_of_transactions,
+    read_transactions,
+)
 
 PARTITION = re.compile(r".+-\d+")
+NOTHING = "no partition is there: a data directory has a folder for each, TOPIC-N"
 
 
 @dataclass
@@ -113,8 +119,11 @@ def judge_segments(directories: Iterable[Path], protocol: str | None = None) -> 
         else:
             found.partitions.append(read_partition(folder, protocol))
     written = {folder for folder, files in before.items() if files_in(folder) != files}
-    if written:
-        _tell_written(found, written)
+    for part in (*found.partitions, *found.transactions):
+        if part.folder in written:  # a file says nothing of one that was read at another time
+            part.findings.clear()
+    if others := [folder for folder in written if not is_of_controllers(folder)]:
+        found.findings.append(written_to(min(others), len(others)))
     else:
         _join(found)
     return found
@@ -130,15 +139,6 @@ def files_in(folder: Path) -> dict[str, tuple[int, int]]:
                 told = path.stat()
                 found[path.name] = told.st_size, told.st_mtime_ns
     return found
-
-
-def _tell_written(found: Segments, written: set[Path]) -> None:
-    """What was read at different times says nothing of each other: a file and those beside it, or
-    markers and decisions."""
-    for part in (*found.partitions, *found.transactions):
-        if part.folder in written:
-            part.findings.clear()
-    found.findings.append(written_to(min(written), len(written)))
 
 
 def written_to(first: Path, count: int) -> Finding:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from .directories import Segments
+from .directories import NOTHING, Segments
 from .partition import Finding, Partition
 from .transactions import TransactionLog
 
@@ -23,6 +23,8 @@ def lines(found: Segments) -> Iterator[str]:
     if found.findings:
         yield "between them:"
         yield from _findings(found.findings)
+    if not (found.partitions or found.transactions):
+        yield NOTHING
     markers = sum(len(part.markers) for part in found.partitions)
     known = f"{found.matched} of {_of(markers, 'marker')} have a decision"
     if found.unknown:

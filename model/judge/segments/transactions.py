@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ....language.expressions import Expression, lift, rewrite
 from ....language.values import evaluate, field_name
@@ -136,6 +136,15 @@ def _decide(
         open_[name] = decision
     elif name in open_:
         open_.pop(name).is_completed = COMPLETED.get(state) is not None
+
+
+CONTROLLERS: Final = r"__cluster_metadata-\d+"
+"""The controllers' log, which a broker writes to at any time, and which knows no producers."""
+
+
+def is_of_controllers(folder: Path) -> bool:
+    """Whether a folder is the controllers' log."""
+    return re.fullmatch(CONTROLLERS, folder.name) is not None
 
 
 def is_of_transactions(folder: Path) -> bool:

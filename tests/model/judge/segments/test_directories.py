@@ -9,6 +9,7 @@ import pytest
 
 from epochfence.model.judge.segments import directories
 from epochfence.model.judge.segments.directories import Segments, judge_segments
+from epochfence.model.judge.segments.partition import Partition
 from epochfence.model.judge.segments.report import lines
 from epochfence.model.judge.segments.transactions import TransactionLog, may_follow
 from epochfence.model.records import (
@@ -306,6 +307,31 @@ def test_of_a_running_broker_nothing_is_said_that_may_change(
     assert judge_segments([broker.folder]).outcome.name == "UNJUDGED"
 
 
+def test_the_controllers_log_goes_on_and_says_nothing_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker with KRaft writes to it twice a second, transactions or not."""
+    honest(broker := Broker(tmp_path))
+    broker.judge()
+    log = broker.folder / "__cluster_metadata-0" / f"{0:020}.log"
+    log.parent.mkdir()
+    log.write_bytes(b"")
+    read = directories.read_partition
+
+    def while_it_writes(given: Path, protocol: str | None) -> Partition:
+        with log.open("ab") as file:
+            file.write(b"\0" * 20)  # half a batch
+        return read(given, protocol)
+
+    monkeypatch.setattr(directories, "read_partition", while_it_writes)
+    found = judge_segments([broker.folder])
+    assert list(map(str, found.every)) == []
+    assert (found.outcome.name, found.unknown) == ("EXPLAINED", 0)
+    assert found.matched > 0
+    monkeypatch.undo()
+    assert judge_segments([broker.folder]).outcome.name == "UNJUDGED"  # it is damaged for good
+
+
 def test_a_log_that_begins_later_is_judged_by_what_is_known(tmp_path: Path) -> None:
     """Without the producers as they were, a first batch may have any sequence; with them, not."""
     log = Log(12)
@@ -371,7 +397,9 @@ def test_nothing_is_nothing_to_judge(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_text("version=1\n")
     ended = epochfence("judge", "--segments", tmp_path)
     assert ended.code == 20
-    assert ended.out.startswith("0 partitions, 0 batches; ")
+    first, last = ended.out.splitlines()
+    assert first == "no partition is there: a data directory has a folder for each, TOPIC-N"
+    assert last.startswith("0 partitions, 0 batches; ")
     missing = epochfence("judge", "--segments", tmp_path / "none")
     assert (missing.code, missing.out) == (2, "")
     assert missing.err == f"epochfence: can't read {tmp_path / 'none'}: No such file or directory\n"
