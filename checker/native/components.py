@@ -21,6 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from .compiled import compiled
+from .memory import prefetch
 from .transitions import BLOCK_BITS
 
 FAIR = 1 << 31
@@ -29,6 +30,7 @@ NONE = 0xFFFFFFFF  # the number of no state
 FIRST = np.uint32(1 << 31)  # in an order, of the first state of a component
 NUMBER = np.uint32(FIRST - np.uint32(1))
 ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+FAR, NEAR = 32, 16  # states ahead, of which the offset and then the steps are asked for in memory
 
 
 @compiled(inline="always")
@@ -41,6 +43,28 @@ def _first(bases, offsets, state):
 def _end(bases, offsets, state):
     block = state >> BLOCK_BITS
     return bases[block] + offsets[state + block + 1]
+
+
+@compiled(inline="always")
+def _ask_for_steps(bases, offsets, steps, order, far, near):
+    """Asks for the offset of the state at one place of an order, and for the steps of that at
+    another: neighbours in an order are none in memory."""
+    if 0 <= far < len(order):
+        state = np.int64(order[far] & NUMBER)
+        prefetch(offsets.ctypes.data + 4 * (state + (state >> BLOCK_BITS)))
+    if 0 <= near < len(order):
+        state = np.int64(order[near] & NUMBER)
+        prefetch(steps.ctypes.data + steps.itemsize * _first(bases, offsets, state))
+
+
+@compiled(inline="always")
+def _ask_for_targets(bases, offsets, targets, rindex, region, state):
+    """Asks for what is known of the states that a state's steps lead to."""
+    for at in range(_first(bases, offsets, state), _end(bases, offsets, state)):
+        target = np.int64(targets[at])
+        prefetch(rindex.ctypes.data + 4 * target)
+        prefetch(region.ctypes.data + 4 * target)
+        prefetch(offsets.ctypes.data + 4 * (target + (target >> BLOCK_BITS)))
 
 
 @compiled
@@ -221,6 +245,7 @@ def components(
                 rindex[target] = index
                 path += 1
                 index += 1
+                _ask_for_targets(bases, offsets, targets, rindex, region, target)
                 continue
             path -= 1
             if below:
@@ -273,6 +298,7 @@ def come(bases, offsets, targets, order, flags):
         end = _members_end(order, first)
         found = False
         for place in range(first, end):
+            _ask_for_steps(bases, offsets, targets, order, place + FAR, place + NEAR)
             state = np.int64(order[place] & NUMBER)
             found |= (flags[state] & WITHIN) != 0
             for at in range(_first(bases, offsets, state), _end(bases, offsets, state)):
@@ -292,6 +318,7 @@ def reach_all(bases, offsets, targets, order, rindex, within, reached):
         first = end - 1
         while first and not order[first] & FIRST:
             first -= 1
+        _ask_for_steps(bases, offsets, targets, order, first - FAR, first - NEAR)
         again = True
         while again:
             again = False
@@ -325,6 +352,7 @@ def broken_aims(
         end = _members_end(order, first)
         owed = np.uint64(0)
         for place in range(first, end):
+            _ask_for_steps(bases, offsets, kinds, order, place + FAR, place + NEAR)
             state = np.int64(order[place] & NUMBER)
             if not reached[state]:
                 continue
