@@ -6,6 +6,7 @@ an epoch has one transaction with records. They are of one record to a partition
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...language import (
@@ -37,7 +38,8 @@ from ..properties.transactions import is_older
 from .clients import is_current, is_given_out, pairs_held
 
 i, j, k = (PRODUCER.variable(name) for name in "ijk")
-p, n, s = PARTITION.variable("p"), PRODUCER_ID.variable("n"), RECORD.variable("s")
+p, q = PARTITION.variable("p"), PARTITION.variable("q")
+n, s = PRODUCER_ID.variable("n"), RECORD.variable("s")
 t, u = TRANSACTION.variable("t"), TRANSACTION.variable("u")
 
 # Where batches are -------------------------------------------------------------------------------
@@ -71,9 +73,9 @@ def _place(is_taken: Expression, batch: Expression, *names: Expression) -> Place
     return Place(is_taken, *pair, batch.txn, batch.record, names)
 
 
-def _under_way(name: str, who: Expression) -> tuple[Place, Place]:
+def _under_way(name: str, who: Expression, where: Expression = p) -> tuple[Place, Place]:
     """The batches of a client: on their way, and waiting for the coordinator's answer."""
-    request, waiting = in_flight(name, Produce, who, p), leader.waiting.at(p)[who]
+    request, waiting = in_flight(name, Produce, who, where), leader.waiting.at(where)[who]
     return _place(lift(True), request, request, who), _place(waiting.is_set, waiting.value, who)
 
 
@@ -234,9 +236,10 @@ batches_of_holder = invariant(
 
 _of_client = Place(_txn.is_set, _id, _epoch, _txn.value, lift(0), (i,))
 _later = (*_under_way("b", k), _of_client)
+_later_elsewhere = _under_way("b", k, q)
 
 
-def _begins_first(early: Place) -> Expression:
+def _begins_first(early: Place, later: Iterable[Place] = _later) -> Expression:
     """Whether the transactions of later batches, and of clients with a later epoch, began later."""
     return all_true(
         *(
@@ -245,7 +248,7 @@ def _begins_first(early: Place) -> Expression:
                     position(early.txn) < position(late.txn)
                 )
             )
-            for late in _later
+            for late in later
         )
     )
 
@@ -269,6 +272,29 @@ began_first = invariant(
     "newer epochs.",
 )
 
+began_first_elsewhere = invariant(
+    "BeganFirstElsewhere",
+    all_of(
+        p,
+        all_of(
+            q,
+            (p != q).implies(
+                all_true(
+                    *(
+                        place.every(
+                            (
+                                lift(place is _logged) | _counts(place.producer_id, place.epoch)
+                            ).implies(_begins_first(place, _later_elsewhere))
+                        )
+                        for place in PLACES
+                    )
+                )
+            ),
+        ),
+    ),
+    "The same of what may still get into the log of another partition.",
+)
+
 LEMMAS = (
     transaction_of_state,
     begun,
@@ -278,4 +304,5 @@ LEMMAS = (
     logged_in_time,
     batches_of_holder,
     began_first,
+    began_first_elsewhere,
 )
