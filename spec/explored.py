@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pkgutil import walk_packages
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from ..language import Row, System, Table
-from ..language.tables import bounded_view
 from .unexplored import UNEXPLORED, Unexplored
 
 
@@ -37,31 +36,35 @@ def places(
     tables: Iterable[Table], systems: Iterable[System],
     unexplored: Iterable[Unexplored] = UNEXPLORED,
 ) -> Iterator[Place]:  # fmt: skip
-    """Where the rows of these tables, and of those that only systems name, are explored."""
+    """Where the rows of these tables, and of those that only systems name, are explored. A row that
+    a system has with more to do (`groups.joined`) is the one that it was made of."""
     every, reasons = list(systems), list(unexplored)
-    known = list(tables)
-    views = {id(bounded_view(table, system.having)) for table in known for system in every}
-    of_systems = {id(table): table for system in every for table in system.tables}
-    alone = {number: table for number, table in of_systems.items() if number not in views}
-    known += alone.values()
+    known = [*tables, *(table for system in every for table in system.tables)]
+    systems_of: dict[_Declared, list[str]] = {}
+    for system in every:
+        for table in system.tables:
+            for row in table.rows:
+                if has_row(system, row):
+                    systems_of.setdefault(_declared(table, row), []).append(system.name)
+    told: set[_Declared] = set()
     for table in sorted(known, key=lambda table: table.name):
-        is_view = id(table) in alone  # which no other system has
-        having = [(s, table if is_view else bounded_view(table, s.having)) for s in every]
-        rows = [
-            (system.name, {_which(row) for row in view.rows if has_row(system, row)})
-            for system, view in having
-            if any(view is other for other in system.tables)
-        ]
         for row in table.rows:
+            which = _declared(table, row)
+            if which in told:
+                continue
+            told.add(which)
             names = (table.machine.name, table.name, table.label(row))
-            found = tuple(system for system, those in rows if _which(row) in those)
+            found = tuple(dict.fromkeys(systems_of.get(which, ())))
             why = tuple(each.reason for each in reasons if {*names} & {*each.names})
             yield Place(table.label(row), found, () if found else why)
 
 
-def _which(row: Row) -> tuple[str, str]:
-    """What tells a row from others of its table, in each of its views."""
-    return row.name, str(row.during)
+_Declared: TypeAlias = tuple[str, str, str, object]
+
+
+def _declared(table: Table, row: Row) -> _Declared:
+    """What tells a row from others, in each view of its table."""
+    return table.name, row.name, str(row.during), row.declared
 
 
 def has_row(system: System, row: Row) -> bool:

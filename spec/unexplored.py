@@ -16,28 +16,6 @@ class Unexplored(NamedTuple):
 
 
 UNEXPLORED = (
-    Unexplored("who may ask: in a system nobody is refused for who it is", ("authorizer",)),
-    Unexplored(
-        "a group's requests one by one: in a system a rebalance is one step, and who may commit is "
-        "asked as the offset is appended",
-        (
-            "group.group asked for",
-            "group.JoinGroup",
-            "group.complete join",
-            "group.session ends",
-            "group.SyncGroup",
-            "group.Heartbeat",
-            "group.LeaveGroup",
-            "group.OffsetCommit",
-            "group.TxnOffsetCommit for the group",
-            "group.DeleteGroups",
-            "group.OffsetFetch",
-            "group.offset appended",
-            "group.offset of a transaction appended",
-            "group.offset of a transaction refused",
-            "group.transaction ended",
-        ),
-    ),
     Unexplored(
         "a transactional id without an epoch: in a system it isn't there",
         ("transaction.transactional id expiry/no epoch to prepare",),

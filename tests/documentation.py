@@ -82,6 +82,9 @@ REPLICATION = shipped("replication")
 EXACTLY_ONCE = shipped("exactly-once")
 DELIVERY = shipped("delivery")
 READING = shipped("reading")
+MEMBERSHIP = shipped("membership")
+GROUP_OFFSETS = shipped("group-offsets")
+AUTHORIZATION = shipped("authorization")
 
 
 # Commands ----------------------------------------------------------------------------------------
@@ -443,6 +446,12 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "sources of delivery": lambda: _sources(DELIVERY),
     "constants of reading": lambda: _constants(READING),
     "sources of reading": lambda: _sources(READING),
+    "constants of membership": lambda: _constants(MEMBERSHIP),
+    "sources of membership": lambda: _sources(MEMBERSHIP),
+    "constants of group-offsets": lambda: _constants(GROUP_OFFSETS),
+    "sources of group-offsets": lambda: _sources(GROUP_OFFSETS),
+    "constants of authorization": lambda: _constants(AUTHORIZATION),
+    "sources of authorization": lambda: _sources(AUTHORIZATION),
     EXAMPLE.as_posix(): _example,
     "disagreements of the mock": mock_disagreements.table,
     "layouts": _layouts,

@@ -30,7 +30,7 @@ from ..group_features import (
     stable_offsets,
 )
 from ..messages import OFFSET, PRODUCER, PRODUCER_ID, Result
-from .members import refusals, refused_instances
+from .members import is_member, refusals, refused_instances
 from .offsets import ended, is_newer, not_appended, offsets_completed
 from .requests import COMPLETING, EMPTY, GroupResponse, asker, telling, told
 from .state import (
@@ -98,7 +98,7 @@ offset_commit = Table(
                 "assignment awaited, whoever asks", status == COMPLETING, "REBALANCE_IN_PROGRESS"
             ),
         ),
-        *refusals(commit.member.value, commit.generation, _telling),
+        *refusals(is_member(commit.member), commit.generation, _telling),
         *only(
             rebalance_told_last,
             _telling("assignment awaited", status == COMPLETING, "REBALANCE_IN_PROGRESS"),
@@ -115,17 +115,17 @@ commit_in_transaction = event(
 )  # fmt: skip
 _txn = commit_in_transaction
 _names_member = _txn.member.is_set | _txn.instance.is_set
-_names_any = (_txn.generation >= 0) | _names_member
+names_any = (_txn.generation >= 0) | _names_member
 _looks_at = {
-    "UNKNOWN_MEMBER_ID": if_(instances_needed, _names_any, _txn.member.is_set),
-    "ILLEGAL_GENERATION": if_(instances_needed, _names_any, _txn.generation >= 0),
+    "UNKNOWN_MEMBER_ID": if_(instances_needed, names_any, _txn.member.is_set),
+    "ILLEGAL_GENERATION": if_(instances_needed, names_any, _txn.generation >= 0),
 }
 
 
 def _refused(name: str, wrong: Expression, error: str) -> Row:
     return Row(
         name,
-        when=_looks_at.get(error, _names_any) & wrong,
+        when=_looks_at.get(error, names_any) & wrong,
         # a coordinator before 4.0 has made the group by then
         set={is_known: if_(group_coordinator_service, is_known, True)},
         reply=told(getattr(Errors, error)),
@@ -149,7 +149,7 @@ txn_offset_commit = Table(
         *only(
             members_fenced,
             *refused_instances(_txn.member, _txn.instance, _refused),
-            *refusals(_txn.member.value, _txn.generation, _refused),
+            *refusals(is_member(_txn.member), _txn.generation, _refused),
         ),
         Row(
             "it may",

@@ -12,10 +12,16 @@ Refused = Callable[[str, Expression, str], Row]
 """Makes a row of its name, of when it is, and of the name of the error that it tells."""
 
 
-def refusals(member: Expression, named: Expression, refused: Refused) -> tuple[Row, Row]:
-    """The rows for who is no member, and for a generation that is named and isn't this one."""
+def is_member(member: Expression) -> Expression:
+    """Whether a member is named, and is one."""
+    return member.is_set & member.value.is_in(members)
+
+
+def refusals(is_one: Expression, named: Expression, refused: Refused) -> tuple[Row, Row]:
+    """The rows for who `is_one` not, a member, and for a generation that is named and isn't this
+    one."""
     return (
-        refused("unknown member", ~member.is_in(members), "UNKNOWN_MEMBER_ID"),
+        refused("unknown member", ~is_one, "UNKNOWN_MEMBER_ID"),
         refused("another generation", named != generation, "ILLEGAL_GENERATION"),
     )
 

@@ -64,6 +64,7 @@ from .state import (
     committed,
     completions,
     group,
+    members,
     offset_of,
     pending,
     processing,
@@ -100,7 +101,7 @@ def _refused_members(
         answer = _answer(member, asked_on, Errors.UNKNOWN_SERVER_ERROR, of_member)
         return Row(name, when=when & wrong, set=updates, reply=answer, source=_GROUP)
 
-    return only(members_fenced, *member_refusals(member, named, refused))
+    return only(members_fenced, *member_refusals(member.is_in(members), named, refused))
 
 
 def _stored(

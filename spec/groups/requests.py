@@ -37,7 +37,7 @@ from ..group_features import (
     static_restart_rebalances,
 )
 from ..messages import PRODUCER
-from .members import Refused, is_held, refusals, refused_instances
+from .members import Refused, is_held, is_member, refusals, refused_instances
 from .state import (
     INSTANCE,
     NAMED_GENERATION,
@@ -56,10 +56,10 @@ from .state import (
 )
 
 MIN_SESSION = constant(
-    "group_min_session_timeout_ms", 0, 0, 0, real=6_000, meaning="group.min.session.timeout.ms"
+    "group_min_session_timeout_ms", 1, 1, 1, real=6_000, meaning="group.min.session.timeout.ms"
 )
 MAX_SESSION = constant(
-    "group_max_session_timeout_ms", 0, 0, 0, real=1_800_000, meaning="group.max.session.timeout.ms"
+    "group_max_session_timeout_ms", 1, 1, 1, real=1_800_000, meaning="group.max.session.timeout.ms"
 )
 
 asker = Machine("group_client", doc="Who asks a group's coordinator.")
@@ -252,7 +252,7 @@ join_group = Table(
             source="GroupCoordinator.doCurrentMemberJoinGroup",
         ),
         *refused_instances(_me, _instance, _refusing, static_members),
-        refusals(_me.value, generation, _refusing)[0],
+        refusals(is_member(_me), generation, _refusing)[0],
         Row(
             "as it was told before",
             when=join.is_same & ((status == COMPLETING) | ((status == STABLE) & (leader != _me))),
@@ -272,8 +272,8 @@ join_group = Table(
 
 complete = event(
     "complete join", is_late=Bool(), successor=Optional(PRODUCER),
-    event_doc="All members have joined, or the time for that is over (`is_late`). The `successor` "
-    "leads the group where its leader hasn't joined.",
+    event_doc="All members have joined, or the time for that is over (`is_late`). The `successor`, "
+    "one of those that have joined, leads the group where its leader hasn't.",
 )  # fmt: skip
 _stay = members & (joined | have_instances)
 _here = members & joined
@@ -281,7 +281,8 @@ join_completed = Table(
     group,
     on=complete,
     when=(status == PREPARING)
-    & (complete.is_late | ((members - joined == set_of()) & (promised == set_of()))),
+    & (complete.is_late | ((members - joined == set_of()) & (promised == set_of())))
+    & if_(complete.successor.is_set, complete.successor.value.is_in(_here), _here == set_of()),
     rows=(
         Row(
             "nobody is left",
@@ -358,7 +359,7 @@ sync_group = Table(
     response=GroupResponse,
     rows=(
         *refused_instances(sync.member, sync.instance, _telling),
-        *refusals(sync.member.value, sync.generation, _telling),
+        *refusals(is_member(sync.member), sync.generation, _telling),
         _telling("another protocol", sync.names_other_protocol, "INCONSISTENT_GROUP_PROTOCOL"),
         Row(
             "all have to join anew",
@@ -388,7 +389,7 @@ beat = event(
     generation=NAMED_GENERATION,
 )  # fmt: skip
 _beating = telling("GroupCoordinator.validateHeartbeat")
-_unknown, _another = refusals(beat.member.value, beat.generation, _beating)
+_unknown, _another = refusals(is_member(beat.member), beat.generation, _beating)
 _HEARTBEAT = "GroupCoordinator.handleHeartbeat"
 
 
@@ -410,7 +411,7 @@ heartbeat = Table(
         _another,
         _rebalancing("all have to join anew", status == PREPARING),
         *only(
-            ~heartbeats_while_completing,
+            static_members & ~heartbeats_while_completing,
             _rebalancing("assignment awaited", status == COMPLETING),
         ),
         Row("it is alive", reply=told(Errors.NONE), source=_HEARTBEAT),
@@ -442,7 +443,7 @@ leave_group = Table(
             source="GroupCoordinator.removePendingMemberAndUpdateGroup",
         ),
         *refused_instances(leave.member, leave.instance, _leaving),
-        refusals(leave.member.value, generation, _leaving)[0],
+        refusals(is_member(leave.member), generation, _leaving)[0],
         Row("a member", set=_removed(leave.member.value), reply=told(Errors.NONE), source=_GONE),
     ),
 )

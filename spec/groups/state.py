@@ -35,7 +35,6 @@ from ..messages import (
     PARTITION,
     PRODUCER,
     PRODUCER_ID,
-    PRODUCERS,
     TRANSACTION,
     TRANSACTIONS,
     Result,
@@ -48,7 +47,7 @@ GENERATIONS = constant(
     "generations", 2, 1, 8, meaning="generations of the group, one after the other"
 )
 LEAST_GENERATION = constant(
-    "least_generation", 0, 0, 0, real=-(2**31), meaning="that a request can name"
+    "least_generation", 0, -1, 0, real=-(2**31), meaning="that a request can name"
 )
 LEAST_OFFSET = constant("least_offset", 0, 0, 0, real=-(2**63), meaning="that a request can commit")
 
@@ -65,7 +64,8 @@ GENERATION = Int(0, GENERATIONS, "generation")  # 0: none so far
 NAMED_GENERATION = Int(LEAST_GENERATION, GENERATIONS, "generation")  # below 0: a request names none
 INPUT_OFFSET = Int(0, INPUTS, "input offset")
 COMMITTED_OFFSET = Int(LEAST_OFFSET, INPUTS, "input offset")  # nobody looks at what it is
-INSTANCE = Key("instance", PRODUCERS)
+INSTANCES = constant("instances", 1, 1, 2, meaning="group instance ids")
+INSTANCE = Key("instance", INSTANCES)
 
 # The group's coordinator -------------------------------------------------------------------------
 

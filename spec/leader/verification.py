@@ -165,7 +165,8 @@ def _lost_question(message: Message) -> Table:
                 send=(
                     answer_batch(loss.producer, loss.partition, *told, Errors.NOT_ENOUGH_REPLICAS),
                 ),
-                source="AddPartitionsToTxnManager, NETWORK_EXCEPTION",
+                source="AddPartitionsToTxnHandler.onComplete, ReplicaManager.handleProduceAppend, "
+                "NETWORK_EXCEPTION",
                 note="Before 3.7.1 the producer is told NETWORK_EXCEPTION, which it takes alike.",
             ),
         ),

@@ -153,7 +153,7 @@ allocated = Table(
             "not the controller",
             when=~is_active,
             reply=_refuse(Errors.NOT_CONTROLLER),
-            source="QuorumController",
+            source="QuorumController.ControllerWriteEvent",
         ),
         Row(
             "stale broker epoch",

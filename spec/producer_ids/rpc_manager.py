@@ -324,7 +324,10 @@ stored = Table(
     rpc_manager,
     on=store_answer,
     when=answered.is_set & (_stale | ~prefetched.is_set),
-    doc="The channel's thread waits where the queue of one block is full.",
+    doc="The channel's thread waits where the queue of one block is full. It asks again after "
+    "BROKER_ID_NOT_REGISTERED as well, which controllers of ZooKeeper's time alone answer; these "
+    "aren't here. A failure that is kept stands for any: UNKNOWN_SERVER_ERROR, be it what the "
+    "controller answered or a block that can't be right.",
     rows=only(
         controller_hands_out_ids & waits,
         Row(

@@ -61,6 +61,24 @@ def _reading() -> System:
     return system
 
 
+def _membership() -> System:
+    from .membership import system
+
+    return system
+
+
+def _group_offsets() -> System:
+    from .group_offsets import system
+
+    return system
+
+
+def _authorization() -> System:
+    from .authorization import system
+
+    return system
+
+
 SHIPPED: dict[str, Callable[[], System]] = {
     "transactions": _transactions,
     "producer-ids": _producer_ids,
@@ -71,6 +89,9 @@ SHIPPED: dict[str, Callable[[], System]] = {
     "exactly-once": _exactly_once,
     "delivery": _delivery,
     "reading": _reading,
+    "membership": _membership,
+    "group-offsets": _group_offsets,
+    "authorization": _authorization,
 }
 
 

@@ -77,6 +77,7 @@ ONE_RECORD = (("replicas", 3), ("records", 1))
 POWER_LOSS = (("power_losses", 1), ("crashes", 0))
 BY_HIGH_WATERMARK = ("truncated_by_epoch",)
 
+THREE_MEMBERS = (("producers", 3),)
 ONE_INSTANCE = (("producers", 1), ("faults", 1))
 
 NO_IDEMPOTENCE = ("idempotence", 0)
@@ -164,6 +165,26 @@ CHOSEN: dict[str, tuple[Scenario, ...]] = {
         Scenario("4.3", (("producer_ids", 1), ("entries", 6), ("cleanings", 2))),
         Scenario("4.3", (("producer_ids", 1), ("entries", 4), ("partial_cleanings", 1))),
         Scenario("2.8", (("producer_ids", 1), ("entries", 4), ("partial_cleanings", 1))),
+    ),
+    "membership": (
+        Scenario("4.3"),
+        Scenario("2.0", THREE_MEMBERS),
+        Scenario("4.3", THREE_MEMBERS),
+        Scenario("2.4", THREE_MEMBERS),
+        Scenario("3.1", THREE_MEMBERS),
+        Scenario("2.6"),
+    ),
+    "group-offsets": (
+        Scenario("4.3"),
+        Scenario("3.8"),
+        Scenario("3.8", (("refusals", 0),)),
+        Scenario("4.3", (("offset_records", 4),)),
+    ),
+    "authorization": (
+        Scenario("4.3"),
+        Scenario("2.0"),
+        Scenario("0.11.0.0"),
+        Scenario("2.8"),
     ),
 }
 

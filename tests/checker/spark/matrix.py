@@ -42,6 +42,9 @@ SIZES = {
     "exactly-once": {"inputs": 1, "transactions": 1},
     "delivery": {"records": 1},
     "reading": {"entries": 3, "partial_cleanings": 1},
+    "membership": {"producers": 2},
+    "group-offsets": {"offset_records": 2},
+    "authorization": {"acls": 1},
 }
 HAND_OVER = 2
 """States of a level from which on it is expanded on Spark."""

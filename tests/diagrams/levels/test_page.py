@@ -38,6 +38,7 @@ SAME_AT_EVERY_RELEASE = (
     "coordinators",
     "delivery",
     "reading",
+    "authorization",
 )  # of the first machine
 HOSTILE = "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>"
 

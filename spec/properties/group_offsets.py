@@ -1,0 +1,109 @@
+"""What must hold of the offsets that a group commits, with transactions and without."""
+
+from __future__ import annotations
+
+from ...language import (
+    Expression,
+    KnownBug,
+    after,
+    all_of,
+    any_of,
+    element,
+    invariant,
+    size,
+    step_property,
+)
+from ..group_features import (
+    completed_by_scheduler,
+    offsets_in_place_first,
+    refused_offset_harmless,
+    stable_offsets,
+)
+from ..groups.state import committed, completions
+from ..groups.stored import Kind, ending, fetched_unstable, is_replicated, log
+
+_e = element("e", log)
+_marker = ending(_e)
+_counts = (_e.kind == Kind.OFFSET) & is_replicated(_e)
+_is_committed = (
+    (_e.kind == Kind.TRANSACTION_OFFSET) & _marker.is_set & (_marker.value.kind == Kind.COMMIT)
+)
+_has_ended = _is_committed & is_replicated(_marker.value)
+
+
+def _is_told(entry: Expression) -> Expression:
+    """Whether OffsetFetch tells of this record, or of a later one."""
+    return committed.is_set & (committed.value.appended.value >= entry.place)
+
+
+committed_kept = invariant(
+    "CommittedKept",
+    all_of(_e, _counts.implies(_is_told(_e))),
+    "OffsetFetch tells of an offset that a member has committed, or of one that came later.",
+    "GroupMetadata.onOffsetCommitAppend, OffsetMetadataManager.replay",
+)
+transaction_kept = invariant(
+    "TransactionKept",
+    (size(completions) == 0).implies(all_of(_e, _has_ended.implies(_is_told(_e)))),
+    "OffsetFetch tells of an offset of a committed transaction, or of one that came later, once "
+    "the coordinator is done with the marker.",
+    "GroupMetadata.completePendingTxnOffsetCommit, OffsetMetadataManager.replay",
+    KnownBug(
+        "finding 16: a refused offset takes along the one that is pending",
+        (refused_offset_harmless,),
+        ~refused_offset_harmless,
+    ),
+)
+in_place_first = invariant(
+    "InPlaceOnceEnded",
+    all_of(_e, _has_ended.implies(_is_told(_e))),
+    "A marker that is replicated has its offsets in place.",
+    "KAFKA-17507, KafkaApis.handleWriteTxnMarkersRequest",
+    KnownBug(
+        "KAFKA-17507, mended in 3.9.1, and finding 16",
+        (offsets_in_place_first, refused_offset_harmless),
+        ~refused_offset_harmless,
+    ),
+)
+told_is_committed = invariant(
+    "ToldIsCommitted",
+    committed.is_set.implies(
+        any_of(
+            _e,
+            (_e.place == committed.value.appended.value)
+            & (_e.offset == committed.value.offset)
+            & (_counts | _has_ended),
+        )
+    ),
+    "OffsetFetch tells what was committed: nothing of a transaction that is open or aborted.",
+    "OffsetMetadataManager.fetchOffsets, GroupMetadataManager.getOffsets",
+    KnownBug(
+        "KAFKA-17507, mended in 3.9.1: a late thread commits the next transaction's offset",
+        (offsets_in_place_first,),
+        completed_by_scheduler & ~offsets_in_place_first,
+    ),
+)
+forward = step_property(
+    "OffsetsForward",
+    committed.is_set.implies(
+        after(committed.is_set)
+        & (after(committed.value.appended.value) >= committed.value.appended.value)
+    ),
+    "An offset gives way to one that stands further on in the log alone.",
+    "GroupMetadata.onOffsetCommitAppend, completePendingTxnOffsetCommit",
+)
+stable_fetch = invariant(
+    "UnstableTold",
+    ~fetched_unstable,
+    "Who asks for a stable offset gets none while a transaction has one open.",
+    "KIP-447, UNSTABLE_OFFSET_COMMIT",
+    KnownBug(
+        "before 2.5 nobody could ask so; finding 16",
+        (stable_offsets, refused_offset_harmless),
+        ~refused_offset_harmless,
+    ),
+)
+
+PROPERTIES = (
+    committed_kept, transaction_kept, in_place_first, told_is_committed, forward, stable_fetch,
+)  # fmt: skip

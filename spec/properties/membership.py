@@ -1,0 +1,125 @@
+"""What must hold of a group whose members ask one by one."""
+
+from __future__ import annotations
+
+from ...language import (
+    KnownBug,
+    after,
+    always_possible,
+    invariant,
+    leads_to,
+    set_of,
+    step_property,
+)
+from ..group_features import instances_needed, members_fenced, static_members
+from ..groups import asked
+from ..groups.requests import COMPLETING, EMPTY, PREPARING, STABLE
+from ..groups.state import (
+    GENERATIONS,
+    generation,
+    joined,
+    leader,
+    members,
+    promised,
+    status,
+)
+
+_has_begun = status.is_in(COMPLETING, STABLE)
+
+forward = step_property(
+    "GenerationForward",
+    (after(generation) == generation) | (after(generation) == generation + 1),
+    "Generations are counted, and none comes back.",
+    "GroupMetadata.initNextGeneration",
+)
+only_joined = step_property(
+    "OnlyJoined",
+    (after(generation) != generation).implies(
+        after((members == set_of()) == (status == EMPTY)) & (joined - after(members) == set_of())
+    ),
+    "A generation has all that have joined, and nobody where none is left.",
+    "GroupCoordinator.onCompleteJoin",
+)
+leader_member = invariant(
+    "LeaderIsMember",
+    _has_begun.implies(leader.is_set & leader.value.is_in(members)),
+    "Once all have joined, a member of the generation leads it: nobody else may assign.",
+    "GroupMetadata.maybeElectNewJoinedLeader, GroupMetadata.replaceStaticMember",
+)
+one_leader = step_property(
+    "OneLeader",
+    (_has_begun & after(_has_begun) & (after(generation) == generation)).implies(
+        (after(leader) == leader) | (leader.is_set & leader.value.is_in(after(asked.fenced)))
+    ),
+    "A generation has one leader; another one is that member started again, by its instance id.",
+    "GroupMetadata.replaceStaticMember, KIP-345",
+)
+fenced_is_gone = invariant(
+    "FencedIsGone",
+    asked.fenced & members == set_of(),
+    "Who has lost its instance id to another member is no member.",
+    "GroupMetadata.replaceStaticMember, KIP-345",
+)
+not_promised = invariant(
+    "PromisedOrMember",
+    promised & members == set_of(),
+    "A member id that was handed out is that of a member, or waits for one.",
+    "GroupMetadata.addPendingMember, KIP-394",
+)
+stranger_commits = invariant(
+    "OnlyMembersCommit",
+    ~asked.commit_of_none,
+    "Nobody but a member of the present generation may commit an offset, as long as the group has "
+    "members.",
+    "GroupCoordinator.validateOffsetCommit, KIP-447",
+    KnownBug(
+        "TxnOffsetCommit is asked whose it is from 2.5 on, and one without member id from 3.0 on",
+        (members_fenced, instances_needed),
+        ~instances_needed,
+    ),
+)
+commits_assigned = invariant(
+    "CommitsOnceAssigned",
+    ~asked.commit_unassigned,
+    "While members await their assignment, none of them commits with OffsetCommit.",
+    "GroupCoordinator.doCommitOffsets, REBALANCE_IN_PROGRESS",
+)
+stranger_told = invariant(
+    "OnlyMembersAnswered",
+    ~asked.other_answer,
+    "SyncGroup and Heartbeat are refused to whoever is no member of the present generation.",
+    "GroupCoordinator.validateSyncGroup, validateHeartbeat",
+)
+fenced_told = invariant(
+    "FencedToldSo",
+    ~asked.fenced_answer,
+    "A member that has lost its instance id to another one is told just that, whatever it asks. "
+    "With any other error it would join again.",
+    "GroupCoordinator, FENCED_INSTANCE_ID, KIP-345",
+    KnownBug(
+        "TxnOffsetCommit is asked whose it is from 2.5 on",
+        (members_fenced,),
+        static_members & ~members_fenced,
+    ),
+)
+
+PROPERTIES = (
+    forward, only_joined, leader_member, one_leader, fenced_is_gone, not_promised,
+    stranger_commits, commits_assigned, stranger_told, fenced_told,
+)  # fmt: skip
+
+PROGRESS = (
+    leads_to(
+        "RebalanceEnds",
+        (status == PREPARING) & (generation < GENERATIONS),
+        status != PREPARING,
+        "A rebalance ends, whoever joins or is silent.",
+        "GroupCoordinator.onCompleteJoin, DelayedJoin",
+    ),
+    always_possible(
+        "GroupCanBeLeft",
+        members == set_of(),
+        "Whatever was asked, all members can go.",
+        "GroupCoordinator.onExpireHeartbeat",
+    ),
+)

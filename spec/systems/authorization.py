@@ -1,0 +1,28 @@
+"""Requests of a principal, under a table of ACLs that changes."""
+
+from __future__ import annotations
+
+from ...language import System, Unreached
+from .. import acl_table
+from ..authorization import AUTHORIZERS, unauthorized_told
+from ..properties.authorization import PROPERTIES
+
+system = System(
+    name="authorization",
+    doc="A broker that is asked for anything by a principal, while ACLs are created and deleted.",
+    tables=acl_table.TABLES,
+    properties=PROPERTIES,
+    constants=(acl_table.ACLS,),
+    protocols=AUTHORIZERS,
+    terminal=True,
+    unreached=(
+        Unreached(
+            "impossible: before 1.0 a topic that one may not describe is called unknown",
+            ("authorizer.a topic is asked for/not to describe it",),
+            ~unauthorized_told,
+        ),
+    ),
+    reach="every table of at most two of 17 ACLs, that allow and deny, of a name, of a prefix and "
+    "of all names, and every request under each of them, of a super user as well. They don't reach "
+    "a third ACL (acls=3), a second principal, or allow.everyone.if.no.acl.found.",
+)

@@ -1,0 +1,69 @@
+"""A consumer group, and members that ask its coordinator for anything at any time."""
+
+from __future__ import annotations
+
+from ...language import System, Unreached, weak_fairness
+from ..coordinator.ownership import LARGEST_TIMEOUT, LEAST_TIMEOUT
+from ..features import KAFKA
+from ..group_features import member_ids_required, static_members
+from ..groups import asked, requests
+from ..groups.state import GENERATIONS, INPUTS, INSTANCES, LEAST_GENERATION, LEAST_OFFSET
+from ..messages import FAULTS, PRODUCER_IDS, PRODUCERS, RECORDS, SPARE, TRANSACTIONS
+from ..properties.membership import PROGRESS, PROPERTIES
+
+system = System(
+    name="membership",
+    doc="A group's coordinator and its members, with instance ids or without: each request of "
+    "theirs, at any time and in any order, sessions that end, and offsets that they commit.",
+    tables=asked.TABLES,
+    properties=PROPERTIES,
+    progress=PROGRESS,
+    # silent members go at last, and a rebalance takes no longer than it may
+    fairness=weak_fairness(requests.complete, requests.expire),
+    constants=(PRODUCERS, GENERATIONS, INSTANCES),
+    fixed={
+        LEAST_GENERATION: -1,
+        LEAST_OFFSET: 0,
+        INPUTS: 1,
+        PRODUCER_IDS: 1,
+        TRANSACTIONS: 1,
+        RECORDS: 1,
+        SPARE: 0,
+        FAULTS: 0,
+        LEAST_TIMEOUT: 0,
+        LARGEST_TIMEOUT: 2,
+        requests.MIN_SESSION: 1,
+        requests.MAX_SESSION: 1,
+    },
+    bounds={"default": {PRODUCERS: 3, GENERATIONS: 2}, "small": {PRODUCERS: 2}},
+    protocols=KAFKA.of_parts(),
+    terminal=True,
+    real=asked.REAL_FIELDS,
+    unreached=(
+        Unreached(
+            "need member ids that are handed out before one joins (2.2)",
+            (
+                "group.JoinGroup/a member that was promised",
+                "group.session ends/a member that was promised",
+                "group.LeaveGroup/a member that was promised",
+                "PromisedOrMember",
+            ),
+            ~member_ids_required,
+        ),
+        Unreached(
+            "need instance ids (2.3)",
+            ("group.complete join/nobody has joined", "FencedIsGone", "FencedToldSo"),
+            ~static_members,
+        ),
+        Unreached(
+            "needs a third member id (producers=3)",
+            ("group.JoinGroup/fenced instance",),
+            PRODUCERS < 3,
+        ),
+    ),
+    reach="three member ids, one instance id, two generations; every request, with everything that "
+    "it may say, at any time, however late. They don't reach a fourth member id, a second instance "
+    "id (instances=2), a coordinator that fails over, members that assign together over several "
+    "rebalances, or what an assignment says. A group that is deleted goes on counting its "
+    "generations here. What is committed is in `group-offsets`.",
+)

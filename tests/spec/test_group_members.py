@@ -1,0 +1,142 @@
+"""The systems `membership` and `group-offsets`: what protects their properties, and what releases
+do without."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from epochfence.checker.check import Options, check
+from epochfence.checker.verdict import Result, Verdict
+from epochfence.language import System, instantiate, lift, set_of
+from epochfence.spec.features import RELEASED
+from epochfence.spec.groups import commits, requests
+from epochfence.spec.groups.state import committed, generation, leader, members, pending, promised
+from epochfence.spec.systems import shipped
+from epochfence.tests.spec.alterations import altered
+
+MEMBERSHIP, OFFSETS = shipped("membership"), shipped("group-offsets")
+FIRST = {"offset_records": 3}
+NEVER = {"when": False}
+
+
+def run(
+    system: System, release: str, constants: dict[str, int], *properties: str, brief: bool = True
+) -> Result:
+    """A system checked for these properties alone, or for all of them."""
+    named = properties or tuple(item.name for item in system.properties)
+    return check(instantiate(system, release, constants, properties=named), Options(brief=brief))
+
+
+def broken(system: System, release: str, constants: dict[str, int]) -> set[str]:
+    """The properties that don't hold."""
+    return {
+        item.name
+        for item in system.properties
+        if run(system, release, constants, item.name).verdict is Verdict.BROKEN
+    }
+
+
+@pytest.mark.slow(6)
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("system", [MEMBERSHIP, OFFSETS])
+def test_it_holds_now_and_every_row_is_taken(system: System) -> None:
+    result = run(system, "4.3", {}, brief=False)
+    assert (result.verdict, result.unexplained) == (Verdict.HOLDS, [])
+
+
+@pytest.mark.slow(8)
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("release", RELEASED)
+def test_properties_that_break_at_a_release_are_known_to(release: str) -> None:
+    """And everything that no run reaches has its reason."""
+    features = MEMBERSHIP.protocols.features_at(release)
+    for system, constants in ((MEMBERSHIP, {}), (OFFSETS, FIRST)):
+        known = {
+            item.name
+            for item in system.properties
+            if item.known_bug is not None
+            and system.protocols.holds(item.known_bug.during, features)
+        }
+        assert broken(system, release, constants) == known
+        held = [item.name for item in system.properties if item.name not in known]
+        assert run(system, release, constants, *held, brief=False).unexplained == []
+
+
+def test_a_late_thread_commits_an_offset_of_the_next_transaction() -> None:
+    """KAFKA-17507, without finding 16"""
+    quiet = {**FIRST, "refusals": 0, "producer_ids": 1}
+    found = run(OFFSETS, "3.8", quiet, "ToldIsCommitted")
+    assert found.trace is not None
+    assert [step.row for step in found.trace.steps][-1] == "by producer id"
+    assert run(OFFSETS, "3.9", quiet, "ToldIsCommitted").verdict is Verdict.HOLDS
+
+
+_join, _sync = requests.join, requests.sync
+JOIN, COMPLETE = "group.JoinGroup", "group.complete join"
+TXN, APPENDED = "group.TxnOffsetCommit for the group", "group.offset of a transaction appended"
+AGAIN = "a static member starts again"
+# A row without its protection, and the property that minds it.
+CHANGES: list[tuple[System, str, str, dict[str, Any], str]] = [
+    (MEMBERSHIP, COMPLETE, "a generation begins", {"updates": {generation: lift(0)}},
+     "GenerationForward"),
+    (MEMBERSHIP, COMPLETE, "a generation begins", {"updates": {members: set_of()}}, "OnlyJoined"),
+    (MEMBERSHIP, JOIN, AGAIN, {"updates": {leader: leader}}, "LeaderIsMember"),
+    (MEMBERSHIP, "group.SyncGroup", "before the leader", {"updates": {leader: _sync.member}},
+     "OneLeader"),
+    (MEMBERSHIP, JOIN, AGAIN, {"updates": {members: members | set_of(_join.new_member)}},
+     "FencedIsGone"),
+    (MEMBERSHIP, JOIN, "a member that was promised", {"updates": {promised: promised}},
+     "PromisedOrMember"),
+    (MEMBERSHIP, TXN, "another generation", NEVER, "OnlyMembersCommit"),
+    (MEMBERSHIP, "group.OffsetCommit", "another generation", NEVER, "OnlyMembersCommit"),
+    (MEMBERSHIP, "group.OffsetCommit", "unknown member", NEVER, "OnlyMembersCommit"),
+    (MEMBERSHIP, "group.OffsetCommit", "assignment awaited", NEVER, "CommitsOnceAssigned"),
+    (MEMBERSHIP, "group.Heartbeat", "unknown member", NEVER, "OnlyMembersAnswered"),
+    (MEMBERSHIP, "group.SyncGroup", "another generation", NEVER, "OnlyMembersAnswered"),
+    *((MEMBERSHIP, f"group.{request}", "fenced instance", NEVER, "FencedToldSo")
+      for request in ("SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit",
+                      "TxnOffsetCommit for the group")),
+    (OFFSETS, "group.offset appended", "committed", NEVER, "CommittedKept"),
+    (OFFSETS, "group.offset appended", "committed", {"when": True}, "OffsetsForward"),
+    (OFFSETS, APPENDED, "pending", {"updates": {pending[commits.append_in_transaction.producer_id]:
+     pending[commits.append_in_transaction.producer_id]}}, "TransactionKept"),
+    (OFFSETS, "group.transaction ended", "as its marker says", {"updates": {committed:
+     pending[commits.end.producer_id]}}, "ToldIsCommitted"),
+    (OFFSETS, "group.OffsetFetch", "a transaction may change it", NEVER, "UnstableTold"),
+]  # fmt: skip
+
+
+@pytest.mark.slow(3)
+@pytest.mark.sample(2)
+@pytest.mark.parametrize(("system", "table", "row", "change", "name"), CHANGES)
+def test_what_protects_the_properties(
+    system: System, table: str, row: str, change: dict[str, Any], name: str
+) -> None:
+    constants = FIRST if system is OFFSETS else {}
+    without = altered(system, table=table, row=row, **change)
+    assert run(without, "4.3", constants, name).verdict is Verdict.BROKEN
+
+
+@pytest.mark.slow(8)
+def test_a_silent_static_member_is_waited_for_and_goes_at_last() -> None:
+    """Unless its session never ends."""
+    quick = {"producers": 2, "generations": 1}
+    progress = Options(progress=True, brief=True)
+    whole = instantiate(MEMBERSHIP, "4.3", quick, properties=("RebalanceEnds", "GroupCanBeLeft"))
+    assert check(whole, progress).verdict is Verdict.HOLDS
+    stays = altered(MEMBERSHIP, table="group.session ends", row="a member", when=False)
+    for name in ("RebalanceEnds",):
+        found = check(instantiate(stays, "4.3", quick, properties=(name,)), progress)
+        assert found.verdict is Verdict.BROKEN
+
+
+def test_who_names_no_member_is_none() -> None:
+    """Not the first one that there is: what isn't there has no value."""
+    nobody = altered(
+        MEMBERSHIP, table="group.OffsetCommit", row="unknown member",
+        when=~commits.commit.member.value.is_in(members),
+    )  # fmt: skip
+    found = run(nobody, "4.3", {"producers": 2}, "OnlyMembersCommit")
+    assert found.verdict is Verdict.BROKEN
