@@ -17,6 +17,7 @@ from ..groups.requests import COMPLETING, EMPTY, PREPARING, STABLE
 from ..groups.state import (
     GENERATIONS,
     generation,
+    have_instances,
     joined,
     leader,
     members,
@@ -35,9 +36,12 @@ forward = step_property(
 only_joined = step_property(
     "OnlyJoined",
     (after(generation) != generation).implies(
-        after((members == set_of()) == (status == EMPTY)) & (joined - after(members) == set_of())
+        after((members == set_of()) == (status == EMPTY))
+        & (joined - after(members) == set_of())
+        & (after(members) - (joined | have_instances) == set_of())
     ),
-    "A generation has all that have joined, and nobody where none is left.",
+    "A generation has all that have joined, and of those that are silent none but static members; "
+    "nobody where none is left.",
     "GroupCoordinator.onCompleteJoin",
 )
 leader_member = invariant(
