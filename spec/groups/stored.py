@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ...language import (
     Bool,
+    Event,
     Expression,
     Machine,
     Optional,
@@ -144,7 +145,7 @@ def _heard(table: Table, place: Expression, when: Expression) -> Table:
     return joined(table, store, when=when, updates=updates)
 
 
-def _is_there(kind: Expression, said: Expression, producer_id: Expression | None) -> Expression:
+def _is_there(kind: Expression, said: Event, producer_id: Expression | None) -> Expression:
     return any_of(
         _e,
         (_e.kind == kind)
