@@ -21,6 +21,7 @@ from typing import Any
 
 from ..graph import Node
 from ..ground import GroundAction, Grounded, GroundRow
+from .gates import Group, Item, gates
 from .instructions import (
     I8,
     I32,
@@ -138,8 +139,8 @@ class _Writer:
         states, count, out, rows, bad, bad_count = (
             b.inttoptr(arg) if at != 1 else arg for at, arg in enumerate(function.args)
         )
-        # flags of steps; the faults that many rows would make, and those that some did make
-        fault = b.alloca(I64, size=3)
+        # flags of steps; which of the faults that many rows may make are to be looked for
+        fault = b.alloca(I64, size=2)
         watched = b.load(b.gep(bad_count, number(1), I64), I64)
         exchanged = b.alloca(I64, size=self.packing.words)
         head = b.append_basic_block("head")
@@ -159,12 +160,9 @@ class _Writer:
         source = b.gep(states, b.mul(at, number(self.packing.stride)), I8)
         values = Values(self.packing, b, self.load(b, source))
         b.store(number(0), fault)
-        b.store(number(0), self.made(b, fault))
         cursor = written
         alone, alike = self.divided()
-        self.note_common(b, values, fault)
-        for action in alone:
-            cursor = self.action(b, action, values, source, out, rows, cursor, fault)
+        cursor = self.steps(b, alone, values, source, out, rows, cursor, fault)
         for orbit, actions in alike:
             first = self.actions_function(actions)
             cursor = b.call(first, (source, out, rows, cursor, fault))
@@ -177,7 +175,6 @@ class _Writer:
             self.call_represent(b, out, written, cursor)
         broken, terminal = self.judged(b, values, source)
         stuck = b.and_(b.icmp("eq", cursor, written), b.not_(terminal))
-        self.tell_common(b, fault)
         flags = b.or_(broken, b.load(fault, I64))
         flags = b.or_(flags, self.flagged(b, stuck, DEADLOCK))
         flags = b.and_(flags, watched)
@@ -214,10 +211,7 @@ class _Writer:
         function, b = self.function(name, I64, POINTER, POINTER, POINTER, I64, POINTER)
         source, out, rows, cursor, fault = function.args
         values = Values(self.packing, b, self.load(b, source))
-        self.note_common(b, values, fault)
-        for action in actions:
-            cursor = self.action(b, action, values, source, out, rows, cursor, fault)
-        b.ret(cursor)
+        b.ret(self.steps(b, actions, values, source, out, rows, cursor, fault))
         return function
 
     def represent(self) -> None:
@@ -301,59 +295,86 @@ class _Writer:
                 offset = self.packing.stride - 8
             b.store(value, b.gep(target, number(offset), I8), align=1)
 
-    def note_common(self, b: Builder, values: Values, fault: Value) -> None:
-        """Stores which of the faults that many rows would make they would make in this state."""
-        found = number(0)
-        for bit, (node, _) in enumerate(self.faults.common):
-            found = b.or_(found, b.shl(b.zext(values.truth(node), I64), number(bit)))
-        b.store(found, self.common(b, fault))
+    def steps(
+        self, b: Builder, actions: list[GroundAction], values: Values, source: Value, out: Value,
+        rows: Value, cursor: Value, fault: Value,
+    ) -> Value:  # fmt: skip
+        """Writes the successors by the rows of actions, and notes what is wrong with them; returns
+        the index behind the last."""
+        b.store(number(0), self.common(b, fault))
+        end = self.actions(b, actions, values, source, out, rows, cursor, fault)
+        every = [self.faults.of(row)[0] for action in actions for row in action.rows]
+        asked = b.load(self.common(b, fault), I64)
+        for bits in self.faults.alike(every):
+            wanted = b.and_(asked, number(sum(1 << bit for bit in bits)))
+            if 2 * sum(row >> bits[0] & 1 for row in every) > len(every):
+                self.tell_common(b, values, bits, wanted, fault)
+            else:
+                with b.if_unlikely(b.icmp("ne", wanted, number(0))):
+                    self.tell_common(b, values.inner(), bits, wanted, fault)
+        return end
 
     def common(self, b: Builder, fault: Value) -> Value:
         return b.gep(fault, number(1), I64)
 
-    def made(self, b: Builder, fault: Value) -> Value:
-        return b.gep(fault, number(2), I64)
-
-    def tell_common(self, b: Builder, fault: Value) -> None:
-        """Adds the flags of the faults that many rows would make, and some did make."""
-        if not self.faults.common:
-            return
-        made = b.load(self.made(b, fault), I64)
+    def tell_common(
+        self, b: Builder, values: Values, bits: Sequence[int], wanted: Value, fault: Value
+    ) -> None:
+        """Adds the flags of those faults, among some that many rows may make, that are wanted and
+        that steps from this state make."""
+        found = self.united(
+            b, (self.flagged(b, values.truth(self.faults.common[bit][0]), 1 << bit) for bit in bits)
+        )
+        made = b.and_(found, wanted)
         with b.if_unlikely(b.icmp("ne", made, number(0))):
-            found = b.load(fault, I64)
-            for flag, mask in self.faults.by_flag.items():
-                some = b.icmp("ne", b.and_(made, number(mask)), number(0))
-                found = b.or_(found, self.flagged(b, some, flag))
-            b.store(found, fault)
+            flags = b.load(fault, I64)
+            for bit in bits:
+                some = b.icmp("ne", b.and_(made, number(1 << bit)), number(0))
+                flags = b.or_(flags, self.flagged(b, some, self.faults.common[bit][1]))
+            b.store(flags, fault)
 
     # Rows ----------------------------------------------------------------------------------
 
-    def action(
-        self, b: Builder, action: GroundAction, values: Values, source: Value, out: Value,
+    def actions(
+        self, b: Builder, actions: list[GroundAction], values: Values, source: Value, out: Value,
         rows: Value, cursor: Value, fault: Value,
     ) -> Value:  # fmt: skip
-        """Writes the successors by the rows of an action; returns the index behind the last."""
-        parts = [n for row in action.rows for n in self.nodes(row)]
-        called = None
-        if len(action.possible) > 1 or cost(parts) > INLINE:
-            called = self.rows_function(action)
-        elif all(node.is_constant for node in action.possible):
-            return self.rows(b, action, values, source, out, rows, cursor, fault)
-        for place, possible in enumerate(action.possible):
+        """Writes the successors by the rows of actions; returns the index behind the last."""
+        called = {id(each): self.rows_function(each) for each in actions if self.is_long(each)}
+
+        def tried(item: Item, values: Values, cursor: Value) -> Value:
+            if isinstance(item, Group):
+                for each in item.inside:
+                    cursor = asked(each, values, cursor)
+                return cursor
+            function = called.get(id(item.action))
+            if function is None:
+                return self.rows(b, item.action, values, source, out, rows, cursor, fault)
+            return b.call(function, (source, out, rows, cursor, fault, number(item.place)))
+
+        def asked(item: Item, values: Values, cursor: Value) -> Value:
+            if item.condition.is_constant:  # it is true
+                return tried(item, values, cursor)
             before = b.block
-            inside = b.append_basic_block("possible")
-            after = b.append_basic_block("next")
-            b.cbranch(values.truth(possible), inside, after)
+            inside, after = b.append_basic_block("possible"), b.append_basic_block("next")
+            b.cbranch(values.truth(item.condition), inside, after)
             b.position_at_end(inside)
-            if called is not None:
-                grown = b.call(called, (source, out, rows, cursor, fault, number(place)))
-            else:
-                grown = self.rows(b, action, values.inner(), source, out, rows, cursor, fault)
+            grown = tried(item, values.inner(), cursor)
             end = b.block
             b.branch(after)
             b.position_at_end(after)
-            cursor = self.join(b, [(cursor, before), (grown, end)])
+            return self.join(b, [(cursor, before), (grown, end)])
+
+        for item in gates(
+            self.grounded.graph, actions, lambda leaf: self.packing.places[leaf].word
+        ):
+            cursor = asked(item, values, cursor)
         return cursor
+
+    def is_long(self, action: GroundAction) -> bool:
+        """Whether an action's rows are better a function of their own."""
+        parts = [n for row in action.rows for n in self.nodes(row)]
+        return len(action.possible) > 1 or cost(parts) > INLINE
 
     def rows_function(self, action: GroundAction) -> Function:
         """The rows of an action as a function of their own: what is rare and long."""
@@ -472,8 +493,8 @@ class _Writer:
         together = self.updated(b, values.inner(), together, alike)
         self.store(b, values.words, together, row, source, out, rows, cursor)
         if common.text != number(0).text:
-            known = b.and_(b.load(self.common(b, fault), I64), common)
-            self.note(b, known, self.made(b, fault))
+            place = self.common(b, fault)
+            b.store(b.or_(b.load(place, I64), common), place)
         if wrong.text != number(0).text:
             self.note(b, wrong, fault)
         grown = b.add(cursor, number(1))

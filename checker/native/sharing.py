@@ -68,7 +68,7 @@ class Faults:
     """What is wrong with a step by a row: what many rows have in common, and what is the row's own.
 
     A step that has nothing to do with a property breaks it if the state before does by itself:
-    `common` are such faults, each for a bit, `by_flag` the bits of each flag.
+    `common` are such faults, each for a bit.
     """
 
     def __init__(self, grounded: Grounded, flags: Flags) -> None:
@@ -82,9 +82,6 @@ class Faults:
             for fault, count in users.most_common(64)
             if count >= COMMON and not fault[0].is_constant
         ]
-        self.by_flag: dict[int, int] = {}
-        for bit, (_, flag) in enumerate(self.common):
-            self.by_flag[flag] = self.by_flag.get(flag, 0) | 1 << bit
         self.found = {row: self._divided(of_row) for row, of_row in parts.items()}
 
     def _parts(self, row: GroundRow) -> list[Fault]:
@@ -103,6 +100,14 @@ class Faults:
     def of(self, row: GroundRow) -> tuple[int, tuple[Fault, ...]]:
         """The bits of the common ones among a row's, and the others by flag."""
         return self.found[id(row)]
+
+    def alike(self, rows: Sequence[int]) -> list[list[int]]:
+        """The common faults that any of some rows makes, of which the bits are given: those
+        together that the same rows make."""
+        makers: dict[tuple[int, ...], list[int]] = {}
+        for bit in range(len(self.common)):
+            makers.setdefault(tuple(row >> bit & 1 for row in rows), []).append(bit)
+        return [bits for of, bits in makers.items() if any(of)]
 
     def _divided(self, parts: list[Fault]) -> tuple[int, tuple[Fault, ...]]:
         bits = sum(1 << bit for bit, fault in enumerate(self.common) if fault in parts)
