@@ -23,25 +23,26 @@ _MEANINGS = {
 }  # fmt: skip
 _LETTERS = ascii_lowercase + ascii_uppercase
 CLIENT = "client="
+_MOST = 4  # so many releases are listed
 
 
 def tell_matrix(found: Matrix, console: Console) -> None:
     """Prints a line for each property that doesn't hold everywhere, with a sign for each release;
     of pairs a line for each client, with the signs of all that breaks at a broker."""
     console.print(f"[bold]{escape(found.system)}[/bold]")
-    letters = _letters(found.every_cell)
     pairs = any(MIXED in name for name in found.protocols)
-    used = _pairs(found, letters, console) if pairs else _releases(found, letters, console)
+    used, letters = (_pairs if pairs else _releases)(found, console)
     for sign, meaning in _MEANINGS.items():
         if sign in used:
             console.print(f"  {sign} {meaning}")
-    for bug, letter in letters.items():
-        console.print(Text(f"  {letter} breaks by {bug}"))
+    for what, letter in letters.items():
+        console.print(Text(f"  {letter} breaks by {what}"))
     _unexplained(found, console)
 
 
-def _releases(found: Matrix, letters: dict[str, str], console: Console) -> set[str]:
-    table = _grid(found.protocols)
+def _releases(found: Matrix, console: Console) -> tuple[set[str], dict[str, str]]:
+    """The signs that were used, and what each letter stands for: a bug."""
+    table, letters = _grid(found.protocols), _letters(found.every_cell)
     used: set[str] = set()
     everywhere = 0
     for name in found.properties:
@@ -55,22 +56,36 @@ def _releases(found: Matrix, letters: dict[str, str], console: Console) -> set[s
     if table.row_count:
         console.print(table)
     console.print(f"  {everywhere} of {len(found.properties)} hold at each of these releases")
-    return used
+    return used, letters
 
 
-def _pairs(found: Matrix, letters: dict[str, str], console: Console) -> set[str]:
+def _pairs(found: Matrix, console: Console) -> tuple[set[str], dict[str, str]]:
+    """The signs that were used, and what each letter stands for: all that breaks at a pair, a
+    capital where no listed bug explains some of it."""
     places = {protocol: _pair(protocol) for protocol in found.protocols}
     clients = dict.fromkeys(client for client, _ in places.values())
     brokers = list(dict.fromkeys(broker for _, broker in places.values()))
     at = {place: protocol for protocol, place in places.items()}
     table = _grid(brokers, "client \\ broker")
-    used: set[str] = set()
+    bugs, small, large = _letters(found.every_cell), iter(ascii_lowercase), iter(ascii_uppercase)
+    used, letters = set[str](), dict[str, str]()
     for client in clients:
-        signs = [_together(found, at[client, broker], letters) for broker in brokers]
+        signs: list[str] = []
+        for broker in brokers:
+            cells = [found.cell(at[client, broker], name) for name in found.properties]
+            named = {bug for cell in cells for bug in cell.bugs}
+            alone = [f"! {cell.name}" for cell in cells if cell.is_unexplained]
+            what = ", ".join([*(bug for bug in bugs if bug in named), *alone])
+            if what and what not in letters:
+                letters[what] = next(large if alone else small, "+")
+            used.update("!" if alone else "")
+            unclear = any(cell.verdict == "inconclusive" for cell in cells)
+            fine = _SIGNS["holds"] if not what and not unclear else ""
+            signs.append(letters.get(what, fine) + _SIGNS["inconclusive"] * unclear)
         used.update(*signs)
         table.add_row(client, *signs)
     console.print(table)
-    return used
+    return used, letters
 
 
 def _pair(protocol: str) -> tuple[str, str]:
@@ -78,13 +93,6 @@ def _pair(protocol: str) -> tuple[str, str]:
     broker, *parts = protocol.split(MIXED)
     own = [part.removeprefix(CLIENT) for part in parts if part.startswith(CLIENT)]
     return (own[0] if own else broker), broker
-
-
-def _together(found: Matrix, protocol: str, letters: dict[str, str]) -> str:
-    """The signs of all that doesn't hold at a pair, each once."""
-    every = {_sign(found.cell(protocol, name), letters) for name in found.properties}
-    fine = {_SIGNS["holds"], _SIGNS["vacuous"]}
-    return "".join(sorted(set("".join(every)) - fine)) or _SIGNS["holds"]
 
 
 def _grid(names: Sequence[str], first: str = "") -> Grid:
@@ -110,12 +118,18 @@ def _sign(cell: Cell, letters: dict[str, str]) -> str:
 
 def _unexplained(found: Matrix, console: Console) -> None:
     """The cells that no listed bug explains: a line for each property, with how long runs are."""
-    told: dict[str, list[str]] = {}
+    told: dict[str, dict[int | None, list[str]]] = {}
     for cell in found.every_cell:
         if cell.is_unexplained:
-            told.setdefault(cell.name, []).append(f"{cell.protocol} after {cell.steps} steps")
-    for name, places in told.items():
-        console.print(Text(f"  ! {name}: {', '.join(places)}"))
+            told.setdefault(cell.name, {}).setdefault(cell.steps, []).append(cell.protocol)
+    for name, by_steps in told.items():
+        runs = (f"{_listed(places)} after {steps} steps" for steps, places in by_steps.items())
+        console.print(Text(f"  ! {name}: {'; '.join(runs)}"))
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_MOST])
+    return shown if len(names) <= _MOST else f"{shown} and {len(names) - _MOST} more"
 
 
 def tell_outcome(found: Sequence[Matrix], verdict: Verdict, console: Console) -> None:

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from epochfence.checker.check import Options, check
 from epochfence.checker.journal import Kept
 from epochfence.checker.matrix import DEADLOCK, Cell, Matrix, matrix, outcome
 from epochfence.checker.spark.options import SparkOptions
 from epochfence.checker.sweep import Piece, digest
+from epochfence.checker.tables import tell_matrix
 from epochfence.checker.verdict import Verdict
 from epochfence.checker.workers import Spread
 from epochfence.cli.options import bounds_of
@@ -278,6 +280,30 @@ def test_progress_counts_too() -> None:
     assert ended.code == 12
     assert "! Answered: 1 after 5 steps" in ended.out
     assert "! CanBeAnswered: 1 after 3 steps" in ended.out
+
+
+def test_pairs_have_a_letter_for_all_that_breaks_however_much_that_is() -> None:
+    """A cell is one letter wide: a capital where some of it is explained by no bug of the list."""
+    brokers = [f"{major}.{minor}" for major in (2, 3) for minor in range(9)]
+    pairs = [f"{broker}+client={client}" for client in ("1.0", "9.0") for broker in brokers]
+
+    def cell(pair: str, name: str) -> Cell:
+        old, broken = "1.0" in pair, name == "Kept" or pair < "3"
+        bugs = () if old and name == "Kept" else (f"KAFKA-{name}", "KIP-1")
+        return Cell(pair, name, "broken", 9, bugs) if broken else Cell(pair, name, "holds")
+
+    cells = {(pair, name): cell(pair, name) for pair in pairs for name in ("Once", "Kept")}
+    found = Matrix("s", ("Once", "Kept"), tuple(pairs), {pair: pair for pair in pairs}, cells)
+    with (console := Console(width=80)).capture() as told:
+        tell_matrix(found, console)
+    lines = [line.rstrip() for line in told.get().splitlines()]
+    rows = {line.split()[0]: "".join(line.split()[1:]) for line in lines if line[:1].isdigit()}
+    assert rows["1.0"] == "A" * 9 + "B" * 9
+    assert rows["9.0"] == "a" * 9 + "b" * 9
+    assert "  A breaks by KAFKA-Once, KIP-1, ! Kept" in lines
+    assert "  b breaks by KIP-1, KAFKA-Kept" in lines
+    assert "  ! breaks by a run that no listed bug explains" in lines
+    assert "2.3+client=1.0 and 14 more after 9 steps" in " ".join(told.get().split())
 
 
 @pytest.mark.slow(5)
