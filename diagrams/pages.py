@@ -145,22 +145,25 @@ class _Pages:
                 yield self.drawn(overview(diagram), name, title, f"../{DRAWINGS}")
                 page = f"../{DRAWINGS}/{system.name}.html#{machine.name}"
                 yield f"[With every row, release by release]({page})\n"
-        if machine.state is None and (system := self.written(machine, owners)) is not None:
+        for system in self.written(machine, owners) if machine.state is None else ():
             page = f"../{DRAWINGS}/{system.name}.html#{machine.name}"
-            yield f"[Each field with the rows that write it, release by release]({page})\n"
+            yield f"[Each field with the rows of {system.name} that write it]({page})\n"
         seen: list[Seen] = []
         for table, systems in told.items():
             everywhere = len(systems) == len(owners)
             yield from self.table(table, systems, _alike(table, seen), everywhere=everywhere)
             seen.append(Seen(systems[0].name, table))
 
-    def written(self, machine: Machine, owners: list[System]) -> System | None:
-        """The first system with a row that writes to the machine: its page shows the fields."""
+    def written(self, machine: Machine, owners: list[System]) -> Iterator[System]:
+        """The systems whose pages show the machine's fields: each with rows that write to it, but
+        those whose events of the machine another page has."""
+        shown: list[set[str]] = []
         for system in owners:
-            if writes_to(system, machine):
+            events = {table.on.name for table in system.tables if table.machine is machine}
+            if writes_to(system, machine) and not any(events <= others for others in shown):
+                shown.append(events)
                 self.diagrams.setdefault(system.name, []).append((machine, None))
-                return system
-        return None
+                yield system
 
     def table(
         self, table: Table, systems: list[System], seen: Seen | None, *, everywhere: bool
