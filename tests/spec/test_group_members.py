@@ -48,20 +48,21 @@ def test_it_holds_now_and_every_row_is_taken(system: System) -> None:
 
 @pytest.mark.slow(8)
 @pytest.mark.sample(1)
+@pytest.mark.parametrize(("system", "constants"), [(MEMBERSHIP, {}), (OFFSETS, FIRST)])
 @pytest.mark.parametrize("release", RELEASED)
-def test_properties_that_break_at_a_release_are_known_to(release: str) -> None:
+def test_properties_that_break_at_a_release_are_known_to(
+    release: str, system: System, constants: dict[str, int]
+) -> None:
     """And everything that no run reaches has its reason."""
-    features = MEMBERSHIP.protocols.features_at(release)
-    for system, constants in ((MEMBERSHIP, {}), (OFFSETS, FIRST)):
-        known = {
-            item.name
-            for item in system.properties
-            if item.known_bug is not None
-            and system.protocols.holds(item.known_bug.during, features)
-        }
-        assert broken(system, release, constants) == known
-        held = [item.name for item in system.properties if item.name not in known]
-        assert run(system, release, constants, *held, brief=False).unexplained == []
+    features = system.protocols.features_at(release)
+    known = {
+        item.name
+        for item in system.properties
+        if item.known_bug is not None and system.protocols.holds(item.known_bug.during, features)
+    }
+    assert broken(system, release, constants) == known
+    held = [item.name for item in system.properties if item.name not in known]
+    assert run(system, release, constants, *held, brief=False).unexplained == []
 
 
 def test_a_late_thread_commits_an_offset_of_the_next_transaction() -> None:
