@@ -114,6 +114,7 @@ class _Run:
     def calls(self) -> Iterator[Call]:
         """What the application does, in its order."""
         sent: set[tuple[str, str]] = set()
+        drained: set[tuple[str, str]] = set()
         for step in self.steps:
             if step.event not in CALLS:
                 continue
@@ -122,11 +123,16 @@ class _Run:
                 yield Call(step.number, step.lane, "send", step.detail)
             elif step.event == "drain":
                 partition = step.detail.partition(",")[0]
+                if (step.lane, step.detail) in drained:
+                    continue  # its batch is sent again
+                drained.add((step.lane, step.detail))
                 if (step.lane, partition) in sent:
                     sent.remove((step.lane, partition))
                 else:
                     yield Call(step.number, step.lane, "send", partition)
             else:
+                if step.event == "beginTransaction":
+                    drained = {one for one in drained if one[0] != step.lane}
                 ends = None if step.event == "beginTransaction" else self._end_of(step)
                 yield Call(step.number, step.lane, step.event, step.detail, ends)
 

@@ -193,6 +193,28 @@ BUGS = (
         also=("redpanda-21340",),
     ),
     Bug(
+        "redpanda-8cd0bc66",
+        "a batch is taken for one of the aborted transaction before: it is acknowledged, and lost",
+        "Redpanda before 22.2.1",
+        "NoLostAcknowledgement",
+        "2.4",
+        "2.5",
+        ("client_epoch_bump", "unknown_producer_accepted"),
+        transactions(transactions=2, faults=1, expiries=1),
+        (
+            "batch expires/at its first attempt: abortable",
+            "abortTransaction/abort",
+            "Produce/append",
+            "ProduceResponse/unknown at the leader: new sequences",
+            "Produce/duplicate",
+            "EndTxnResponse/ended",
+        ),
+        "redpanda-data/redpanda 8cd0bc66; KIP-360",
+        since="2.1",
+        note="Kafka has it from KIP-91 on, by which a batch expires while its request is under "
+        "way, until KIP-360.",
+    ),
+    Bug(
         "redpanda-90967b6f",
         "what a leader began in an earlier term it finishes in a later one",
         "Redpanda before 22.1.1",

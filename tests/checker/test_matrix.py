@@ -7,6 +7,7 @@ import re
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from epochfence.checker.workers import Spread
 from epochfence.cli.options import bounds_of
 from epochfence.language import Int, Machine, Row, System, Table, event, instantiate, invariant
 from epochfence.spec.bugs import BUGS
+from epochfence.spec.features import RELEASED
 from epochfence.spec.load import load_system
 from epochfence.spec.systems import shipped
 from epochfence.tests.test_cli import ROOT, epochfence
@@ -129,6 +131,45 @@ def test_what_no_listed_bug_explains_is_as_the_page_has_it(row: tuple[str, ...])
 
 def test_the_page_has_a_row_for_what_no_listed_bug_explains() -> None:
     assert len(UNEXPLAINED) == 5
+
+
+OF_TRANSACTIONS = [
+    (name, span, features)
+    for names, spans, features in re.findall(
+        r"^\| (`\w+`(?:, `\w+`)*) \| (\d[\d., to]+) \| .* \| (`\w.*`) \|$",
+        (ROOT / "docs" / "matrix.md").read_text(),
+        re.MULTILINE,
+    )
+    for name in names.replace("`", "").split(", ")
+    if name in {item.name for item in shipped("transactions").properties}
+    for span in spans.split(", ")
+]
+
+
+@pytest.mark.slow(8)
+@pytest.mark.sample(1, of="a matrix")
+@pytest.mark.parametrize(("name", "span", "features"), OF_TRANSACTIONS)
+def test_what_no_bug_explains_of_transactions_holds_with_what_the_page_says(
+    name: str, span: str, features: str, seed: int
+) -> None:
+    """At the first and last release of the line, and at one in between."""
+    first, last = ({"0.11": "0.11.0.0"}.get(end, end) for end in span.split(" to "))
+    between = RELEASED[RELEASED.index(first) : RELEASED.index(last) + 1]
+    on = features.replace("`", "").split(", ")
+    options = Options(brief=True, deadlock=False)
+    for release in dict.fromkeys((first, Random(seed).choice(between), last)):
+        for fixes, wanted in (([], Verdict.BROKEN), (on, Verdict.HOLDS)):
+            instance = instantiate(
+                shipped("transactions"), release, bounds="small", switch_on=fixes,
+                properties=[name],
+            )  # fmt: skip
+            assert check(instance, options).verdict is wanted, (release, fixes)
+
+
+def test_the_page_has_lines_of_transactions() -> None:
+    assert {name for name, *_ in OF_TRANSACTIONS} == {
+        "MarkersMatchDecision", "NoLostAcknowledgement", "OutcomeAsTold", "NotFencedByItself",
+    }  # fmt: skip
 
 
 @pytest.mark.slow(5)
