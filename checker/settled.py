@@ -16,7 +16,7 @@ from ..language import (
     Table,
     lift,
 )
-from ..language.deciding import truth as truth
+from ..language.deciding import truth
 from ..language.expressions import TRUE, children_first, resolve
 from ..language.systems import events_of
 from ..language.values import field_name

@@ -42,7 +42,8 @@ def tell_matrix(found: Matrix, console: Console) -> None:
 
 def _releases(found: Matrix, console: Console) -> tuple[set[str], dict[str, str]]:
     """The signs that were used, and what each letter stands for: a bug."""
-    table, letters = _grid(found.protocols), _letters(found.every_cell)
+    table = _grid(found.protocols)
+    letters = dict(zip(_bugs(found.every_cell), _LETTERS, strict=False))
     used: set[str] = set()
     everywhere = 0
     for name in found.properties:
@@ -67,15 +68,13 @@ def _pairs(found: Matrix, console: Console) -> tuple[set[str], dict[str, str]]:
     brokers = list(dict.fromkeys(broker for _, broker in places.values()))
     at = {place: protocol for protocol, place in places.items()}
     table = _grid(brokers, "client \\ broker")
-    bugs, small, large = _letters(found.every_cell), iter(ascii_lowercase), iter(ascii_uppercase)
+    order, small, large = _bugs(found.every_cell), iter(ascii_lowercase), iter(ascii_uppercase)
     used, letters = set[str](), dict[str, str]()
     for client in clients:
         signs: list[str] = []
         for broker in brokers:
             cells = [found.cell(at[client, broker], name) for name in found.properties]
-            named = {bug for cell in cells for bug in cell.bugs}
-            alone = [f"! {cell.name}" for cell in cells if cell.is_unexplained]
-            what = ", ".join([*(bug for bug in bugs if bug in named), *alone])
+            what, alone = _broken(cells, order)
             if what and what not in letters:
                 letters[what] = next(large if alone else small, "+")
             used.update("!" if alone else "")
@@ -86,6 +85,14 @@ def _pairs(found: Matrix, console: Console) -> tuple[set[str], dict[str, str]]:
         table.add_row(client, *signs)
     console.print(table)
     return used, letters
+
+
+def _broken(cells: Sequence[Cell], order: Iterable[str]) -> tuple[str, bool]:
+    """What breaks at a pair: bugs in the order, then properties that no bug explains; and whether
+    there are such."""
+    named = {bug for cell in cells for bug in cell.bugs}
+    alone = [f"! {cell.name}" for cell in cells if cell.is_unexplained]
+    return ", ".join([*(bug for bug in order if bug in named), *alone]), bool(alone)
 
 
 def _pair(protocol: str) -> tuple[str, str]:
@@ -104,10 +111,9 @@ def _grid(names: Sequence[str], first: str = "") -> Grid:
     return table
 
 
-def _letters(cells: Iterable[Cell]) -> dict[str, str]:
-    """A letter for each bug, in the order in which releases have them."""
-    bugs = dict.fromkeys(bug for cell in cells for bug in cell.bugs)
-    return dict(zip(bugs, _LETTERS, strict=False))
+def _bugs(cells: Iterable[Cell]) -> list[str]:
+    """Each bug, in the order in which releases have them."""
+    return list(dict.fromkeys(bug for cell in cells for bug in cell.bugs))
 
 
 def _sign(cell: Cell, letters: dict[str, str]) -> str:

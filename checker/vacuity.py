@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..language import Expression, Instance, Message, lift
+from ..language.deciding import truth
 from ..language.systems import NETWORK
 from .probes import TERMINAL, Probe, fields_read, is_untested
-from .settled import message_of, names_settings, only_unchanged, ruled_out, truth
+from .settled import message_of, names_settings, only_unchanged, ruled_out
 
 SETTINGS = "ruled out by these constants and this release"
 NO_REASON = "for no reason that is known"

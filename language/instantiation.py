@@ -8,7 +8,6 @@ from dataclasses import replace
 from itertools import product
 from math import prod
 
-from .deciding import truth
 from .errors import DeclarationError, UnsettledError
 from .expressions import (
     Bound,
@@ -98,9 +97,9 @@ def _check_refusals(
     system: System, protocol: str, constants: Mapping[str, int], features: frozenset[str]
 ) -> None:
     for item in system.refusals:
-        when = lift(item.when)
-        if truth(when, constants, features):
-            named = (node.data.name for node in children_first(when) if node.op == "constant")
+        if item.applies(constants, features):
+            nodes = children_first(lift(item.when))
+            named = (node.data.name for node in nodes if node.op == "constant")
             given = ", ".join(f"{name}={constants[name]}" for name in dict.fromkeys(named))
             raise DeclarationError(f"{system.name} at {protocol}, {given}: {item.why}")
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
+from .deciding import truth
 from .errors import DeclarationError
 from .expressions import ConstantInfo, Expression, Field, Operand, children_first, lift, naming
 from .fairness import Fairness
@@ -20,7 +21,7 @@ from .rankings import Ranking, bounded_ranking
 from .rendered import Rendered
 from .tables import Table, bounded_view
 from .typecheck import type_of
-from .types import Bool, Key, Type, named
+from .types import Bool, Constants, Key, Type, named
 
 _NUMBER = (int, Expression)
 _OF_CHANNEL: dict[str, tuple[type, ...]] = {
@@ -77,6 +78,10 @@ class Refusal:
 
     why: str
     when: Operand
+
+    def applies(self, constants: Constants, features: Collection[str]) -> bool:
+        """Whether a system at these constants and features is refused."""
+        return truth(lift(self.when), constants, features) is True
 
 
 DEFAULT = "default"

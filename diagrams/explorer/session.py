@@ -14,10 +14,10 @@ from itertools import pairwise
 from threading import Lock
 
 from ...checker.explain import why_broken
-from ...checker.settled import truth
 from ...checker.trace import TraceStep, told_step
 from ...checker.vacuity import SETTINGS
 from ...language import Action, Expression, Instance, Property
+from ...language.deciding import truth
 from ...language.types import Value, show_value
 from ...model.engine.interpreter import FullState, Interpreter, Step
 from ...model.engine.stepper import Stepper

@@ -130,11 +130,11 @@ class _Run:
                     sent.remove((step.lane, partition))
                 else:
                     yield Call(step.number, step.lane, "send", partition)
+            elif step.event == "beginTransaction":
+                drained = {one for one in drained if one[0] != step.lane}
+                yield Call(step.number, step.lane, step.event, step.detail)
             else:
-                if step.event == "beginTransaction":
-                    drained = {one for one in drained if one[0] != step.lane}
-                ends = None if step.event == "beginTransaction" else self._end_of(step)
-                yield Call(step.number, step.lane, step.event, step.detail, ends)
+                yield Call(step.number, step.lane, step.event, step.detail, self._end_of(step))
 
     def _end_of(self, call: ChartStep) -> int | None:
         wanted = "InitProducerId" if call.event == "initTransactions" else "EndTxn"

@@ -13,7 +13,7 @@ from itertools import product
 
 from ...language import DeclarationError
 from ..features import KAFKA
-from ..replication_features import min_isr_capped
+from ..replication.state import NOT_ENOUGH_REPLICAS
 from .state import AFTER, BEFORE, TOGETHER
 
 REPLICATION_FACTOR = 3
@@ -161,14 +161,15 @@ def refusal(name: str, value: str, release: str) -> str | None:
         return None
     number = int(value) if value.lstrip("-").isdigit() else None
     if name == "min.insync.replicas" and number is not None and number > REPLICATION_FACTOR:
-        if KAFKA.holds(min_isr_capped, KAFKA.features_at(release)):
+        wanted = {"acks": -1, "min_insync_replicas": number, "replicas": REPLICATION_FACTOR}
+        if NOT_ENOUGH_REPLICAS.applies(wanted, KAFKA.features_at(release)):
             return (
-                f"{name}={value} counts as {REPLICATION_FACTOR}, as there are no more: the "
-                f"table has {name} of {' and '.join(CHOICES[name])}"
+                f"NOT_ENOUGH_REPLICAS: {name}={value} is more than the {REPLICATION_FACTOR} "
+                "replicas that there are, so that every send with acks=all is refused"
             )
         return (
-            f"NOT_ENOUGH_REPLICAS: {name}={value} is more than the {REPLICATION_FACTOR} "
-            "replicas that there are, so that every send with acks=all is refused"
+            f"{name}={value} counts as {REPLICATION_FACTOR}, as there are no more: the "
+            f"table has {name} of {' and '.join(CHOICES[name])}"
         )
     if name == "replication.factor" and number is not None and number < 1:
         return (

@@ -6,7 +6,7 @@ an epoch has one transaction with records. They are of one record to a partition
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ...language import (
@@ -92,6 +92,17 @@ _requested, _waiting = _under_way("a", j)
 PLACES = (_logged, _requested, _waiting)
 """Where there may be a batch for partition `p`."""
 
+
+def each_place(says: Callable[[Place], Expression]) -> Expression:
+    """Whether each batch for partition `p` says so, wherever it is."""
+    return all_true(*(place.every(says(place)) for place in PLACES))
+
+
+def every_batch(says: Callable[[Place], Expression], *names: Expression) -> Expression:
+    """Whether each batch says so, of all that is named."""
+    return named((*names, p), each_place(says))
+
+
 # What they say -----------------------------------------------------------------------------------
 
 _state, _txn = client.state.at(i), client.txn.at(i)
@@ -123,7 +134,7 @@ begun = invariant(
             all_true(
                 all_of(u, (position(t) < position(u)).implies(outcome.at(u) == Outcome.NOT_BEGUN)),
                 all_of(i, _txn != t),
-                all_of(p, all_true(*(place.every(place.txn != t) for place in PLACES))),
+                every_batch(lambda batch: batch.txn != t),
             )
         ),
     ),
@@ -132,10 +143,7 @@ begun = invariant(
 
 batch_given_out = invariant(
     "BatchGivenOut",
-    all_of(
-        p,
-        all_true(*(place.every(is_given_out(place.producer_id, place.epoch)) for place in PLACES)),
-    ),
+    every_batch(lambda batch: is_given_out(batch.producer_id, batch.epoch)),
     "A batch has a producer id and epoch that the coordinator has come to.",
 )
 
@@ -229,69 +237,46 @@ def _fits_holder(place: Place) -> Expression:
 
 batches_of_holder = invariant(
     "BatchesOfHolder",
-    all_of(p, all_of(i, all_true(*(place.every(_fits_holder(place)) for place in PLACES)))),
+    every_batch(_fits_holder, i),
     "The batches of an epoch are of its holder's transaction, and there are none of an epoch that "
     "a client is only told, nor of one after that.",
 )
 
 _of_client = Place(_txn.is_set, _id, _epoch, _txn.value, lift(0), (i,))
-_later = (*_under_way("b", k), _of_client)
-_later_elsewhere = _under_way("b", k, q)
 
 
-def _begins_first(early: Place, later: Iterable[Place] = _later) -> Expression:
-    """Whether the transactions of later batches, and of clients with a later epoch, began later."""
-    return all_true(
-        *(
-            late.every(
-                is_older(early.producer_id, early.epoch, late.producer_id, late.epoch).implies(
-                    position(early.txn) < position(late.txn)
+def _begins_first(later: Iterable[Place]) -> Callable[[Place], Expression]:
+    """What is in a log, or may still get there, says that the transactions of later batches, and of
+    clients with a later epoch, began later."""
+
+    def says(early: Place) -> Expression:
+        stays = lift(early is _logged) | _counts(early.producer_id, early.epoch)
+        return stays.implies(
+            all_true(
+                *(
+                    late.every(
+                        is_older(
+                            early.producer_id, early.epoch, late.producer_id, late.epoch
+                        ).implies(position(early.txn) < position(late.txn))
+                    )
+                    for late in later
                 )
             )
-            for late in later
         )
-    )
+
+    return says
 
 
 began_first = invariant(
     "BeganFirst",
-    all_of(
-        p,
-        all_true(
-            *(
-                place.every(
-                    (lift(place is _logged) | _counts(place.producer_id, place.epoch)).implies(
-                        _begins_first(place)
-                    )
-                )
-                for place in PLACES
-            )
-        ),
-    ),
+    every_batch(_begins_first((*_under_way("b", k), _of_client))),
     "What is in a log, or may still get there, is of a transaction that began before those of "
     "newer epochs.",
 )
 
 began_first_elsewhere = invariant(
     "BeganFirstElsewhere",
-    all_of(
-        p,
-        all_of(
-            q,
-            (p != q).implies(
-                all_true(
-                    *(
-                        place.every(
-                            (
-                                lift(place is _logged) | _counts(place.producer_id, place.epoch)
-                            ).implies(_begins_first(place, _later_elsewhere))
-                        )
-                        for place in PLACES
-                    )
-                )
-            ),
-        ),
-    ),
+    all_of(p, all_of(q, (p != q).implies(each_place(_begins_first(_under_way("b", k, q)))))),
     "The same of what may still get into the log of another partition.",
 )
 

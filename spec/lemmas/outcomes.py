@@ -52,7 +52,7 @@ from ..messages import (
     connection,
 )
 from ..properties.transactions import is_older
-from .batches import PLACES, named
+from .batches import every_batch, named
 from .clients import Pair, is_current, is_given_out, pairs_held
 
 i, j, k = (PRODUCER.variable(name) for name in "ijk")
@@ -86,21 +86,11 @@ outcome_of_state = invariant(
 
 batches_of_transaction = invariant(
     "BatchesOfTransaction",
-    all_of(
-        p,
-        all_of(
-            i,
-            all_true(
-                *(
-                    place.every(
-                        (_txn.is_set & (_txn.value == place.txn)).implies(
-                            (place.producer_id == _id) & (place.epoch == _epoch)
-                        )
-                    )
-                    for place in PLACES
-                )
-            ),
+    every_batch(
+        lambda batch: (_txn.is_set & (_txn.value == batch.txn)).implies(
+            (batch.producer_id == _id) & (batch.epoch == _epoch)
         ),
+        i,
     ),
     "The batches of a client's transaction have its producer id and epoch.",
 )
@@ -253,25 +243,17 @@ _held, *_answers = pairs_held(i, "b", "c")
 
 commit_asked = invariant(
     "CommitAsked",
-    all_of(
-        p,
-        all_true(
-            *(
-                place.every(
-                    _is_asked(place.producer_id, place.epoch).implies(
-                        outcome.at(place.txn).is_in(*_AGREED)
-                    )
-                )
-                for place in PLACES
-            )
-        ),
+    every_batch(
+        lambda batch: _is_asked(batch.producer_id, batch.epoch).implies(
+            outcome.at(batch.txn).is_in(*_AGREED)
+        )
     )
     & all_of(
         i,
         (_held.when & _is_asked(_id, _epoch)).implies(_asks_commit)
         & all_true(
             *(
-                named(pair.names, (pair.when).implies(~_is_asked(pair.producer_id, pair.epoch)))
+                named(pair.names, pair.when.implies(~_is_asked(pair.producer_id, pair.epoch)))
                 for pair in _answers
             )
         ),
@@ -329,18 +311,10 @@ told_committed = invariant(
 
 committed_not_aborted = invariant(
     "CommittedNotAborted",
-    all_of(
-        p,
-        all_true(
-            *(
-                place.every(
-                    (outcome.at(place.txn) == Outcome.COMMITTED).implies(
-                        _not_aborted(place.producer_id, place.epoch)
-                    )
-                )
-                for place in PLACES
-            )
-        ),
+    every_batch(
+        lambda batch: (outcome.at(batch.txn) == Outcome.COMMITTED).implies(
+            _not_aborted(batch.producer_id, batch.epoch)
+        )
     ),
     "What an application knows as committed is not aborted.",
 )
