@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from .errors import DeclarationError
@@ -275,6 +275,11 @@ class Sending(Interned):
         each = f" to each {', '.join(map(str, self.to_each))}" if self.to_each else ""
         where = "" if self.when.same_as(TRUE) else f" where {self.when}"
         return f"{self.message.name}({inner}){each}{where}"
+
+    def rewritten(self, of: Callable[[Expression], Expression]) -> Sending:
+        """The sending with what its expressions are changed to."""
+        fields = tuple((name, of(value)) for name, value in self.fields)
+        return dataclasses.replace(self, fields=fields, when=of(self.when))
 
 
 @dataclass(frozen=True)

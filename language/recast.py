@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from .expressions import Expression, Field, as_bounded, field_set, lift, rewrite
+from .expressions import Expression, Field, as_bounded, field_set, rewrite
 from .machines import Machine
 from .messages import Sending
 from .properties import Property
@@ -52,23 +52,9 @@ class Recast:
     def row(self, row: Row) -> Row:
         """The row, without the updates of machines that are left out."""
         gone = {machine.name for machine, other in self.machines.items() if other is None}
-        reply = row.reply
-        if reply is not None:
-            is_message = isinstance(reply, Sending)
-            reply = self._sending(reply) if is_message else self.expression(reply)
-        return replace(
-            row,
-            when=self.expression(row.guard),
-            goto=None if row.goto is None else self.expression(lift(row.goto)),
-            set={
-                self.expression(target): self.expression(lift(value))
-                for target, value in row.set.items()
-                if field_set(target).machine not in gone
-            },
-            reply=reply,
-            send=tuple(map(self._sending, row.send)),
-        )
+        left = {t: value for t, value in row.set.items() if field_set(t).machine not in gone}
 
-    def _sending(self, sending: Sending) -> Sending:
-        fields = tuple((name, self.expression(value)) for name, value in sending.fields)
-        return replace(sending, fields=fields, when=self.expression(sending.when))
+        def sent(sending: Sending) -> Sending:
+            return sending.rewritten(self.expression)
+
+        return replace(row, set=left).rewritten(self.expression, sent)

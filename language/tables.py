@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -88,6 +88,22 @@ class Row:
     def guard(self) -> Expression:
         """`when` as an expression."""
         return lift(self.when)
+
+    def rewritten(
+        self, of: Callable[[Expression], Expression], sent: Callable[[Sending], Sending]
+    ) -> Row:
+        """The row with what its expressions, but for `during`, and its messages are changed to."""
+        reply = self.reply
+        if reply is not None:
+            reply = sent(reply) if isinstance(reply, Sending) else of(reply)
+        return dataclasses.replace(
+            self,
+            when=of(self.guard),
+            goto=None if self.goto is None else of(lift(self.goto)),
+            set={of(target): of(lift(value)) for target, value in self.set.items()},
+            reply=reply,
+            send=tuple(map(sent, self.send)),
+        )
 
 
 @cache
@@ -439,9 +455,8 @@ def bounded_view(table: Table, having: frozenset[Field] = frozenset()) -> Table:
 
     def sent(sending: Sending) -> Sending:
         there = dict(sending.message.parameters)
-        given = ((name, value) for name, value in sending.fields if name in there)
-        fields = tuple((name, expression(value)) for name, value in given)
-        return dataclasses.replace(sending, fields=fields, when=expression(sending.when))
+        fields = tuple((name, value) for name, value in sending.fields if name in there)
+        return dataclasses.replace(sending, fields=fields).rewritten(expression)
 
     def is_in(of: Sending) -> bool:
         return not (of.message.only_real or (having and of.only_bounded))

@@ -194,40 +194,27 @@ class _Varied:
         """The row, with the feature as a part of its guard."""
         off = folded(rewrite(row.during, lambda n: lift(False) if n is self.feature else None))
         asks = off is not row.during and not holds.same_as(TRUE)
-        guard = row.guard & self.seen(row.during, holds) if asks else row.guard
-        reply = row.reply
-        if isinstance(reply, Sending):
-            reply = self.sending(reply, row, holds)
-        elif reply is not None:
-            reply = self.seen(reply, holds)
-        return replace(
+        changed = replace(
             row,
-            when=self.seen(guard, holds),
-            goto=None if row.goto is None else self.seen(lift(row.goto), holds),
-            set={
-                self.seen(target, holds): self.seen(lift(value), holds)
-                for target, value in row.set.items()
-            },
-            reply=reply,
-            send=tuple(self.sending(sending, row, holds) for sending in row.send),
+            when=row.guard & self.seen(row.during, holds) if asks else row.guard,
             drop=tuple(map(self.dropped, row.drop)),
             during=folded(row.during | off) if asks else row.during,
+        )
+        return changed.rewritten(
+            lambda value: self.seen(value, holds),
+            lambda sending: self.sending(sending, row, holds),
         )
 
     def sending(self, sending: Sending, row: Row, holds: Expression) -> Sending:
         """The message, with what holds for it."""
-        fields = tuple((name, self.seen(value, holds)) for name, value in sending.fields)
+        changed = sending.rewritten(lambda value: self.seen(value, holds))
+        fields = changed.fields
         if sending.message.name in self.carried:
             said = self.carried[sending.message.name]
             left = {target: lift(value) for target, value in row.set.items()}
             told = holds if said.same_as(TRUE) else self.seen(rewrite(said, left.get), holds)
             fields = (*fields, (self.field, self.seen(self.feature, told)))
-        return replace(
-            sending,
-            message=self.message(sending.message),
-            fields=fields,
-            when=self.seen(sending.when, holds),
-        )
+        return replace(changed, message=self.message(sending.message), fields=fields)
 
     def dropped(self, item: Message | Dropping) -> Message | Dropping:
         if isinstance(item, Message):
