@@ -3,7 +3,6 @@ answers to the same requests."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ from epochfence.model.live.connection import Connection, Security
 from epochfence.model.serve.server import Server
 from epochfence.tests.brokers.kafka import Broker
 from epochfence.tests.brokers.topics import with_orders
+from epochfence.tests.model.serve.clients import eventually
 
 NOBODY: dict[str, Any] = {"member_id": "", "generation_id": -1, "group_instance_id": None}
 PROTOCOLS = [{"name": "range", "metadata": b"x"}]
@@ -141,12 +141,8 @@ class Asking:
         fields = {name: self.own[name] for name in _OF_PRODUCER}
         ended = self.ask("EndTxn", 1, {**fields, "committed": True})
         self.told.append(ended["error_code"])
-        left = 200
-        while (told := self.fetched())[0] == "UNSTABLE_OFFSET_COMMIT":
-            left -= 1
-            assert left, told
-            time.sleep(0.02)
-        self.told += told
+        eventually(lambda: self.fetched()[0] != "UNSTABLE_OFFSET_COMMIT")
+        self.offset()
 
 
 _OF_PRODUCER = ("transactional_id", "producer_id", "producer_epoch")

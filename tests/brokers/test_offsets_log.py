@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 from epochfence.model.records import Row, read_file
 from epochfence.tests.brokers.kafka import Broker, java
 from epochfence.tests.brokers.topics import with_orders
-from epochfence.tests.model.serve.clients import TIMEOUT_S
+from epochfence.tests.model.serve.clients import eventually
 
 PROGRAM = Path(__file__).parent / "Offsets.java"
 WRITTEN = Path(__file__).parents[1] / "model" / "offsets.tsv"
@@ -34,9 +33,12 @@ def written_of(broker: Broker, group: str, **more: str) -> list[Row]:
         settings = {"bootstrap.servers": broker.bootstrap, "group.id": group, "log_level": 0}
         consumer = Consumer(settings | {"client.id": "me", "enable.auto.commit": False} | more)
         consumer.subscribe(["orders"])
-        until = time.monotonic() + TIMEOUT_S
-        while not consumer.assignment() and time.monotonic() < until:
-            consumer.poll(0.1)
+
+        def is_assigned() -> bool:
+            consumer.poll(0.1)  # in which it joins
+            return bool(consumer.assignment())
+
+        eventually(is_assigned)
         committed = TopicPartition("orders", 0, 13)
         consumer.commit(offsets=[committed], asynchronous=False)
         consumer.close()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from epochfence.tests.model.serve.clients import TIMEOUT_S
+from epochfence.tests.model.serve.clients import TIMEOUT_S, eventually
 
 
 def make_orders(bootstrap: str, partitions: int, **settings: int) -> None:
@@ -24,13 +23,12 @@ def make_orders(bootstrap: str, partitions: int, **settings: int) -> None:
 
 def _waits_for(admin: AdminClient, partitions: int) -> None:
     """Until the broker tells of so many partitions; none: until the topic is gone."""
-    ends = time.monotonic() + TIMEOUT_S
-    while True:
+
+    def told() -> int:
         known = admin.list_topics(timeout=TIMEOUT_S).topics.get("orders")
-        if len(known.partitions if known else ()) == partitions:
-            return
-        assert time.monotonic() < ends, known
-        time.sleep(0.05)
+        return len(known.partitions if known else ())
+
+    eventually(lambda: told() == partitions)
 
 
 @contextmanager
