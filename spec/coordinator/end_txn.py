@@ -264,6 +264,13 @@ def next_id_taken(needed: Expression) -> dict[Expression, Expression]:
 
 
 def _version_2(end: End) -> tuple[Row, ...]:
+    return only(
+        transaction_version_2, *_refused(end), *_without_an_epoch(end), *_prepared(end)
+    )  # fmt: skip
+
+
+def _refused(end: End) -> tuple[Row, ...]:
+    """By whose the end is, and by what the transaction is at."""
     retry_of_bump = (end.producer_id == producer_id) & (producer_epoch == end.epoch + 1)
     retry_of_overflow = (
         (previous_id == end.producer_id) & (end.epoch == LARGEST_EPOCH - 1) & (producer_epoch == 0)
@@ -275,19 +282,7 @@ def _version_2(end: End) -> tuple[Row, ...]:
         is_current = if_(fencing, end.epoch >= producer_epoch, is_current)
     prepare = end.of_result(PREPARE_COMMIT, PREPARE_ABORT)
     done = end.of_result(COMPLETE_COMMIT, COMPLETE_ABORT)
-    # in 4.0.0 the end takes an epoch after that of the fence
-    ended = (
-        producer_epoch
-        if end.is_from_client
-        else if_(single_fence_bump | ~fencing, producer_epoch, end.epoch)
-    )
-    bumped: dict[Expression, Operand] = {
-        pending_epoch: minimum(ended + 1, LARGEST_EPOCH),
-        pending_last_epoch: ended,
-    }
-    with_new_id = bumped | next_id_taken(_needs_id)
-    return only(
-        transaction_version_2,
+    return (
         end.unknown(END_2),
         *end.overtaken(END_2),
         end.refuse(
@@ -328,6 +323,13 @@ def _version_2(end: End) -> tuple[Row, ...]:
                 when=~end.aborts & is_settled,
             ),
         ),
+    )  # fmt: skip
+
+
+def _without_an_epoch(end: End) -> tuple[Row, ...]:
+    """What comes of an end that can't have the producer id or the epoch that it needs, or that a
+    pending fence is for."""
+    return (
         end.refuse(
             end.named(
                 "no producer id for an abort that overtakes a fence",
@@ -365,6 +367,24 @@ def _version_2(end: End) -> tuple[Row, ...]:
             note="The producer id that was taken for it is lost.",
             updates=id_taken(_needs_id),
         ),
+    )  # fmt: skip
+
+
+def _prepared(end: End) -> tuple[Row, ...]:
+    """The end begins, with the next epoch for the client."""
+    prepare = end.of_result(PREPARE_COMMIT, PREPARE_ABORT)
+    # in 4.0.0 the end takes an epoch after that of the fence
+    ended = (
+        producer_epoch
+        if end.is_from_client
+        else if_(single_fence_bump | ~fencing, producer_epoch, end.epoch)
+    )
+    bumped: dict[Expression, Operand] = {
+        pending_epoch: minimum(ended + 1, LARGEST_EPOCH),
+        pending_last_epoch: ended,
+    }
+    with_new_id = bumped | next_id_taken(_needs_id)
+    return (
         end.prepare(
             end.named(OVERTAKES, "abort, which bumps the epoch"),
             {

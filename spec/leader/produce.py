@@ -263,19 +263,6 @@ def append_rows(
     `settled` is what the batch's outcome clears, `left_waiting` the batches that wait after an
     append.
     """
-    entry, verified = producers[batch.producer_id], verification_states[batch.producer_id]
-    new_epoch = batch.producer_epoch != entry.producer_epoch
-    opened = entry.current_txn_first_offset
-    delta = batch.offset_delta
-    last_offset = log_end_offset + delta
-    metadata = BatchMetadata(
-        last_sequence=batch.last_sequence, last_offset=last_offset, offset_delta=delta,
-        timestamp=batch.timestamp,
-    )  # fmt: skip
-    cached = element("cached", entry.batch_metadata)
-    same = (cached.last_sequence == batch.last_sequence) & (cached.offset_delta == delta)
-    found = first_of(cached, same)
-    known = found.value
 
     def refused(
         name: str,
@@ -292,64 +279,84 @@ def append_rows(
     rows: tuple[Row, ...] = ()
     if batch.question is not None:
         starts, counts = batch.question
-        stale = batch.producer_epoch < entry.producer_epoch
+        stale = batch.producer_epoch < producers[batch.producer_id].producer_epoch
         rows = _question_rows(starts, stale, counts, refused)
     return (
-        *only_where(
-            not batch.may_repeat.same_as(_FALSE),
-            Row(
-                "duplicate",
-                when=where(batch.may_repeat, ~new_epoch & found.is_set),
-                set=dict(settled),
-                reply=bounded_alone(answer(Errors.NONE, known.last_offset - known.offset_delta)),
-                send=(
-                    appended(
-                        Errors.NONE,
-                        known.last_offset - known.offset_delta,
-                        known.last_offset,
-                        is_duplicate=True,
-                    ),
-                ),
-                source="ProducerStateEntry.findDuplicateBatch",
-            ),
-        ),
+        *_duplicate_rows(batch, answer, settled),
         *rows,
         *_validation_rows(batch, refused),
+        _append_row(batch, answer, left_waiting),
+    )
+
+
+def _duplicate_rows(
+    batch: DataBatch, answer: Answer, settled: Mapping[Expression, Operand]
+) -> tuple[Row, ...]:
+    entry = producers[batch.producer_id]
+    cached = element("cached", entry.batch_metadata)
+    same = (cached.last_sequence == batch.last_sequence) & (
+        cached.offset_delta == batch.offset_delta
+    )
+    found = first_of(cached, same)
+    last_offset = found.value.last_offset
+    first_offset = last_offset - found.value.offset_delta
+    new_epoch = batch.producer_epoch != entry.producer_epoch
+    return only_where(
+        not batch.may_repeat.same_as(_FALSE),
         Row(
-            "append",
-            set={
-                log: append(
-                    log,
-                    LogEntry(
-                        kind=Kind.DATA,
-                        producer_id=batch.producer_id,
-                        producer_epoch=batch.producer_epoch,
-                        idempotent_only=~batch.transactional,
-                        record=batch.record,
-                        txn=batch.txn,
-                    ),
-                ),
-                log_end_offset: last_offset + 1,
-                entry: ProducerStateEntry(
-                    producer_epoch=batch.producer_epoch,
-                    batch_metadata=if_(
-                        new_epoch | ~batches_kept,
-                        sequence_of(metadata),
-                        push(entry.batch_metadata, metadata),
-                    ),
-                    coordinator_epoch=entry.coordinator_epoch,
-                    current_txn_first_offset=if_(
-                        opened.is_set | ~batch.transactional, opened, some(log_end_offset)
-                    ),
-                    last_timestamp=batch.timestamp,
-                ),
-                verified: if_(batch.transactional, None, verified),
-                waiting: left_waiting,
-            },
-            reply=bounded_alone(answer(Errors.NONE, log_end_offset)),
-            send=(appended(Errors.NONE, log_end_offset, last_offset),),
-            source="ProducerAppendInfo.appendDataBatch, ProducerStateManager.update",
+            "duplicate",
+            when=where(batch.may_repeat, ~new_epoch & found.is_set),
+            set=dict(settled),
+            reply=bounded_alone(answer(Errors.NONE, first_offset)),
+            send=(appended(Errors.NONE, first_offset, last_offset, is_duplicate=True),),
+            source="ProducerStateEntry.findDuplicateBatch",
         ),
+    )
+
+
+def _append_row(batch: DataBatch, answer: Answer, left_waiting: Expression) -> Row:
+    entry, verified = producers[batch.producer_id], verification_states[batch.producer_id]
+    new_epoch = batch.producer_epoch != entry.producer_epoch
+    opened = entry.current_txn_first_offset
+    last_offset = log_end_offset + batch.offset_delta
+    metadata = BatchMetadata(
+        last_sequence=batch.last_sequence, last_offset=last_offset,
+        offset_delta=batch.offset_delta, timestamp=batch.timestamp,
+    )  # fmt: skip
+    return Row(
+        "append",
+        set={
+            log: append(
+                log,
+                LogEntry(
+                    kind=Kind.DATA,
+                    producer_id=batch.producer_id,
+                    producer_epoch=batch.producer_epoch,
+                    idempotent_only=~batch.transactional,
+                    record=batch.record,
+                    txn=batch.txn,
+                ),
+            ),
+            log_end_offset: last_offset + 1,
+            entry: ProducerStateEntry(
+                producer_epoch=batch.producer_epoch,
+                batch_metadata=if_(
+                    new_epoch | ~batches_kept,
+                    sequence_of(metadata),
+                    push(entry.batch_metadata, metadata),
+                ),
+                coordinator_epoch=entry.coordinator_epoch,
+                current_txn_first_offset=if_(
+                    opened.is_set | ~batch.transactional, opened, some(log_end_offset)
+                ),
+                last_timestamp=batch.timestamp,
+            ),
+            verified: if_(batch.transactional, None, verified),
+            waiting: left_waiting,
+        },
+        reply=bounded_alone(answer(Errors.NONE, log_end_offset)),
+        send=(appended(Errors.NONE, log_end_offset, last_offset),),
+        source="ProducerAppendInfo.appendDataBatch, ProducerStateManager.update",
     )
 
 
