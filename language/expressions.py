@@ -337,16 +337,26 @@ def naming(expression: Expression) -> tuple[Expression, ...]:
 
 
 def rewrite(
-    expression: Expression, change: Callable[[Expression], Expression | None]
+    expression: Expression,
+    change: Callable[[Expression], Expression | None],
+    known: dict[Expression, Expression] | None = None,
 ) -> Expression:
-    """The tree with every node for which `change` answers something replaced by the answer."""
-    changed = change(expression)
-    if changed is not None:
-        return changed
-    arguments = tuple(rewrite(argument, change) for argument in expression.args)
-    if all(a is b for a, b in zip(arguments, expression.args, strict=True)):
-        return expression
-    return Expression(expression.op, arguments, expression.data)
+    """The tree with every node for which `change` answers something replaced by the answer.
+
+    `known` keeps what became of each node, for other trees that the same is done to.
+    """
+    if known is not None and expression in known:
+        return known[expression]
+    new = change(expression)
+    if new is None:
+        new = expression
+        if expression.args:
+            arguments = tuple([rewrite(argument, change, known) for argument in expression.args])
+            if any(a is not b for a, b in zip(arguments, expression.args, strict=True)):
+                new = Expression(expression.op, arguments, expression.data)
+    if known is not None:
+        known[expression] = new
+    return new
 
 
 def field_set(target: Expression) -> Field:

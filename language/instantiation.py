@@ -139,6 +139,8 @@ class _Builder:
         self.open = {info.name: info for info in opened}
         self.lowest = {**constants, **{info.name: info.low for info in opened}}
         self.channels = {channel.message: channel for channel in system.channels}
+        self.folded: dict[Expression, Expression] = {}
+        self.networks: dict[Message, Expression] = {}
         self.budgets: dict[str, int | Expression] = {}
         self.budget_of: dict[Event, str] = {}
         for events, most in system.budgets.items():
@@ -210,7 +212,7 @@ class _Builder:
                 return bag
             return None
 
-        return rewrite(expression, settle)
+        return rewrite(expression, settle, self.folded)
 
     def number(self, bound: Operand) -> int:
         """A budget or a capacity as a number. Raises DeclarationError for a negative one."""
@@ -427,8 +429,12 @@ class _Builder:
     def network(self, message: Message) -> Expression:
         if message not in self.channels:
             raise DeclarationError(f"system {self.system.name}: {message.name} has no channel")
-        kind = self.channel_type(self.channels[message])
-        return Expression("field", (), Field(NETWORK, message.name, kind, None))
+        if message not in self.networks:
+            kind = self.channel_type(self.channels[message])
+            self.networks[message] = Expression(
+                "field", (), Field(NETWORK, message.name, kind, None)
+            )
+        return self.networks[message]
 
     def counter(self, name: str) -> Expression:
         most = dict(self.counters())[name]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 
 from .errors import DeclarationError
 from .expressions import Expression
@@ -139,14 +140,21 @@ class Protocols(Interned):
 
         Raises DeclarationError for any other.
         """
-        whole, of_parts = self._read(protocol)
+        return self._features(self, protocol)
+
+    @staticmethod
+    @cache
+    def _features(protocols: Protocols, protocol: str) -> frozenset[str]:
+        """Worked out once: each machine and each instance asks for them."""
+        whole, of_parts = protocols._read(protocol)
 
         def holds(info: FeatureInfo) -> bool:
-            parts = [part for part in info.parts if part in self.parts] or self.parts or ("",)
-            return all(self._has(of_parts.get(part, whole), info) for part in parts)
+            parts = [part for part in info.parts if part in protocols.parts]
+            parts = parts or protocols.parts or ("",)
+            return all(protocols._has(of_parts.get(part, whole), info) for part in parts)
 
-        settled = frozenset(feature.data.name for feature, holds in self.settled if holds)
-        return settled | frozenset(info.name for info in self.infos if holds(info))
+        settled = frozenset(feature.data.name for feature, holds in protocols.settled if holds)
+        return settled | frozenset(info.name for info in protocols.infos if holds(info))
 
     def _has(self, release: str, info: FeatureInfo) -> bool:
         here = self.releases.index(release)

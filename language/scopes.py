@@ -57,6 +57,8 @@ def instances(bound: Expression, body: Expression, constants: Constants) -> list
 
 def substitute(body: Expression, values: dict[Expression, Expression]) -> Expression:
     """`body` with each of the given variables replaced where nothing in it binds them."""
+    if not values:
+        return body
 
     def change(node: Expression) -> Expression | None:
         if node.op in QUANTIFIERS and node.args[0] in values:
