@@ -67,7 +67,7 @@ NOT_RUN = {
     "make check": "it sets up .venv, and runs what is the first of RUNS",
     "make test": "it would run itself",
     "java docs/examples/vectors/Runner.java vectors/coordinator.json": (
-        "it needs a JDK; tests/model/vectors/test_runner.py runs it where there is one"
+        "it needs a JDK; tests/model/vectors/test_vectors.py runs it where there is one"
     ),
     "epochfence check transactions": "the first of RUNS, which docs/checked.md tells, is just that",
 }
