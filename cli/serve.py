@@ -131,9 +131,16 @@ def serve(
         Path | None,
         typer.Option(
             "--users", metavar="FILE",
-            help="Want SASL/PLAIN: users and their passwords, name=password on a line.",
+            help="Want SASL, PLAIN or SCRAM: users and their passwords, name=password on a line.",
         ),
     ] = None,
+    unsecured_tokens: Annotated[
+        bool,
+        typer.Option(
+            "--unsecured-tokens",
+            help="Take SASL/OAUTHBEARER: whoever has an unsigned token is its subject.",
+        ),
+    ] = False,
     faults: FaultTexts = None,
     script: Script = None,
     trace: TraceFile = None,
@@ -161,10 +168,10 @@ def serve(
     try:
         server = Server(
             protocol, brokers=brokers, partitions=partitions, host=listen, port=port, topics=named,
-            passwords=passwords,
+            passwords=passwords, unsecured_tokens=unsecured_tokens,
         )  # fmt: skip
     except ValueError as error:
-        fail(f"--topic or --users: {error}")
+        fail(f"--topic, --users or --unsecured-tokens: {error}")
     if acls is not None:
         _authorize(server, acls)
     wanted = Wanted(

@@ -43,23 +43,38 @@ def exchange(mechanism: str, username: str, password: str, nonce: str | None = N
     nonce = nonce or secrets.token_urlsafe(24)
     first = f"n={name},r={nonce}"
     answer = (yield f"n,,{first}".encode()).decode(errors="replace")
-    hashed = mechanism.removeprefix("SCRAM-").replace("-", "").lower()
-    told = _attributes(answer)
+    told = attributes(answer)
     salt, iterations = _base64(told.get("s", "")), told.get("i", "")
     if not told.get("r", "").startswith(nonce) or not iterations.isdecimal() or not salt:
         raise Refused("its answer isn't one of SCRAM")
     if not FEWEST <= int(iterations) <= MOST:
         raise Refused(f"it asks for {iterations[:12]} iterations, not {FEWEST:,} to {MOST:,}")
-    salted = hashlib.pbkdf2_hmac(hashed, password.encode(), salt, int(iterations))
+    salted = salted_password(mechanism, password, salt, int(iterations))
     final = f"c={b64encode(b'n,,').decode()},r={told['r']}"
-    signed = f"{first},{answer},{final}".encode()
-    key = hmac.digest(salted, b"Client Key", hashed)
-    signature = hmac.digest(hashlib.new(hashed, key).digest(), signed, hashed)
-    proof = b64encode(bytes(a ^ b for a, b in zip(key, signature, strict=True))).decode()
+    proof, expected = scram_proofs(mechanism, salted, f"{first},{answer},{final}")
     answer = (yield f"{final},p={proof}".encode()).decode(errors="replace")
-    expected = hmac.digest(hmac.digest(salted, b"Server Key", hashed), signed, hashed)
-    if not hmac.compare_digest(_base64(_attributes(answer).get("v", "")), expected):
+    if not hmac.compare_digest(attributes(answer).get("v", "").encode(), expected.encode()):
         raise Refused("it doesn't show that it knows the password")
+
+
+def salted_password(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:
+    """What SCRAM makes of a password (RFC 5802, 3: SaltedPassword)."""
+    return hashlib.pbkdf2_hmac(_hash_of(mechanism), password.encode(), salt, iterations)
+
+
+def scram_proofs(mechanism: str, salted: bytes, signed: str) -> tuple[str, str]:
+    """What shows that a client, and that a broker, knows the password, in base64: `signed` are the
+    messages (RFC 5802, 3: AuthMessage, ClientProof, ServerSignature)."""
+    hashed, message = _hash_of(mechanism), signed.encode()
+    key = hmac.digest(salted, b"Client Key", hashed)
+    signature = hmac.digest(hashlib.new(hashed, key).digest(), message, hashed)
+    proof = bytes(a ^ b for a, b in zip(key, signature, strict=True))
+    theirs = hmac.digest(hmac.digest(salted, b"Server Key", hashed), message, hashed)
+    return b64encode(proof).decode(), b64encode(theirs).decode()
+
+
+def _hash_of(mechanism: str) -> str:
+    return mechanism.removeprefix("SCRAM-").replace("-", "").lower()
 
 
 def unsecured_token(username: str, now: int) -> str:
@@ -69,7 +84,8 @@ def unsecured_token(username: str, now: int) -> str:
     return "".join(urlsafe_b64encode(part).decode().rstrip("=") + "." for part in parts)
 
 
-def _attributes(text: str) -> dict[str, str]:
+def attributes(text: str) -> dict[str, str]:
+    """The attributes of a message of SCRAM, by their letters."""
     found = (part.partition("=") for part in text.split(","))
     return {name: value for name, _, value in found}
 

@@ -50,20 +50,18 @@ class Server(Served):
 
     `protocol` is the release, `partitions` how many partitions a topic gets that a client asks for
     by name; brokers listen on `host`, from `port` on. With `acls` they have an authorizer
-    (`cluster.acls` changes it); with `passwords` by users' names they want SASL/PLAIN. Raises
-    CantListen, ModelError for what no ACL is, and ValueError for what can be no topic, or where
-    brokers of the release take no SaslAuthenticate.
+    (`cluster.acls` changes it). With `passwords` by users' names they want SASL (PLAIN, SCRAM),
+    and with `unsecured_tokens` OAUTHBEARER. Raises CantListen, ModelError for what no ACL is, and
+    ValueError for what can be no topic, or where brokers of the release know no such users.
     """
 
     def __init__(
         self, protocol: str, *, brokers: int = 1, partitions: int = 1, host: str = "127.0.0.1",
         port: int = 0, topics: Mapping[str, int] | None = None, acls: Acls | None = None,
-        passwords: Mapping[str, str] | None = None,
+        passwords: Mapping[str, str] | None = None, unsecured_tokens: bool = False,
     ) -> None:  # fmt: skip
-        if passwords is not None and RELEASED.index(protocol) < RELEASED.index("1.0"):
-            raise ValueError(f"brokers of {protocol} take no SaslAuthenticate: from 1.0 on they do")
         self.cluster = Cluster(protocol=protocol, now_ms=_wall_ms(), acls=acls)
-        self.users = None if passwords is None else Users(passwords)
+        self.users = _users(protocol, passwords, unsecured_tokens)
         self.nodes = Nodes(brokers)
         self.partitions = Partitions(self.cluster, made=partitions)
         for name, count in (topics or {}).items():
@@ -163,6 +161,18 @@ class Server(Served):
 
     def report(self) -> str:
         return "\n".join(self._faulted.report(self.answered, self.brokers.refused))
+
+
+def _users(protocol: str, passwords: Mapping[str, str] | None, takes_tokens: bool) -> Users | None:
+    """Those who may ask; None where nobody is asked who he is."""
+    if passwords is None and not takes_tokens:
+        return None
+    for is_wanted, what, since in (
+        (True, "SaslAuthenticate", "1.0"), (takes_tokens, "SASL/OAUTHBEARER", "2.0"),
+    ):  # fmt: skip
+        if is_wanted and RELEASED.index(protocol) < RELEASED.index(since):
+            raise ValueError(f"brokers of {protocol} take no {what}: from {since} on they do")
+    return Users(passwords, takes_tokens=takes_tokens)
 
 
 _MOVE: Final = frozenset(("InitProducerId", "EndTxn"))

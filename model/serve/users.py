@@ -1,14 +1,15 @@
-"""Who is behind a connection to a served cluster: SASL/PLAIN, as a broker speaks it.
+"""Who is behind a connection to a served cluster: SASL, as a broker's listener asks for it.
 
-Sources: RFC 4616, SaslServerAuthenticator; KIP-152 for SaslAuthenticate, from 1.0 on.
+Source: SaslServerAuthenticator; KIP-152 for SaslAuthenticate, from 1.0 on, KIP-255 for tokens.
 """
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from ..live.sasl import OAUTHBEARER, Refused
+from .sasl import BY_PASSWORD, Exchange, exchange
 from .wire import LOST, Answer, Request, Silence
 
 ANONYMOUS: Final = "User:ANONYMOUS"
@@ -16,16 +17,18 @@ ANONYMOUS: Final = "User:ANONYMOUS"
 VERSIONS: Final = {"SaslHandshake": (1, 1), "SaslAuthenticate": (0, 0)}
 """The versions of its requests that are taken here: clients of all releases from 1.0 on know them.
 """
-_MECHANISM: Final = "PLAIN"
 
 
 class Users:
-    """Users by their `passwords`. A connection may ask nothing until it has told one of them."""
+    """Users by their `passwords`; with `takes_tokens` also whoever has an unsecured token, by its
+    subject. A connection may ask nothing until it has shown whose it is."""
 
-    def __init__(self, passwords: Mapping[str, str]) -> None:
-        self._passwords = dict(passwords)
+    def __init__(self, passwords: Mapping[str, str] | None, *, takes_tokens: bool = False) -> None:
+        self._passwords = dict(passwords or {})
+        by_password = () if passwords is None else BY_PASSWORD
+        self.mechanisms = (*by_password, *(OAUTHBEARER,) * takes_tokens)
         self._principals: dict[int, str] = {}
-        self._begun: set[int] = set()
+        self._exchanges: dict[int, Exchange] = {}
         self._refused: set[int] = set()
         self.answers: Mapping[str, Callable[[Request], Answer | Silence]] = {
             "SaslHandshake": self.handshake,
@@ -33,50 +36,42 @@ class Users:
         }
 
     def principal(self, connection: int) -> str | None:
-        """Who has told a password on a connection; None: nobody has."""
+        """Whose a connection is; None: nobody has shown it."""
         return self._principals.get(connection)
 
     def left(self, connection: int) -> None:
         """A connection has ended."""
         self._principals.pop(connection, None)
-        self._begun.discard(connection)
+        self._exchanges.pop(connection, None)
         self._refused.discard(connection)
 
     def handshake(self, request: Request) -> Answer | Silence:
         """SaslHandshake."""
-        if self._is_over(request.connection):
+        if self._is_over(request.connection) or request.connection in self._exchanges:
             return LOST
-        is_known = request.fields["mechanism"] == _MECHANISM
-        if is_known:
-            self._begun.add(request.connection)
-        error = "NONE" if is_known else "UNSUPPORTED_SASL_MECHANISM"
-        return Answer({"error_code": error, "mechanisms": [_MECHANISM]})
+        mechanism = request.fields["mechanism"]
+        error = "UNSUPPORTED_SASL_MECHANISM"
+        if mechanism in self.mechanisms:
+            error = "NONE"
+            self._exchanges[request.connection] = begun = exchange(mechanism, self._passwords)
+            next(begun)
+        return Answer({"error_code": error, "mechanisms": list(self.mechanisms)})
 
     def authenticate(self, request: Request) -> Answer | Silence:
-        """SaslAuthenticate: once for a connection, behind its handshake. The next request of one
-        who was refused closes it."""
+        """SaslAuthenticate: what the mechanism says, message by message, behind its handshake. The
+        next request of one who was refused closes the connection."""
         connection = request.connection
-        if self._is_over(connection) or connection not in self._begun:
+        if self._is_over(connection) or connection not in self._exchanges:
             return LOST
-        name = self._told(request.fields["auth_bytes"])
-        if name is None:
+        try:
+            said = self._exchanges[connection].send(request.fields["auth_bytes"])
+        except StopIteration as ended:
+            name, said = ended.value
+            self._principals[connection] = f"User:{name}"
+        except Refused as why:
             self._refused.add(connection)
-            why = "Authentication failed: Invalid username or password"
-            return Answer({"error_code": "SASL_AUTHENTICATION_FAILED", "error_message": why})
-        self._principals[connection] = f"User:{name}"
-        return Answer({"error_code": "NONE", "auth_bytes": b""})
+            return Answer({"error_code": "SASL_AUTHENTICATION_FAILED", "error_message": str(why)})
+        return Answer({"error_code": "NONE", "auth_bytes": said})
 
     def _is_over(self, connection: int) -> bool:
         return connection in self._principals or connection in self._refused
-
-    def _told(self, message: bytes) -> str | None:
-        """The user whose password a message of PLAIN tells; None where it tells none. One may not
-        act for another: the first part is empty, or the user's name."""
-        parts = message.split(b"\0")
-        if len(parts) != 3 or parts[0] not in (b"", parts[1]):
-            return None
-        name = parts[1].decode(errors="replace")
-        password = self._passwords.get(name)
-        if password is None or not hmac.compare_digest(password.encode(), parts[2]):
-            return None
-        return name
