@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -12,7 +13,7 @@ import typer
 from ..files import Output, write_whole
 from ..language import DeclarationError
 from ..spec.features import RELEASED
-from .endings import fail, needing, write_json
+from .endings import fail, in_a_line, needing, write_json
 from .options import Json, make_folder, output_of
 
 if TYPE_CHECKING:
@@ -115,7 +116,8 @@ def conform(
     except (BrokerError, DeclarationError) as error:
         fail(error)
     finally:
-        cluster.close(keeps=keep)
+        for line in cluster.close(keeps=keep):
+            print(f"epochfence: {in_a_line(line)}", file=sys.stderr)
     print(report.text(run.report))
     if save is not None:
         for name, lines in report.traces(run.report):

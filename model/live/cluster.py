@@ -15,7 +15,9 @@ from itertools import count
 from typing import Any, Final
 
 from ...spec import broker_versions
+from ...spec.api_versions import OF_BROKERS
 from .connection import NAMES, PORT, BrokerError, Connection, Security
+from .refusals import Refused, refusal
 
 NEWEST: Final = {
     "Produce": 12, "Fetch": 12, "ListOffsets": 7, "Metadata": 9, "FindCoordinator": 3,
@@ -38,6 +40,8 @@ ALTERED: Final[Mapping[str, tuple[int, str]]] = {
 }
 """The settings that are changed for a moment: whose they are. Those of all brokers count as not set
 before."""
+PREFIX: Final = "epochfence-"
+"""With it all names begin that are ours; a random part follows."""
 MOST_BROKERS: Final = 5
 PARTITIONS: Final = 100
 """So many partitions a topic of ours has: a run of requests takes new ones."""
@@ -77,8 +81,10 @@ class LiveCluster:
         self._topics: list[str] = []
         self._groups: list[str] = []
         self._free: Iterator[tuple[str, int]] = iter(())
+        self.without: list[str] = []
+        """The requests that the user may not ask."""
         self._leaders: dict[tuple[str, int], int] = {}
-        self.prefix = f"epochfence-{secrets.token_hex(4)}"
+        self.prefix = f"{PREFIX}{secrets.token_hex(4)}"
         self.sent = 0
         self._restores: list[tuple[str, str | None]] = []
         self._aside = threading.local()
@@ -169,7 +175,15 @@ class LiveCluster:
         self, node: int, name: str, fields: Mapping[str, Any], version: int | None = None
     ) -> dict[str, Any]:
         """A broker's response to a request, each over another of two connections than the one
-        before. Raises BrokerError where none comes."""
+        before. Raises BrokerError where none comes, and Refused where the user may not ask."""
+        told = self._asked(node, name, fields, version)
+        if (error := refusal(told)) is not None:
+            raise Refused(self._first.place, name, error, PREFIX)
+        return told
+
+    def _asked(
+        self, node: int, name: str, fields: Mapping[str, Any], version: int | None
+    ) -> dict[str, Any]:
         self.sent += 1
         version = self.newest(name) if version is None else version
         if (number := getattr(self._aside, "number", None)) is not None:
@@ -252,7 +266,9 @@ class LiveCluster:
         return self._leaders[topic, partition]
 
     def warm_up(self) -> None:
-        """Has the brokers make what they make as it is first asked for: their own topics."""
+        """Has the brokers make what they make as it is first asked for: their own topics. What the
+        user may not ask is left out from then on."""
+        self._leave_out()
         for number in range(2 * PARTITIONS):
             name = f"{self.prefix}-{number}"
             asked = {"transactional_id": name, "transaction_timeout": 60_000}
@@ -263,6 +279,32 @@ class LiveCluster:
                     raise BrokerError(f"{self._first.place} hands out no producer id")
                 time.sleep(0.05)
                 self.forget_coordinators()
+
+    def _leave_out(self) -> None:
+        """Has what brokers alone ask no versions, where the user isn't one of them: their markers
+        and their questions. Of a topic and an id that nobody knows both do nothing."""
+        nowhere, who = f"{self.prefix}-nowhere", {"producer_id": 0, "producer_epoch": 0}
+        marker = {**who, "topics": [{"name": nowhere, "partition_indexes": [0]}]}
+        question = {
+            **who, "transactional_id": nowhere, "verify_only": True,
+            "topics": [{"name": nowhere, "partitions": [0]}],
+        }  # fmt: skip
+        low, high = self.versions.get("AddPartitionsToTxn", (0, 0))
+        if not self._may("WriteTxnMarkers", {"markers": [marker]}):
+            del self.versions["WriteTxnMarkers"]
+            self.without.append("WriteTxnMarkers")
+        if high >= OF_BROKERS and not self._may("AddPartitionsToTxn", {"transactions": [question]}):
+            self.versions["AddPartitionsToTxn"] = low, OF_BROKERS - 1
+            self.without.append(f"AddPartitionsToTxn of version {OF_BROKERS} on")
+
+    def _may(self, name: str, fields: Mapping[str, Any]) -> bool:
+        """Whether the user may ask this, which does nothing, of who takes it."""
+        if name in self.versions:
+            try:
+                self.ask(self._controller, name, fields)
+            except Refused:
+                return False
+        return True
 
     def _first_answer(self, request: str, name: str, fields: Mapping[str, Any]) -> str:
         return self.ask(self.coordinator(name), request, fields)["error_code"]
@@ -383,18 +425,33 @@ class LiveCluster:
         (told,) = self.ask(next(iter(self.brokers)), "Metadata", asked)["topics"]
         return len(told["partitions"])
 
-    def close(self, *, keeps: bool = False) -> None:
-        """Removes the topics and groups that were made, unless it `keeps` them, and disconnects.
-        Transactional ids go by themselves, after transactional.id.expiration.ms."""
+    def close(self, *, keeps: bool = False) -> list[str]:
+        """Removes the topics and groups that were made, unless it `keeps` them, and disconnects:
+        what wasn't removed all the same, in lines. Transactional ids go by themselves, after
+        transactional.id.expiration.ms."""
+        left: list[str] = []
         with suppress(BrokerError):
             self.restore()
-        with suppress(BrokerError):
-            if not keeps and self._topics:
-                asked = {"topic_names": self._topics, "timeout": PATIENCE_S * 1000}
-                self.ask(self._controller, "DeleteTopics", asked)
-            if not keeps and "DeleteGroups" in self.versions:
-                for group in self._groups:
-                    node = self.group_coordinator(group)
-                    self.ask(node, "DeleteGroups", {"groups_names": [group]})
+        for remove, names in (
+            ()
+            if keeps
+            else ((self._remove_topics, self._topics), (self._remove_groups, self._groups))
+        ):
+            try:
+                if names:
+                    remove()
+            except BrokerError as error:
+                left.append(f"not removed: {', '.join(names)} ({error})")
         self.drop()
         self._first.close()
+        return left
+
+    def _remove_topics(self) -> None:
+        asked = {"topic_names": self._topics, "timeout": PATIENCE_S * 1000}
+        self.ask(self._controller, "DeleteTopics", asked)
+
+    def _remove_groups(self) -> None:
+        if "DeleteGroups" in self.versions:
+            for group in self._groups:
+                node = self.group_coordinator(group)
+                self.ask(node, "DeleteGroups", {"groups_names": [group]})

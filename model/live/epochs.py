@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Final, NamedTuple
 
-from .cluster import LiveCluster
+from .cluster import PREFIX, LiveCluster
+from .connection import BrokerError
+from .refusals import Refused, refusal
 
 AS_OFTEN: Final = 1000
 """So many requests of an id are on their way at once."""
+PATIENCE_S: Final = 30
+"""So long no id may come any further."""
 
 
 class Skip(NamedTuple):
@@ -24,6 +29,7 @@ def use_up(cluster: LiveCluster, skips: Sequence[Skip]) -> None:
     """Has ids come to their epochs. Each is asked for over a connection of its own, as a broker
     answers one request of a connection after another. Raises BrokerError."""
     version = min(cluster.newest("InitProducerId"), 2)
+    until = time.monotonic() + PATIENCE_S
     with ExitStack() as numbers:
         left = {
             skip: cluster.connection(
@@ -41,6 +47,12 @@ def use_up(cluster: LiveCluster, skips: Sequence[Skip]) -> None:
             for (skip, connection), wave in zip([*left.items()], waves, strict=True):
                 del left[skip]
                 told = connection.receive("InitProducerId", version, wave)
+                if (error := refusal(told)) is not None:
+                    raise Refused(connection.place, "InitProducerId", error, PREFIX)
                 now = told["producer_epoch"] if told["error_code"] == "NONE" else skip.now
+                if now > skip.now:
+                    until = time.monotonic() + PATIENCE_S
                 if now < skip.epoch:
                     left[skip._replace(now=now)] = connection
+            if time.monotonic() > until:
+                raise BrokerError(f"{next(iter(left.values())).place} gives an id no new epochs")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 from xml.etree import ElementTree as Xml
 
 from ..possible_states import RowName
 from .run import Report, why_not
+
+_NOT_RUN: Final = "the directed suite, which looks for each row, wasn't run to its end"
 
 
 def text(report: Report) -> str:
@@ -22,6 +24,9 @@ def text(report: Report) -> str:
         f"{report.transaction_version}",
         mode,
     ]
+    if report.without:
+        without = ", ".join(report.without)
+        lines.append(f"not asked, as the user has no CLUSTER_ACTION on the cluster: {without}")
     for suite, requests in report.requests.items():
         seconds = report.seconds[suite]
         seed = f", --seed {report.seed}" if suite == "random" else ""
@@ -40,9 +45,13 @@ def text(report: Report) -> str:
         f"{len(reached)} rows provoked of {len(outside)} that requests one after another reach; "
         f"{len(others)} others, of {len(report.rows)} of coordinator and leader, aren't reached so:"
     )
-    for row in outside:
-        if row not in report.provoked:
+    missing = [row for row in outside if row not in report.provoked]
+    unasked = [row for row in missing if _why(row, report) == _NOT_RUN]
+    for row in missing:
+        if row not in unasked:
             lines.append(f"  not {_named(row)}: {_why(row, report)}")
+    if unasked:
+        lines.append(f"  {_count(len(unasked), 'row')}: {_NOT_RUN}")
     reasons: dict[str, list[RowName]] = {}
     for row in others:
         reasons.setdefault(_why(row, report), []).append(row)
@@ -76,6 +85,7 @@ def as_json(report: Report) -> Mapping[str, Any]:
         "bootstrap": report.bootstrap, "protocol": report.protocol,
         "transaction_version": report.transaction_version, "settled": report.is_settled,
         "seed": report.seed, "verdict": verdict(report), "ended_early": report.ended_early,
+        "without": report.without,
         "versions": {name: list(span) for name, span in sorted(report.versions.items())},
         "requests": report.requests, "seconds": report.seconds,
         "outcomes": [
@@ -134,7 +144,7 @@ def traces(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def _why(row: RowName, report: Report) -> str:
-    return report.missed.get(row) or why_not(row) or "the suite wasn't run"
+    return report.missed.get(row) or why_not(row) or _NOT_RUN
 
 
 def _named(row: RowName) -> str:

@@ -109,6 +109,8 @@ class Report:
     requests: dict[str, int] = field(default_factory=dict[str, int])
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     ended_early: str | None = None
+    without: list[str] = field(default_factory=list[str])
+    """What wasn't asked, as the user may not."""
 
     @property
     def existing(self) -> list[RowName]:
@@ -148,13 +150,14 @@ class Run:
         self.cluster, self.protocol = cluster, protocol
         self.settles = settles and "DescribeTransactions" in cluster.versions
         self.restarts, self.threads, self.alters = restarts, threads, alters
+        cluster.warm_up()
         self.versions = versions_of(cluster.versions, as_client)
         self.report = Report(
             bootstrap, protocol, cluster.transaction_version, self.versions, self.settles, seed
         )
         oracle = Cluster(protocol=protocol, transaction_version=cluster.transaction_version)
         self.report.rows = existing(oracle, self.versions)
-        cluster.warm_up()
+        self.report.without = cluster.without
         self._known: set[tuple[Any, ...]] = set()
         self._unshrunk: list[Disagreement] = []
 
@@ -201,6 +204,8 @@ class Run:
         given = {"--debugger": self.threads, "--restart-command": self.restarts}
         given |= {"--alter-configs": self.alters or None}
         is_given = any(why.endswith(option) and given[option] is not None for option in given)
+        if why == _NOT_FOUND and self.report.without:
+            return _NOT_ALLOWED
         return _NOT_FOUND if is_given else why
 
     def _go(self, row: RowName, way: Way) -> None:
@@ -321,15 +326,27 @@ class Run:
         if _kind(found) in self._known:
             return
         self._known.add(_kind(found))
-        shown = smallest(found, self.system)
-        self._known.add(_kind(shown))
-        self.report.findings.append(Finding(suite, shown))
+        shown = found
+        try:
+            shown = smallest(found, self.system)
+        finally:  # also where the brokers go away meanwhile
+            self._known.add(_kind(shown))
+            self.report.findings.append(Finding(suite, shown))
+
+    def keep(self, suite: str) -> None:
+        """Keeps what is still to be shrunk as it was found: the brokers are gone."""
+        for found in self._unshrunk:
+            if _kind(found) not in self._known:
+                self._known.add(_kind(found))
+                self.report.findings.append(Finding(suite, found))
+        self._unshrunk.clear()
 
     def _counted(self, suite: str) -> _Counted:
         return _Counted(self, suite)
 
 
 _NOT_FOUND = "the search finds no way to it"
+_NOT_ALLOWED = "the search finds no way to it without what takes CLUSTER_ACTION"
 _RACE = f"not seen in {TRIES} tries: a request has to come before an end's markers are written"
 _OTHERWISE = "its way was gone, and another row may have answered alike"
 
@@ -349,6 +366,7 @@ class _Counted:
         report.seconds[self._suite] = time.monotonic() - self._began
         if isinstance(error, BrokerError):
             report.ended_early = str(error)
+            self._run.keep(self._suite)
             return True
         return False
 

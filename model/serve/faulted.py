@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from ..live.refusals import refusal
 from .faults import REQUEST_FAULTS, BadFault, Fault, Faults, Matcher
 from .history import History
 from .wire import LOST, Answer, Request, Silence
@@ -37,6 +39,7 @@ class Faulted:
         self.faults = faults or Faults()
         self.history: History | None = None
         """Where what is asked and told is recorded, if anywhere."""
+        self._refused: Counter[str] = Counter()
         self._working: set[asyncio.Task[None]] = set()
 
     async def handle(self, request: Request) -> Answer | Silence:
@@ -44,6 +47,8 @@ class Faulted:
         begun = now_ms()
         answer = await self._with_faults(request)
         self.record(request, begun, answer)
+        if isinstance(answer, Answer) and (error := refusal(answer.fields)) is not None:
+            self._refused[f"{request.name} {error}"] += 1
         return answer
 
     def record(self, request: Request, begun: float, answer: Answer | Silence | None) -> None:
@@ -146,6 +151,9 @@ class Faulted:
         if answered:
             told = ", ".join(f"{name} {count:,}" for name, count in sorted(answered.items()))
             lines[0] += f": {told}"
+        if self._refused:
+            told = ", ".join(f"{what} {count:,}" for what, count in sorted(self._refused.items()))
+            lines.append(f"{self._refused.total():,} requests refused by the authorizer: {told}")
         if refused:
             count = len(refused)
             lines.append(f"{count} connection{'s' * (count > 1)} closed: {refused[0]}")

@@ -12,7 +12,7 @@ from base64 import b64encode, urlsafe_b64decode
 from collections.abc import Generator, Mapping
 from functools import cache
 from time import time
-from typing import Any, Final
+from typing import Any, Final, TypeGuard, cast
 
 from ...strict_json import read_json
 from ..live.sasl import (
@@ -112,7 +112,7 @@ def subject(token: str, now: float) -> str | None:
     return name
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -122,7 +122,7 @@ def _object_of(part: str) -> dict[str, Any]:
         found = read_json(urlsafe_b64decode(part + "=" * (-len(part) % 4)))
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
 def _without_header(message: str) -> tuple[str, str]:

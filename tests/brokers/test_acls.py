@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
+from typer.testing import CliRunner, Result
 
+from epochfence.cli import app
 from epochfence.model.live.connection import Connection, Security
 from epochfence.tests.brokers.kafka import Broker, Listener
 from epochfence.tests.brokers.topics import make_orders
@@ -19,6 +22,7 @@ from epochfence.tests.model.serve.driven import JavaProducer
 from epochfence.tests.model.serve.test_acls import REQUESTS, told_of
 
 PLAIN: Final = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+TOPICS: Final = ("CREATE", "DESCRIBE", "READ", "WRITE", "DELETE")
 TYPES: Final = {"CLUSTER": "BROKER"}
 """What librdkafka calls a type of resource otherwise."""
 pytestmark = [
@@ -33,7 +37,8 @@ def user(number: int, *, is_refused: bool) -> str:
 
 
 USERS: Final = (
-    "bob", *(user(n, is_refused=each) for n in range(len(REQUESTS)) for each in (True, False))
+    "bob", "runner",
+    *(user(n, is_refused=each) for n in range(len(REQUESTS)) for each in (True, False)),
 )  # fmt: skip
 
 
@@ -59,13 +64,14 @@ def authorizing(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 def allow(broker: Broker, may: Iterable[tuple[str, str]]) -> None:
-    """Gives users permissions, each as `OPERATION RESOURCE NAME`."""
+    """Gives users permissions, each as `OPERATION RESOURCE NAME`; a name may end with a star."""
     lines: list[AclBinding] = []
     for who, what in may:
         operation, resource, name = what.split()
+        pattern = ResourcePatternType["PREFIXED" if name.endswith("*") else "LITERAL"]
         lines.append(
             AclBinding(
-                ResourceType[TYPES.get(resource, resource)], name, ResourcePatternType.LITERAL,
+                ResourceType[TYPES.get(resource, resource)], name.rstrip("*"), pattern,
                 f"User:{who}", "*", AclOperation[operation], AclPermissionType.ALLOW,
             )
         )  # fmt: skip
@@ -120,3 +126,28 @@ def test_15_a_topic_that_may_not_be_read_ends_a_client(authorizing: Broker) -> N
         allow(authorizing, [("bob", "READ TOPIC orders")])
         for call in ("abortTransaction", "beginTransaction", "commitTransaction"):
             assert producer.do(call) not in ("ok", "IllegalStateException")
+
+
+def test_a_run_as_a_user_who_may_not_do_all_of_it(authorizing: Broker, tmp_path: Path) -> None:
+    """What docs/conformance.md lists is enough, and what lacks is named."""
+    config = tmp_path / "client.properties"
+    config.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+        "sasl.username=runner\nsasl.password=runner\n"
+    )
+
+    def run() -> Result:
+        where = f"127.0.0.1:{authorizing.also_port}"
+        command = ["conform", "--bootstrap", where, "--config", str(config), "--shared"]
+        short = ["--suite", "random", "--seconds", "3"]
+        return CliRunner().invoke(app, [*command, *short], catch_exceptions=False)
+
+    refused = run()
+    assert (refused.exit_code, refused.stdout, refused.stderr.count("\n")) == (2, "", 1)
+    assert "the user needs WRITE on transactional ids with the prefix epochfence-" in refused.stderr
+    may = ["WRITE TRANSACTIONAL_ID", *(f"{each} TOPIC" for each in TOPICS)]
+    allow(authorizing, [("runner", f"{what} epochfence-*") for what in may])
+    allow(authorizing, [("runner", "DESCRIBE TOPIC __consumer_offsets")])
+    eventually(lambda: "ended early: " in (done := run().stdout) and "on groups" in done)
+    allow(authorizing, [("runner", f"{each} GROUP epochfence-*") for each in ("READ", "DELETE")])
+    eventually(lambda: (done := run()).exit_code == 0 and "not asked, as the user" in done.stdout)

@@ -84,7 +84,8 @@ def test_a_broker_that_goes_away_leaves_what_was_found() -> None:
     assert "ended early: 127.0.0.1:" in done.output
     assert "is gone, at " in done.output
     assert "answers without an error" in done.output
-    assert done.output.endswith("INCOMPLETE (exit 2)\n")
+    assert done.stdout.endswith("INCOMPLETE (exit 2)\n")
+    assert "not removed: epochfence-" in done.stderr
 
 
 def test_a_broker_of_an_unknown_release_is_held_to_the_one_that_is_named() -> None:

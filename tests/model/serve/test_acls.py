@@ -198,6 +198,8 @@ def test_who_is_not_asked_for_a_password_is_anonymous() -> None:
         assert server.cluster.acls is not None
         assert http.ask("PUT", "/acls", None) == (200, None)
         in_transactions(server.bootstrap, "bc")
+        told = server.report()
+    assert f" requests refused by the authorizer: FindCoordinator {_TIDS} " in told, told
 
 
 def test_librdkafka_aborts_where_others_are_at_an_end() -> None:

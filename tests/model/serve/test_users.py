@@ -51,14 +51,14 @@ def server() -> Iterator[Server]:
 class Token(OfKafkaPython):
     """The user's token, for kafka-python."""
 
-    def token(self) -> str:
+    def token(self) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]
         return unsecured_token(PLAIN_NAME, int(time.time()))
 
 
 class LaterToken(OfAiokafka):
     """And for aiokafka."""
 
-    async def token(self) -> str:
+    async def token(self) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]
         return unsecured_token(NAME, int(time.time()))
 
 

@@ -1,0 +1,52 @@
+"""What an authorizer refuses, and what the user of a run then needs.
+
+Source: KafkaApis, AuthHelper; docs/conformance.md lists all that a run needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from .connection import BrokerError
+
+_SUFFIX: Final = "AUTHORIZATION_FAILED"
+_OF_CONFIGS: Final = ("DescribeConfigs", "IncrementalAlterConfigs")
+_ALTERED: Final = "DESCRIBE_CONFIGS and ALTER_CONFIGS on the cluster and on __transaction_state"
+_NEEDS: Final[Mapping[str, str]] = {
+    "TOPIC": "CREATE, DESCRIBE, READ, WRITE and DELETE on topics with the prefix, and DESCRIBE on "
+        "__consumer_offsets",
+    "GROUP": "READ and DELETE on groups with the prefix",
+    "TRANSACTIONAL_ID": "WRITE on transactional ids with the prefix",
+    "CLUSTER": "IDEMPOTENT_WRITE on the cluster",
+}  # fmt: skip
+"""By errors, what a user lacks who is told them."""
+
+
+class Refused(BrokerError):
+    """The user may not do what a run does; the line says what he needs."""
+
+    def __init__(self, place: str, request: str, error: str, prefix: str) -> None:
+        need = _NEEDS.get(error.removesuffix(f"_{_SUFFIX}"), "more than he may").replace(
+            "the prefix", f"the prefix {prefix}"
+        )
+        if request in _OF_CONFIGS:
+            need = f"{_ALTERED}, or a run without --alter-configs"
+        elif request == "InitProducerId" and error == f"TRANSACTIONAL_ID_{_SUFFIX}":
+            need += ", and TWO_PHASE_COMMIT for its version 6"
+        super().__init__(f"{place} refuses {request} with {error}: the user needs {need}")
+
+
+def refusal(told: Mapping[str, Any]) -> str | None:
+    """The error in a response that an authorizer has caused, wherever it stands; None: there is
+    none."""
+    for name, value in told.items():
+        if isinstance(value, str):
+            if value.endswith(_SUFFIX) and name.endswith("error_code"):
+                return value
+        elif isinstance(value, list):
+            for one in cast("list[Any]", value):
+                found = refusal(cast("dict[str, Any]", one)) if isinstance(one, dict) else None
+                if found is not None:
+                    return found
+    return None
